@@ -277,14 +277,30 @@ def test_auto_keeps_the_fastest_attempt_and_writes_down_which(
     assert float(metadata["regraft.error"]) <= 0.05
 
 
-def test_a_budget_that_is_over_leaves_the_most_promising_candidate(products: Path, tmp_path: Path) -> None:
-    for _ in range(2):
+def test_a_budget_that_is_over_leaves_the_most_promising_candidate_and_the_next_run_makes_it_again(
+    products: Path, tmp_path: Path, times: list[float]
+) -> None:
+    times[:] = [0.5, 0.4]
+    written: list[bytes] = []
+    for run in range(2):
         _, report = lowered(products, "auto", output=tmp_path / "out.onnx", budget=0, cache=tmp_path / "kept")
-        assert report.decided_before is None, "with more time another choice could come out"
+        assert (report.decided_before is not None) == (run == 1)
         tried = [one for one in report.attempts if one.error is not None]
         late = [one for one in report.attempts if one.problem and one.problem.startswith("not tried: the 0 seconds")]
         assert [one.name for one in tried] == ["int8 dynamic"], "by the counts, bytes are the fastest"
         assert "float32" in [one.name for one in late]
+        written.append((tmp_path / "out.onnx").read_bytes())
+    assert written[0] == written[1]
+
+
+def test_a_budget_that_was_over_with_nothing_found_is_no_decision(
+    products: Path, tmp_path: Path, times: list[float]
+) -> None:
+    times[:] = [1.0, 1.0]
+    for _ in range(2):
+        _, report = lowered(products, "auto", output=tmp_path / "out.onnx", budget=0, cache=tmp_path / "kept")
+        assert report.kept is None
+        assert report.decided_before is None, "with more time another choice could come out"
 
 
 def test_all_are_tried_whole_before_the_layers_of_any_go_back(

@@ -237,7 +237,8 @@ def fastest_state(
             chosen = max(faster, key=lambda pair: _ratio(pair[0]))[1] if faster else None
     kept = AS_IT_WAS if chosen is None else RESULT if chosen is states[-1] else chosen.name
     measurement = Measurement(bench.engine, clock, min(least, default=None), tuple(found), kept)
-    if key is not None and not any(one.problem == out_of_time(bench.budget) for one in found):
+    is_cut_short = any(one.problem == out_of_time(bench.budget) for one in found)
+    if key is not None and (chosen is not None or not is_cut_short):
         decisions.write(key, measurement.to_dict())
     return chosen, measurement
 

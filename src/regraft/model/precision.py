@@ -79,8 +79,10 @@ def choose_precision(
     layers in few bits and the least error.
 
     ``samples`` give the ranges for bytes, None where there are none; ``tell`` hears of each trial as it begins. What
-    was decided before is not timed again; its error is measured again. Nothing is kept that errs by
-    more than the budget, and of what is timed nothing that is not faster than the model as it was by more than noise.
+    was decided before is not timed again; its error is measured again. A choice is kept for the next run of the same
+    budget also where that left something untried; only where nothing was found by then, the next run looks again.
+    Nothing is kept that errs by more than the budget, and of what is timed nothing that is not faster than the model as
+    it was by more than noise.
     """
     function = search.module[search.name]
     decisions = search.bench.decisions
@@ -95,7 +97,7 @@ def choose_precision(
     rows, best = _tried(search, listed, tell)
     kept = None if best is None else best[0]
     report = _report(search, rows, kept, _adds_before_norms(function))
-    if key is not None and not search.is_cut_short:
+    if key is not None and (best is not None or not search.is_cut_short):
         decisions.write(key, {"attempts": [row.to_dict() for row in rows], "kept": _place_of(kept, rows)})
     if best is None:
         return Choice(None, None, report, search.inputs, search.expected)
