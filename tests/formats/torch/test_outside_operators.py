@@ -10,7 +10,7 @@ import torch
 
 import regraft as rx
 from regraft.convert import UnsupportedOperatorError
-from regraft.ir import assert_structural_equal
+from regraft.ir import Op, assert_structural_equal
 from regraft.script.text import parse
 from tests.torch_kit import Of
 
@@ -42,6 +42,22 @@ def declared_halves(xp: Any, x: Any, *, scale: float = 1.0) -> Any:
     """The first and the second half of the last axis."""
     size = x.shape[-1] // 2
     return x[..., :size] * scale, x[..., size:]
+
+
+@torch.library.custom_op("regraft_outside::moved", mutates_args=())
+def moved(x: torch.Tensor, shift: float = 0.0) -> torch.Tensor:
+    return x * 2 + shift
+
+
+@moved.register_fake
+def _(x: torch.Tensor, shift: float = 0.0) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@rx.operator("outside.moved", torch="regraft_outside::moved")
+def declared_moved(xp: Any, x: Any) -> Any:
+    """Twice ``x``: the declaration knows no shift."""
+    return x * 2
 
 
 class Model(torch.nn.Module):
@@ -94,6 +110,24 @@ def test_elsewhere_a_declared_operator_runs_by_its_meaning_and_a_foreign_one_say
         rx.build(rx.from_torch(exported()), "numpy")
     with pytest.raises(rx.RegraftError, match=r"regraft_outside::weigh is an operator of PyTorch, which ONNX does not"):
         rx.to_onnx(rx.from_torch(exported()))
+
+
+def test_an_argument_that_a_declaration_does_not_name_is_not_lost() -> None:
+    found = rx.from_torch(Of(lambda x: torch.ops.regraft_outside.moved(x, 0.0)), (X,))
+    assert "R.outside.moved(" in found.script()
+    with pytest.raises(UnsupportedOperatorError, match=r"its declaration as outside\.moved has no shift"):
+        rx.from_torch(Of(lambda x: torch.ops.regraft_outside.moved(x, 3.0)), (X,))
+
+
+def test_dropout_inside_of_attention_stays_where_operators_of_pytorch_are_declared() -> None:
+    assert Op.get("aten.scaled_dot_product_attention").torch is not None
+    attention = Of(lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5))
+    x = torch.randn(1, 2, 3, 4)
+    program = torch.export.export(attention, (x,))
+    torch.manual_seed(0)
+    wanted = attention(x)
+    torch.manual_seed(0)
+    torch.testing.assert_close(rx.optimize(program).module()(x), wanted)
 
 
 class Carried(torch.nn.Module):

@@ -76,13 +76,28 @@ def outside_call(
     while operands and operands[-1] is None:
         operands.pop()
     op = declared_for(target)
-    if op is not None:
+    untold = [] if op is None else _untold(op, schema, given)
+    if op is not None and not (untold and is_own):
+        if untold:
+            raise Unsupported(f"its declaration as {op.name} has no {untold[0]}, which the call gives")
         stated = {name: value for name, value in attributes.items() if name in op.attributes}
         try:
             return op(*operands, **stated)
         except OpTypeError as error:
             raise Unsupported(f"its declaration as {op.name} does not allow for this call: {error}") from error
     return Op.foreign(_qualified(target), "torch", pure=pure)(*operands, ty_args=types, **attributes)
+
+
+def _untold(op: Op, schema: Any, given: Mapping[str, Any]) -> list[str]:
+    """The arguments of a call that have another value than their default and that a declaration leaves out."""
+    attributes = [argument for argument in schema.arguments if "Tensor" not in str(argument.type)]
+    return [
+        argument.name
+        for argument in attributes
+        if _attribute_name(argument.name) not in op.attributes
+        and not isinstance(given[argument.name], torch.device | torch.layout)
+        and given[argument.name] != argument.default_value
+    ]
 
 
 def _arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
