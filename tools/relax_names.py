@@ -188,7 +188,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",
     "tvm.relax.transform.AdjustMatmulOrder": "counts whole chains; products that others use stay",
     "tvm.relax.transform.RemoveUnusedOutputs": "and RemoveUnusedParameters go on until nothing is unused",
-    "tvm.relax.transform.LazyTransformParams": "does not say where memory is freed (`R.vm.kill_object`)",
+    "tvm.relax.transform.LazyTransformParams": "a weight that is a result and nothing else is handed on, too",
     "tvm.relax.transform.DecomposeOpsForInference": "leaves `tensor_to_shape`, which engines run as it is",
     "tvm.relax.transform.DecomposeOpsForTraining": "leaves `tensor_to_shape`, which engines run as it is",
     "tvm.relax.transform.RunCodegen": "compilers are Python functions, added by `register_codegen`",
@@ -247,6 +247,8 @@ A program for `tvm.relax` runs here after you change its imports:
 | `tvm.relax.expr_functor`, `tvm.relax.binding_rewrite` | `regraft.expr_functor`, `regraft.binding_rewrite` |
 | `tvm.transform.PassContext`, `Sequential` ... | `regraft.transform.PassContext`, `Sequential` ... |
 | `tvm.relax.expr`, `tvm.relax.type` | `regraft.expr`, `regraft.type` |
+| `tvm.relax.backend.patterns` | `regraft.backend.patterns`; for `make_attention_rewrite_pattern` use `FuseAttention` |
+| `tvm.relax.training.utils` | `regraft.training` |
 | `tvm.relax.utils`, `tvm.script.parser`, `tvm.script.ir_builder` | `regraft.utils`, `regraft.script.parser` ... |
 | `tvm.ir.instrument`, `tvm.ir.transform` | `regraft.instrument`, `regraft.transform` |
 | `tvm.runtime`, `tvm.target` | `regraft.runtime`, `regraft.target` |

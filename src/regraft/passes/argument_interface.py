@@ -19,9 +19,10 @@ from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
 from ..ir.reading import defining_symvars
-from ..ir.types import OBJECT, FuncType, PrimType, TupleType, Type, erase_unbound, type_symvars
+from ..ir.types import OBJECT, FuncType, PrimType, ShapeType, TupleType, Type, erase_unbound, type_symvars
 from ..ir.visitor import iter_bindings
-from .context import PassContext, PassError
+from ..op.vm import kill_object
+from .context import PassContext
 from .normalize import to_plain_blocks
 from .passes import FunctionPass, ModulePass, Pass
 
@@ -205,7 +206,7 @@ def _is_called(module: IRModule, function: Function) -> bool:
 # --- values that are handed on when they are there
 
 
-def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding], *, drop: bool = True) -> SeqExpr:
+def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding]) -> SeqExpr:
     """The body with ``hand_on(index, value)`` behind the binding of each result, and an empty tuple as its result."""
     plain = to_plain_blocks(function)
     result = _written_out(plain)
@@ -219,7 +220,7 @@ def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding], *, d
             bindings.extend(hand_on(index, value) for index in indices)
     for block in plain.body.blocks:
         for binding in block.bindings:
-            if drop and binding.var is plain.body.body and isinstance(result, Tuple):
+            if binding.var is plain.body.body and isinstance(result, Tuple):
                 continue
             bindings.append(binding)
             bindings.extend(hand_on(index, binding.var) for index in wanted.get(binding.var, ()))
@@ -282,10 +283,11 @@ def LazyTransformParams(
 
     ``fget_item(*extra_get_item_params, number)`` gives a weight, ``fset_item(*extra_set_item_params, number, value)``
     takes a result; both are registered functions of the outside, and the extra parameters become the functions' own.
-    With ``fset_item=None`` results are returned as before.
+    A result is handed on behind the last binding that uses it, and a fetched field of the weights' tuple is freed
+    there (``R.vm.kill_object``). With ``fset_item=None`` results are returned as before, and nothing is freed. Weights
+    are one tuple or a parameter each; shapes and numbers among them stay parameters if their types define sizes.
 
-    Needs: functions that take the weights as one tuple. Guarantees: the same values, if ``fget_item`` gives the
-    weights. Cost: linear.
+    Needs: nothing. Guarantees: the same values, if ``fget_item`` gives the weights. Cost: linear.
     """
     before = list(extra_get_item_params or ())
     behind = list(extra_set_item_params or ())
@@ -304,14 +306,9 @@ def LazyTransformParams(
 def _lazy_transform(
     function: Function, getter: str | None, setter: str | None, before: Sequence[Var], behind: Sequence[Var]
 ) -> Function:
-    function = to_plain_blocks(function)
-    params: list[Var] = list(function.params)
+    function = to_plain_blocks(function).without_attr("relax.force_pure")
     count = _count_inputs(function) or 0
-    if getter is not None:
-        function = _fetched_fields(function, params[count:], getter, before)
-        params = [*params[:count], *before]
-    is_pure = False
-    ret_ty: Type = function.ret_ty
+    inputs, weights = function.params[:count], function.params[count:]
     body = function.body
     if setter is not None:
 
@@ -319,38 +316,86 @@ def _lazy_transform(
             call = Call(ExternFunc(setter), [*behind, PrimValue(index), value], {}, [OBJECT])
             return VarBinding(Var("_", OBJECT), call)
 
-        body = _handed_on(function, hand_on)
-        ret_ty = _UNIT
+        body = _handed_on_and_freed(function, weights if getter is not None else (), hand_on)
+    params = [*inputs, *weights]
+    holders: list[Var] = []
+    if getter is not None:
+        params, holders = [*inputs, *before], _size_holders(weights)
+        body = _fetched_fields(body, [*inputs, *holders], weights, getter, before)
+    if setter is not None:
         params += [param for param in behind if param not in params]
-    return Function(params, body, ret_ty, is_pure, function.attrs)
+    params += holders
+    return Function(params, body, None, False, function.attrs)
 
 
-def _fetched_fields(function: Function, weights: Sequence[Var], getter: str, before: Sequence[Var]) -> Function:
-    """``function`` with the fields of its weights fetched by number where they are first needed."""
-    for weight in weights:
-        if not isinstance(weight.ty, TupleType):
-            raise PassError(
-                f"LazyTransformParams: {weight.name_hint} is {weight.ty!r}; expected the weights as one tuple "
-                "(BundleModelParams makes one)"
-            )
-    names: Mapping[tuple[Var, int], str] = {
-        (binding.value.tuple_value, binding.value.index): binding.var.name_hint
-        for binding in iter_bindings(function)
-        if isinstance(binding.value, TupleGetItem) and isinstance(binding.value.tuple_value, Var)
+def _handed_on_and_freed(
+    function: Function, weights: Sequence[Var], hand_on: Callable[[int, Expr], Binding]
+) -> SeqExpr:
+    """The body with each result handed on, and each field of ``weights`` freed, behind the last binding that uses it.
+
+    Results that no binding gives or uses are handed on at the end. The body's result is an empty tuple.
+    """
+    result = _written_out(function)
+    wanted: dict[Expr, list[int]] = {}
+    for index, value in enumerate(result.fields if isinstance(result, Tuple) else [result]):
+        wanted.setdefault(value, []).append(index)
+    written = function.body.body if isinstance(result, Tuple) else None
+    bindings = [binding for block in function.body.blocks for binding in block if binding.var is not written]
+    fields = {
+        binding.var
+        for binding in bindings
+        if isinstance(binding.value, TupleGetItem) and binding.value.tuple_value in weights
     }
-    fields: dict[Var, list[Var]] = {}
-    for weight in weights:
-        types = weight.ty.fields if isinstance(weight.ty, TupleType) else ()
-        hints = [names.get((weight, index), f"{weight.name_hint}_{index}") for index in range(len(types))]
-        fields[weight] = [Var(hint, ty) for hint, ty in zip(hints, types, strict=True)]
-    opened = _Opened(fields).mutate(Function([], function.body, function.ret_ty, False))
-    flat = Function([f for row in fields.values() for f in row], opened.body, function.ret_ty, False, function.attrs)
+    seen: set[Var] = set()
+    ended: list[list[Var]] = []
+    for binding in reversed(bindings):
+        used = [binding.value] if isinstance(binding.value, Var) else free_vars(binding.value)
+        ended.append([var for var in dict.fromkeys((*used, binding.var)) if var not in seen])
+        seen.update(ended[-1])
+    steps: list[Binding] = []
+    for binding, last_used in zip(bindings, reversed(ended), strict=True):
+        steps.append(binding)
+        for var in last_used:
+            steps.extend(hand_on(index, var) for index in wanted.pop(var, ()))
+            if var in fields:
+                freed = kill_object(var)
+                steps.append(VarBinding(Var("_", freed.ty), freed))
+    steps.append(VarBinding(Var("gv", _UNIT), Tuple([])))
+    steps.extend(hand_on(index, value) for value, indices in wanted.items() for index in indices)
+    return SeqExpr([BindingBlock(steps)], Tuple([]))
 
-    def fetch(index: int, weight: Var, fresh: Callable[[str], str]) -> list[Any]:
+
+def _size_holders(weights: Sequence[Var]) -> list[Var]:
+    """A parameter for each shape or number among the weights, if their types define sizes: it goes on defining them."""
+    if not any(size is not None for weight in weights for size in defining_symvars(weight.ty)):
+        return []
+    types = [
+        ty
+        for weight in weights
+        for ty in (weight.ty.fields if isinstance(weight.ty, TupleType) else (weight.ty,))
+        if isinstance(ty, PrimType | ShapeType)
+    ]
+    return [Var("symbolic_var_holder", ty) for ty in types]
+
+
+def _fetched_fields(
+    body: SeqExpr, inputs: Sequence[Var], weights: Sequence[Var], getter: str, before: Sequence[Var]
+) -> SeqExpr:
+    """``body`` with each weight, or each field of the weights' tuple, fetched by number where it is first needed."""
+    bundle = weights[0] if len(weights) == 1 else None
+    if bundle is not None and isinstance(bundle.ty, TupleType):
+        names: Mapping[int, str] = {
+            binding.value.index: binding.var.name_hint
+            for binding in iter_bindings(body)
+            if isinstance(binding.value, TupleGetItem) and binding.value.tuple_value is bundle
+        }
+        weights = [Var(names.get(i, f"{bundle.name_hint}_{i}"), ty) for i, ty in enumerate(bundle.ty.fields)]
+        body = _Opened({bundle: weights}).mutate(Function([], body, None, False)).body
+
+    def fetch(index: int, _weight: Var, fresh: Callable[[str], str]) -> list[Any]:
         return [fresh("gv"), Call(ExternFunc(getter), [*before, PrimValue(index)], {}, [OBJECT])]
 
-    body = _Fetching(flat, flat.params, fetch).run()
-    return Function(before, body, function.ret_ty, False, function.attrs)
+    return _Fetching(Function([*inputs, *weights], body, None, False), weights, fetch).run()
 
 
 class _Opened(ExprMutator):
