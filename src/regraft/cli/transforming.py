@@ -349,6 +349,8 @@ def _summarize(made: OptimizationReport) -> None:
     if made.measurement is not None:
         gain = made.measurement.gain
         parts.append("as fast as it was" if gain is None else str(gain))
+    if made.kept is not None:
+        parts.append(f"the model as it was: {made.kept}")
     if made.raised is not None:
         parts.append(str(made.raised))
     kept = None if made.precision is None else made.precision.kept

@@ -47,6 +47,8 @@ class Optimized(NamedTuple):
     module: IRModule
     passes: tuple[PassReport, ...]
     tape: Tape
+    kept: str | None = None
+    """Why the model was kept as it was in place of what the passes made of it, if it was."""
 
 
 def optimize_module(
@@ -281,7 +283,7 @@ def _handed_over(
         is_alike = (path is None) == (opened.path is None)
         if not (may_stay and is_alike and is_larger(opened, result)):
             return done, result
-        done = done._replace(module=opened.module)
+        done = done._replace(module=opened.module, kept="the result has more nodes and more bytes")
     if path is None:
         return done, as_it_is(opened)
     write_as_it_is(opened, path)
@@ -297,8 +299,9 @@ def _in_few_bits(
     """
     with stages.stage("choosing a precision"):
         choice = choose(opened, done.module, asked, target, stages.detail)
-    module = opened.module if choice.report.original_kept else choice.module
-    return (done if module is None else done._replace(module=module)), choice
+    if choice.report.original_kept:
+        return done._replace(module=opened.module, kept="no attempt at a lower precision is good enough"), choice
+    return (done if choice.module is None else done._replace(module=choice.module)), choice
 
 
 def _as_portable_and_small(
@@ -341,7 +344,10 @@ def _faster(
             return written(path, opened, module)
 
         state, measurement = fastest_state(opened, states.found, hand_over, inputs, bench, tolerance, deadline)
-    return done._replace(module=opened.module if state is None else opened_up(state.module)), measurement
+    if state is None:
+        why = "nothing is faster by more than noise" if measurement.states else None
+        return done._replace(module=opened.module, kept=why), measurement
+    return done._replace(module=opened_up(state.module)), measurement
 
 
 def _tried_on(
@@ -453,6 +459,7 @@ def _made(
         precision=None if lowered is None else lowered.report,
         rules=rules,
         raised=raised_opset(opened.module, done.module),
+        kept=done.kept,
     )
 
 

@@ -26,6 +26,7 @@ class OptimizationReport(Shown):
     long each stage took; ``files`` the bytes of each file that was written, none for a model in memory.
     ``bytes_before`` and ``bytes_after`` are those of the model's files, of its weights for a model in memory;
     ``measurement`` says how fast it became, and ``precision`` in which precision, None where that was not asked for.
+    ``kept`` says why the model was kept as it was, where it was: then ``passes`` is what would have been done.
     ``raised`` says for what an ONNX model needs a newer opset than it did, None where it does not.
     ``rules`` are the names of the rules that were asked for, whether they found anything or not.
     ``before`` and ``program`` are the model as it was read and as it was made, and ``tape`` what the passes told while
@@ -48,6 +49,7 @@ class OptimizationReport(Shown):
     precision: PrecisionReport | None = None
     rules: tuple[str, ...] = ()
     raised: Raised | None = None
+    kept: str | None = None
 
     @property
     def total_seconds(self) -> float:
@@ -75,6 +77,7 @@ class OptimizationReport(Shown):
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
             "precision": None if self.precision is None else self.precision.to_dict(),
+            "kept": self.kept,
             "raised": None if self.raised is None else self.raised._asdict(),
             "measurement": None if self.measurement is None else self.measurement.to_dict(),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from regraft.formats import ConvertError, from_onnx, to_onnx
+import regraft as rx
+from regraft.formats import ConvertError, UnsupportedOperatorError, from_onnx, to_onnx
 from tests.formats.onnx.single_node import assert_same, one_node, run_here, run_onnxruntime
 from tests.formats.onnx.writing import onnx_model
 
@@ -121,6 +123,17 @@ def test_a_last_window_may_hang_over_the_end(
     _check_node(op_type, {"x": _floats(1, 2, size)}, opset=22, ceil_mode=1, **given)
 
 
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+def test_pooling_of_which_nothing_comes_is_carried_as_it_is(op_type: str) -> None:
+    inputs = {"x": _floats(1, 2, 2)}
+    model = one_node(op_type, inputs, opset=22, kernel_shape=[5], strides=[3], ceil_mode=1)
+    with pytest.raises(UnsupportedOperatorError, match="no window of 5 elements begins on an axis of 2"):
+        from_onnx(model)
+    expected = run_onnxruntime(model, inputs)
+    assert expected[0].shape == (1, 2, 0)
+    assert_same(run_onnxruntime(rx.optimize(model), inputs), expected)
+
+
 # --- resizing
 
 
@@ -138,6 +151,22 @@ def test_aligned_corners_go_by_the_size_of_the_result(mode: str, shape: list[Any
 def test_the_nearest_element_is_the_one_that_single_precision_finds(scale: float, size: int, rounding: str) -> None:
     inputs = {"x": _ramp(1, 1, size), "roi": None, "s": np.asarray([1, 1, scale], np.float32)}
     model = one_node("Resize", inputs, fixed=["s"], opset=19, nearest_mode=rounding)
+    _check(model, {"x": inputs["x"]})
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric"])
+@pytest.mark.parametrize("scale", [0.7, 1.3, 0.6])
+def test_sizes_of_the_run_do_not_change_which_element_is_the_nearest(coordinates: str, scale: float) -> None:
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], coordinate_transformation_mode=coordinates)
+    model = _model([node], [("x", [1, 1, "w"])], ["y"], {"s": np.asarray([1, 1, scale], np.float32)})
+    for size in (7, 9, 10, 13):
+        _check(model, {"x": _ramp(1, 1, size)})
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_a_factor_that_leaves_the_sizes_as_they_are_leaves_the_elements(mode: str) -> None:
+    inputs = {"x": _floats(1, 1, 5, 4), "roi": None, "s": np.asarray([1, 1, 1.1, 1.2], np.float32)}
+    model = one_node("Resize", inputs, fixed=["s"], opset=19, mode=mode)
     _check(model, {"x": inputs["x"]})
 
 
@@ -185,7 +214,7 @@ def test_sizes_whose_name_is_none_may_differ(name: str) -> None:
 
 
 @pytest.mark.parametrize("flat", [True, False])
-def test_sparse_constants_are_read_as_dense_ones(flat: bool) -> None:
+def test_sparse_constants_are_read_as_dense_ones(flat: bool, tmp_path: Path) -> None:
     places = np.asarray([0, 5]) if flat else np.asarray([[0, 0], [1, 2]])
     values = numpy_helper.from_array(np.asarray([1, 2], np.float32), "w")
     sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(places), [2, 3])
@@ -193,7 +222,12 @@ def test_sparse_constants_are_read_as_dense_ones(flat: bool) -> None:
     model.graph.sparse_initializer.append(sparse)
     _check(model, {"x": _floats(2, 3)})
     made = [helper.make_node("Constant", [], ["w"], sparse_value=sparse), model.graph.node[0]]
-    _check(_model(made, [("x", [2, 3])], ["y"]), {"x": _floats(2, 3)})
+    model = _model(made, [("x", [2, 3])], ["y"])
+    _check(model, {"x": _floats(2, 3)})
+    onnx.save(model, tmp_path / "sparse.onnx")
+    rx.optimize(tmp_path / "sparse.onnx", output=tmp_path / "dense.onnx")
+    x = _floats(2, 3)
+    assert_same(run_onnxruntime(onnx.load(tmp_path / "dense.onnx"), {"x": x}), run_onnxruntime(model, {"x": x}))
 
 
 def test_a_sparse_constant_that_would_fill_the_memory_is_refused() -> None:

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 import regraft as rx
 from regraft.formats import ConvertError, from_onnx, to_onnx
+from regraft.model import OptimizationReport
 from regraft.script import relax as R
 from tests.formats.onnx.single_node import assert_same, run_onnxruntime
 from tests.formats.onnx.writing import onnx_model
@@ -490,8 +491,31 @@ def test_a_model_of_functions_comes_back_as_it_was_where_its_nodes_written_out_a
     nodes = [helper.make_node("Waves", [ends[i]], [ends[i + 1]], f"call_{i}", domain="own") for i in range(10)]
     model = _model(nodes, {"x": ["n", 4]}, ["y"], {}, 17, 8, helper.make_opsetid("own", 1))
     model.functions.append(function)
-    assert rx.optimize(model) == model
+    reports: list[OptimizationReport] = []
+    assert rx.optimize(model, report=reports.append) == model
     assert len(to_onnx(from_onnx(model)).graph.node) > 10
+    assert reports[0].to_dict()["kept"] == "the result has more nodes and more bytes"
+    assert not reports[0].changed_ops
+
+
+def test_the_report_of_a_model_that_was_rewritten_does_not_say_that_it_was_kept() -> None:
+    nodes = [helper.make_node("Transpose", ["x"], ["t"]), helper.make_node("Transpose", ["t"], ["y"])]
+    reports: list[OptimizationReport] = []
+    rx.optimize(_model(nodes, {"x": [2, 3]}, ["y"], {}, 17), report=reports.append)
+    assert reports[0].changed_ops
+    assert reports[0].kept is None
+
+
+@pytest.mark.parametrize("op_type", ["Adagrad", "Momentum"])
+def test_the_outputs_of_a_node_may_be_made_in_another_order_than_it_names_them(op_type: str) -> None:
+    given = {"norm_coefficient": 0.1, "alpha": 0.9, "beta": 0.8, "mode": "standard"} if op_type == "Momentum" else {}
+    domain = "ai.onnx.preview.training"
+    node = helper.make_node(op_type, ["rate", "count", "w", "g", "h"], ["w1", "h1"], domain=domain, **given)
+    inputs = {"rate": [], "w": [3], "g": [3], "h": [3]}
+    model = _model([node], inputs, ["w1", "h1"], {}, 17, 8, helper.make_opsetid(domain, 1))
+    model.graph.input.append(helper.make_tensor_value_info("count", TensorProto.INT64, []))
+    written = rx.optimize(model)
+    assert [(one.op_type, list(one.output)) for one in written.graph.node] == [(op_type, ["w1", "h1"])]
 
 
 def test_places_of_unknown_rank_leave_the_choice_of_columns_as_it_is() -> None:

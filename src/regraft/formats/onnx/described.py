@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
@@ -35,12 +35,16 @@ def node_count(model: Path | onnx.ModelProto) -> int:
     """The nodes of a model, in a file or a message, those in the bodies of loops and branches included."""
     if isinstance(model, Path):
         model = onnx.load(model, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
-    count, graphs = 0, [model.graph]
+    return sum(len(graph.node) for graph in graphs_of(model.graph))
+
+
+def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """``graph``, and the bodies of loops and branches in it."""
+    graphs = [graph]
     while graphs:
-        nodes = graphs.pop().node
-        count += len(nodes)
-        graphs += [attribute.g for node in nodes for attribute in node.attribute if attribute.HasField("g")]
-    return count
+        scope = graphs.pop()
+        yield scope
+        graphs += [attribute.g for node in scope.node for attribute in node.attribute if attribute.HasField("g")]
 
 
 def _values(values: Iterable[ir.Value]) -> int:

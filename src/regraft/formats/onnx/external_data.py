@@ -15,6 +15,7 @@ import onnx_ir as ir
 from ..errors import ConvertError
 from . import wire
 from .carried import with_ends, without_ends
+from .described import graphs_of
 
 MOST_IN_ONE_FILE: Final = 2**31 - 2**20
 """Bytes of constants that fit into one file, whose format ends at 2 GB."""
@@ -175,9 +176,11 @@ def external_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """The files beside the model file ``path`` that hold constants of its, each once; the model must be readable."""
     folder = os.path.dirname(os.path.abspath(path))
     proto, _ = without_ends(read_proto(os.fspath(path)))
-    graph = ir.from_proto(proto).graph
-    tensors = [value.const_value for scope in (graph, *_inner_graphs(graph)) for value in scope.initializers.values()]
-    locations = dict.fromkeys(str(one.location) for one in tensors if isinstance(one, ir.ExternalTensor))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    tensors = [tensor for graph in graphs_of(proto.graph) for tensor in graph.initializer]
+    entries = [
+        entry for one in tensors if one.data_location == onnx.TensorProto.EXTERNAL for entry in one.external_data
+    ]
+    locations = dict.fromkeys(entry.value for entry in entries if entry.key == "location")
     return tuple(Path(os.path.realpath(os.path.join(folder, location))) for location in locations)
 
 

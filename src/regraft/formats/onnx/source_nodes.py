@@ -203,7 +203,7 @@ class StandingNodes:
         self.within -= self._needed_besides(result)
 
     def _place(self, source: SourceNode, by_name: Mapping[str, Var]) -> None:
-        outputs = _outputs_now(source, by_name)
+        outputs = _outputs_now(source, by_name, self._bindings)
         pairs = zip(source.outputs, outputs, strict=True)
         found = [(then, now) for then, now in pairs if then is not None and now is not None]
         match = _Match(source, self._bindings)
@@ -308,14 +308,23 @@ def _plain_sizes(ty: Type) -> Iterable[SymVar]:
     return (dim for dim in dims or () if isinstance(dim, SymVar))
 
 
-def _outputs_now(source: SourceNode, by_name: Mapping[str, Var]) -> tuple[Var | None, ...]:
-    """The outputs of a node among the variables that come from it; one may have taken another name since."""
+def _outputs_now(
+    source: SourceNode, by_name: Mapping[str, Var], bindings: Mapping[Var, Binding]
+) -> tuple[Var | None, ...]:
+    """The outputs of a node among the variables that come from it; some may have taken other names since."""
     names = {step.name_hint for step in source.steps}
-    renamed = iter([var for name, var in by_name.items() if name not in names])
+    renamed = [var for name, var in by_name.items() if name not in names]
     found: list[Var | None] = []
     for var in source.outputs:
-        is_here = var is None or var.name_hint in by_name
-        found.append((None if var is None else by_name[var.name_hint]) if is_here else next(renamed, None))
+        if var is None or var.name_hint in by_name:
+            found.append(None if var is None else by_name[var.name_hint])
+            continue
+        # Several may stand in any order.
+        same = (now for now in renamed if len(renamed) == 1 or _Match(source, bindings).equates(var, now))
+        now = next(same, renamed[0] if renamed else None)
+        if now is not None:
+            renamed.remove(now)
+        found.append(now)
     return tuple(found)
 
 

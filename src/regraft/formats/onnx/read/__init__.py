@@ -18,6 +18,7 @@ from . import resize as resize
 from . import sequences as sequences
 from . import shaping as shaping
 from . import signal as signal
+from . import training as training
 from . import trees as trees
 from . import vision as vision
 from .partial_sizes import partial_sizes as partial_sizes

@@ -155,6 +155,7 @@ def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
     least = -math.inf if is_float(node.dtype()) else int(np.iinfo(node.dtype()).min)
     x, padding = _padded(node, kernel, strides, dilations, least)
     if x is node.operand(0):
+        _refuse_nothing(node, kernel, strides, dilations, padding)
         kernel = _on_axes(node, kernel, strides, dilations, padding)
     return (_MAX_POOL[rank](x, kernel, strides, padding, dilations, ceil_mode=bool(node.attr("ceil_mode", 0))),)
 
@@ -163,7 +164,19 @@ def _window(node: NodeImporter, rank: int) -> tuple[Any, Any, Any, tuple[int, ..
     kernel = node.attr("kernel_shape")
     strides, dilations = _steps(node, rank)
     padding = _padding(node, kernel, strides, dilations)
+    _refuse_nothing(node, kernel, strides, dilations, padding)
     return _on_axes(node, kernel, strides, dilations, padding), strides, dilations, padding
+
+
+def _refuse_nothing(
+    node: NodeImporter, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], padding: Sequence[int]
+) -> None:
+    """Refuse a pooling on whose axis no window begins, which gives nothing: types of operators here rule it out."""
+    rank, ceil_mode = len(kernel), bool(node.attr("ceil_mode", 0))
+    for axis, size in enumerate(node.shape()[2:]):
+        pads, extent = (padding[axis], padding[axis + rank]), (kernel[axis] - 1) * dilations[axis] + 1
+        if window_count(size, extent, strides[axis], pads, ceil_mode) == 0:
+            raise node.refuse(f"no window of {extent} elements begins on an axis of {size} with padding {pads}")
 
 
 def _on_axes(

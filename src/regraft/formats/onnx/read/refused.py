@@ -7,7 +7,7 @@ from .importing import REFUSED
 _RANDOM = "its values are random, which a program's are not; draw them outside and give them as an input"
 _MAP = "maps are not supported, only tensors"
 _STRING = "tensors of string are not supported"
-_TRAINING = "steps of training are not part of a model; regraft.training has optimizers"
+_TRAINING = "gradients of graphs are not read; regraft.transform.Gradient makes them"
 
 _BY_REASON = {
     _RANDOM: "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
@@ -18,7 +18,6 @@ _BY_REASON = {
 for _reason, _names in _BY_REASON.items():
     for _name in _names.split():
         REFUSED["", _name] = _reason
-for _name in ("Adagrad", "Adam", "Gradient", "Momentum"):
-    REFUSED["ai.onnx.preview.training", _name] = _TRAINING
+REFUSED["ai.onnx.preview.training", "Gradient"] = _TRAINING
 for _name in ("CastMap", "DictVectorizer", "ZipMap"):
     REFUSED["ai.onnx.ml", _name] = _MAP

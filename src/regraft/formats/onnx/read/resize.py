@@ -154,7 +154,8 @@ def _resized(node: NodeImporter, target: _Target, coordinates: str, kind: Filter
     shape, sizes = node.shape(), target.sizes
     changed = [axis for axis in range(len(shape)) if shape[axis] != sizes[axis]]
     plain = _is_plain(target, coordinates, kind)
-    if plain and not changed:
+    if not changed and coordinates != CROP:
+        # Where a factor is not 1, ONNX would still mix elements; ONNX Runtime copies what keeps its sizes.
         return ops.reshape(node.operand(0), list(shape))
     if plain and len(changed) <= 3 and len(shape) <= 5:
         extra: dict[str, Any] = {}

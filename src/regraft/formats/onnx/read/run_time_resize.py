@@ -113,7 +113,8 @@ _ROUNDINGS: Final[dict[str, Callable[[Expr], Expr]]] = {
 
 def _nearest(axis: _Axis, places: Expr, kind: Filter) -> Expr:
     """The elements that are nearest to ``places``, by number."""
-    rounded = ops.minimum(ops.maximum(_ROUNDINGS[kind.rounding](places), _number(0)), axis.last)
+    single = ops.astype(ops.astype(places, "float32"), _WORK)  # as ONNX Runtime seeks it: one beside a half is at it
+    rounded = ops.minimum(ops.maximum(_ROUNDINGS[kind.rounding](single), _number(0)), axis.last)
     return axis.node.emit(ops.astype(rounded, "int64"))
 
 
