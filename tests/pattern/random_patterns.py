@@ -23,6 +23,7 @@ from regraft.dpl import (
     RepeatPattern,
     UnorderedTuplePattern,
     UseConstraint,
+    chain,
     elementwise,
     has_trait,
     is_const,
@@ -135,10 +136,13 @@ class RandomBlock:
 class PatternWriter:
     """Patterns for the values of one block."""
 
-    def __init__(self, random: Random, definitions: Mapping[Var, Expr], *, repeats: bool = True) -> None:
+    def __init__(
+        self, random: Random, definitions: Mapping[Var, Expr], *, repeats: bool = True, chains: bool = False
+    ) -> None:
         self.random = random
         self.definitions = definitions
         self.repeats = repeats
+        self.chains = chains
         self.met: dict[Expr, DFPattern] = {}
         self.extents = [Extent("first"), Extent("second")]
         self.size = SymVar("m")
@@ -169,6 +173,8 @@ class PatternWriter:
         bound = definition(self.definitions, leaf)
         if depth > 0 and self.happens(0.85):
             match bound:
+                case Call() if self.chains and self.happens(0.2):
+                    return self._chain(bound, depth)
                 case Call():
                     return self._call(bound, depth)
                 case Tuple(fields=fields) if self.happens(0.3) and len(fields) > 1:
@@ -202,6 +208,35 @@ class PatternWriter:
                 return self.random.choice([wildcard(), is_shape(leaf.values), is_shape([self.size, 2])])
             case _:
                 return wildcard()
+
+    def _chain(self, call: Call, depth: int) -> DFPattern:
+        """A chain from a call down to some value below it."""
+        assert isinstance(call.op, Op)
+        value: Expr = call
+        for _ in range(self.random.randint(0, 3)):
+            below = [arg for arg in operands_of(definition(self.definitions, value)) if isinstance(arg, Var)]
+            value = self.random.choice(below) if below else value
+        end = wildcard() if value is call else self.pattern(value, depth - 1)
+        name, side = is_op(call.op.name), self._other(1)
+        beside = {"varg_default_wildcard": True}
+        sizes = [self.size, 3]
+        links: list[Any] = [
+            elementwise(),
+            elementwise() | is_op("relax.concat"),
+            is_op(self.random.choice(BINARY_NAMES))(wildcard(), self._other(1)) | is_op("relax.exp")(wildcard()),
+            lambda inner: name(inner, **beside),
+            lambda inner: elementwise()(inner, side) | elementwise()(side, inner) | is_op("relax.exp")(inner),
+            lambda inner: elementwise()(inner, **beside) & ~is_op("relax.exp")(side),
+            lambda inner: elementwise()(wildcard() & inner, **beside).only_used_by(),
+            lambda inner: elementwise()(inner, **beside).users(1) | is_op("relax.add")(is_const(), wildcard()),
+            lambda inner: elementwise()(inner.has_shape(sizes), **beside),
+            lambda inner: is_tuple_get_item(is_tuple([inner, repeat(wildcard(), min=0)]) | inner),
+            lambda inner: elementwise()(chain(is_op("relax.exp"), inner, max=2), **beside),
+            lambda inner: elementwise()(inner, inner) | name(inner, **beside),
+        ]
+        least = self.random.choice([0, 0, 0, 1, 2])
+        most = self.random.choice([None, None, None, least, least + 2])
+        return chain(self.random.choice(links), until=end, min=least, max=most)
 
     def _call(self, call: Call, depth: int) -> DFPattern:
         assert isinstance(call.op, Op)

@@ -6,6 +6,7 @@ from regraft import op
 from regraft.dpl import *
 from regraft.dpl import CallPattern, DFPattern, ExternFuncPattern, FunctionPattern
 from regraft.ir import BlockBuilder, Expr, SymVar, TensorType, Var, const
+from regraft.pattern.chain_pattern import HolePattern
 from regraft.pattern.matcher.match import compiled
 from tests.pattern.programs import matches, program, tensor
 
@@ -84,6 +85,8 @@ def every_pattern() -> list[tuple[DFPattern, str]]:
         (repeat(star, min=2, max=4), "repeat(*, 2..4)"),
         (repeat(star), "repeat(*, 1..)"),
         (is_if(star, is_const(), star), "if(*, const, *)"),
+        (chain(is_op("relax.exp"), until=is_const()), "chain(exp, until=const)"),
+        (HolePattern(), "below"),
         (star.users(2), "*: 2 users"),
     ]
 

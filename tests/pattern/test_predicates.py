@@ -10,8 +10,21 @@ import pytest
 
 import regraft as rx
 from regraft import op
-from regraft.dpl import DFPattern, chain, elementwise, has_trait, is_const, is_op, is_scalar, is_var, wildcard
+from regraft.analysis import get_var2val
+from regraft.dpl import (
+    DFPattern,
+    PatternContext,
+    chain,
+    elementwise,
+    has_trait,
+    is_const,
+    is_op,
+    is_scalar,
+    is_var,
+    wildcard,
+)
 from regraft.pattern import PatternError
+from regraft.pattern.reference import matches
 from regraft.testing import check_rule
 
 
@@ -130,14 +143,77 @@ def deep(count: int) -> tuple[rx.Function, rx.Var]:
     return builder.get()["main"], w
 
 
-def test_a_chain_without_a_limit_is_long_and_shows_itself_in_short() -> None:
+def test_a_chain_is_of_any_length_in_the_matcher_and_in_its_definition() -> None:
+    x = rx.Var("x", rx.TensorType((2,), "float32"))
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            value = builder.emit(op.sin(x))
+            for _ in range(20_000):
+                value = builder.emit(op.nn.relu(value))
+            value = builder.emit_output(op.cos(value))
+        builder.emit_func_output(value)
+    function = builder.get()["main"]
+    root = is_op("relax.sin")(wildcard())
+    pattern = is_op("relax.cos")(chain(is_op("relax.nn.relu"), until=root))
+    rule = rx.Rule(pattern, lambda _, found: op.tanh(found[root].args[0]), "chain")
+    assert "R.tanh(x)" in rule(function).script()
+    definitions = get_var2val(function)
+    (found,) = matches(pattern, definitions, value)
+    assert len(found[pattern.args[0].links]) == 20_000  # type: ignore[attr-defined]
+
+
+def test_a_chain_that_ends_nowhere_is_not_searched_by_every_way_through_a_diamond() -> None:
+    x = rx.Var("x", rx.TensorType((2,), "float32"))
+    above, below = op.exp(x), op.sin(x)
+    definitions: dict[rx.Var, rx.Expr] = {}
+    for _ in range(60):
+        var = rx.Var("v", x.ty)
+        definitions[var] = op.add(above, below)
+        above, below = var, above
+    assert not is_op("relax.cos")(chain(elementwise(), is_op("relax.tan")(wildcard()))).match(
+        op.cos(above), definitions
+    )
+
+
+def test_what_a_function_of_links_finds_outside_of_it_is_one_value_in_all_links() -> None:
+    x, y, z = tensor(2), tensor(2), tensor(2)
+    end, side = is_var("x"), wildcard()
+    same = chain(lambda inner: is_op("relax.multiply")(inner, side), until=end, min=2)
+    each = chain(lambda inner: is_op("relax.multiply")(inner, wildcard()), until=end, min=2)
+    assert same.match(op.multiply(op.multiply(x, y), y))
+    assert not same.match(op.multiply(op.multiply(x, y), z))
+    assert each.match(op.multiply(op.multiply(x, y), z))
+
+
+def test_the_model_of_a_link_is_no_root_of_a_context() -> None:
+    function, _ = deep(2)
+    with PatternContext() as context:
+        below = is_op("relax.matmul")(wildcard(), wildcard())
+        chain(is_op("relax.exp")(wildcard()) | is_op("relax.subtract")(wildcard(), wildcard()), until=below, min=2)
+    assert len(context.roots()) == 1
+    assert context.match_dfb(function.body.blocks[0]) is not None
+
+
+def test_a_link_has_to_lead_on() -> None:
+    with pytest.raises(PatternError, match="is no link of a chain: it computes nothing from the value below it"):
+        chain(lambda inner: inner.has_dtype("float32") | is_op("relax.exp")(inner), until=wildcard())
+    with pytest.raises(PatternError, match="is no link of a chain: the value below it stands inside of ~exp"):
+        chain(lambda inner: is_op("relax.sin")(~is_op("relax.exp")(inner)), until=wildcard())
+
+
+def test_links_of_chains_are_tried_out_by_check_rule() -> None:
+    end = wildcard()
+    pattern = is_op("relax.abs")(chain(is_op("relax.negative"), until=end, min=1))
+    assert check_rule(rx.Rule(pattern, lambda _, found: op.abs(found[end]), "signs"), examples=10).rewrites
+    wrong = rx.Rule(is_op("relax.abs")(chain(elementwise(), until=end, min=1)), lambda _, f: op.abs(f[end]), "wrong")
+    with pytest.raises(AssertionError, match="wrong"):
+        check_rule(wrong, examples=10)
+
+
+def test_a_chain_shows_itself_in_short() -> None:
     root = is_op("relax.sin")(wildcard())
     pattern = is_op("relax.cos")(chain(is_op("relax.nn.relu"), until=root, max=None))
-    value: rx.Expr = rx.Var("x", rx.TensorType((2,), "float32"))
-    value = op.sin(value)
-    for _ in range(200):
-        value = op.nn.relu(value)
-    assert pattern.match(op.cos(value))
     assert repr(pattern) == "cos(chain(nn.relu, until=sin(*)))"
     assert repr(pattern.dup()) == repr(pattern)
     broken: Any = chain

@@ -43,13 +43,26 @@ def ways(form: CompiledPattern, block: RandomBlock, value: Expr) -> list[dict[An
     return list(form.matches(block.definitions, value, view=BlockView(block.block)))
 
 
+@settings(max_examples=300)
+@given(seed=SEEDS)
+def test_chains_have_the_matches_of_their_definition_in_the_same_order(seed: int) -> None:
+    random = Random(seed)
+    block = RandomBlock(random, random.randint(2, 8))
+    writer = PatternWriter(random, block.definitions, chains=True)
+    hold_to_definition(writer.pattern(random.choice(block.values()), random.randint(1, 3)), block)
+
+
 @settings(max_examples=400)
 @given(seed=SEEDS)
 def test_a_compiled_pattern_has_the_matches_of_its_definition_in_the_same_order(seed: int) -> None:
     random = Random(seed)
     block = RandomBlock(random, random.randint(2, 8))
     root = random.choice(block.values())
-    pattern = PatternWriter(random, block.definitions).pattern(root, random.randint(1, 3))
+    hold_to_definition(PatternWriter(random, block.definitions).pattern(root, random.randint(1, 3)), block)
+
+
+def hold_to_definition(pattern: DFPattern, block: RandomBlock) -> None:
+    """Assert that a pattern has the matches of its definition at each value, the same one first."""
     found_any = False
     for value in block.values():
         try:

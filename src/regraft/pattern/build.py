@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, overload
+from typing import Any, overload
 
 from ..ir.dims import Dim
 from ..ir.expr import Expr
 from ..ir.op import Op, Trait
+from .chain_pattern import ChainPattern, HolePattern
+from .context import forget_made
 from .derived import describe, duplicate
-from .parts import fixed_op, inner_first
+from .parts import bindable, fixed_op
 from .pattern import (
     AndPattern,
     AttrPattern,
@@ -35,6 +37,8 @@ from .pattern import (
     UnorderedTuplePattern,
     VarPattern,
     WildcardPattern,
+    all_patterns,
+    checked,
 )
 
 
@@ -168,52 +172,46 @@ def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
     return DataTypePattern(WildcardPattern() if pattern is None else pattern, dtype)
 
 
-_LONGEST: Final = 256
-"""How many links a chain without a limit may have: deeper patterns would cost more to make than they find."""
-
-
 def chain(
-    link: DFPattern | Callable[[DFPattern], DFPattern], until: DFPattern, *, min: int = 0, max: int | None = 16
+    link: DFPattern | Callable[[DFPattern], DFPattern], until: DFPattern, *, min: int = 0, max: int | None = None
 ) -> DFPattern:
-    """A value that is computed from ``until`` by ``min`` to ``max`` links, one on the other; as many as there are.
-
-    Without a ``max`` (None) a chain may be 256 links longer than ``min``.
+    """A value that is computed from ``until`` by any number of links, one on the other; as many as there are.
 
     ``link`` is one of three:
 
     - an operator, such as ``elementwise()`` or ``is_op("relax.add") | is_op("relax.exp")``, of which the value below is
       the first or the second operand;
     - a pattern such as ``is_op("relax.add")(wildcard(), is_const())``, in which the value below takes the place of a
-      wildcard, of any one if there are several;
+      wildcard, of any one if there are several; the others stand for other values in each link;
     - a function that gives the pattern of a link over that of the value below:
-      ``chain(lambda inner: is_op("relax.add")(inner, is_const()), until=x)``.
+      ``chain(lambda inner: is_op("relax.add")(inner, is_const()), until=x)``. A pattern made before, outside of the
+      function, stands for one value in all links.
 
-    Alternatives with ``|`` may be of different kinds. In a match ``until`` stands for what the chain ends in; the links
-    are what lies between. Raises `PatternError` for a pattern without a wildcard. Cost: as the alternatives that it is
-    short for, ``max`` deep.
+    Alternatives with ``|`` may be of different kinds. ``min`` and ``max`` bound the number of links. In a match
+    ``until`` stands for what the chain ends in; the links are what lies between. Raises `PatternError` for a link that
+    computes nothing from the value below it. Cost: at each value where it is tried, linear in what lies below it as far
+    as there are links. With a `~` or `only_used_by` in the pattern, or a pattern that links share, ways down multiply.
     """
-    longest = min + _LONGEST if max is None else max
-    if not 0 <= min <= longest:
+    if not 0 <= min <= (min if max is None else max):
         raise PatternError(f"a chain needs 0 <= min <= max, got min={min}, max={max}")
     if not callable(link):  # patterns are called to make calls
         raise PatternError(f"{link!r} is no link of a chain; write is_op({link!r}), or a pattern with a wildcard")
-    told = describe(link) if isinstance(link, DFPattern) else getattr(link, "__name__", "link")
-    text = f"chain({told}, until={describe(until)})"
-
-    def linked(inner: DFPattern) -> DFPattern:
-        if not isinstance(link, DFPattern):
-            return link(inner)
-        either, *others = [one for side in _sides(link) for one in _links_over(side, inner)]
+    hole, shared = HolePattern(), list[DFPattern]()
+    if isinstance(link, DFPattern):
+        text = describe(link)
+        one, *others = [one for side in _sides(link) for one in _links_over(side, hole)]
         for other in others:
-            either = either | other
-        return either
-
-    found = until
-    for _ in range(longest - min):
-        found = OrPattern(linked(found), until, text)
-    for _ in range(min):
-        found = linked(found)
-    return found
+            one = one | other
+        forget_made(all_patterns(link))
+    else:
+        text = getattr(link, "__name__", "link").strip("<>")
+        one, again = (checked(link(below), "a link of a chain") for below in (hole, HolePattern()))
+        inside = set(all_patterns(one))
+        again_outside = all_patterns(again, RepeatPattern)
+        shared = [part for part in again_outside if part in inside and fixed_op(part) is None]
+        forget_made(part for part in all_patterns(again) if part not in inside)
+    links = RepeatPattern(one, min, max, shared, is_chained=True)
+    return ChainPattern(links, hole, checked(until, "the end of a chain"), text)
 
 
 def _sides(link: DFPattern) -> list[DFPattern]:
@@ -226,10 +224,14 @@ def _links_over(link: DFPattern, inner: DFPattern) -> list[DFPattern]:
     if _is_operator(link):
         op = fixed_op(link)
         first: DFPattern = link.dup()(inner, varg_default_wildcard=True)
-        if op is not None and not op.variadic and len(op.operands) == 1:
+        if op is not None and (op.is_commutative or (not op.variadic and len(op.operands) == 1)):
             return [first]
-        return [first, link.dup()(WildcardPattern(), inner, varg_default_wildcard=True)]
-    places = [part for part in inner_first(link) if isinstance(part, WildcardPattern)]
+        other = link.dup()
+        if isinstance(link, OpPattern):  # Operands of the others are turned round, which would be each way twice.
+            accepts = link.accepts
+            other = OpPattern(lambda op: accepts(op) and not op.is_commutative, link.text)
+        return [first, other(WildcardPattern(), inner, varg_default_wildcard=True)]
+    places = [part for part in bindable(link) if isinstance(part, WildcardPattern)]
     if not places:
         raise PatternError(f"{link!r} is no link of a chain: put a wildcard where the value below it stands")
     return [duplicate(link, {place: inner}) for place in places]

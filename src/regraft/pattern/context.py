@@ -54,6 +54,14 @@ class SameShapeConstraint:
         self.args = tuple(checked(p, "a pattern of same_shape_as") for p in args)
 
 
+def forget_made(patterns: Iterable[DFPattern]) -> None:
+    """Take back that ``patterns`` were made in the innermost open context: they are no more than models of others."""
+    context = PatternContext.current()
+    if context is not None:
+        for pattern in patterns:
+            context.noted.pop(pattern, None)
+
+
 @final
 class PatternContext:
     """A scope that gathers patterns and constraints over the bindings of one block.

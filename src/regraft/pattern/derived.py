@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..ir.op import Op
+from .chain_pattern import ChainPattern, HolePattern
 from .parts import inner_first
 from .pattern import (
     AndPattern,
@@ -50,8 +51,8 @@ def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
     """``pattern`` again, over the copies of its parts."""
     again = done.__getitem__
     match pattern:
-        case WildcardPattern():
-            copy: DFPattern = WildcardPattern()
+        case WildcardPattern() | HolePattern():
+            copy: DFPattern = type(pattern)()
         case ExprPattern():
             copy = ExprPattern(pattern.expr)
         case VarPattern() | GlobalVarPattern():
@@ -72,9 +73,9 @@ def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
             copy = type(pattern)([again(f) for f in pattern.fields])
         case TupleGetItemPattern():
             copy = TupleGetItemPattern(again(pattern.tuple), pattern.index)
-        case OrPattern():
-            copy = OrPattern(again(pattern.left), again(pattern.right), pattern.text)
-        case AndPattern() | IfPattern():
+        case ChainPattern():
+            copy = pattern.over(again)
+        case OrPattern() | AndPattern() | IfPattern():
             copy = type(pattern)(*map(again, pattern.children()))
         case NotPattern():
             copy = NotPattern(again(pattern.reject))
@@ -93,7 +94,7 @@ def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
         case RepeatPattern():
             body = again(pattern.pattern)
             shared = [again(p) for p in pattern.shared]
-            copy = RepeatPattern(body, pattern.min, pattern.max, shared, pattern.extent)
+            copy = RepeatPattern(body, pattern.min, pattern.max, shared, pattern.extent, pattern.is_chained)
         case _:
             raise PatternError(f"cannot duplicate {type(pattern).__name__}")
     return copy
@@ -151,7 +152,11 @@ def _text(pattern: DFPattern, texts: Mapping[DFPattern, str]) -> str:
         case TupleGetItemPattern():
             return f"{texts[pattern.tuple]}[{'any' if pattern.index is None else pattern.index}]"
         case OrPattern():
-            return pattern.text or f"({texts[pattern.left]} | {texts[pattern.right]})"
+            return f"({texts[pattern.left]} | {texts[pattern.right]})"
+        case HolePattern():
+            return "below"
+        case ChainPattern():
+            return f"chain({pattern.text}, until={texts[pattern.until]})"
         case AndPattern():
             return f"({texts[pattern.left]} & {texts[pattern.right]})"
         case NotPattern():

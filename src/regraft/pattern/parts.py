@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from ..ir.op import Op
+from .chain_pattern import ChainPattern
 from .pattern import (
     AndPattern,
     CallPattern,
@@ -44,6 +45,12 @@ def describes_operands(part: DFPattern) -> bool:
     return isinstance(part, CallPattern | FunctionPattern | IfPattern | TupleGetItemPattern)
 
 
+def own_parts(repeat: RepeatPattern, shared: Container[DFPattern]) -> list[DFPattern]:
+    """The patterns that each element binds for itself: neither ``shared``, also by the repeat, nor operators."""
+    by_repeat = {part for one in repeat.shared for part in all_patterns(one)}
+    return [p for p in bindable(repeat.pattern) if p not in shared and p not in by_repeat and fixed_op(p) is None]
+
+
 def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
     """The patterns that stand outside of every repeat, or that a repeat lists as shared: one value each."""
     found: set[DFPattern] = set()
@@ -53,7 +60,7 @@ def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
                 found.add(part)
                 continue
             for one in part.shared:
-                found.update(all_patterns(one))
+                found.update(all_patterns(one, RepeatPattern))
     return found
 
 
@@ -80,8 +87,7 @@ def refuse_two_runs(roots: Sequence[DFPattern], shared: Container[DFPattern]) ->
         for place, part in enumerate(parts):
             of_part = runs[part]
             if isinstance(part, RepeatPattern):
-                own = [p for p in bindable(part.pattern) if p not in shared and fixed_op(p) is None]
-                of_part = dict.fromkeys(own, (owner, place))
+                of_part = dict.fromkeys(own_parts(part, shared), (owner, place))
             for pattern, run in of_part.items():
                 if found.setdefault(pattern, run) != run and not either:
                     raise in_two_repeats(pattern)
@@ -118,6 +124,8 @@ def root_ops(pattern: DFPattern) -> Ops:
                 found[part] = _both(found[part.left], found[part.right])
             case ConstrainedPattern() | RepeatPattern():
                 found[part] = found[part.pattern]
+            case ChainPattern(links=links, until=until):
+                found[part] = found[links] if links.min else _either(found[links], found[until])
             case _:
                 found[part] = None
     return found[pattern]

@@ -376,14 +376,13 @@ class TupleGetItemPattern(DFPattern):
 
 @final
 class OrPattern(DFPattern):
-    """``left``, or else ``right``; shown as ``text``, if it has one."""
+    """``left``, or else ``right``."""
 
-    __slots__ = ("left", "right", "text")
+    __slots__ = ("left", "right")
 
-    def __init__(self, left: DFPattern, right: DFPattern, text: str = "") -> None:
+    def __init__(self, left: DFPattern, right: DFPattern) -> None:
         self.left = checked(left, "the left side of |")
         self.right = checked(right, "the right side of |")
-        self.text = text
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.left, self.right)
@@ -536,9 +535,9 @@ class Extent:
 
 @final
 class RepeatPattern(DFPattern):
-    """A run of values that each match ``pattern``; see `repeat`."""
+    """A run of values that each match ``pattern``; see `repeat`. ``is_chained``: those of a chain (`ChainPattern`)."""
 
-    __slots__ = ("extent", "max", "min", "pattern", "shared")
+    __slots__ = ("extent", "is_chained", "max", "min", "pattern", "shared")
 
     def __init__(
         self,
@@ -547,6 +546,7 @@ class RepeatPattern(DFPattern):
         max: int | None = None,
         shared: Iterable[DFPattern] = (),
         extent: Extent | None = None,
+        is_chained: bool = False,
     ) -> None:
         self.pattern = checked(pattern, "the pattern of a repeat")
         if isinstance(pattern, RepeatPattern):
@@ -557,9 +557,10 @@ class RepeatPattern(DFPattern):
         self.max = max
         self.shared = tuple(checked(p, "a shared pattern") for p in shared)
         self.extent = extent
+        self.is_chained = is_chained
         inside = set(all_patterns(pattern))
-        for inner in inside:
-            if isinstance(inner, RepeatPattern):
+        for inner in all_patterns(pattern, RepeatPattern):
+            if isinstance(inner, RepeatPattern) and not (is_chained or inner.is_chained):
                 raise PatternError("a repeat inside a repeat is not supported; match the inner run with its own rule")
         for one in self.shared:
             if one not in inside:

@@ -21,50 +21,40 @@ from ..analysis.values import (
     Definitions,
     arguments_of,
     definition,
-    is_number,
-    is_single,
     projections,
     resolve,
-    same_attribute,
     same_value,
 )
 from ..ir.dims import SymVar
-from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple, Var
+from ..ir.expr import Expr, ShapeExpr, Tuple, Var
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, Function, If, VarBinding
-from ..ir.types import ShapeType, TensorType, bind_type, shapes_equal
+from ..ir.types import TensorType, shapes_equal
+from .chain_pattern import ChainPattern, HolePattern
 from .context import PatternContext, UseConstraint
 from .pattern import (
     AndPattern,
     AttrPattern,
     CallPattern,
-    ConstantPattern,
-    DataflowVarPattern,
     DataTypePattern,
     DFPattern,
     ExprPattern,
     Extent,
-    ExternFuncPattern,
     FunctionPattern,
-    GlobalVarPattern,
     IfPattern,
     NotPattern,
-    OpPattern,
     OrPattern,
-    PatternError,
     PrimArrPattern,
     RepeatPattern,
-    ScalarPattern,
     ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
     TypePattern,
     UnorderedTuplePattern,
     UsersPattern,
-    VarPattern,
-    WildcardPattern,
     all_patterns,
 )
+from .reference_leaves import condition_holds, is_leaf_of
 from .reference_uses import has_other_use, holds_value, is_handed_out, users
 
 
@@ -142,7 +132,7 @@ def _shared(roots: Sequence[DFPattern]) -> frozenset[DFPattern]:
     while stack:
         pattern = stack.pop()
         if isinstance(pattern, RepeatPattern):
-            found.update(part for one in pattern.shared for part in all_patterns(one))
+            found.update(part for one in pattern.shared for part in all_patterns(one, RepeatPattern))
         elif pattern not in found:
             found.add(pattern)
             stack.extend(pattern.children())
@@ -197,13 +187,15 @@ def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iter
             for left in _ways(pattern.left, operand, known, world):
                 for found in _ways(pattern.right, operand, left, world):
                     yield found.bind(pattern, leaf, found.shown[pattern.left])
+        case ChainPattern():
+            yield from _chained(pattern, operand, known, world)
         case NotPattern():  # Decided last, when all that the rejected pattern shares with the rest is known.
             later = Rejection(pattern.reject, operand, world.definitions, {})
             yield known._replace(rejections=(*known.rejections, later)).bind(pattern, leaf, leaf)
         case TypePattern() | ShapePattern() | DataTypePattern() | AttrPattern():
             for found in _ways(pattern.pattern, operand, known, world):
                 sizes = dict(found.sizes)
-                if _holds(pattern, leaf, bound, sizes):
+                if condition_holds(pattern, leaf, bound, sizes):
                     yield found._replace(sizes=sizes).bind(pattern, leaf, found.shown[pattern.pattern])
         case UsersPattern(count=None):  # Decided last, when all that the match describes is known.
             for found in _ways(pattern.pattern, operand, known, world):
@@ -217,17 +209,14 @@ def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iter
             yield from _function(pattern, leaf, known, world)
         case IfPattern():  # A branch whose condition matches, and the results of both branches, looking inside.
             if isinstance(bound, If):
-                then, otherwise = (world.inside(b.blocks) for b in (bound.true_branch, bound.false_branch))
-                for first in _ways(pattern.cond, bound.cond, known, world):
-                    for second in _ways(pattern.then, bound.true_branch.body, first, then):
-                        for found in _ways(pattern.otherwise, bound.false_branch.body, second, otherwise):
-                            yield found.bind(pattern, leaf, bound)
+                yield from (found.bind(pattern, leaf, bound) for found in _branch(pattern, bound, known, world))
         case PrimArrPattern():  # A shape written out, of certainly these sizes.
-            sizes = dict(known.sizes)
-            if isinstance(leaf, ShapeExpr) and bind_type(ShapeType(pattern.fields), leaf.ty, sizes) is True:
+            if isinstance(leaf, ShapeExpr) and condition_holds(pattern, leaf, bound, sizes := dict(known.sizes)):
                 yield known._replace(sizes=sizes).bind(pattern, leaf, leaf)
+        case HolePattern():  # Any value; the link below goes on from it as it is written.
+            yield known.bind(pattern, leaf, operand)
         case _:
-            if _is_leaf_of(pattern, leaf, bound, world.definitions):
+            if is_leaf_of(pattern, leaf, bound, world.definitions):
                 yield known.bind(pattern, leaf, leaf)
 
 
@@ -250,54 +239,10 @@ def _written_so(pattern: DFPattern, operand: Expr, known: Known, world: World) -
             return all(_written_so(side, operand, known, world) for side in (pattern.left, pattern.right))
         case TypePattern() | ShapePattern() | DataTypePattern() | AttrPattern() | UsersPattern():
             return _written_so(pattern.pattern, operand, known, world)
+        case ChainPattern():
+            return bool(known.leaves[pattern.links]) or _written_so(pattern.until, operand, known, world)
         case _:
             return True
-
-
-def _is_leaf_of(pattern: DFPattern, leaf: Expr, bound: Expr, definitions: Definitions) -> bool:
-    """Patterns without parts: they say what the leaf itself is."""
-    match pattern:
-        case WildcardPattern():  # Any value.
-            return True
-        case ConstantPattern(value=None):  # A constant tensor.
-            return isinstance(leaf, Constant)
-        case ConstantPattern(value=float() | int() as value):  # A constant of that one number, in its own dtype.
-            return isinstance(leaf, Constant) and is_number(leaf, value, pattern.rtol)
-        case ScalarPattern():  # A tensor of one element.
-            return is_single(leaf.ty)
-        case OpPattern():  # An operator of which the function holds.
-            return isinstance(leaf, Op) and bool(pattern.accepts(leaf))
-        case DataflowVarPattern(name=name):  # A variable local to a dataflow block, of that name if one is given.
-            return isinstance(leaf, DataflowVar) and name in ("", leaf.name_hint)
-        case VarPattern(name=name):  # Any variable, of that name if one is given.
-            return isinstance(leaf, Var) and name in ("", leaf.name_hint)
-        case GlobalVarPattern(name=name):  # A function of the module, of that name if one is given.
-            return isinstance(leaf, GlobalVar) and name in ("", leaf.name_hint)
-        case ExternFuncPattern(global_symbol=name):  # A function from outside, of that name if one is given.
-            return isinstance(leaf, ExternFunc) and name in ("", leaf.global_symbol)
-        case ExprPattern(expr=expr):  # This expression: the leaf is its value, or is bound to one like it.
-            return same_value(definitions, bound, expr) or same_value(definitions, leaf, resolve(definitions, expr))
-        case _:
-            raise PatternError(f"{pattern!r} stands where one value is wanted")
-
-
-def _holds(pattern: DFPattern, leaf: Expr, bound: Expr, sizes: dict[SymVar, Any]) -> bool:
-    """Conditions on a value, over its pattern; ``sizes`` takes what size variables of the pattern are."""
-    match pattern:
-        case TypePattern(ty=ty):  # The value is certainly of this type.
-            return bind_type(ty, leaf.ty, sizes) is True
-        case ShapePattern(shape=shape):  # The value is a tensor, certainly of this shape.
-            if not isinstance(leaf.ty, TensorType) or leaf.ty.shape is None:
-                return False
-            return bind_type(ShapeType(shape), ShapeType(leaf.ty.shape), sizes) is True
-        case DataTypePattern(dtype=dtype):  # The value is a tensor of this dtype.
-            return isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
-        case AttrPattern(attrs=attrs):  # The value is what a call (or a function) with these attributes gives.
-            if not isinstance(bound, Call | Function):
-                return False
-            return all(same_attribute(bound, name, value) for name, value in attrs.items())
-        case _:
-            raise PatternError(f"{pattern!r} is no condition")
 
 
 def _call(pattern: CallPattern, leaf: Expr, known: Known, world: World) -> Iterator[Known]:
@@ -312,6 +257,13 @@ def _call(pattern: CallPattern, leaf: Expr, known: Known, world: World) -> Itera
         for args in orders:
             for found in _in_a_row(pattern.args, args, callee, world, allow_rest=pattern.varg_default_wildcard):
                 yield found.bind(pattern, leaf, call)
+
+
+def _branch(pattern: IfPattern, bound: If, known: Known, world: World) -> Iterator[Known]:
+    then, otherwise = (world.inside(b.blocks) for b in (bound.true_branch, bound.false_branch))
+    for first in _ways(pattern.cond, bound.cond, known, world):
+        for second in _ways(pattern.then, bound.true_branch.body, first, then):
+            yield from _ways(pattern.otherwise, bound.false_branch.body, second, otherwise)
 
 
 def _function(pattern: FunctionPattern, leaf: Expr, known: Known, world: World) -> Iterator[Known]:
@@ -391,7 +343,8 @@ def _of_length(repeat: RepeatPattern, length: int, known: Known) -> Known | None
 
 def _own_parts(repeat: RepeatPattern, world: World) -> list[DFPattern]:
     """The patterns that mean one value for each element: those that are not shared, and are no operator."""
-    return [p for p in _bindable(repeat.pattern) if p not in world.shared and not _is_operator(p)]
+    shared = {part for one in repeat.shared for part in all_patterns(one)} | world.shared
+    return [p for p in _bindable(repeat.pattern) if p not in shared and not _is_operator(p)]
 
 
 def _is_operator(pattern: DFPattern) -> bool:
@@ -450,6 +403,39 @@ def _gathered(
             column = [row.get(part, (None, None)) for row in rows]
             found = found.bind(part, [leaf for leaf, _ in column], [shown for _, shown in column])
     return found
+
+
+def _chained(pattern: ChainPattern, operand: Expr, known: Known, world: World) -> Iterator[Known]:
+    """As many links as match, each over the value in the hole of the one above, and then the end; or fewer links."""
+    links, own = pattern.links, _own_parts(pattern.links, world)
+    most = float("inf") if links.max is None else links.max
+    top = resolve(world.definitions, operand)
+    pending: list[tuple[Expr | None, Known, int, Any, bool]] = [(operand, known, 0, None, False)]
+    while pending:
+        value, so_far, length, above, is_end = pending.pop()
+        if value is not None and not is_end:
+            pending.append((value, so_far, length, above, True))
+            leaf = resolve(world.definitions, value)
+            longer = list(_one_element(links.pattern, value, so_far, world, own)) if length < most else []
+            for found, row in reversed(longer):
+                below = row[pattern.hole][1] if pattern.hole in row else None
+                pending.append((below, found, length + 1, (leaf, row, above), False))
+        elif length >= links.min:
+            for found in [so_far] if value is None else _ways(pattern.until, value, so_far, world):
+                leaves, rows = _from_the_top(above)
+                shown = rows[0][links.pattern][1] if rows else found.shown[pattern.until]
+                yield _gathered(links, leaves, rows, found, own).bind(pattern, top, shown)
+
+
+def _from_the_top(above: Any) -> tuple[list[Expr], list[Row]]:
+    """The leaves and rows of the links ``above``, which are given innermost first, as nested pairs."""
+    leaves: list[Expr] = []
+    rows: list[Row] = []
+    while above is not None:
+        leaf, row, above = above
+        leaves.append(leaf)
+        rows.append(row)
+    return leaves[::-1], rows[::-1]
 
 
 # --- contexts

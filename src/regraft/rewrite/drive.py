@@ -142,6 +142,7 @@ class Plan:
             else:
                 self.calls.append((rule, compiled(rule.pattern)))
         self.depth = max((form.depth for _, form in self.calls), default=0)
+        self.links = [test for _, form in self.calls for test in form.links]
         self.any_op = [entry for entry in self.calls if entry[1].ops is None]
         self.most_users = max((form.most_users for _, form in self.calls), default=-1)
         self.by_op: dict[Expr, list[tuple[Rule, CompiledPattern]]] = {}
@@ -377,13 +378,20 @@ class BlockRun:
         reached = set(frontier)
         for _ in range(self.plan.depth):
             above: list[Var] = []
-            for var in frontier:
+            for var in frontier:  # grows by the links of chains, which are of any length
                 for user in session.users.get(var, ()):
                     if user not in reached:
                         reached.add(user)
-                        above.append(user)
+                        (frontier if self._may_be_link(user) else above).append(user)
                         self._enqueue(user)
             frontier = above
+
+    def _may_be_link(self, var: Var) -> bool:
+        """True if ``var`` may be a link, or a part of one, in a chain of any length."""
+        if not self.plan.links:
+            return False
+        value = self.session.definitions.get(var)
+        return not isinstance(value, Call) or any(test(value.op) for test in self.plan.links)
 
     def _recounted(self) -> Iterator[Var]:
         """The values that an edit gave other users, and that may now have as few as a rule wants."""

@@ -20,6 +20,7 @@ from ..ir.expr import Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr
+from ..pattern.chain_pattern import ChainPattern
 from ..pattern.context import PatternContext
 from ..pattern.derived import describe
 from ..pattern.matcher.context_match import CompiledContext
@@ -167,7 +168,7 @@ class _Furthest:
         self.skipped = True
 
 
-_TRANSPARENT: Final = (OrPattern, AndPattern, ConstrainedPattern)
+_TRANSPARENT: Final = (OrPattern, AndPattern, ChainPattern, ConstrainedPattern)
 """Patterns that stand for the same value as their parts."""
 
 _OF_ROOTS: Final = frozenset({"no candidate", "taken", "extent"})
@@ -337,7 +338,7 @@ def _place_text(goal: Goal, kind: str) -> str:
     while goal[3] is not None and not element:
         parent = goal[3][0].pattern
         if isinstance(parent, RepeatPattern):
-            element = f"element {goal[4]} of the repeat"
+            element = f"link {goal[4]} of the chain" if parent.is_chained else f"element {goal[4]} of the repeat"
         elif not nearest and not isinstance(parent, _TRANSPARENT):
             nearest = _child_text(parent, goal[4])
         goal = goal[3]

@@ -24,6 +24,7 @@ from ..ir.op import Call, Op
 from ..ir.program import Function, If
 from ..ir.types import PrimType, TensorType, TupleType, Type, bind_type, substitute_type, type_symvars
 from ..op.rules import require_kinds
+from ..pattern.chain_pattern import ChainPattern
 from ..pattern.context import PatternContext
 from ..pattern.derived import duplicate
 from ..pattern.parts import shared_throughout
@@ -194,14 +195,20 @@ class Instance:
 
     def _copies(self, pattern: RepeatPattern) -> list[DFPattern]:
         """As many patterns as the repeat shall stand for, over the same shared parts."""
+        return [self._copy(pattern, {}) for _ in range(self._length(pattern))]
+
+    def _copy(self, pattern: RepeatPattern, known: Mapping[DFPattern, DFPattern]) -> DFPattern:
+        shared = {part for one in pattern.shared for part in all_patterns(one)} | self.outside
+        return duplicate(pattern.pattern, {**{part: part for part in shared}, **known})
+
+    def _length(self, pattern: RepeatPattern) -> int:
         count = self.extents.get(pattern.extent) if pattern.extent is not None else None
         if count is None:
             most = max(pattern.min, min(pattern.max or _LONGEST_REPEAT, pattern.min + _LONGEST_REPEAT))
             count = self.random.randint(max(pattern.min, 1) if self.random.random() < 0.9 else pattern.min, most)
         if pattern.extent is not None:
             self.extents[pattern.extent] = count
-        shared = {part for one in pattern.shared for part in all_patterns(one)} | self.outside
-        return [duplicate(pattern.pattern, {part: part for part in shared}) for _ in range(count)]
+        return count
 
     def _choose_victim(self, roots: Sequence[DFPattern]) -> None:
         kinds: tuple[type[DFPattern], ...] = (CallPattern,)
@@ -245,6 +252,8 @@ class Instance:
                 return self._projection(pattern)
             case OrPattern():
                 return self._operand(self.random.choice((pattern.left, pattern.right)), attrs)
+            case ChainPattern():
+                return self._operand(self._unrolled(pattern), attrs)
             case AndPattern():
                 one, other = self.random.sample((pattern.left, pattern.right), 2)
                 if isinstance(core(one), WildcardPattern | NotPattern):
@@ -266,6 +275,13 @@ class Instance:
                 return self._branch(pattern)
             case _:
                 raise UnsupportedPatternError(f"no program can be made for {pattern!r}")
+
+    def _unrolled(self, pattern: ChainPattern) -> DFPattern:
+        """A chain of some length, as links that stand one in the other."""
+        found = pattern.until
+        for _ in range(self._length(pattern.links)):
+            found = self._copy(pattern.links, {pattern.hole: found})
+        return found
 
     def _parts(self, parts: Sequence[DFPattern]) -> list[DFPattern]:
         found: list[DFPattern] = []

@@ -8,7 +8,7 @@ this module decides, and writes the layout that `heads` knows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ... import op as ops
 from ...analysis.axes import Group, Groups, View, arrangement, atoms, axis_of, onward, regrouped, sources, together
@@ -62,7 +62,9 @@ def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[Group]
         raise NoAttention("attention has scores of three to five axes, whose sizes are known")
     if softmax.attrs.axis % rank != rank - 1:
         raise NoAttention(f"the softmax is along axis {softmax.attrs.axis}, not along the keys")
-    known = {var for var in matchings.values() if isinstance(var, Var)} - {matchings[_scores], values}
+    lists = [cast("list[Any]", found if isinstance(found, list) else [found]) for found in matchings.values()]
+    matched = [one for found in lists for one in found]
+    known = {var for var in matched if isinstance(var, Var)} - {matchings[_scores], matchings[_values]}
     between = known - {matchings[_product]}
     for var in between:
         if bindings.is_output(var) or not known.issuperset(bindings.users_of(var)):

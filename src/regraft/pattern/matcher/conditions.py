@@ -11,6 +11,7 @@ from ...ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, Var
 from ...ir.op import Call, Op, attribute_key
 from ...ir.program import Function
 from ...ir.types import ShapeType, TensorType, Type, bind_type, type_symvars
+from ..chain_pattern import HolePattern
 from ..parts import describes_operands
 from ..pattern import (
     AttrPattern,
@@ -39,7 +40,7 @@ from .machine import Search
 def leaf_check(pattern: DFPattern) -> Callable[[Definitions, Expr], bool]:
     """The check that a leaf pattern makes of a resolved leaf."""
     match pattern:
-        case WildcardPattern():
+        case WildcardPattern() | HolePattern():
             return lambda _d, leaf: True
         case ConstantPattern(value=None):
             return lambda _d, leaf: type(leaf) is Constant

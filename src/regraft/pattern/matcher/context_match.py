@@ -19,7 +19,7 @@ from ...ir.expr import Expr, Var
 from ...ir.types import TensorType, shapes_equal
 from .. import reasons
 from ..context import PatternContext, SameShapeConstraint, UseConstraint
-from ..parts import bindable, fixed_op, root_ops
+from ..parts import bindable, fixed_op, own_parts, root_ops
 from ..pattern import DFPattern, PatternError, RepeatPattern, all_patterns
 from .conditions import size_variables
 from .goals import Steps
@@ -214,7 +214,7 @@ class _RepeatRoot:
     def __init__(self, root: RepeatPattern, planner: _Planner) -> None:
         self.root = root
         self.planner = planner
-        self.own = planner.steps.own_parts(root.pattern)
+        self.own = own_parts(root, planner.steps.shared)
         self.element = planner.steps.of[root.pattern]
         shared = [p for p in all_patterns(root.pattern) if p in planner.steps.shared and fixed_op(p) is None]
         self.shared = shared

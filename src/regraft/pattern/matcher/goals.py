@@ -16,7 +16,8 @@ from ...ir.op import Call, Op
 from ...ir.program import Function, If, VarBinding
 from ...ir.types import ShapeType, bind_type
 from .. import reasons
-from ..parts import bindable, fixed_op, inner_first, is_decided_last, refuse_two_runs, shared_throughout
+from ..chain_pattern import ChainPattern, HolePattern
+from ..parts import bindable, fixed_op, inner_first, is_decided_last, own_parts, refuse_two_runs, shared_throughout
 from ..pattern import (
     AndPattern,
     CallPattern,
@@ -36,6 +37,7 @@ from ..pattern import (
     WildcardPattern,
     all_patterns,
 )
+from .chains import Chain
 from .conditions import condition, leaf_check, size_variables, users_of
 from .machine import FAILED, Closing, Goal, Goals, Rejection, Search, Step
 from .rows import Row, Run
@@ -56,16 +58,13 @@ class Steps:
         operators = {p for p in parts if fixed_op(p) is not None}
         self._met_again = {p for p in parts if places[p] > 1} | (in_runs & (self.shared | operators))
         self._rejected = {part: set(all_patterns(part.reject)) for part in parts if isinstance(part, NotPattern)}
+        self._is_decided_last = any(map(is_decided_last, parts))
         refuse_two_runs(roots, self.shared)
         for part in parts:
             if isinstance(part, RepeatPattern):
-                self.runs[part] = Run(part, self.root(part.pattern), self.own_parts(part.pattern))
+                self.runs[part] = Run(part, self.root(part.pattern), own_parts(part, self.shared))
             else:
                 self.of[part] = self._made(part)
-
-    def own_parts(self, pattern: DFPattern) -> list[DFPattern]:
-        """The patterns that each element of a repeat of ``pattern`` binds for itself: neither shared nor operators."""
-        return [p for p in bindable(pattern) if p not in self.shared and fixed_op(p) is None]
 
     def root(self, part: DFPattern) -> Step:
         """The step of ``part``, which stands for one value; raises `PatternError` for a repeat."""
@@ -88,6 +87,8 @@ class Steps:
                 step = self._projection(pattern)
             case OrPattern():
                 step = self._or(pattern)
+            case ChainPattern():
+                step = Chain(pattern, self.runs[pattern.links], self.root(pattern.until), self._forgets(pattern)).step
             case AndPattern():
                 step = self._and(pattern)
             case NotPattern():
@@ -103,6 +104,16 @@ class Steps:
             case _:
                 step = _leaf(pattern)
         return _looked_up(step) if pattern in self._met_again else step
+
+    def _forgets(self, pattern: ChainPattern) -> bool:
+        """True if nothing in the rest of a match depends on the way by which a chain came to where it ends."""
+        inside = all_patterns(pattern.links)
+        says_more = any(
+            (p in self.shared and fixed_op(p) is None) or size_variables(p) or isinstance(p, RepeatPattern)
+            for p in inside
+            if p is not pattern.links
+        )
+        return not says_more and not self._is_decided_last
 
     def _row(self, owner: DFPattern, parts: Sequence[DFPattern], first: int, *, allow_rest: bool = False) -> Row:
         steps = [self.runs[p].step if isinstance(p, RepeatPattern) else self.root(p) for p in parts]
@@ -340,10 +351,12 @@ def _inside(owner: DFPattern, result: Step, index: int) -> Step:
 def _differ(args: Sequence[DFPattern]) -> bool:
     """True if two patterns match other operands if these are turned round.
 
-    One pattern in both places does if it has a projection, which sees how the first operand is written.
+    One pattern in both places does if it has a projection or a hole, which see how the first operand is written.
     """
     same = len(args) == 2 and args[0] is args[1]
-    return len(args) == 2 and (not same or any(isinstance(p, TupleGetItemPattern) for p in all_patterns(args[0])))
+    return len(args) == 2 and (
+        not same or any(isinstance(p, TupleGetItemPattern | HolePattern) for p in all_patterns(args[0]))
+    )
 
 
 def _looked_up(step: Step) -> Step:
@@ -379,6 +392,8 @@ def _asks_how_it_is_written(pattern: DFPattern) -> bool:
             return _asks_how_it_is_written(pattern.left) or _asks_how_it_is_written(pattern.right)
         case ConstrainedPattern():
             return _asks_how_it_is_written(pattern.pattern)
+        case ChainPattern():
+            return _asks_how_it_is_written(pattern.until)
         case _:
             return False
 
@@ -402,6 +417,8 @@ def _is_written_so(pattern: DFPattern, operand: Expr, search: Search) -> bool:
             return all(_is_written_so(side, operand, search) for side in (pattern.left, pattern.right))
         case ConstrainedPattern():
             return _is_written_so(pattern.pattern, operand, search)
+        case ChainPattern():
+            return bool(bound[pattern.links][0]) or _is_written_so(pattern.until, operand, search)
         case _:
             return True
 
@@ -417,8 +434,6 @@ def _copy(outer: DFPattern, inner: DFPattern) -> Step:
 
 
 def _leaf(pattern: DFPattern) -> Step:
-    accepts = leaf_check(pattern)
-
     def run(search: Search, goal: Goal) -> Goals:
         leaf = resolve(search.definitions, goal[1])
         if not accepts(search.definitions, leaf):
@@ -432,7 +447,18 @@ def _leaf(pattern: DFPattern) -> Step:
         search.trail.append(pattern)
         return goal[2]
 
-    return Step(pattern, anything if isinstance(pattern, WildcardPattern) else run, _wrong_leaf(pattern))
+    def as_written(search: Search, goal: Goal) -> Goals:
+        search.bind(pattern, resolve(search.definitions, goal[1]), goal[1])
+        return goal[2]
+
+    match pattern:
+        case WildcardPattern():
+            return Step(pattern, anything)
+        case HolePattern():
+            return Step(pattern, as_written)
+        case _:
+            accepts = leaf_check(pattern)
+            return Step(pattern, run, _wrong_leaf(pattern))
 
 
 def _wrong_leaf(pattern: DFPattern) -> Callable[[Search, Goal], reasons.Reason]:

@@ -10,6 +10,7 @@ from ...ir.builder import operands_of
 from ...ir.expr import Expr, Tuple, Var
 from ...ir.op import Op
 from .. import reasons
+from ..chain_pattern import ChainPattern
 from ..parts import inner_first
 from ..pattern import (
     CallPattern,
@@ -109,6 +110,8 @@ def heights_above(root: DFPattern, part: DFPattern) -> frozenset[int]:
             case NotPattern():
                 above[pattern] = frozenset()
             case RepeatPattern() if pattern.min == 0:
+                above[pattern] = frozenset()
+            case ChainPattern():  # Any number: there is no place to look at.
                 above[pattern] = frozenset()
             case OrPattern():
                 above[pattern] = frozenset().union(*inner) if all(inner) else frozenset()

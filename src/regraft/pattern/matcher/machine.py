@@ -110,6 +110,7 @@ class Search:
         "choices",
         "definitions",
         "extents",
+        "found",
         "longest",
         "awaiting",
         "seen",
@@ -137,6 +138,7 @@ class Search:
         self.trail: list[Any] = []
         self.choices: list[tuple[int, Iterator[Goals]]] = []
         self.longest = 0
+        self.found = 0
 
     def snapshot(self) -> Search:
         """A copy of what is known, for a reason that may be asked for later."""
@@ -201,6 +203,7 @@ class Search:
             if goals is None:
                 refused = self._refused() if self.awaiting else None
                 if refused is None:
+                    self.found += 1
                     yield
                 goals = refused
             else:

@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...analysis.values import BlockView, Definitions
 from ...ir.expr import Expr, Var
+from ..chain_pattern import ChainPattern
 from ..matchings import Matchings
-from ..parts import inner_first, root_ops
+from ..parts import callee_ops, inner_first, root_ops
 from ..pattern import (
     AndPattern,
+    CallPattern,
     ConstrainedPattern,
     DFPattern,
     NotPattern,
+    OpPattern,
     OrPattern,
     RepeatPattern,
     UsersPattern,
     all_patterns,
 )
+from .conditions import leaf_check
 from .goals import Steps
 from .machine import Search, Tracer
 
 
 def depth(pattern: DFPattern) -> int:
-    """The number of definitions below the root that a match may read: an edit there changes nothing further up."""
+    """The number of definitions below the root that a match may read: an edit there changes nothing further up.
+
+    Of a chain of any length one link counts.
+    """
     same_value = (OrPattern, AndPattern, NotPattern, ConstrainedPattern, RepeatPattern)
     levels: dict[DFPattern, int] = {}
     for part in inner_first(pattern):
+        if isinstance(part, ChainPattern):
+            levels[part] = levels[part.until] + levels[part.links] * (part.links.max or 1)
+            continue
         step = 0 if isinstance(part, same_value) else 1
         levels[part] = max((levels[child] + step for child in part.children()), default=0)
     return levels[pattern]
+
+
+def link_tests(pattern: DFPattern) -> list[Callable[[Expr], bool]]:
+    """For the calls in links of chains of any length: whether a callee may be theirs. `depth` counts one link each."""
+    endless = [p.links for p in all_patterns(pattern) if isinstance(p, ChainPattern) and p.links.max is None]
+    return [_callee_test(part.op) for links in endless for part in all_patterns(links) if isinstance(part, CallPattern)]
+
+
+def _callee_test(callee: DFPattern) -> Callable[[Expr], bool]:
+    if isinstance(callee, OpPattern):
+        check = leaf_check(callee)
+        return lambda op: check({}, op)
+    ops = callee_ops(callee)
+    return lambda op: ops is None or op in ops
 
 
 class CompiledPattern:
@@ -40,7 +64,7 @@ class CompiledPattern:
     ``most_users`` is the largest number of users that it asks for, -1 if it asks for none.
     """
 
-    __slots__ = ("depth", "most_users", "ops", "pattern", "step", "step_count")
+    __slots__ = ("depth", "links", "most_users", "ops", "pattern", "step", "step_count")
 
     def __init__(self, pattern: DFPattern) -> None:
         steps = Steps([pattern])
@@ -49,6 +73,7 @@ class CompiledPattern:
         self.step_count = len(steps.of) + len(steps.runs)
         self.ops = root_ops(pattern)
         self.depth = depth(pattern)
+        self.links = link_tests(pattern)
         counts = [part.count for part in all_patterns(pattern) if isinstance(part, UsersPattern)]
         self.most_users = max((sys.maxsize if count is None else count for count in counts), default=-1)
 

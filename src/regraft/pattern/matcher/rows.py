@@ -48,7 +48,7 @@ class Run:
         if index:
             row = search.forget(self.own)
             rows = (row, rows)
-            if search.awaiting is not awaiting and not self._keep_awaiting(search, len(awaiting), row):
+            if search.awaiting is not awaiting and not self.keep_awaiting(search, len(awaiting), row):
                 return FAILED
         if index == len(values):
             found: list[Any] = []
@@ -60,7 +60,7 @@ class Run:
         following = (self._element, (values, index + 1, rows, search.awaiting), *goal[2:])
         return (self.inner, values[index], following, goal, index)
 
-    def _keep_awaiting(self, search: Search, old: int, row: Sequence[Any]) -> bool:
+    def keep_awaiting(self, search: Search, old: int, row: Sequence[Any]) -> bool:
         """Decide what this element rejects, or keep for later what it binds; whether it may still match."""
         own = dict(zip(self.own, row, strict=True))
         fresh = [
