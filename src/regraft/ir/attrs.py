@@ -35,14 +35,6 @@ class Attrs(Mapping[str, Any]):
         """An attribute that is an int."""
         return int(self[key])
 
-    def get_str(self, key: str) -> str:
-        """An attribute that is a string."""
-        return str(self[key])
-
-    def get_int_tuple(self, key: str) -> tuple[int, ...]:
-        """An attribute that is a row of ints."""
-        return tuple(int(item) for item in self[key])
-
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 

@@ -156,9 +156,6 @@ def module_global_infos(infos: dict[str, Any]) -> None:
     """
 
 
-_INFOS = (DeviceMesh, VDevice, DummyGlobalInfo)
-
-
 def named_meshes(infos: Any) -> tuple[tuple[str, tuple[DeviceMesh | VDevice | DummyGlobalInfo, ...]], ...]:
     """The entries of ``I.module_global_infos``, as the module keeps them; raises `IRError` for anything else."""
     named: list[tuple[str, tuple[DeviceMesh | VDevice | DummyGlobalInfo, ...]]] = []

@@ -429,9 +429,6 @@ class FunctionPrinter:
             return f"R.foreign({', '.join(options)})"
         return f"R.{expr.name.removeprefix('relax.')}"
 
-    def _compound(self, expr: Expr, depth: int) -> str:
-        return f"<{type(expr).__name__}>"
-
     # --- bindings and blocks
 
     def _binding(self, binding: Binding) -> list[str]:

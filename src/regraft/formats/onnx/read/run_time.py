@@ -38,9 +38,9 @@ def _scalar(node: NodeImporter, index: int) -> Expr:
     return found if node.ty(index).ndim == 0 else node.emit(ops.reshape(found, ShapeExpr(())))
 
 
-def shape_row(node: NodeImporter, index: int = 0) -> Expr:
-    """The shape of operand ``index`` as a tensor of rank 1."""
-    return node.emit(Sizes.row(node.shape(index)).expression())
+def shape_row(node: NodeImporter) -> Expr:
+    """The shape of the first operand as a tensor of rank 1."""
+    return node.emit(Sizes.row(node.shape(0)).expression())
 
 
 def named_axes(node: NodeImporter, expr: Expr, axes: Sequence[int]) -> Expr:

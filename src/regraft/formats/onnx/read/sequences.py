@@ -14,14 +14,14 @@ from .importing import Imported, NodeImporter, reads
 from .sizes import Sizes
 
 
-def _items(node: NodeImporter, index: int = 0) -> list[Expr]:
-    """The tensors of operand ``index``, a sequence."""
-    found = node.operand(index)
+def _items(node: NodeImporter) -> list[Expr]:
+    """The tensors of the first operand, a sequence."""
+    found = node.operand(0)
     if isinstance(found, Tuple):
         return list(found.fields)
     if isinstance(found.ty, TupleType):
         return [node.emit(TupleGetItem(found, place)) for place in range(len(found.ty.fields))]
-    raise node.refuse(f"input {index} is no sequence of a known length")
+    raise node.refuse("input 0 is no sequence of a known length")
 
 
 def _place(node: NodeImporter, index: int, count: int, default: int) -> int:
