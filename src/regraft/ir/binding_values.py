@@ -169,7 +169,7 @@ def _inlined(seq: SeqExpr, table: Mapping[str, Function], inside: tuple[str, ...
         row: list[Binding] = []
         for binding in block.bindings:
             value = binding.value
-            name = _callee(value)
+            name = called_name(value)
             if isinstance(value, If):
                 sides = [_inlined(side, table, inside) for side in (value.true_branch, value.false_branch)]
                 if sides[0] is not value.true_branch or sides[1] is not value.false_branch:
@@ -193,7 +193,8 @@ def _inlined(seq: SeqExpr, table: Mapping[str, Function], inside: tuple[str, ...
     return SeqExpr(merge_blocks(blocks), seq.body) if changed else seq
 
 
-def _callee(value: Expr) -> str:
+def called_name(value: Expr) -> str:
+    """The name of the function of the module that ``value`` calls; empty if it calls none."""
     return value.op.name_hint if isinstance(value, Call) and isinstance(value.op, GlobalVar) else ""
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..analysis import all_global_vars, free_symbolic_vars, remove_all_unused, used_vars
 from ..analysis.values import leaves_of, resolve
-from ..ir.binding_values import bind_sizes
+from ..ir.binding_values import bind_sizes, called_name
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -46,11 +46,6 @@ def only_called(module: IRModule) -> dict[str, Function]:
     return private
 
 
-def _callee(value: Expr) -> str:
-    """The name of the function of the module that ``value`` calls; empty if it calls none."""
-    return value.op.name_hint if isinstance(value, Call) and isinstance(value.op, GlobalVar) else ""
-
-
 class _Calls(ExprMutator):
     """Rewrites calls of functions of the module: ``{name: call -> expression}``."""
 
@@ -59,7 +54,7 @@ class _Calls(ExprMutator):
         self._changes = changes
 
     def visit_call_(self, call: Call) -> Expr:
-        name = _callee(call)
+        name = called_name(call)
         return self._changes[name](call) if name in self._changes else call
 
 
@@ -127,7 +122,7 @@ def _tell_sizes(module: IRModule, kept: Mapping[str, _Params]) -> set[str]:
     """The functions of ``kept`` all of whose calls tell the sizes that they need."""
     silent: set[str] = set()
     for call in (expr for function in module.functions.values() for expr in walk(function) if isinstance(expr, Call)):
-        name = _callee(call)
+        name = called_name(call)
         if name in kept and _sizes_at(module[name], call, kept[name].sizes) is None:
             silent.add(name)
     return kept.keys() - silent
@@ -205,7 +200,7 @@ def _used_fields(module: IRModule, candidates: Mapping[str, Function]) -> dict[s
     for body in (body for function in module.functions.values() for body in _bodies(function)):
         results: dict[Expr, str] = {}
         for block in body.blocks:
-            here: dict[Expr, str] = {b.var: name for b in block if (name := _callee(b.value)) in fields}
+            here: dict[Expr, str] = {b.var: name for b in block if (name := called_name(b.value)) in fields}
             for binding in block:
                 value = binding.value
                 if isinstance(value, TupleGetItem) and value.tuple_value in here and isinstance(binding, VarBinding):
@@ -258,7 +253,7 @@ class _Retaking(SessionWalk):
         changed = False
         for var in session.original:
             value = session.definitions.get(var)
-            name = "" if value is None else _callee(value)
+            name = "" if value is None else called_name(value)
             if name not in self._kept or not isinstance(value, Call):
                 continue
             kept = list(self._kept[name])
@@ -354,7 +349,7 @@ class _Inlining:
                     no = yield self.run(value.false_branch)
                     if yes is not value.true_branch or no is not value.false_branch:
                         binding = VarBinding(binding.var, If(value.cond, yes, no))
-                name = _callee(value)
+                name = called_name(value)
                 if name in self._bodies and isinstance(value, Call):
                     parts.extend(_written_out(self._bodies[name], value, binding, flows=parts[0].flows))
                 else:

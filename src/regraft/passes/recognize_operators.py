@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import op as ops
+from ..analysis.tensors import number_of
 from ..analysis.values import resolve
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import numpy_dtype
@@ -66,12 +67,6 @@ def _is_number(expr: Expr, number: float) -> bool:
     if not isinstance(expr, Constant) or expr.data.size != 1 or not isinstance(expr.ty, TensorType):
         return False
     return bool(expr.data.numpy().reshape(()) == np.asarray(number, numpy_dtype(expr.data.dtype)))
-
-
-def _number_of(expr: Expr) -> float | None:
-    if not isinstance(expr, Constant) or expr.data.size != 1:
-        return None
-    return float(np.asarray(expr.data.numpy(), dtype="float64").reshape(()))
 
 
 def _is_filled(expr: Expr, number: float) -> bool:
@@ -190,7 +185,7 @@ def _rms_norm() -> _Form:
         result = is_op("relax.multiply")(scaled.result, weight)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        axes, epsilon = _spread(scaled, two, x, found, bindings), _number_of(found[scaled.epsilon])
+        axes, epsilon = _spread(scaled, two, x, found, bindings), number_of(found[scaled.epsilon])
         if isinstance(axes, str) or epsilon is None:
             return axes if isinstance(axes, str) else "epsilon is not one number"
         shape = _shape_of(found[x])
@@ -224,7 +219,7 @@ def _layer_norm() -> _Form:
         result = is_op("relax.add")(weighted, beta)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        axes, epsilon = _spread(scaled, two, centred, found, bindings), _number_of(found[scaled.epsilon])
+        axes, epsilon = _spread(scaled, two, centred, found, bindings), number_of(found[scaled.epsilon])
         if isinstance(axes, str) or epsilon is None:
             return axes if isinstance(axes, str) else "epsilon is not one number"
         first, shape = bindings[found[mean]], _shape_of(found[x])

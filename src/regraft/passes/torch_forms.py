@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from ..analysis.tensors import dtype_of
 from ..ir.dims import Dim, dims_equal
 from ..ir.expr import Constant, Expr
 from ..ir.op import Call, Op
@@ -39,7 +40,7 @@ def _linear(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
 def _linear_layer(product: Call, data: Expr, weight: Any, bias: Any) -> Expr | Decline:
     if _rank(weight) != 2 or _rank(data) < 1:
         return decline("the weight is no matrix")
-    if product.attrs.out_dtype not in (None, "", _dtype(data)) or _dtype(data) != _dtype(weight):
+    if product.attrs.out_dtype not in (None, "", dtype_of(data)) or dtype_of(data) != dtype_of(weight):
         return decline("PyTorch's linear layer has one dtype")
     linear = Op.get("aten.linear")
     if bias is None:
@@ -63,7 +64,7 @@ def _packed_linear(rounded_once: Set[Expr]) -> CallRewriter:
         weight, bias = matchings[_packed], matchings[_bias]
         if weight.data.name is not None or not isinstance(bias, Constant):
             return decline("the weight is the model's own, or what is added is computed")
-        if _dtype(weight) in _NARROW and expr not in rounded_once:
+        if dtype_of(weight) in _NARROW and expr not in rounded_once:
             return decline("the model rounds the product before it adds")
         back = Constant(_turned_round(weight.data))
         return _linear_layer(matchings[_packed_product], matchings[_data], back, bias)
@@ -100,7 +101,7 @@ def _with_bias(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     rank = len(attrs.strides)
     letters, before, after = data_letters(rank), attrs.padding[:rank], attrs.padding[rank:]
     usual = (attrs.data_layout, attrs.out_layout, attrs.kernel_layout) == (letters, letters, "OI" + SPATIAL[rank - 1])
-    if not usual or tuple(before) != tuple(after) or attrs.out_dtype not in (None, "", _dtype(call.args[0])):
+    if not usual or tuple(before) != tuple(after) or attrs.out_dtype not in (None, "", dtype_of(call.args[0])):
         return decline("PyTorch's convolution has another layout, padding or dtype")
     channels, sizes = call.args[1].ty.shape[0], shift.data.shape  # type: ignore[union-attr,index]
     if len(sizes) not in (rank + 1, rank + 2) or sizes[-rank - 1] != channels or shift.data.size != channels:
@@ -126,12 +127,12 @@ def _by_heads(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     attrs, mask = expr.attrs, matchings.get(_mask)
     operands: list[Expr] = [matchings[_query], matchings[_key], matchings[_value]]
     shapes = [_sizes(operand) for operand in operands]
-    if any(shape is None or 0 in shape for shape in shapes) or len({_dtype(operand) for operand in operands}) > 1:
+    if any(shape is None or 0 in shape for shape in shapes) or len({dtype_of(operand) for operand in operands}) > 1:
         return decline("the shapes are not known, or the dtypes differ")
     is_causal = attrs.causal_mask == "TopLeft"
     if attrs.window_size is not None or attrs.causal_mask == "BottomRight" or (is_causal and mask is not None):
         return decline("PyTorch has no such mask")
-    if mask is not None and _dtype(mask) != _dtype(operands[0]):
+    if mask is not None and dtype_of(mask) != dtype_of(operands[0]):
         return decline("the bias has another dtype")
     turned: list[Expr] = [permute_dims(operand, _HEADS_FIRST) for operand in operands]
     is_shared = dims_equal(shapes[0][2], shapes[1][2]) is not True  # type: ignore[index]
@@ -156,10 +157,6 @@ def _at_once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
 
 def _sizes(expr: Expr) -> tuple[Dim, ...] | None:
     return expr.ty.shape if isinstance(expr.ty, TensorType) else None
-
-
-def _dtype(expr: Expr) -> str | None:
-    return expr.ty.dtype if isinstance(expr.ty, TensorType) else None
 
 
 def _rank(expr: Expr) -> int:

@@ -95,18 +95,19 @@ def as_condition(value: Any) -> bool:
 # --- what it is written as
 
 
-def _callee(writer: FunctionWriter, call: Call) -> str:
+def callee_text(writer: FunctionWriter, call: Call) -> str:
+    """The text of the outside function, or the value, that a call of one names first."""
     target = call.args[0]
     return outside_text(writer, target) if isinstance(target, ExternFunc) else writer.operand(target)
 
 
 def _call_packed(writer: FunctionWriter, call: Call) -> str:
-    return f"call_packed({', '.join([_callee(writer, call), *writer.operands(call.args[1:])])})"
+    return f"call_packed({', '.join([callee_text(writer, call), *writer.operands(call.args[1:])])})"
 
 
 def _call_inplace_packed(writer: FunctionWriter, call: Call) -> str:
     indices = writer.literal(call.attrs.inplace_indices)
-    return f"call_inplace({', '.join([_callee(writer, call), indices, *writer.operands(call.args[1:])])})"
+    return f"call_inplace({', '.join([callee_text(writer, call), indices, *writer.operands(call.args[1:])])})"
 
 
 def _call_dps_packed(writer: FunctionWriter, call: Call) -> str:
@@ -118,7 +119,7 @@ def _call_dps_packed(writer: FunctionWriter, call: Call) -> str:
         )
     fields = call.ty.fields if isinstance(call.ty, TupleType) else (call.ty,)
     outputs = [_output(writer, field) for field in fields]
-    text = f"call_dps({', '.join([_callee(writer, call), writer.operand(call.args[1]), *outputs])})"
+    text = f"call_dps({', '.join([callee_text(writer, call), writer.operand(call.args[1]), *outputs])})"
     return text if isinstance(call.ty, TupleType) else f"{text}[0]"
 
 
@@ -136,7 +137,7 @@ def _reported(name: str) -> WriteCall:
 
 
 def _call_builtin(writer: FunctionWriter, call: Call) -> str:
-    return f"call_packed({_callee(writer, call)}, *{writer.operand(call.args[1])})"
+    return f"call_packed({callee_text(writer, call)}, *{writer.operand(call.args[1])})"
 
 
 def _null_value(writer: FunctionWriter, call: Call) -> str:

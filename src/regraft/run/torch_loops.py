@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 
-from ..op.primitive.loop import LOOP
+from ..op.primitive.loop import LOOP, is_left_out
 from . import torch_namespace as xp
 from .errors import BuildError
 
@@ -29,20 +29,16 @@ def loop(
     assert LOOP.reference is not None
     if not (torch.compiler.is_compiling() or torch.compiler.is_exporting()):
         return LOOP.reference(xp, body, carried, scanned, count, condition, rows)
-    limit = scanned[0].shape[0] if scanned else None if _is_left_out(count) else count
+    limit = scanned[0].shape[0] if scanned else None if is_left_out(count) else count
     tracing = _Tracing(body, carried, scanned)
-    if _is_left_out(condition) and not isinstance(limit, torch.Tensor):
+    if is_left_out(condition) and not isinstance(limit, torch.Tensor):
         return tracing.scan(limit, numbered)
     if rows:
         raise BuildError(
             "a loop stacks what each step gives, and only a run tells how many steps there are; PyTorch has no such "
             "loop in a program that it traces: run the program on another target, or carry a tensor of a known size"
         )
-    return tracing.repeat(limit, None if _is_left_out(condition) else condition, numbered)
-
-
-def _is_left_out(operand: Any) -> bool:
-    return operand is None or (isinstance(operand, tuple) and not operand)
+    return tracing.repeat(limit, None if is_left_out(condition) else condition, numbered)
 
 
 class _Tracing:

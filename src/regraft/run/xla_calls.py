@@ -20,7 +20,7 @@ from .errors import BuildError, ExecutionError
 from .externs import get_global_func
 from .numpy_kernel import NumpyKernel
 from .packed import LOWERINGS as COMMON
-from .packed import assert_holds, call_inplace, close_over, print_values
+from .packed import assert_holds, call_inplace, callee_text, close_over, print_values
 from .python_source import CallForm, outside_text
 from .xla_library import io_callback, jax, jnp, lax
 from .xla_loops import loop
@@ -193,20 +193,15 @@ def _slots(writer: FunctionWriter, ty: Type, call: Call) -> str:
     )
 
 
-def _callee(writer: FunctionWriter, call: Call) -> str:
-    target = call.args[0]
-    return outside_text(writer, target) if isinstance(target, ExternFunc) else writer.operand(target)
-
-
 def _call_pure_packed(writer: FunctionWriter, call: Call) -> str:
     arguments = writer.operands(call.args[1:])
     result = "None" if isinstance(call.args[0], GlobalVar) else _slots(writer, call.ty, call)
-    return f"call_outside(True, {', '.join([_callee(writer, call), result, *arguments])})"
+    return f"call_outside(True, {', '.join([callee_text(writer, call), result, *arguments])})"
 
 
 def _call_inplace_packed(writer: FunctionWriter, call: Call) -> str:
     indices, result = writer.literal(call.attrs.inplace_indices), _slots(writer, call.ty, call)
-    return f"call_inplace({', '.join([_callee(writer, call), indices, result, *writer.operands(call.args[1:])])})"
+    return f"call_inplace({', '.join([callee_text(writer, call), indices, result, *writer.operands(call.args[1:])])})"
 
 
 def call_extern(writer: FunctionWriter, call: Call) -> str:

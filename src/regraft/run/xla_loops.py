@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..op.primitive.loop import is_left_out
 from .errors import BuildError, ExecutionError
 from .xla_library import jax, jnp, lax
 from .xla_values import assemble, dissect
@@ -27,20 +28,16 @@ def loop(
     lengths = sorted({x.shape[0] for x in scanned})
     if len(lengths) > 1:
         raise ExecutionError(f"what a loop scans has {' and '.join(map(str, lengths))} slices; expected one number")
-    limit: Any = lengths[0] if scanned else None if _is_left_out(count) else count
+    limit: Any = lengths[0] if scanned else None if is_left_out(count) else count
     tracing = _Tracing(body, carried)
-    if _is_left_out(condition) and not isinstance(limit, jax.core.Tracer):
+    if is_left_out(condition) and not isinstance(limit, jax.core.Tracer):
         return tracing.scan(scanned, max(int(limit), 0))
     if rows:
         raise BuildError(
             "a loop stacks what each step gives, and only a run tells how many steps there are; XLA needs that number "
             "when it compiles: run the program on another target, or carry a tensor of a known size"
         )
-    return tracing.repeat(scanned, limit, None if _is_left_out(condition) else condition)
-
-
-def _is_left_out(operand: Any) -> bool:
-    return operand is None or (isinstance(operand, tuple) and not operand)
+    return tracing.repeat(scanned, limit, None if is_left_out(condition) else condition)
 
 
 class _Tracing:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from .. import op as ops
+from ..analysis.tensors import dtype_of
 from ..ir.builder import BlockBuilder
 from ..ir.dtypes import is_integer
 from ..ir.expr import Expr, Var
@@ -182,7 +183,7 @@ class CategoricalCrossEntropyLoss(Loss):
             return ops.nn.nll_loss(logarithms, classes, weights, self.reduction, self.ignore_index)
         ty = predictions.ty
         assert isinstance(ty, TensorType)
-        shares = targets if _dtype(targets) == ty.dtype else ops.astype(targets, ty.dtype)
+        shares = targets if dtype_of(targets) == ty.dtype else ops.astype(targets, ty.dtype)
         losses = ops.multiply(ops.negative(logarithms), shares)
         if weights is not None:
             others = list(range(1, ty.ndim - axis))
@@ -195,10 +196,6 @@ def _log_softmax(predictions: Expr, axis: int) -> Expr:
     ty = predictions.ty
     assert isinstance(ty, TensorType)
     return ops.nn.log_softmax(predictions, -1 if axis == ty.ndim - 1 else axis)
-
-
-def _dtype(value: Expr) -> str | None:
-    return value.ty.dtype if isinstance(value.ty, TensorType) else None
 
 
 def _class_axis(loss: Loss, predictions: Expr) -> int:

@@ -36,6 +36,11 @@ _READ: Final = frozenset(
 )
 
 
+def bodies_of(node: ir.Node) -> list[ir.Graph]:
+    """The graphs of the branches of a node, or of what it repeats."""
+    return [attr.as_graph() for attr in node.attributes.values() if attr.type == ir.AttributeType.GRAPH]
+
+
 def call_attribute(attribute: ir.Attr) -> Any:
     """An attribute of a node as a call holds it. Raises `ConvertError` for a graph, a type, and bytes of no text."""
     name, kind = attribute.name, attribute.type

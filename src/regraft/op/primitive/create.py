@@ -375,12 +375,8 @@ def one_hot(indices: Expr, on_value: Expr | float, off_value: Expr | float, dept
 
 
 @FULL.define_gradient
-def _full_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [None, adjoints.converted_like(adjoints.total(adjoint), call.args[1])]
-
-
 @FULL_LIKE.define_gradient
-def _full_like_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+def _full_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [None, adjoints.converted_like(adjoints.total(adjoint), call.args[1])]
 
 

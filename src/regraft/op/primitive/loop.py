@@ -261,8 +261,8 @@ def _loop(
     lengths = {x.shape[0] for x in scanned}
     if len(lengths) > 1:
         raise ValueError(f"what is scanned has {' and '.join(map(str, sorted(lengths)))} slices")
-    steps = next(iter(lengths)) if scanned else None if _is_left_out(count) else int(count)
-    conditional = not _is_left_out(condition)
+    steps = next(iter(lengths)) if scanned else None if is_left_out(count) else int(count)
+    conditional = not is_left_out(condition)
     goes_on = bool(condition) if conditional else True
     values, found, step = tuple(carried), list[tuple[Any, ...]](), 0
     while goes_on and (steps is None or step < steps):
@@ -278,7 +278,8 @@ def _loop(
     return (*values, *empty)
 
 
-def _is_left_out(operand: Any) -> bool:
+def is_left_out(operand: Any) -> bool:
+    """True for the operand of a loop that was not given: None, or an empty tuple."""
     return operand is None or (isinstance(operand, tuple) and not operand)
 
 

@@ -9,18 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...op.layouts import SPATIAL
+from ...op.primitive.windows import padding_pairs
 from ...op.semantics import accumulator, dtype_name
 from ..xla_library import jnp, lax
 
 
-def _pairs(padding: Sequence[int]) -> list[tuple[int, int]]:
-    rank = len(padding) // 2
-    return list(zip(padding[:rank], padding[rank:], strict=True))
-
-
 def _convolve(data: Any, weight: Any, **attrs: Any) -> Any:
     layouts = (attrs["data_layout"], attrs["kernel_layout"], attrs["out_layout"])
-    return _summed(data, weight, weight, attrs, attrs["strides"], _pairs(attrs["padding"]), layouts)
+    return _summed(data, weight, weight, attrs, attrs["strides"], padding_pairs(attrs["padding"]), layouts)
 
 
 def _convolve_transposed(data: Any, weight: Any, **attrs: Any) -> Any:
@@ -30,7 +26,7 @@ def _convolve_transposed(data: Any, weight: Any, **attrs: Any) -> Any:
     inputs, outputs, *widths = kernel.shape
     kernel = jnp.reshape(kernel, (groups, inputs // groups, outputs, *widths))
     kernel = jnp.reshape(jnp.swapaxes(kernel, 1, 2), (groups * outputs, inputs // groups, *widths))
-    axes = zip(widths, dilation, _pairs(attrs["padding"]), attrs["output_padding"], strict=True)
+    axes = zip(widths, dilation, padding_pairs(attrs["padding"]), attrs["output_padding"], strict=True)
     margins = [
         ((width - 1) * step - before, (width - 1) * step - after + extra)
         for width, step, (before, after), extra in axes

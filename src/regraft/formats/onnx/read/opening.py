@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
 from ...errors import ConvertError
+from ..attributes import bodies_of
 from ..carried import without_ends
 from ..external_data import check_external_data, read_proto
 from ..write.opsets import span_of
@@ -111,7 +112,7 @@ def _is_in_order(graph: ir.Graph) -> bool:
     """True if each node stands behind those that give its inputs, as the standard asks; runtimes take any order."""
     seen: set[ir.Node] = set()
     for node in graph:
-        if not all(_is_in_order(body) for body in _bodies(node)):
+        if not all(_is_in_order(body) for body in bodies_of(node)):
             return False
         producers = [value.producer() for value in _values_used(node) if value is not None]
         if any(producer is not None and producer.graph is graph and producer not in seen for producer in producers):
@@ -120,14 +121,10 @@ def _is_in_order(graph: ir.Graph) -> bool:
     return True
 
 
-def _bodies(node: ir.Node) -> list[ir.Graph]:
-    return [one.as_graph() for one in node.attributes.values() if one.type == ir.AttributeType.GRAPH]
-
-
 def _values_used(node: ir.Node) -> Iterator[ir.Value | None]:
     """The values that a node and the nodes of its bodies read."""
     yield from node.inputs
-    for body in _bodies(node):
+    for body in bodies_of(node):
         for inner in body:
             yield from _values_used(inner)
 

@@ -16,7 +16,7 @@ from ....ir.expr import Expr
 from ....ir.op import Op
 from ....ir.types import TensorType, TupleType, Type
 from ...errors import ConvertError
-from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, call_attribute
+from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, bodies_of, call_attribute
 from ..element_types import from_onnx_dtype
 from .importing import REFUSED, NodeImporter, UnsupportedNodeError
 
@@ -31,7 +31,7 @@ def can_be_whole(node: ir.Node, opset: int) -> bool:
         return False
     context = onnx.checker.DEFAULT_CONTEXT.__class__()
     context.ir_version, context.opset_imports = onnx.IR_VERSION, {"": opset}
-    if _bodies(node):  # what they read from around them is none of the checker's knowledge
+    if bodies_of(node):  # what they read from around them is none of the checker's knowledge
         return True
     try:
         onnx.checker.check_node(ir.to_proto(node), context)
@@ -44,7 +44,7 @@ def is_random(node: ir.Node) -> bool:
     """True if each run of a node, or of one in its bodies, gives other values: then it is not shared or left out."""
     if node.domain in _STANDARD and (node.op_type == "Dropout" or "random" in REFUSED.get(("", node.op_type), "")):
         return True
-    return any(is_random(inner) for body in _bodies(node) for inner in body)
+    return any(is_random(inner) for body in bodies_of(node) for inner in body)
 
 
 def read_whole(node: NodeImporter, reason: UnsupportedNodeError) -> tuple[Expr | None, ...]:
@@ -73,10 +73,6 @@ def read_whole(node: NodeImporter, reason: UnsupportedNodeError) -> tuple[Expr |
     return tuple([found[index] if value.name else None for index, value in enumerate(node.node.outputs[: len(types)])])
 
 
-def _bodies(node: ir.Node) -> list[ir.Graph]:
-    return [one.as_graph() for one in node.attributes.values() if one.type == ir.AttributeType.GRAPH]
-
-
 def carried_attribute(node: NodeImporter, attribute: ir.Attr) -> Any:
     """An attribute of ``node`` as a call holds it; of a body with the versions of the operators in it.
 
@@ -97,9 +93,10 @@ def carried_attribute(node: NodeImporter, attribute: ir.Attr) -> Any:
 def captured_values(node: ir.Node) -> dict[str, ir.Value]:
     """The values that the bodies of ``node`` read from around it, by name."""
     found: dict[str, ir.Value] = {}
-    for body in _bodies(node):
+    for body in bodies_of(node):
         inside: set[ir.Value] = set()
-        for graph in (body, *(inner for each in ir.traversal.RecursiveGraphIterator(body) for inner in _bodies(each))):
+        within = [inner for each in ir.traversal.RecursiveGraphIterator(body) for inner in bodies_of(each)]
+        for graph in (body, *within):
             inside.update(graph.inputs, graph.initializers.values(), *[each.outputs for each in graph])
         read = [value for each in ir.traversal.RecursiveGraphIterator(body) for value in each.inputs]
         for value in (*read, *body.outputs):

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ....ir.tensor_data import TensorData
+from ..attributes import bodies_of
 from ..source_nodes import ORIGIN_KEY
 from .graph import GraphWriter, dtype_of
 from .kernels import has_kernel
@@ -249,11 +250,6 @@ def _what_it_does(node: ir.Node) -> tuple[object, ...] | None:
         value = attribute.as_tensor() if is_tensor else attribute.value
         attributes.append((name, (value.dtype, tuple(value.shape), value.tobytes()) if is_tensor else value))
     return node.domain, node.op_type, len(node.outputs), *node.inputs, tuple(map(repr, attributes))
-
-
-def bodies_of(node: ir.Node) -> list[ir.Graph]:
-    """The graphs of the branches of a node, or of what it repeats."""
-    return [attr.as_graph() for attr in node.attributes.values() if attr.type == ir.AttributeType.GRAPH]
 
 
 def _detach(node: ir.Node) -> None:

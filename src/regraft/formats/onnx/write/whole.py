@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from ....ir.op import Call, OnnxName
 from ...errors import ConvertError
-from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, onnx_attribute
+from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, bodies_of, onnx_attribute
 from .graph import GraphWriter
 
 
@@ -81,7 +81,7 @@ def _body(graph: GraphWriter, key: str, content: str, around: Mapping[str, ir.Va
                 value.name = fresh
         for node in inner:
             _is_of(graph, node, opsets.get(node.domain, 1))
-            graphs += [one.as_graph() for one in node.attributes.values() if one.type == ir.AttributeType.GRAPH]
+            graphs += bodies_of(node)
         for index, value in enumerate(inner.outputs):
             if value in outside:  # what is around a body is no output of it
                 outer = outside[value]

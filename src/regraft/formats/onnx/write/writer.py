@@ -24,6 +24,7 @@ from ....ir.visitor import iter_bindings
 from ....op.program_xp import DecomposeError
 from ....op.settle import settled
 from ...errors import ConvertError
+from ..attributes import bodies_of
 from ..carried import CARRIED, with_ends
 from ..described import description_size
 from ..element_types import to_onnx_dtype
@@ -33,7 +34,7 @@ from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, Outside, flat, onnx_shape
 from .model_facts import ModelFacts, versions_of
 from .opsets import OLDEST, first_opset, span_of, write_down
-from .tidy import bodies_of, tidy
+from .tidy import tidy
 
 __all__ = ["DEFAULT_OPSET", "LOWERINGS", "LoweredFunction", "Port", "as_model", "lower_function", "to_onnx"]
 

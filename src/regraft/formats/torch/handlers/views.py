@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .... import op as R
-from ....ir.dims import Dim, dim_product, dims_equal
+from ....analysis.tensors import same_sizes
+from ....ir.dims import Dim, dim_product
 from ....ir.expr import Expr, const
 from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
 
@@ -282,7 +283,7 @@ def _as_strided(
     natural = _natural_strides(shape)
     if not context.is_contiguous(0):
         context.unsupported("a view by strides of a tensor that is not contiguous; write it with slices and views")
-    if not storage_offset and _same_sizes((*size, *stride), (*shape, *natural)):
+    if not storage_offset and same_sizes((*size, *stride), (*shape, *natural)):
         return x
     rows = 0
     while rows < min(len(size), len(shape)) - 1 and size[rows] == shape[rows] and stride[rows] == natural[rows]:
@@ -300,7 +301,3 @@ def _as_strided(
 
 def _natural_strides(shape: Sequence[Dim]) -> list[Dim]:
     return [dim_product(shape[axis + 1 :]) for axis in range(len(shape))]
-
-
-def _same_sizes(first: Sequence[Dim], second: Sequence[Dim]) -> bool:
-    return len(first) == len(second) and all(dims_equal(a, b) is True for a, b in zip(first, second, strict=True))
