@@ -152,6 +152,11 @@ def _is(ty: Type, *dtypes: str) -> bool:
     return isinstance(ty, TensorType) and ty.dtype in dtypes
 
 
+def _holds(ty: Type, dtype: str) -> bool:
+    """True if ``ty`` is a tensor of ``dtype``, or a tuple that holds one at any depth."""
+    return any(_holds(field, dtype) for field in ty.fields) if isinstance(ty, TupleType) else _is(ty, dtype)
+
+
 class _Dtypes(NamedTuple):
     """The narrow dtype, and the one that products are summed and given in."""
 
@@ -212,8 +217,12 @@ class _Block:
             args = [self._low(arg) for arg in value.args]
             attrs = {**value.attrs, "out_dtype": self._dtypes.out} if "out_dtype" in value.attrs else value.attrs
             self._define(var, Call(value.op, args, attrs, value.ty_args))
+        elif isinstance(value, TupleGetItem) and value.tuple_value in self.low:
+            self._define_item(var, TupleGetItem(self._kept(value.tuple_value), value.index))
         elif self._is_followed(binding):
             self._define(var, self._over(value, self._low))
+        elif isinstance(value, Tuple) and type(var) is DataflowVar and any(x in self.low for x in leaves_of(value)):
+            self._define(var, self._kept(value))
         elif isinstance(value, If | Function):
             self._append(binding, self._within(value))
         elif isinstance(value, Var) and value in self.low and value not in self._for_products:
@@ -232,8 +241,6 @@ class _Block:
         operands: Sequence[Expr]
         if isinstance(value, TupleGetItem):
             operands = (value.tuple_value,)
-        elif isinstance(value, Tuple) and type(binding.var) is DataflowVar:
-            operands = value.fields
         elif isinstance(value, Call) and _policy(value.op) is Precision.FOLLOWS:
             operands = value.args
         else:
@@ -241,7 +248,24 @@ class _Block:
         leaves = [leaf for operand in operands for leaf in _tensors(operand)]
         if not any(leaf in self.low for leaf in leaves):
             return False
-        return all(leaf in self.low or isinstance(leaf, Constant) or not _is(leaf.ty, _HIGH) for leaf in leaves)
+        return all(self._is_low(leaf) or isinstance(leaf, Constant) or not _is(leaf.ty, _HIGH) for leaf in leaves)
+
+    def _is_low(self, leaf: Expr) -> bool:
+        """True for what is kept in half precision as a whole: a tuple may be so in part."""
+        return isinstance(leaf, Var) and leaf in self.low and not _holds(self.low[leaf].ty, _HIGH)
+
+    def _kept(self, value: Expr) -> Expr:
+        """``value`` with each part in the precision in which it is kept."""
+        if isinstance(value, Tuple):
+            return Tuple([self._kept(field) for field in value.fields])
+        return self.low.get(value, value) if isinstance(value, Var) else value
+
+    def _define_item(self, var: Var, item: Expr) -> None:
+        """Bind ``var`` to a field of a tuple, which may be in single precision while others are not."""
+        if item.ty == var.ty:
+            self.bindings.append(VarBinding(var, item))
+        else:
+            self._define(var, item)
 
     def _define(self, var: Var, value: Expr) -> None:
         """Bind ``var`` to what was computed: in half precision inside of the block, in the old one outside."""
