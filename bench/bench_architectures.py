@@ -33,7 +33,7 @@ REASONS: Final = {
     "Nyströmformer": "transformers itself fails under `torch.export`: its mask does not fit the landmarks",
     "Autoformer": "transformers itself fails under `torch.export`: its mask does not fit the series",
     "Switch Transformers": "`torch.export` refuses it: the model converts its own weights while it runs",
-    "VITS": "random numbers, of which there are none here",
+    "VITS": "a condition on values chooses a number (`sym_ite`); and only PyTorch draws random numbers",
 }
 """Why some fail."""
 _NEAR: Final = 1e-5

@@ -2,12 +2,16 @@
 
 A program of ours computes the new value of a buffer beside the old one, and copies it over. Where the new value is the
 old one with some places written anew, or is computed from it element by element, and nothing reads the old one
-afterwards, PyTorch's operator that writes in place does the same without two copies of the whole buffer.
+afterwards, PyTorch's operator that writes in place does the same without two copies of the whole buffer. What is
+written to may be a view of the buffer, such as one layer of a cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 import torch
@@ -32,8 +36,38 @@ _TWINS: Final = {
 _PARTS: Final = {
     _ATEN.slice_scatter.default: _ATEN.slice.Tensor,
     _ATEN.select_scatter.default: _ATEN.select.int,
+    _ATEN.diagonal_scatter.default: _ATEN.diagonal.default,
+    _ATEN.as_strided_scatter.default: _ATEN.as_strided.default,
 }
 """Operators that give a tensor with one part replaced, and those that give this part to be written to."""
+
+
+_NORM: Final = _ATEN._native_batch_norm_legit_functional.default
+_MEAN: Final = 3
+_VARIANCE: Final = 4
+"""The places of the statistics among the arguments of a batch norm, and of the new ones among its results."""
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """One operator that gives a view, and all its arguments after the first."""
+
+    target: Any
+    args: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """One write on the way from what a buffer held to its new value.
+
+    ``node`` gives what the part behind ``views`` of the buffer holds afterwards. The part becomes ``source``; without
+    one, the operator's twin writes to it. ``is_done``: the writes before this one have done it.
+    """
+
+    node: torch.fx.Node
+    views: tuple[_View, ...]
+    source: torch.fx.Node | None = None
+    is_done: bool = False
 
 
 def write_in_place(program: ExportedProgram) -> None:
@@ -42,16 +76,16 @@ def write_in_place(program: ExportedProgram) -> None:
     _copy_early(graph)
     kinds = (InputKind.BUFFER, InputKind.USER_INPUT)
     buffers = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind in kinds}
-    copies = [node for node in graph.nodes if node.target is _ATEN.copy_.default and not node.users]
-    position = {node: place for place, node in enumerate(graph.nodes)}
-    for copy in copies:
-        buffer = copy.args[0]
-        if isinstance(buffer, torch.fx.Node) and buffer.op == "placeholder" and buffer.name in buffers:
-            steps = _steps(buffer, _plain(copy.args[1]))
-            if steps and not _is_read_later(buffer, steps, copy, position):
-                graph.erase_node(copy)
-                for step in steps:
-                    _write(graph, step, buffer, position)
+    found = [node for node in graph.nodes if node.target is _ATEN.copy_.default and not node.users]
+    copies = {copy.args[0]: copy for copy in found if copy.args[0].op == "placeholder" and copy.args[0].name in buffers}
+    _write_statistics(graph, copies)
+    for buffer, copy in copies.items():
+        writes = _writes(copy.args[1], partial(operator.is_, buffer), ())
+        if writes and not _is_read_later(buffer, writes, copy):
+            graph.erase_node(copy)
+            for write in writes:
+                _write(graph, write, buffer)
+            _merge_views(graph, buffer)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
 
@@ -68,46 +102,146 @@ def _copy_early(graph: torch.fx.Graph) -> None:
                 first.prepend(node)
 
 
-def _steps(buffer: torch.fx.Node, value: Any) -> list[torch.fx.Node]:
-    """The writes that lead from ``buffer`` to ``value``, in order; none where something else does, or reads between."""
-    steps: list[torch.fx.Node] = []
-    while isinstance(value, torch.fx.Node) and (value.target in _PARTS or _twin(value) is not None):
-        if steps and len(value.users) > 1:
-            return []
-        steps.append(value)
-        value = _plain(value.args[0])
-    return steps[::-1] if value is buffer else []
+def _writes(value: Any, is_start: Callable[[Any], bool], views: tuple[_View, ...]) -> list[_Write] | None:
+    """The writes to the part behind ``views`` that lead from what ``is_start`` knows to ``value``, in order.
 
-
-def _is_read_later(
-    buffer: torch.fx.Node, steps: Sequence[torch.fx.Node], copy: torch.fx.Node, position: dict[torch.fx.Node, int]
-) -> bool:
-    """True if something reads what ``buffer`` held after ``steps`` began, or the result is given to the caller."""
-    if any(user.op == "output" for value in _sharing(steps[-1]) for user in value.users):
-        return True
-    old = _sharing(buffer)
-    if any(value in old and value is not step.args[0] for step in steps for value in step.all_input_nodes):
-        return True  # a part of the buffer goes to another place of it
-    readers = {user for node in old for user in node.users} - old - {*steps, copy}
-    return any(position[reader] > position[steps[0]] for reader in readers)
-
-
-def _write(
-    graph: torch.fx.Graph, step: torch.fx.Node, buffer: torch.fx.Node, position: dict[torch.fx.Node, int]
-) -> None:
-    """Put the operator that writes in place of the one that gives a new tensor."""
-    source = step.args[1] if step.target in _PARTS else None
-    with graph.inserting_before(step):
-        if source is None:
-            made = [graph.call_function(_twin(step), (buffer, *step.args[1:]), dict(step.kwargs))]
+    None where something else does.
+    """
+    found: list[_Write] = []
+    value = _plain(value)
+    while not is_start(value):
+        if not isinstance(value, torch.fx.Node):
+            return None
+        if value.target in _PARTS:
+            whole, source = _plain(value.args[0]), cast(torch.fx.Node, value.args[1])
+            view = _view(_PARTS[value.target], value.args[2:], value.kwargs)
+            inside = _writes(source, partial(_is_view, view, whole), (*views, view))
+            if inside is None:
+                found.append(_Write(value, (*views, view), source))
+            else:
+                found += [_Write(value, views, is_done=True), *reversed(inside)]
+        elif _twin(value) is not None:
+            found.append(_Write(value, views))
         else:
-            part = graph.call_function(_PARTS[step.target], (buffer, *step.args[2:]), dict(step.kwargs))
-            made = [part, graph.call_function(_ATEN.copy_.default, (part, source))]
-    for node in made:
-        node.meta = step.meta.copy() if source is None else {**step.meta, "val": cast(Any, source).meta["val"]}
-        position[node] = position[step]
-    step.replace_all_uses_with(buffer)
-    graph.erase_node(step)
+            return None
+        value = _plain(value.args[0])
+    return found[::-1]
+
+
+def _view(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _View:
+    schema = target._schema.arguments[1:]
+    given = {**dict(zip([each.name for each in schema], args, strict=False)), **kwargs}
+    return _View(target, tuple([given.get(each.name, each.default_value) for each in schema]))
+
+
+def _is_view(view: _View, whole: Any, node: Any) -> bool:
+    """True if ``node`` is ``view`` of ``whole``, or of what is the same view as ``whole``."""
+    if not isinstance(node, torch.fx.Node) or node.target is not view.target:
+        return False
+    return _view(node.target, node.args[1:], node.kwargs) == view and _is_same(_plain(node.args[0]), whole)
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    if first is second:
+        return True
+    if not isinstance(second, torch.fx.Node) or second.target not in _PARTS.values():
+        return False
+    view = _view(second.target, second.args[1:], second.kwargs)
+    return _is_view(view, _plain(second.args[0]), first)
+
+
+def _is_read_later(buffer: torch.fx.Node, writes: Sequence[_Write], copy: torch.fx.Node) -> bool:
+    """True if something reads what ``buffer`` held after a write to it, or the result is given to the caller."""
+    if any(user.op == "output" for value in _sharing(writes[-1].node) for user in value.users):
+        return True
+    own = {*[write.node for write in writes], copy}
+    old, held = _sharing(buffer), set[torch.fx.Node]()
+    for write in writes:
+        held |= old
+        if not write.is_done:
+            if any(value in held and value is not write.node.args[0] for value in write.node.all_input_nodes):
+                return True  # a part of the buffer goes to another place of it
+            readers = {user for node in old for user in node.users} - held - own
+            if any(reader > write.node for reader in readers):
+                return True
+        old = _sharing(write.node)
+    return False
+
+
+def _write(graph: torch.fx.Graph, write: _Write, buffer: torch.fx.Node) -> None:
+    """Put the operator that writes in place of the one that gives a new tensor."""
+    node, parts = write.node, [buffer]
+    with graph.inserting_before(node):
+        for view in write.views:
+            args = (parts[-1], *view.args)
+            parts.append(graph.call_function(view.target, args))
+            parts[-1].meta = {**node.meta, "val": view.target(*torch.fx.map_arg(args, lambda each: each.meta["val"]))}
+        if write.source is not None:
+            made = graph.call_function(_ATEN.copy_.default, (parts.pop(), write.source))
+            made.meta = {**node.meta, "val": write.source.meta["val"]}
+        elif not write.is_done:
+            made = graph.call_function(_twin(node), (parts[-1], *node.args[1:]), dict(node.kwargs))
+            made.meta = node.meta.copy()
+    node.replace_all_uses_with(parts[-1])
+    graph.erase_node(node)
+
+
+def _merge_views(graph: torch.fx.Graph, whole: torch.fx.Node) -> None:
+    """Leave one of the equal views of ``whole``, and of its views: they lie in the same memory, whenever it changes."""
+    found: dict[_View, torch.fx.Node] = {}
+    for user in sorted(whole.users):
+        if user.target in _PARTS.values():
+            first = found.setdefault(_view(user.target, user.args[1:], user.kwargs), user)
+            if first is not user:
+                user.replace_all_uses_with(first)
+                graph.erase_node(user)
+    for view in found.values():
+        _merge_views(graph, view)
+
+
+def _write_statistics(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
+    """Let batch norms in training write their statistics themselves; take what they have written out of ``copies``."""
+    for mean, copy in list(copies.items()):
+        norms = _norms(mean, copy.args[1], _MEAN)
+        variance: Any = norms[0].args[_VARIANCE] if norms else None
+        if variance not in copies or _norms(variance, copies[variance].args[1], _VARIANCE) != norms:
+            continue
+        fields = [_fields(norm) for norm in norms]
+        if any(set(each) != {0, _MEAN, _VARIANCE} for each in fields):
+            continue
+        places = {mean: _MEAN, variance: _VARIANCE}
+        for norm, each in zip(norms, fields, strict=True):
+            norm.append(each[_MEAN])
+            norm.append(each[_VARIANCE])
+        if any(_is_read_later(at, [_Write(each[i], ()) for each in fields], copies[at]) for at, i in places.items()):
+            continue
+        for at in places:
+            graph.erase_node(copies.pop(at))
+        for norm, each in zip(norms, fields, strict=True):
+            with graph.inserting_before(norm):
+                args = (*norm.args[:3], mean, variance, *norm.args[5:], torch.backends.cudnn.enabled)
+                whole = graph.call_function(_ATEN.batch_norm.default, args)
+            whole.meta = {**norm.meta, "val": each[0].meta["val"]}
+            for place, value in {0: whole, _MEAN: mean, _VARIANCE: variance}.items():
+                each[place].replace_all_uses_with(value)
+                graph.erase_node(each[place])
+
+
+def _norms(buffer: torch.fx.Node, value: Any, place: int) -> list[torch.fx.Node]:
+    """The batch norms that lead from the statistics in ``buffer`` to ``value``, in order; none where others do."""
+    found: list[torch.fx.Node] = []
+    while (value := _plain(value)) is not buffer:
+        norm: Any = value.args[0] if isinstance(value, torch.fx.Node) and value.target is operator.getitem else None
+        if norm is None or norm.target is not _NORM or value.args[1] != place or norm.args[5] is not True:
+            return []
+        found.append(norm)
+        value = norm.args[place]
+    return found[::-1]
+
+
+def _fields(call: torch.fx.Node) -> dict[int, torch.fx.Node]:
+    """The fields of the result of ``call`` that are read, by their places."""
+    return {cast(int, user.args[1]): user for user in call.users if user.users}
 
 
 def _twin(node: torch.fx.Node) -> Any:

@@ -115,9 +115,10 @@ class RegraftModule(torch.nn.Module):
             return result
         changed = [self.get_buffer(name) for name in self._mutated] + [inputs[place] for place in self._written]
         results = [_apart_from(changed, value) for value in _as_list(result)] if changed else _as_list(result)
-        count = len(self._mutated)
-        for place, (tensor, value) in enumerate(zip(changed, results, strict=False)):
-            tensor.copy_(value.detach() if place < count else value)
+        # An exported program says of itself which buffers carry gradients from call to call; here none does.
+        detached = self.signature.detached if torch.compiler.is_exporting() else self._mutated
+        for name, tensor, value in zip((*self._mutated, *self._written), changed, results, strict=False):
+            tensor.copy_(value.detach() if name in detached else value)
         return self.nesting.unflatten(results[len(changed) :])
 
     def _own_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

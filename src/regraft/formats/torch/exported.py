@@ -18,6 +18,7 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind, InputS
 
 from ..errors import ConvertError
 from .autocast import with_parts_in_regions
+from .dropout import has_dropout, hide_dropout, show_dropout
 from .quiet import quiet
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
@@ -99,15 +100,17 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
     if any(_has_effect(node) for node in program.graph.nodes):
         try:
             with torch.no_grad(), quiet():
-                return cast(Any, _ready(program)).run_decompositions({})
+                functional = cast(Any, _ready(program)).run_decompositions({})
         except Exception as error:
             raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
+        show_dropout(functional.graph_module)
+        return functional
     return program
 
 
 def _ready(program: ExportedProgram) -> ExportedProgram:
-    """``program`` as PyTorch makes it functional rightly: with its constants as buffers, each tensor once, and with
-    those operators taken apart that autocast would otherwise miss.
+    """``program`` as PyTorch makes it functional rightly: with its constants as buffers, each tensor once, with
+    those operators taken apart that autocast would otherwise miss, and with dropout hidden.
 
     PyTorch makes functional what changes buffers, under one name each, and nothing else. A tensor that is neither a
     parameter nor a buffer is a constant there, and may be changed all the same; so is a buffer that the model also
@@ -115,9 +118,14 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
     """
     constants = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.CONSTANT_TENSOR]
     module = with_parts_in_regions(program.graph_module)
-    if not constants and module is program.graph_module:
+    if not constants and module is program.graph_module and not has_dropout(module):
         return program
     module = copy.deepcopy(module)
+    for node, source in zip(module.graph.nodes, program.graph.nodes, strict=False):
+        if source.op != "placeholder":
+            break
+        node.name = source.name  # a copy has other names where these are words of Python's own
+    hide_dropout(module)
     nodes = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
     owners: dict[tuple[object, ...], InputSpec] = {}
     specs = list(program.graph_signature.input_specs)
@@ -172,8 +180,3 @@ def _has_effect(node: torch.fx.Node) -> bool:
     if getattr(schema, "is_mutable", False):
         return True
     return getattr(node.target, "__name__", "") in _REGIONS or str(node.target) == _PART_OF_SUBCLASS
-
-
-def is_operator(target: Any) -> bool:
-    """True if what a node calls is one of PyTorch's operators, rather than Python's or a region."""
-    return hasattr(target, "_schema") and hasattr(target, "overloadpacket")

@@ -132,6 +132,7 @@ class _Importer:
         self._constants: Final[dict[str, Constant]] = {}
         self._aliases: Final[dict[str, str]] = {}
         self._mutated: Final[list[str]] = []
+        self._detached: Final[list[str]] = []
         self._written: Final[list[int]] = []
         self._checks: Final[list[Check]] = []
         self._output_leaves: Final[list[Leaf]] = []
@@ -142,7 +143,7 @@ class _Importer:
         """The whole program."""
         self._placeholders()
         params = [*self._inputs, *self._state]
-        drawing = filter(is_random, all_nodes(self._program))
+        drawing = filter(is_random, all_nodes(self._program.graph_module))
         random = any(converter_of(node, self._converters) is None for node in drawing)
         branches = random or any(is_branch(node) or is_loop(node) for node in self._program.graph.nodes)
         attrs = {"num_input": len(self._inputs)} if self._keep else {}
@@ -541,6 +542,8 @@ class _Importer:
                     raise ConvertError(f"the model changes the complex buffer {spec.target}; {_AS_REAL}")
                 case OutputKind.BUFFER_MUTATION:
                     self._mutated.append(str(spec.target))
+                    if argument.target is torch.ops.aten.detach.default:
+                        self._detached.append(str(spec.target))
                     changed.append(self._returned(emit, value))
                 case OutputKind.USER_INPUT_MUTATION:
                     for place, part in self._written_parts(str(spec.target), value):
@@ -577,6 +580,7 @@ class _Importer:
             tensors=tuple(self._tensors.items()),
             aliases=tuple(self._aliases.items()),
             mutated=tuple(self._mutated),
+            detached=tuple(self._detached),
             written=tuple(self._written),
             arguments=_argument_names(self._program),
             checks=tuple(self._checks),

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import torch
-from torch.export import ExportedProgram
 
 from ...ir.dims import Dim, SymVar
 from ...ir.expr import Expr
 from ..errors import ConvertError
 from .context import cast as as_dtype
-from .exported import is_operator
 from .signature import Check
 from .sizes import SizeTable
 from .tensors import dtype_name
@@ -27,11 +25,16 @@ _COMPARISONS: Final[Mapping[Any, str]] = {
 }
 
 
-def all_nodes(program: ExportedProgram) -> Iterator[torch.fx.Node]:
-    """The nodes of a program, and of the branches and bodies of loops in it."""
-    for module in program.graph_module.modules():
+def all_nodes(graph_module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """The nodes of a program's graph, and of the branches, regions and bodies of loops in it."""
+    for module in graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             yield from module.graph.nodes
+
+
+def is_operator(target: Any) -> bool:
+    """True if what a node calls is one of PyTorch's operators, rather than Python's or a region."""
+    return hasattr(target, "_schema") and hasattr(target, "overloadpacket")
 
 
 def asserted(node: torch.fx.Node, sizes: SizeTable) -> Iterator[Check]:

@@ -43,10 +43,11 @@ class Signature:
 
     ``tensors`` gives each tensor of the model's state its kind, by dotted name; ``aliases`` further names of the same
     tensor. ``mutated`` are the buffers that the first results of the function are new values of; the next are new
-    values of its own arguments that ``written`` gives the places of. ``arguments`` are the names of ``forward``'s
-    arguments. ``inputs`` and ``outputs`` list the leaves of the nested arguments and
-    results, whose nesting is ``in_spec`` and ``out_spec`` (PyTorch's JSON for trees; None: flat). ``sizes`` are the
-    symbolic sizes: their names, least and greatest values (None: no limit), and the sizes of the example inputs.
+    values of its own arguments that ``written`` gives the places of. ``detached`` are those of ``mutated`` that carry
+    no gradient to the next call. ``arguments`` are the names of ``forward``'s arguments. ``inputs`` and ``outputs``
+    list the leaves of the nested arguments and results, whose nesting is ``in_spec`` and ``out_spec`` (PyTorch's JSON
+    for trees; None: flat). ``sizes`` are the symbolic sizes: their names, least and greatest values (None: no limit),
+    and the sizes of the example inputs.
     ``checks`` are the model's promises about sizes that it reads from tensors. ``structures`` are the nodes of
     ``out_spec``, in preorder, that are named tuples of PyTorch's own (`torch.return_types`): plain ones in its JSON.
     """
@@ -58,6 +59,7 @@ class Signature:
     tensors: tuple[tuple[str, Kind], ...]
     aliases: tuple[tuple[str, str], ...] = ()
     mutated: tuple[str, ...] = ()
+    detached: tuple[str, ...] = ()
     written: tuple[int, ...] = ()
     arguments: tuple[str, ...] = ()
     sizes: tuple[tuple[str, int, int | None, int], ...] = ()

@@ -13,7 +13,7 @@ from .nodes import all_nodes
 
 def torch_facts(program: ExportedProgram) -> SourceFacts:
     """The facts of an exported program; branches are counted. Cost: linear."""
-    counts = Counter(_name(node.target) for node in all_nodes(program) if node.op == "call_function")
+    counts = Counter(_name(node.target) for node in all_nodes(program.graph_module) if node.op == "call_function")
     return SourceFacts("PyTorch", {"torch": torch.__version__}, counts)
 
 
