@@ -196,6 +196,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.Gradient": "covers every differentiable operator; see gradients among the differences above",
     "tvm.relax.transform.dataflowblock_pass": "outputs of a block are followed by their names",
     "tvm.relax.op.collapse_sum_like": "sizes that cannot be summed to the target's are refused",
+    "tvm.relax.op.split": "a split into one part gives a tuple of it; Relax's gives the tensor",
     "tvm.relax.op.print": "returns the empty tuple",
     "tvm.relax.op.assert_op": "returns the empty tuple",
     "tvm.relax.PyExprMutator": "derives in Python; `@mutator` only checks that a class does",
