@@ -259,6 +259,7 @@ REDUCTION: dict[str, Case] = {
     "cumprod": Case(lambda x: x.cumprod(0), (f(5),)),
     "diff": Case(lambda x: torch.diff(x, dim=0), (i(5, 2),)),
     "diff_prepend": Case(lambda x, y: torch.diff(x, n=2, prepend=y), (f(2, 5), f(2, 1))),
+    "diff_none": Case(lambda x: torch.diff(x, n=0), (f(2, 5),)),
     "sort": Case(lambda x: tuple(torch.sort(x, 1, descending=True)), (f(2, 5),)),
     "sort_stable": Case(lambda x: tuple(torch.sort(x, stable=True, dim=0)), (i(8, 2, low=0, high=3),)),
     "argsort": Case(lambda x: torch.argsort(x, dim=1), (f(2, 5),)),

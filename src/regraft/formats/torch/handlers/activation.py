@@ -116,18 +116,6 @@ def _log_sigmoid_forward(context: Context, x: Expr) -> tuple[Expr, Expr]:
     return _log_sigmoid(context, x), R.zeros_like(x)
 
 
-@converts("hardshrink")
-def _hardshrink(context: Context, x: Expr, lambd: float = 0.5) -> Expr:
-    inside = R.less_equal(R.abs(x), float(lambd))
-    return R.where(inside, R.zeros_like(x), x)
-
-
-@converts("softshrink")
-def _softshrink(context: Context, x: Expr, lambd: float = 0.5) -> Expr:
-    shrunk = R.abs(x) - float(lambd)
-    return R.where(R.less_equal(shrunk, 0.0), x * 0.0, R.sign(x) * shrunk)
-
-
 @converts("threshold")
 def _threshold(context: Context, x: Expr, threshold: float, value: float) -> Expr:
     limit, replacement = context.scalar(threshold, dtype_of(x)), context.scalar(value, dtype_of(x))

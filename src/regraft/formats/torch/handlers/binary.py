@@ -265,29 +265,6 @@ def _between(context: Context, x: Expr, low: Operand | None, high: Operand | Non
     return x if high is None else R.minimum(x, context.scalar(high, dtype))
 
 
-@converts("addcmul")
-def _addcmul(context: Context, x: Expr, tensor1: Expr, tensor2: Expr, *, value: float = 1) -> Expr:
-    return _weighted(context, R.multiply, x, tensor1, tensor2, value)
-
-
-@converts("addcdiv")
-def _addcdiv(context: Context, x: Expr, tensor1: Expr, tensor2: Expr, *, value: float = 1) -> Expr:
-    return _weighted(context, R.divide, x, tensor1, tensor2, value)
-
-
-def _weighted(
-    context: Context, function: Callable[..., Expr], x: Expr, tensor1: Expr, tensor2: Expr, value: float
-) -> Expr:
-    """``x + value * function(tensor1, tensor2)``, rounded once."""
-    dtype = context.output_dtype()
-
-    def whole(first: Expr, second: Expr, third: Expr) -> Expr:
-        product = function(second, third)
-        return first + (product if value == 1 else product * value)
-
-    return in_wide_floats(whole, *[cast(operand, dtype) for operand in (x, tensor1, tensor2)])
-
-
 @converts("lerp.Scalar", "lerp.Tensor")
 def _lerp(context: Context, x: Expr, end: Expr, weight: Operand) -> Expr:
     dtype = context.output_dtype()

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from .... import op as R
 from ....ir.dims import Dim, dim_product
-from ....ir.dtypes import is_bool, is_float
+from ....ir.dtypes import is_float
 from ....ir.expr import Expr, ShapeExpr, const
 from ..context import Context, axes_of, axis_of, cast, converts, dtype_of, fields_of, rank, shape_of
 from .unary import in_wide_floats
@@ -49,11 +49,6 @@ def _amax(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) ->
 @converts("amin", "min")
 def _amin(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
     return _fold(R.min, x, dim, keepdim)
-
-
-@converts("aminmax")
-def _aminmax(context: Context, x: Expr, *, dim: int | None = None, keepdim: bool = False) -> tuple[Expr, Expr]:
-    return _fold(R.min, x, dim, keepdim), _fold(R.max, x, dim, keepdim)
 
 
 @converts("any", "any.dim", "any.dims", "_is_any_true")
@@ -146,28 +141,6 @@ def _corrected_variance(context: Context, x: Expr, dim: Axes, correction: float,
     return in_wide_floats(whole, x)
 
 
-@converts("logsumexp")
-def _logsumexp(context: Context, x: Expr, dim: Axes, keepdim: bool = False) -> Expr:
-    if rank(x) == 0:
-        return x
-    axes = axes_of(dim, rank(x))
-
-    def whole(x: Expr) -> Expr:
-        peak = R.max(x, axis=axes, keepdims=True)
-        finite = R.where(R.isfinite(peak), peak, R.zeros_like(peak))
-        total = R.log(R.sum(R.exp(x - finite), axis=axes, keepdims=True)) + finite
-        return total if keepdim else R.squeeze(total, axis=axes)
-
-    return in_wide_floats(whole, cast(x, context.output_dtype()))
-
-
-@converts("linalg_vector_norm")
-def _vector_norm(
-    context: Context, x: Expr, ord: float = 2, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None
-) -> Expr:
-    return _norm(cast(x, context.output_dtype()), ord, dim, keepdim)
-
-
 @converts("norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")
 def _norm_of(
     context: Context, x: Expr, p: float | None = 2, dim: Axes = None, keepdim: bool = False, **_how: Any
@@ -234,20 +207,6 @@ def _running_extreme(context: Context, x: Expr, dim: int) -> tuple[Expr, Expr]:
         ]
         reach *= 2
     return values, places
-
-
-@converts("diff")
-def _diff(
-    context: Context, x: Expr, n: int = 1, dim: int = -1, prepend: Expr | None = None, append: Expr | None = None
-) -> Expr:
-    ends = [part for part in (prepend, x, append) if part is not None]
-    result = R.concat(ends, axis=dim) if len(ends) > 1 else x
-    for _ in range(n):
-        size = shape_of(result)[dim]
-        later = R.strided_slice(result, [dim], [1], [size])
-        earlier = R.strided_slice(result, [dim], [0], [size - 1])
-        result = R.not_equal(later, earlier) if is_bool(dtype_of(result)) else later - earlier
-    return result
 
 
 # --- sorts and searches

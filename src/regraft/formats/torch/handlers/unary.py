@@ -70,12 +70,6 @@ def expm1(x: Expr) -> Expr:
     return R.where(R.equal(power, 1.0), x, small)
 
 
-def _sinc(x: Expr) -> Expr:
-    angle = x * math.pi
-    zero = R.equal(x, 0.0)
-    return R.where(zero, R.ones_like(x), R.sin(angle) / R.where(zero, R.ones_like(x), angle))
-
-
 FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "acos": R.acos,
     "acosh": R.acosh,
@@ -85,23 +79,19 @@ FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "atanh": R.atanh,
     "cos": R.cos,
     "cosh": R.cosh,
-    "deg2rad": lambda x: x * (math.pi / 180.0),
     "erf": R.erf,
     "exp": R.exp,
     "exp2": lambda x: R.exp(x * math.log(2.0)),
     "expm1": expm1,
-    "frac": lambda x: x - R.trunc(x),
     "log": R.log,
     "log10": lambda x: R.log(x) * (1.0 / math.log(10.0)),
     "log1p": log1p,
     "log2": lambda x: R.log(x) * (1.0 / math.log(2.0)),
     "logit": lambda x: R.log(x / (1.0 - x)),
-    "rad2deg": lambda x: x * (180.0 / math.pi),
     "reciprocal": lambda x: 1.0 / x,
     "rsqrt": R.rsqrt,
     "sigmoid": R.sigmoid,
     "sin": R.sin,
-    "sinc": _sinc,
     "sinh": R.sinh,
     "sqrt": R.sqrt,
     "tan": R.tan,
@@ -189,24 +179,6 @@ def is_signed(x: Expr) -> Expr:
 @converts("signbit")
 def _signbit(context: Context, x: Expr) -> Expr:
     return is_signed(x)
-
-
-@converts("nan_to_num")
-def _nan_to_num(
-    context: Context, x: Expr, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
-) -> Expr:
-    dtype = dtype_of(x)
-    if not is_float(dtype):
-        return x
-    import torch
-
-    limits = torch.finfo(getattr(torch, dtype))
-    finite = R.where(R.isnan(x), float(nan or 0.0), x)
-    infinite = R.isinf(x)
-    below = R.logical_and(infinite, R.less(x, 0.0))
-    bounded = R.where(below, limits.min if neginf is None else float(neginf), finite)
-    above = R.logical_and(infinite, R.greater(x, 0.0))
-    return R.where(above, limits.max if posinf is None else float(posinf), bounded)
 
 
 # --- copies and casts

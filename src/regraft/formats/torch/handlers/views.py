@@ -228,15 +228,6 @@ def _pixel_shuffle(context: Context, x: Expr, upscale_factor: int) -> Expr:
     return R.nn.pixel_shuffle(x, upscale_factor)
 
 
-@converts("pixel_unshuffle")
-def _pixel_unshuffle(context: Context, x: Expr, downscale_factor: int) -> Expr:
-    *batch, channels, height, width = shape_of(x)
-    r, n = downscale_factor, len(batch)
-    split = R.reshape(x, [*batch, channels, height // r, r, width // r, r])
-    moved = R.permute_dims(split, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
-    return R.reshape(moved, context.output_shape())
-
-
 @converts("channel_shuffle", "native_channel_shuffle")
 def _channel_shuffle(context: Context, x: Expr, groups: int) -> Expr:
     batch, channels, *space = shape_of(x)
