@@ -45,6 +45,14 @@ def test_a_sequence_is_joined(axis: int, new: int) -> None:
     check(model(*THREE, node("ConcatFromSequence", "s", "y", axis=axis, new_axis=new)))
 
 
+@pytest.mark.parametrize(("split", "join", "kept"), [(1, -1, 0), (0, 1, 2), (0, -2, 0)])
+def test_parts_that_are_joined_as_they_were_split_are_the_whole(split: int, join: int, kept: int) -> None:
+    parts = node("SplitToSequence", "x", "s", axis=split)
+    proto = model(parts, node("ConcatFromSequence", "s", "t", axis=join), node("Relu", "t", "y"))
+    check(proto)
+    assert len(rx.optimize(proto, level=0).graph.node) == kept + 1
+
+
 @pytest.mark.parametrize("place", [0, 1, 3, -1, None])
 def test_a_tensor_is_put_into_a_sequence(place: int | None) -> None:
     constants = {} if place is None else {"p": place}

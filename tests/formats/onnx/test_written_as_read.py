@@ -460,7 +460,7 @@ def test_what_a_branch_computes_is_its_output_without_a_copy() -> None:
         (
             [
                 helper.make_node("SplitToSequence", ["x", "one"], ["parts"], axis=2),
-                helper.make_node("ConcatFromSequence", ["parts"], ["y"], axis=2),
+                helper.make_node("ConcatFromSequence", ["parts"], ["y"], axis=1),
             ],
             ["Split", "Concat"],
         ),

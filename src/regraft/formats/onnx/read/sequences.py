@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from .... import op as ops
-from ....ir.expr import Expr, Tuple, TupleGetItem
-from ....ir.types import TupleType
+from ....ir.expr import Expr, Tuple, TupleGetItem, Var
+from ....ir.op import Call, Op
+from ....ir.types import TensorType, TupleType
 from .importing import Imported, NodeImporter, reads
 from .sizes import Sizes
 
@@ -79,8 +80,25 @@ def _erase(node: NodeImporter) -> Imported:
 
 @reads("ConcatFromSequence")
 def _concat(node: NodeImporter) -> Imported:
-    join = ops.stack if node.attr("new_axis", 0) else ops.concat
-    return join(_items(node), axis=node.attr("axis"))
+    items = _items(node)
+    if node.attr("new_axis", 0):
+        return ops.stack(items, axis=node.attr("axis"))
+    whole = _unsplit(node, items)
+    return ops.concat(items, axis=node.attr("axis")) if whole is None else whole
+
+
+def _unsplit(node: NodeImporter, items: list[Expr]) -> Expr | None:
+    """What ``items`` are all parts of, in order, where it was split along the axis that they are joined along."""
+    whole = items[0].tuple_value if items and isinstance(items[0], TupleGetItem) else None
+    split = node.graph.builder.lookup_binding(whole) if isinstance(whole, Var) else None
+    if not isinstance(split, Call) or split.op is not Op.get("relax.split"):
+        return None
+    x = split.args[0]
+    assert isinstance(split.ty, TupleType)
+    assert isinstance(x.ty, TensorType)
+    indices = [one.index for one in items if isinstance(one, TupleGetItem) and one.tuple_value is whole]
+    is_all = len(indices) == len(items) and indices == list(range(len(split.ty.fields)))
+    return x if is_all and node.attr("axis") % x.ty.ndim == split.attrs["axis"] % x.ty.ndim else None
 
 
 @reads("SplitToSequence")

@@ -259,15 +259,20 @@ def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: 
     for value in (*graph.initializers.values(), *inner):
         if value not in ports and not value.is_graph_output():
             value.type = value.shape = None
-    around: dict[ir.Graph | None, str] = {body: f"onnx:{node.name}" for node in nodes for body in bodies_of(node)}
+
+    def told(node: ir.Node) -> tuple[str, str]:
+        """The origin that a node has as it is named, and the one in its metadata."""
+        name = node.name if facts.names_nodes else ""
+        first = node.outputs[0].name if node.outputs else ""
+        return f"onnx:{name or f'{node.op_type}:{first}'}", node.metadata_props.get(ORIGIN_KEY, "")
+
+    around: dict[ir.Graph | None, tuple[str, str]] = {body: told(node) for node in nodes for body in bodies_of(node)}
     after = ""
     for node in reversed(nodes):
-        name = node.name if facts.names_nodes else ""
-        own = node.metadata_props.get(ORIGIN_KEY, "")
-        first = node.outputs[0].name if node.outputs else ""
-        if own in (after, f"onnx:{name or f'{node.op_type}:{first}'}", around.get(node.graph)):
+        named, own = told(node)
+        if own in (after, named, *around.get(node.graph, ())):
             node.metadata_props.pop(ORIGIN_KEY, None)
-        node.name, after = name, own
+        node.name, after = node.name if facts.names_nodes else "", own
     if facts.described and description_size(graph) > facts.described:
         for node in nodes:
             node.metadata_props.pop(ORIGIN_KEY, None)
