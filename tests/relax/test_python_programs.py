@@ -22,7 +22,6 @@ ARRAYS: Final = "a short array stands where it is used"
 DIFFERS: Final = {
     "printed_text.t_arrays": ARRAYS,
     "printed_text.t_arrays_twice": ARRAYS,
-    "printed_text.t_bindings_of_calls": "a binding as a string is its own line",
     "printed_text.t_devices": "a device is printed as it was made, without what TVM knows of its kind",
     "printed_text.t_expressions_of_sizes": "a product of sizes has one order",
     "printed_text.t_image": "a number among attributes is Python's",

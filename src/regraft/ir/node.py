@@ -120,9 +120,14 @@ class Node:
 
     def show(self, *_relax_arguments: Any, **_relax_options: Any) -> None:
         """Print the text to standard output, highlighted on a terminal, with large constants elided."""
-        show_text(Node.text_of(self, TextOptions()))
+        show_text(str(self))
+
+    def __str__(self) -> str:
+        """The text with large constants elided, below the variables that a piece of a function uses."""
+        return Node.text_of(self, TextOptions(declare=None))
 
     def __repr__(self) -> str:
+        """`str` without the variables, as messages show it."""
         return Node.text_of(self, TextOptions())
 
 

@@ -16,6 +16,7 @@ TAKE_NUMBERS: Final = frozenset(
         "call_packed",
         "call_pure_packed",
         "clip",
+        "eye_like",
         "hamming_window",
         "memory.alloc_tensor",
         "slice_scatter",

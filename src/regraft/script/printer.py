@@ -134,7 +134,7 @@ class FunctionPrinter:
         return [*self._blocks(body.blocks), *self._statements(body.body), self.expr(body.body)]
 
     def _choice(self, expr: If) -> list[str]:
-        lines = [*self._statements(expr.cond), f"if {self.expr(expr.cond)}:"]
+        lines = [*self._statements(expr.cond), f"if {self._operand(expr.cond, 0)}:"]
         for body, after in ((expr.true_branch, ["else:"]), (expr.false_branch, [])):
             with self._inner():
                 lines += [f"{INDENT}{line}" for line in self._lone_body(body)]
@@ -498,7 +498,7 @@ class FunctionPrinter:
         ]
 
     def _if(self, name: str, ty: Type, expr: If) -> list[str]:
-        lines = [f"if {self.expr(expr.cond)}:", *self._branch(name, ty, expr.true_branch)]
+        lines = [f"if {self._operand(expr.cond, 0)}:", *self._branch(name, ty, expr.true_branch)]
         return [*lines, "else:", *self._branch(name, ty, expr.false_branch)]
 
     def _branch(self, name: str, ty: Type, body: SeqExpr) -> list[str]:

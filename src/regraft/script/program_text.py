@@ -1,7 +1,7 @@
 """A program as text that reads back as an equal program: a module, a function, or a piece of one.
 
-Functions stand in the order of their names, below the imports that the text needs where it is Python's, and the sizes
-that their signatures name. Cost: linear in the program.
+Functions stand in the order of their names, ``main`` last, below the imports that the text needs where it is Python's,
+and the sizes that their signatures name. Cost: linear in the program.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from ..ir.expr import GlobalVar
 from ..ir.kernels import EXTERNAL_MODS, kernels_of
 from ..ir.module import GLOBAL_INFOS, OUTSIDE, IRModule
 from ..ir.node import TextOptions
@@ -47,7 +48,7 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
         lines.append(f"{INDENT}{identifier(name)} = R.ExternFunc({string_text(function.global_symbol)})")
     uses_scalars = is_after_function = False
     sizes: set[str] = set()
-    for variable, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint):
+    for variable, function in sorted(module.functions.items(), key=_place):
         if is_after_function:
             lines.append("")
         is_after_function = True
@@ -60,6 +61,12 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
         lines.append(f"{INDENT}pass")
     header = _header(sizes, module="ir", scalars=uses_scalars, relax=bool(module.functions or module.outside))
     return joined([*header, "@I.ir_module", f"class {options.module_name}:", *lines, *constants.section()])
+
+
+def _place(item: tuple[GlobalVar, Function]) -> tuple[bool, str]:
+    """The place of a function in the text: by name, and ``main`` after the functions that it calls, as in Relax."""
+    name = item[0].name_hint
+    return name == "main", name
 
 
 def function_text(function: Function, constants: ConstantWriter, all_types: bool = True) -> str:

@@ -11,7 +11,6 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
-from ..ir.builder import NameSupply
 from ..ir.errors import IRError
 from ..ir.expr import ExternFunc, GlobalVar, Var
 from ..ir.module import GLOBAL_INFOS, IRModule
@@ -27,20 +26,8 @@ from .evaluate import Evaluator
 from .names import Namespace
 from .sizes import SizeScope
 from .source import Source
-from .statements import FunctionReader, bound_names
+from .statements import FunctionReader
 from .tir import ScalarConstructor
-
-
-def _statements_of(node: ast.FunctionDef) -> Iterator[ast.stmt]:
-    """The statements of a function's body, those inside blocks and branches included."""
-    stack: list[ast.stmt] = node.body[::-1]
-    while stack:
-        statement = stack.pop()
-        yield statement
-        if isinstance(statement, ast.With | ast.If):
-            stack += reversed(statement.body)
-        if isinstance(statement, ast.If):
-            stack += reversed(statement.orelse)
 
 
 @final
@@ -135,17 +122,11 @@ class Reader:
         return _Signature(node, options, environment, tuple(params), ret)
 
     def _statements(self, environment: Environment, node: ast.FunctionDef) -> FunctionReader:
-        names = NameSupply()
-        return FunctionReader(self.source, environment, self.python, names, self._local)
+        return FunctionReader(self.source, environment, self.python, self._local)
 
     def _body(self, signature: _Signature, name: str | None = None) -> Function:
         node = signature.node
         reader = self._statements(signature.environment, node)
-        for statement in _statements_of(node):
-            for bound in bound_names(statement):
-                reader.names.reserve(bound)
-        for param in signature.params:
-            reader.names.reserve(param.name_hint)
         body = reader.read(node)
         ret = signature.ret
         is_checked = signature.options.check_well_formed and (self.strict or self.python is None)

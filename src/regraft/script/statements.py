@@ -11,7 +11,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast, final
 
-from ..ir.builder import NameSupply, flatten
+from ..ir.builder import flatten
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.origin import Origin, Origins
@@ -79,8 +79,8 @@ class FunctionReader:
         "evaluator",
         "in_dataflow",
         "local",
+        "made",
         "name",
-        "names",
         "source",
     )
 
@@ -89,14 +89,13 @@ class FunctionReader:
         source: Source,
         environment: Environment,
         python: Mapping[str, Any] | None,
-        names: NameSupply,
         local: Callable[[ast.FunctionDef, Environment, Callable[[Type], None]], Function],
     ) -> None:
         self.source = source
         self.environment = environment
         self.evaluator = Evaluator(source, environment, python, self._expanded)
-        self.names = names
         self.local = local
+        self.made = {"lv": 0, "gv": 0}
         self.attrs: dict[str, Any] = {}
         self.name: str | None = None
         self.in_dataflow = False
@@ -323,7 +322,14 @@ class FunctionReader:
         self.environment.bind(name, var)
         return var
 
-    def _variable(self, node: ast.AST, name: str, ty: Type) -> Var:
+    def _variable(self, node: ast.AST, name: str | None, ty: Type) -> Var:
+        """A variable of that name, or of its number among those that are bound in blocks of its kind."""
+        kind = "lv" if self.in_dataflow else "gv"
+        number = self.made[kind]
+        self.made[kind] = number + 1
+        if name is None:
+            name = f"{kind}{number}" if number else kind
+            return (DataflowVar if self.in_dataflow else Var)(name, ty, self._origins(node))
         if self.in_dataflow and name not in self._outputs:
             return DataflowVar(name, ty, self._origins(node))
         return Var(name, ty, self._origins(node))
@@ -332,10 +338,7 @@ class FunctionReader:
         return (Origin("source", self.source.place(node)),)
 
     def _temporary(self, node: ast.AST, value: Expr) -> Var:
-        if self.in_dataflow:
-            var: Var = DataflowVar(self.names.fresh("lv"), value.ty, self._origins(node))
-        else:
-            var = Var(self.names.fresh("gv"), value.ty, self._origins(node))
+        var = self._variable(node, None, value.ty)
         self._body.bindings.append(VarBinding(var, value))
         return var
 
@@ -469,7 +472,7 @@ class FunctionReader:
         result = self.evaluator.guarded(node, as_value, self.evaluator.evaluate(value))
         self._check_annotation(node, result.ty, annotation)
         if not is_leaf(result):
-            result = self._emit(node, self.names.fresh(f"{name}_{which}"), result)
+            result = self._emit(node, f"{name}_{which}", result)
         return _Merge(name, result, annotation)
 
 

@@ -65,7 +65,7 @@ def _pad(xp: Any, x: Any, pad_width: tuple[int, ...], pad_mode: str, pad_value: 
 PAD = Op(
     "relax.nn.pad",
     ("data",),
-    {"pad_width": REQUIRED, "pad_mode": "constant", "pad_value": 0.0},
+    {"pad_width": REQUIRED, "pad_value": 0.0, "pad_mode": "constant"},
     infer=_pad_type,
     reference=_pad,
     traits=(Trait.MOVES,),

@@ -180,8 +180,8 @@ def pool_attributes(rank: int, *, count_include_pad: bool) -> dict[str, Any]:
     return {
         "pool_size": (1,) * rank,
         "strides": (1,) * rank,
-        "padding": (0,) * (2 * rank),
         "dilation": (1,) * rank,
+        "padding": (0,) * (2 * rank),
         "ceil_mode": False,
         "count_include_pad": count_include_pad,
         "layout": data_letters(rank),
