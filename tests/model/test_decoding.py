@@ -31,6 +31,14 @@ SIZES: dict[str, Any] = {
 MODELS: dict[str, Any] = {
     "Llama, groups of heads": lambda: transformers.LlamaConfig(**SIZES, num_key_value_heads=2),
     "Mistral, a window": lambda: transformers.MistralConfig(**SIZES, num_key_value_heads=2, sliding_window=4),
+    "Gemma 2, capped scores and a window": lambda: transformers.Gemma2Config(
+        **SIZES,
+        num_key_value_heads=2,
+        head_dim=16,
+        attn_logit_softcapping=2.0,
+        sliding_window=4,
+        tie_word_embeddings=False,
+    ),
     "GPT-2, places from a table": lambda: transformers.GPT2Config(
         vocab_size=64, n_embd=64, n_layer=1, n_head=4, n_positions=32
     ),

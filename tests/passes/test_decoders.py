@@ -93,7 +93,7 @@ def _layer(
         seen = R.less_equal(keys, own)
         if window is not None:
             seen = R.logical_and(seen, R.greater(keys, R.subtract(own, const(np.int64(window)))))
-        low = const(np.float32(-np.inf))
+        low = const(np.float32(-3e38 if masked == "capped" else -np.inf))
         bias = R.where(R.expand_dims(seen, [0, 1]), const(np.float32(0)), low)
         distance = R.astype(R.expand_dims(R.subtract(keys, own), [0, 1]), "float32")
         if masked == "twice":
@@ -107,7 +107,13 @@ def _layer(
             bias = R.where(R.equal(distance, const(np.float32(0))), low, bias)
         elif masked == "every other":
             bias = R.where(R.equal(R.mod(distance, const(np.float32(2))), const(np.float32(0))), bias, low)
-        attended = R.nn.attention(R.permute_dims(query, [0, 2, 1, 3]), *wide, bias)
+        if masked == "capped":
+            scores = R.matmul(query, R.permute_dims(wide[0], [0, 2, 3, 1]))
+            capped = R.multiply(R.tanh(R.multiply(scores, const(np.float32(0.5)))), const(np.float32(1.5)))
+            shares = R.nn.softmax(R.add(capped, bias), axis=-1)
+            attended = R.permute_dims(R.matmul(shares, R.permute_dims(wide[1], [0, 2, 1, 3])), [0, 2, 1, 3])
+        else:
+            attended = R.nn.attention(R.permute_dims(query, [0, 2, 1, 3]), *wide, bias)
         y = builder.emit_output(R.matmul(R.reshape(attended, [1, count, HEADS * SIZE]), weights(HEADS * SIZE, WIDTH)))
     return y, joined
 
@@ -141,6 +147,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "a window": {"window": 4},
     "a mask of another form, and a window": {"window": 4, "masked": "twice"},
     "slopes": {"turned": 0, "masked": "slopes"},
+    "scores that are capped, and a window": {"window": 4, "masked": "capped"},
 }
 
 

@@ -282,7 +282,18 @@ def test_scores_that_are_capped_by_a_tanh_are_left() -> None:
 t = R.multiply(R.matmul(q, kt), R.const(0.02, "float32"))
 s = R.multiply(R.tanh(t), R.const(50.0, "float32"))
 """
-    _left(program(HEADS_FIRST, _body(scores.strip()), "o"), "made by tanh, is neither a product")
+    reason = "the scores are capped at 50 by tanh, which nn.attention does not do"
+    _left(program(HEADS_FIRST, _body(scores.strip()), "o"), reason)
+
+
+def test_a_tanh_of_scores_that_are_masked_before_is_no_cap() -> None:
+    masked = """
+a = R.add(R.matmul(q, kt), R.const(1.0, "float32"))
+s = R.tanh(a)
+"""
+    reason = "is a tanh of scores that are masked, or capped, before"
+    _left(program(HEADS_FIRST, _body(masked.strip()), "o"), reason)
+    _left(program(HEADS_FIRST, _body("s = R.tanh(R.tanh(R.matmul(q, kt)))"), "o"), reason)
 
 
 def test_slopes_by_distance_are_a_bias() -> None:

@@ -8,7 +8,7 @@ places, and which writes only the new rows where the cache that comes in and the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from ...pattern import PatternContext, is_op, is_tuple, wildcard
 from ...rewrite import Bindings, Decline, Rule, decline
 from ..context import PassContext, PassError
 from ..passes import FunctionPass, Pass, RulePass
+from .capped import CAPPED, with_capped_attention
 from .indices import Span, index_of, visible_keys
 from .rotary import Rotation, numbers_of_pairs, part_of, rotation_of
 from .slopes import BiasOfPlaces, bias_of_places
@@ -45,9 +46,11 @@ _PAIRS: Final = 8
 """ONNX Runtime turns pairs in multiples of these only, inside its attention."""
 
 _HEADS_FIRST: Final = (0, 2, 1, 3)
+_BATCH_OF_HEADS: Final = (2, 0, 1, 3)
+"""The axes of attention as a cache has them, where the heads of one text are its batch."""
 _past, _new = wildcard(), wildcard()
 _joined = is_op("relax.concat")(is_tuple([_past, _new]))
-_ATTENTIONS: Final = ("relax.nn.attention", "relax.nn.attention_bias")
+_ATTENTIONS: Final = ("relax.nn.attention", "relax.nn.attention_bias", CAPPED.name)
 _LEFT_OUT: Final = Tuple([])
 
 
@@ -60,7 +63,10 @@ class _Cache(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """One attention over a cache. ``query`` is (batch, heads, sequence, size); ``bias`` says which keys are seen."""
+    """One attention over a cache. ``query`` is (batch, heads, sequence, size); ``bias`` says which keys are seen.
+
+    The heads of a text may be the batch of ``call``, whose own heads are one then.
+    """
 
     var: Var
     call: Call
@@ -96,19 +102,21 @@ class _Decoder:
         return found
 
     def _layer(self, var: Var, call: Call) -> _Layer:
-        query, key, value = (self._heads_first(arg) for arg in call.args[:3])
-        caches = self._cache(key), self._cache(value)
-        if caches[0] is None or caches[1] is None:
-            raise PassError(f"the keys and values of {var.name_hint} are not a cache and new rows after it")
-        return _Layer(var, call, query, caches[0], caches[1], self._bias(var, call, caches[0]))
+        for order in (_HEADS_FIRST, _BATCH_OF_HEADS) if _may_be_heads(call) else (_HEADS_FIRST,):
+            query, key, value = (self._as_in_cache(arg, order) for arg in call.args[:3])
+            caches = self._cache(key), self._cache(value)
+            if caches[0] is not None and caches[1] is not None:
+                return _Layer(var, call, query, caches[0], caches[1], self._bias(var, call, caches[0]))
+        raise PassError(f"the keys and values of {var.name_hint} are not a cache and new rows after it")
 
-    def _heads_first(self, operand: Expr) -> Expr:
+    def _as_in_cache(self, operand: Expr, order: Sequence[int]) -> Expr:
+        """``operand`` of attention, whose axes in ``order`` are (batch, heads, sequence, size), with these axes."""
         batch, *others = shape_of(operand)
         groups = [axis_of(batch, divisible=True), *map(axis_of, others)]
         view = View(operand, groups)
         for inner in sources(view, self._values):
             view = inner if len(inner.groups) == 4 and all(len(group) <= 1 for group in inner.groups) else view
-        return arrangement(view, [groups[axis] for axis in _HEADS_FIRST]).written()
+        return arrangement(view, [groups[axis] for axis in order]).written()
 
     def _cache(self, joined: Expr) -> _Cache | None:
         found = _joined.extract_matched_expr(joined, self._values)
@@ -172,7 +180,7 @@ class _Decoder:
         layers = {layer.var: layer for layer in self._layers()}
         first = next(iter(layers.values()))
         past = shape_of(first.keys.past)[2]
-        batch, count, *_ = shape_of(first.call.args[0])
+        batch, _, count, _ = shape_of(first.query)
         assert isinstance(past, SymVar)
         lengths = _Lengths(past, count, batch, self._values)
         places = self._places(past, count)
@@ -345,6 +353,7 @@ def _attended(
         do_rotary=int(turn is not None),
         rotary_interleaved=int(turn is not None and turn.interleaved),
         scale=layer.call.attrs.scale,
+        softcap=layer.call.attrs.cap if is_call_of(layer.call, CAPPED.name) else 0.0,
         local_window_size=-1 if layer.bias.window is None else layer.bias.window,
     )
     found = DataflowVar(f"{layer.var.name_hint}_and_cache", call.ty)
@@ -353,8 +362,17 @@ def _attended(
         MatchCast(present[cache.joined], TupleGetItem(found, place), rooms[cache.past].ty)
         for place, cache in enumerate(caches, 1)
     ]
-    bindings.append(VarBinding(layer.var, ops.reshape(TupleGetItem(found, 0), list(shape_of(layer.var)))))
+    batch, heads, sequence, _ = shape_of(query)
+    size = shape_of(layer.var)[-1]
+    attended = ops.reshape(TupleGetItem(found, 0), [batch, sequence, heads, size])
+    is_batch_of_heads = dims_equal(shape_of(layer.var)[0], batch) is not True
+    bindings.append(VarBinding(layer.var, ops.permute_dims(attended, (2, 1, 0, 3)) if is_batch_of_heads else attended))
     return bindings
+
+
+def _may_be_heads(call: Call) -> bool:
+    """True if the batch of an attention of one head may be the heads of one text."""
+    return all(dims_equal(shape_of(arg)[2], 1) is True for arg in call.args[:3])
 
 
 def _rows(value: Expr) -> Expr:
@@ -373,14 +391,15 @@ def CacheInPlace(longest: int) -> Pass:
     that of the one that goes out, only the new rows are written.
 
     Needs: attention as one operator with a causal mask, and with a window or slopes where there are any
-    (`FuseAttention`). A mask of another form, and slopes, are computed for all places to see what they are. All rows of
-    a batch have the same length. Guarantees: the same values up to ``longest`` places, but for rounding. Raises
-    `PassError` for a function that is something else, with what. Cost: linear, and the tables; those of a computed mask
-    grow with the square of ``longest``.
+    (`FuseAttention`); only where a hyperbolic tangent caps the scores is it read as it is written out. A mask of
+    another form, and slopes, are computed for all places to see what they are. All rows of a batch have the same
+    length. Guarantees: the same values up to ``longest`` places, but for rounding. Raises `PassError` for a function
+    that is something else, with what. Cost: linear, and the tables; those of a computed mask grow with the square of
+    ``longest``.
     """
 
-    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return _Decoder(_with_one_length(function), longest).in_place()
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        return _Decoder(with_capped_attention(_with_one_length(function), context), longest).in_place()
 
     return FunctionPass(transform, "CacheInPlace", keeps_values=False)
 

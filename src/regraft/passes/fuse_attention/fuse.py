@@ -7,8 +7,8 @@ this module decides, and writes the layout that `heads` knows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from ... import op as ops
 from ...analysis.axes import Group, Groups, View, arrangement, atoms, axis_of, onward, regrouped, sources, together
@@ -114,8 +114,33 @@ def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
     return NoAttention(f"the keys are {how}; expected their last two axes exchanged, so that each key is a row")
 
 
+class Attention(NamedTuple):
+    """The parts of an attention, (batch, sequence, heads, size) as ``nn.attention`` takes them.
+
+    With a ``cap``, scaled scores become ``cap * tanh(scores / cap)`` before the bias and the mask.
+    """
+
+    query: Expr
+    key: Expr
+    value: Expr
+    bias: Expr | None
+    scale: float
+    causal: str | None
+    cap: float | None
+
+
+Attend: TypeAlias = Callable[[Attention], Expr]
+"""An attention as an operator; raises `NoAttention` for what the operator cannot be."""
+
+
+def _as_nn_attention(parts: Attention) -> Expr:
+    if parts.cap is not None:
+        raise NoAttention(f"the scores are capped at {parts.cap:g} by tanh, which nn.attention does not do")
+    return ops.nn.attention(parts.query, parts.key, parts.value, parts.bias, parts.scale, parts.causal)
+
+
 def _fused(
-    matchings: Mapping[Any, Any], bindings: Bindings, finite: FiniteValues, every_query_sees_a_key: bool
+    matchings: Mapping[Any, Any], bindings: Bindings, finite: FiniteValues, sees_a_key: bool, attend: Attend
 ) -> dict[Var, Expr]:
     """The replacements; raises `NoAttention` where there are none."""
     groups = *lead, rows, columns = _score_axes(matchings, bindings)
@@ -137,15 +162,15 @@ def _fused(
     query, key, value = (operand.written() for operand, _ in (placed, *shared))
     if not dtype_of(query) == dtype_of(key) == dtype_of(value):
         raise NoAttention("queries, keys and values have different dtypes")
-    scale, bias, causal, doubt = bias_of(scores, layout, bindings, finite)
-    if doubt is not None and not every_query_sees_a_key and _zero not in matchings:
+    scale, cap, bias, causal, doubt = bias_of(scores, layout, bindings, finite)
+    if doubt is not None and not sees_a_key and _zero not in matchings:
         raise NoAttention(
             f"{doubt}; a query that sees no key gives NaN here and 0 by nn.attention, so say "
             "every_query_sees_a_key=True if there is none"
         )
     if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
         bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
-    attended = ops.nn.attention(query, key, value, bias, scale * placed[1] * shared[0][1], causal)
+    attended = attend(Attention(query, key, value, bias, scale * placed[1] * shared[0][1], causal, cap))
     edits = _results(View(attended, [layout.batch, rows, layout.heads, last]), summed, bindings)
     if any(is_subtype(new.ty, old.ty) is not True for old, new in edits.items()):
         raise NoAttention("the result has another dtype than the operands, or a shape that is less precisely known")
@@ -198,15 +223,20 @@ def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        finite = FiniteValues(weights_of(function))
-
-        def fuse(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-            try:
-                return _fused(matchings, bindings, finite, every_query_sees_a_key)
-            except NoAttention as reason:
-                return decline(str(reason))
-
-        fused = Rule(_ATTENTION, fuse, "fuse_attention")
+        fused = attention_rule(function, _as_nn_attention, "fuse_attention", every_query_sees_a_key)
         return context.rewrite(function, RuleSet([fused, SHARE_HEADS]))
 
     return FunctionPass(transform, "FuseAttention")
+
+
+def attention_rule(function: Function, attend: Attend, name: str, every_query_sees_a_key: bool = False) -> Rule:
+    """The rule that writes the attentions of ``function`` as what ``attend`` makes of their parts."""
+    finite = FiniteValues(weights_of(function))
+
+    def fuse(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        try:
+            return _fused(matchings, bindings, finite, every_query_sees_a_key, attend)
+        except NoAttention as reason:
+            return decline(str(reason))
+
+    return Rule(_ATTENTION, fuse, name)

@@ -1,8 +1,9 @@
 """The scores of a written-out attention, read from the softmax inwards to the product of queries and keys.
 
 Around the product may stand, in any order: times or divided by a constant number, a mask added or subtracted, a boolean
-mask that puts a constant in the place of scores, a floor, a cast of half precision to float32, and a reshape that joins
-or splits leading axes. `bias_of` adds these steps up to one scale, one bias and a causal mask. A mask that may hide all
+mask that puts a constant in the place of scores, a floor, a hyperbolic tangent before all masks, a cast of half
+precision to float32, and a reshape that joins or splits leading axes. `bias_of` adds these steps up to one scale, one
+cap, one bias and a causal mask. A mask that may hide all
 keys from a query is in doubt, since a written-out softmax gives NaN there and ``nn.attention`` zeros; `FiniteValues`
 says which masks certainly do not.
 """
@@ -52,6 +53,12 @@ class Floor(NamedTuple):
     number: float
 
 
+class Tangent(NamedTuple):
+    """The hyperbolic tangent of the scores so far, which ``var`` holds."""
+
+    var: Var
+
+
 class Mask(NamedTuple):
     """The scores so far, whose axes are ``groups``, plus ``term``.
 
@@ -65,7 +72,7 @@ class Mask(NamedTuple):
     kept: bool = True
 
 
-Step: TypeAlias = Scale | Floor | Mask
+Step: TypeAlias = Scale | Floor | Tangent | Mask
 
 
 class Scores(NamedTuple):
@@ -96,9 +103,10 @@ _where = is_op("relax.where")(_condition, _inner, _other)
 _where_not = is_op("relax.where")(_condition, _other, _inner)
 _no_less = is_op("relax.maximum")(_inner, _other)
 _clipped = is_op("relax.clip")(_inner, _other, wildcard())
+_tangent = is_op("relax.tanh")(_inner)
 _cast = is_op("relax.astype")(_inner)
 _reshaped = is_op("relax.reshape")(_inner, wildcard())
-_STEP: Final = _plus | _minus | _where | _where_not | _no_less | _clipped | _cast | _reshaped
+_STEP: Final = _plus | _minus | _where | _where_not | _no_less | _clipped | _tangent | _cast | _reshaped
 """One step over the scores so far, ``_inner``. Several of these, and either operand, may fit one value."""
 
 
@@ -155,6 +163,8 @@ def _further(found: Mapping[Any, Any], outer: Var, place: _Place, bindings: Bind
         return None
     if _cast in found:
         return place._replace(value=inner)
+    if _tangent in found:
+        return place.inner(inner, Tangent(outer))
     if _reshaped in found:
         groups = regrouped(place.groups, shape_of(inner))
         keeps_keys = groups is not None and groups[-2:] == place.groups[-2:]
@@ -197,9 +207,13 @@ def _queries_and_keys(var: Var, product: Contraction, place: _Place) -> Scores:
 
 
 class Bias(NamedTuple):
-    """``scale``, what is added to the scores after it, and the causal mask; ``doubt``: why rows may be all hidden."""
+    """``scale``, what is added to the scores after it, and the causal mask; ``doubt``: why rows may be all hidden.
+
+    With a ``cap``, scaled scores become ``cap * tanh(scores / cap)`` before that.
+    """
 
     scale: float
+    cap: float | None
     bias: Expr | None
     causal: str | None
     doubt: str | None
@@ -208,6 +222,7 @@ class Bias(NamedTuple):
 def bias_of(scores: Scores, layout: Layout, bindings: Bindings, finite: FiniteValues) -> Bias:
     """The steps of ``scores`` as one scale and one bias; raises `NoAttention` where they are none."""
     scale, bias, causal = 1.0, None, None
+    before: float | None = None  # the scale of what the hyperbolic tangent is taken of
     hiding: list[str] = []
     fills: list[float] = []  # what hidden scores have become
     alone = sum(isinstance(step, Mask) for step in scores.steps) == 1
@@ -219,6 +234,11 @@ def bias_of(scores: Scores, layout: Layout, bindings: Bindings, finite: FiniteVa
             fills = [fill * step.factor for fill in fills]
             if bias is not None and step.factor != 1.0:
                 bias = ops.multiply(bias, const(step.factor, dtype_of(bias)))
+            continue
+        if isinstance(step, Tangent):
+            if before is not None or bias is not None or hiding:
+                raise NoAttention(f"{step.var.name_hint} is a tanh of scores that are masked, or capped, before")
+            before, scale = scale, 1.0
             continue
         if isinstance(step, Floor):
             # So low a floor changes no score; it lifts what was hidden to a finite number, and so the whole row.
@@ -242,7 +262,11 @@ def bias_of(scores: Scores, layout: Layout, bindings: Bindings, finite: FiniteVa
     if not all(fill <= _HIDES for fill in fills):
         raise NoAttention(f"hidden scores become {max(fills)}, which does not hide them")
     doubt = "two masks together" if len(hiding) > 1 and not any(hiding) else next(filter(None, hiding), None)
-    return Bias(scale, bias, causal, doubt)
+    if before is None:
+        return Bias(scale, None, bias, causal, doubt)
+    if scale <= 0:
+        raise NoAttention("the scores are turned around after they were capped")
+    return Bias(before * scale, scale, bias, causal, doubt)
 
 
 def _with(mask: Mask, term: Expr, bias: Expr | None) -> Expr:
