@@ -429,3 +429,31 @@ def main(x: R.Tensor((3, 4), "int32")):
     wrong = rx.rule(lambda a, b: R.floor_divide(a, b), lambda a, b: R.trunc(R.divide(a, b)), name="towards zero")
     with pytest.raises(AssertionError, match="towards zero"):
         check_rule(wrong, examples=12, near_misses=0)
+
+
+def test_labels_out_of_range_are_no_counterexample() -> None:
+    scores, labels = wildcard(), wildcard()
+    loss = is_op("relax.nn.nll_loss")(is_op("relax.nn.log_softmax")(scores).has_attr({"axis": 1}), labels)
+
+    def entropy(expr: Any, found: Any) -> Any:
+        if scores_of(found).ndim != 2 or expr.attrs.reduction != "mean" or expr.attrs.ignore_index != -100:
+            return decline("other losses")
+        taken = R.gather_elements(R.nn.log_softmax(found[scores], 1), R.expand_dims(found[labels], [1]), axis=1)
+        return R.negative(R.mean(taken))
+
+    def scores_of(found: Any) -> Any:
+        return found[scores].ty
+
+    assert check_rule(Rule(loss, entropy, "written out"), examples=20, near_misses=4).rewrites > 0
+    wrong = Rule(loss, lambda e, found: R.nn.nll_loss(found[scores], found[labels]), "no softmax")
+    with pytest.raises(AssertionError, match="no softmax"):
+        check_rule(wrong, examples=20, near_misses=4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_constants_are_fractions_too(seed: int) -> None:
+    base, exponent = wildcard(), is_const()
+    squared = is_op("relax.square")(is_op("relax.power")(base, exponent))
+    wrong = Rule(squared, lambda _, found: R.power(found[base], found[exponent] * 2), "exponents of squares")
+    with pytest.raises(AssertionError, match="exponents of squares"):
+        check_rule(wrong, near_misses=0, seed=seed)

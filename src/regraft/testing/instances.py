@@ -521,7 +521,7 @@ class Instance:
             shape = []
         values = random_array(shape, ty.dtype, np.random.default_rng(self.random.getrandbits(32)))
         if self.random.random() < 0.5:
-            special: Any = self.random.choice((0, 1, 2, *self.numbers))
+            special: Any = self.random.choice((0, 1, 2, 0.5, -1, *self.numbers))
             values = np.full(shape, special).astype(values.dtype)
         return Constant(values)
 
