@@ -39,6 +39,16 @@ MODELS: dict[str, Any] = {
         sliding_window=4,
         tie_word_embeddings=False,
     ),
+    "XGLM, heads as the batch of products": lambda: transformers.XGLMConfig(
+        vocab_size=64,
+        d_model=64,
+        ffn_dim=96,
+        num_layers=1,
+        attention_heads=4,
+        max_position_embeddings=32,
+        tie_word_embeddings=False,
+        scale_embedding=False,
+    ),
     "GPT-2, places from a table": lambda: transformers.GPT2Config(
         vocab_size=64, n_embd=64, n_layer=1, n_head=4, n_positions=32
     ),
