@@ -47,7 +47,8 @@ def describes_operands(part: DFPattern) -> bool:
 
 def own_parts(repeat: RepeatPattern, shared: Container[DFPattern]) -> list[DFPattern]:
     """The patterns that each element binds for itself: neither ``shared``, also by the repeat, nor operators."""
-    by_repeat = {part for one in repeat.shared for part in all_patterns(one)}
+    known = [p for p in all_patterns(repeat.pattern) if isinstance(p, RepeatPattern) and p in shared]
+    by_repeat = {part for one in (*known, *repeat.shared) for part in all_patterns(one)}
     return [p for p in bindable(repeat.pattern) if p not in shared and p not in by_repeat and fixed_op(p) is None]
 
 
@@ -56,10 +57,9 @@ def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
     found: set[DFPattern] = set()
     for root in roots:
         for part in all_patterns(root, RepeatPattern):
-            if not isinstance(part, RepeatPattern):
+            if not isinstance(part, RepeatPattern) or part.is_chained:
                 found.add(part)
-                continue
-            for one in part.shared:
+            for one in part.shared if isinstance(part, RepeatPattern) else ():
                 found.update(all_patterns(one, RepeatPattern))
     return found
 

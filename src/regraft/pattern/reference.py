@@ -133,6 +133,7 @@ def _shared(roots: Sequence[DFPattern]) -> frozenset[DFPattern]:
         pattern = stack.pop()
         if isinstance(pattern, RepeatPattern):
             found.update(part for one in pattern.shared for part in all_patterns(one, RepeatPattern))
+            found.update([pattern] if pattern.is_chained else ())
         elif pattern not in found:
             found.add(pattern)
             stack.extend(pattern.children())
@@ -343,7 +344,8 @@ def _of_length(repeat: RepeatPattern, length: int, known: Known) -> Known | None
 
 def _own_parts(repeat: RepeatPattern, world: World) -> list[DFPattern]:
     """The patterns that mean one value for each element: those that are not shared, and are no operator."""
-    shared = {part for one in repeat.shared for part in all_patterns(one)} | world.shared
+    known = [p for p in all_patterns(repeat.pattern) if isinstance(p, RepeatPattern) and p in world.shared]
+    shared = {part for one in (*known, *repeat.shared) for part in all_patterns(one)} | world.shared
     return [p for p in _bindable(repeat.pattern) if p not in shared and not _is_operator(p)]
 
 
