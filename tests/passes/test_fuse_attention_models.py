@@ -165,5 +165,5 @@ def test_attention_of_a_published_model_is_fused_and_computes_what_pytorch_does(
 def test_capped_scores_of_gemma_2_are_left_with_the_reason() -> None:
     before, inputs, expected = _program(_decoder("Gemma2Model", **_GROUPED, head_dim=4))
     assert FuseAttention()(before) is before
-    assert "made by tanh, is neither a product" in str(report(FuseAttention(), before))
+    assert "the scores are capped at 50 by tanh, which nn.attention does not do" in str(report(FuseAttention(), before))
     _assert_same(before, inputs, expected)

@@ -36,7 +36,7 @@ _NUMBER: Final = re.compile(r"\d[\d.,]*")
 # --- what looks like the business of a pass, and is in a form that its rules do not match
 
 _steps: Final[list[DFPattern]] = []
-"""The patterns of what may stand between a softmax and a product; a match has those that do."""
+"""The patterns of what may stand between a softmax and a product; a match has lists of those that do."""
 
 
 def _step(inner: DFPattern) -> DFPattern:
@@ -55,7 +55,7 @@ _norm: Final = is_op("relax.nn.batch_norm")(~is_op("relax.nn.conv2d")(_read, wil
 
 
 def _between(_: Any, found: Any) -> Decline:
-    between = [found[step] for step in _steps if step in found]
+    between = [call for step in _steps for call in found.get(step, ())]
     names = [
         call.op.name.removeprefix("relax.") for call in between if isinstance(call, Call) and isinstance(call.op, Op)
     ]
