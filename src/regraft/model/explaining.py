@@ -54,19 +54,20 @@ _read: Final = wildcard()
 _norm: Final = is_op("relax.nn.batch_norm")(~is_op("relax.nn.conv2d")(_read, wildcard()), varg_default_wildcard=True)
 
 
+def _operator_of(value: Any) -> str:
+    """The operator that ``value`` is a call of, as messages name it; empty for anything else."""
+    return value.op.name.removeprefix("relax.") if isinstance(value, Call) and isinstance(value.op, Op) else ""
+
+
 def _between(_: Any, found: Any) -> Decline:
     between = [call for step in _steps for call in found.get(step, ())]
-    names = [
-        call.op.name.removeprefix("relax.") for call in between if isinstance(call, Call) and isinstance(call.op, Op)
-    ]
+    names = [name for call in between if (name := _operator_of(call))]
     return decline(f"{' and '.join(names)} between the softmax and its product with the values is no part of attention")
 
 
 def _after_another(expr: Any, _: Any, bindings: Any) -> Decline:
     read = bindings.get(expr.args[0], expr.args[0])
-    what = (
-        read.op.name.removeprefix("relax.") if isinstance(read, Call) and isinstance(read.op, Op) else "no convolution"
-    )
+    what = _operator_of(read) or "no convolution"
     return decline(f"the normalization follows {what}; only one that follows nn.conv2d is folded")
 
 

@@ -11,7 +11,7 @@ from ..analysis import free_vars
 from ..ir.dtypes import itemsize
 from ..ir.expr import Constant, DataflowVar, Expr, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.mutator import ExprMutator
-from ..ir.op import Call, Op
+from ..ir.op import Call, is_call_of
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import ObjectType, TensorType, TupleType
 from ..op.memory import alloc_storage, alloc_tensor, kill_storage, kill_tensor
@@ -23,7 +23,7 @@ class _Lowering(ExprMutator):
     """Takes each new tensor out of a storage of its own."""
 
     def visit_call_(self, call: Call) -> Expr:
-        if not isinstance(call.op, Op) or call.op.name != "relax.builtin.alloc_tensor":
+        if not is_call_of(call, "relax.builtin.alloc_tensor"):
             return call
         shape, dtype, device = call.args[0], call.attrs.dtype, call.attrs.runtime_device_index
         if not isinstance(shape, ShapeExpr):
@@ -110,7 +110,7 @@ def _ends(seq: SeqExpr) -> dict[Var, list[Call]]:
 
 def _kill(var: Var, value: Expr) -> Call | None:
     """The call that ends the life of ``var``; None for sizes and numbers."""
-    if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "relax.memory.alloc_storage":
+    if is_call_of(value, "relax.memory.alloc_storage"):
         return kill_storage(var)
     if isinstance(var.ty, TensorType):
         return kill_tensor(var)

@@ -8,7 +8,7 @@ from ..analysis import free_vars
 from ..ir.expr import Expr, Var
 from ..ir.module import GLOBAL_INFOS, IRModule
 from ..ir.mutator import ExprMutator
-from ..ir.op import Call, Op
+from ..ir.op import Call, is_call_of
 from ..ir.placement import placed
 from ..ir.program import Function
 from ..ir.types import TensorType, Type, map_type
@@ -30,10 +30,6 @@ def _device_in(ty: Type) -> VDevice | None:
     return ty.vdevice if isinstance(ty, TensorType) else None
 
 
-def _op_name(value: Expr) -> str:
-    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
-
-
 class _Realizing(ExprMutator):
     """Writes a function with its parameters on their devices, and each hint as a move, or as nothing."""
 
@@ -47,7 +43,7 @@ class _Realizing(ExprMutator):
         return var if device is None else Var(var.name_hint, placed(var.ty, device), var.origins)
 
     def visit_call_(self, call: Call) -> Expr:
-        if _op_name(call) != "relax.hint_on_device":
+        if not is_call_of(call, "relax.hint_on_device"):
             return call
         data, device = call.args[0], self._hinted[_hint(call)]
         return data if _device_of(data) == device else to_vdevice(data, device)
@@ -61,7 +57,7 @@ def _hint(call: Call) -> str:
 def _hints(module: IRModule) -> Iterator[str]:
     for function in module.functions.values():
         for binding in iter_bindings(function):
-            if isinstance(binding.value, Call) and _op_name(binding.value) == "relax.hint_on_device":
+            if isinstance(binding.value, Call) and is_call_of(binding.value, "relax.hint_on_device"):
                 yield _hint(binding.value)
 
 
@@ -92,7 +88,7 @@ def _devices_of_params(function: Function, hinted: Mapping[str, VDevice]) -> dic
     result, device = function.body.body, _device_in(function.ret_ty)
     for binding in bindings:
         value = binding.value
-        if _op_name(value) == "relax.hint_on_device" and isinstance(value, Call):
+        if isinstance(value, Call) and is_call_of(value, "relax.hint_on_device"):
             known[binding.var] = hinted[_hint(value)]
         else:
             found = [known[var] for var in _used(value) if var in known]
@@ -101,7 +97,7 @@ def _devices_of_params(function: Function, hinted: Mapping[str, VDevice]) -> dic
     if isinstance(result, Var) and device is not None:
         known.setdefault(result, device)
     for binding in reversed(bindings):
-        if binding.var in known and _op_name(binding.value) != "relax.to_vdevice":
+        if binding.var in known and not is_call_of(binding.value, "relax.to_vdevice"):
             for var in _used(binding.value):
                 known.setdefault(var, known[binding.var])
     return {param: known[param] for param in function.params if _device_of(param) is None and param in known}
@@ -150,7 +146,7 @@ class _Updating(ExprMutator):
         return map_type(ty, place)
 
     def visit_call_(self, call: Call) -> Expr:
-        if _op_name(call) == "relax.to_vdevice" and call.attrs.dst_vdevice == self._old:
+        if is_call_of(call, "relax.to_vdevice") and call.attrs.dst_vdevice == self._old:
             return to_vdevice(call.args[0], self._new)
         return call
 
