@@ -165,6 +165,21 @@ def test_a_name_that_two_packages_offer_is_an_error(tmp_path: Path, monkeypatch:
         rules.rules_of("tidy")
 
 
+def test_an_entry_point_that_is_no_rule_or_fails_is_an_error_that_names_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = tmp_path / "acme_rules-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-rules\nVersion: 1.0\n")
+    offered = "number = acme_rules:NUMBER\nlist = acme_rules:LIST\ngone = acme_rules:GONE\n"
+    (facts / "entry_points.txt").write_text(f"[regraft.rules]\n{offered}")
+    (tmp_path / "acme_rules.py").write_text("NUMBER = 3\nLIST = [[], 'text']\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, said in (("number", "is 3; expected a rule"), ("list", r"\[1\] is 'text'"), ("gone", "cannot be loaded")):
+        with pytest.raises(UsageError, match=rf"{name}.*acme-rules \(acme_rules:{name.upper()}\).*{said}"):
+            rules.rules_of(name)
+
+
 def test_sequences_take_rules_and_functions_as_they_are() -> None:
     x = wildcard()
     drop = rx.Rule(is_op("relax.exp")(is_op("relax.log")(x)), lambda _, found: found[x], "drop")

@@ -8,15 +8,16 @@ value when their resolved leaves are (`same_value`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
 from ..ir.builder import operands_of
 from ..ir.dtypes import is_float
 from ..ir.equality import structural_equal
+from ..ir.errors import RegraftError
 from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
-from ..ir.op import Call, Op, attribute_key
+from ..ir.op import Call, Op, Trait, attribute_key
 from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
 from ..ir.types import TensorType, Type
 from .variables import free_vars
@@ -119,7 +120,8 @@ def same_constant(left: Constant, right: Constant) -> bool:
 def same_attribute(call: Call | Function, name: str, wanted: Any) -> bool:
     """True if an attribute has a value, or one that stands for the same in this call.
 
-    Axes count from either end, and a default is what it stands for; both only where the rank or size is known.
+    Axes count from either end, those of a reduction in any order; one stride stands for all; a default is what it
+    stands for. All of it only where the rank, size or dtype is known.
     """
     if name not in call.attrs:
         return False
@@ -135,15 +137,54 @@ def same_attribute(call: Call | Function, name: str, wanted: Any) -> bool:
 
 def _written_out(call: Call, op: Op, name: str, value: Any) -> Any:
     """The full form of a value of an attribute of ``call``."""
-    if op.written_out is not None and attribute_key(value) == attribute_key(op.attributes.get(name)):
-        value = op.written_out(call).get(name, value)
-    if not name.endswith("axis") and name != "axes":
-        return value
+    if name.endswith("dtype") and value is None and op.attributes.get(name, value) is None:
+        return _default_dtype(call, op, name)
     counted = call.ty if op.axes_of < 0 else call.args[op.axes_of].ty if op.axes_of < len(call.args) else None
     rank = counted.ndim if isinstance(counted, TensorType) else -1
-    axes = cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,))
-    is_known = all(type(axis) is int and -rank <= axis < rank for axis in axes)
-    return tuple([axis % rank for axis in axes]) if is_known else value  # pyright: ignore[reportUnknownVariableType]
+    if attribute_key(value) == attribute_key(op.attributes.get(name)):
+        if op.written_out is not None:
+            value = op.written_out(call).get(name, value)
+        elif value is None and name == "axis" and rank == 1:
+            return (0,)
+    if name in _WINDOWS:
+        return _for_each_axis(value, call.attrs[name])
+    if not name.endswith("axis") and name != "axes":
+        return value
+    axes = _numbers(value)
+    if not all(type(axis) is int and -rank <= axis < rank for axis in axes):
+        return value
+    found = [axis % rank for axis in axes]
+    return tuple(sorted(found) if name == "axis" and not op.traits.isdisjoint(_SETS_OF_AXES) else found)
+
+
+_SETS_OF_AXES: Final = (Trait.REDUCTION, Trait.VIEW)
+"""The attribute ``axis`` of these operators is a set: their order means nothing."""
+
+
+_WINDOWS: Final = frozenset({"strides", "dilation", "padding", "output_padding", "pool_size"})
+"""Attributes with a number for each axis that a window moves along; one number stands for all of them."""
+
+
+def _numbers(value: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+
+
+def _for_each_axis(value: Any, held: Any) -> Any:
+    """One number, or half of the paddings, as many times as ``held`` has them."""
+    numbers, many = _numbers(value), len(_numbers(held))
+    is_short = 0 < len(numbers) in (1, many // 2) and all(type(number) is int for number in numbers)
+    return numbers * (many // len(numbers)) if is_short else numbers
+
+
+def _default_dtype(call: Call, op: Op, name: str) -> str | None:
+    """The dtype that the result of ``call`` has without an attribute that asks for one, where that is known."""
+    ty = call.ty
+    if call.attrs[name] is not None:
+        try:
+            ty = Call(op, call.args, {**call.attrs, name: None}).ty
+        except RegraftError:
+            return None
+    return ty.dtype if isinstance(ty, TensorType) else None
 
 
 def is_number(constant: Constant, value: float, rtol: float) -> bool:

@@ -114,7 +114,7 @@ class Op(Expr):
     elements).
 
     Attributes whose names end in ``axis`` or are ``axes`` count axes of operand ``axes_of`` (-1: of the result), from
-    either end. ``written_out`` says what defaults such as None stand for in a call.
+    either end; ``axis`` of a reduction or a view is a set. ``written_out`` says what defaults (but dtypes) stand for.
 
     ``onnx`` and ``torch`` name the operator that others have for it, as ``"domain::Name"`` (of a ``version``) and
     ``"namespace::name"``. ``kernels`` holds by engine what computes it there in place of its reference semantics; see

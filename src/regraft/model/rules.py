@@ -51,7 +51,11 @@ def installed() -> tuple[EntryPoint, ...]:
 
 def _named(text: str) -> Sequence[Rule]:
     source, names = _split(text)
-    holder = _run(Path(source)) if source.endswith(".py") else _loaded(source)
+    if source.endswith(".py"):
+        holder = _run(Path(source))
+    else:
+        offered = _offered(source)
+        holder, source = _loaded(offered), f"{source} (of {_owner(offered)})"
     if names:
         return [rule for name in names for rule in _rules_in(_member(holder, name, source), f"{source}:{name}")]
     rules = _rules_in(holder, source)
@@ -107,7 +111,7 @@ def _beside(path: Path):
         sys.path.remove(folder)
 
 
-def _loaded(name: str) -> Any:
+def _offered(name: str) -> EntryPoint:
     known = installed()
     named = list(dict.fromkeys(one for one in known if one.name == name))
     if not named:
@@ -115,15 +119,23 @@ def _loaded(name: str) -> Any:
         advice = "name a file, or install the package that offers them"
         raise UsageError(f"there are no rules {name!r}: no file that ends in .py; packages offer: {there}; {advice}")
     if len(named) > 1:
-        owners = " and ".join(f"{one.dist.name if one.dist else '?'} ({one.value})" for one in named)
+        owners = " and ".join(map(_owner, named))
         raise UsageError(f"several packages offer rules {name!r}: {owners}; take one away, or name a file of rules")
-    [found] = named
+    return named[0]
+
+
+def _owner(offered: EntryPoint) -> str:
+    """The package that offers rules, and what its entry point names."""
+    return f"{offered.dist.name} ({offered.value})" if offered.dist else offered.value
+
+
+def _loaded(offered: EntryPoint) -> Any:
     try:
-        return found.load()
+        return offered.load()
     except Exception as error:
         raise UsageError(
-            f"the rules {name!r} ({found.value}) cannot be loaded: {type(error).__name__}: {error}; it is what "
-            f"the entry point of {found.dist.name if found.dist else name} names: mend it there, or install it again"
+            f"the rules {offered.name!r} of {_owner(offered)} cannot be loaded: {type(error).__name__}: {error}; it is "
+            "what the entry point of the package names: mend it there, or install it again"
         ) from error
 
 

@@ -212,12 +212,6 @@ def all_axes(call: Call) -> dict[str, Any]:
     return {} if ndim == UNKNOWN_NDIM else {"axis": tuple(range(ndim))}
 
 
-def dtype_of_operands(call: Call) -> dict[str, Any]:
-    """``out_dtype=None`` for the dtype of the first two operands, where it is known and one."""
-    first, second = tensor_operand(call, 0).dtype, tensor_operand(call, 1).dtype
-    return {"out_dtype": first} if first is not None and first == second else {}
-
-
 # --- whole rules
 
 

@@ -236,6 +236,7 @@ ATTENTION_VAR_LEN = Op(
     _ATTRIBUTES,
     infer=_attention_var_len_type,
     reference=_attention_var_len,
+    written_out=_scale_of_heads,
 )
 
 

@@ -16,7 +16,7 @@ from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import GradientError, collapse_to, converted_like, tensor_type
 from ..costs import product_operations
 from ..row import primitive
-from ..rules import broadcast_dims, common_dtype, dtype_of_operands, format_dims, tensor_operand
+from ..rules import broadcast_dims, common_dtype, format_dims, tensor_operand
 from ..semantics import dtype_name, product_in_dtype
 from .binary import add
 from .datatype import in_dtype_of
@@ -80,7 +80,6 @@ MATMUL = primitive(
     precision=Precision.LEADS,
     finite=True,
     cost=product_operations,
-    written_out=dtype_of_operands,
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ...ir.dims import Dim, dims_equal
 from ...ir.dtypes import is_bool, is_float, is_integer
 from ...ir.expr import Expr
-from ...ir.op import Call, GradientRule, Op, Reference, Trait, TypeRule, wrong_attribute, wrong_operand
+from ...ir.op import Call, GradientRule, Op, Reference, Trait, TypeRule, WrittenOut, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
 from ..row import ReductionFunction, primitive, reduction_function
@@ -105,6 +105,7 @@ def _declare(
     gradient: GradientRule | None = None,
     finite: bool | None = None,
     kind: Callable[..., Op] = primitive,
+    written_out: WrittenOut = all_axes,
 ) -> ReductionFunction:
     """An operator of this family, and the function that people call."""
     row = kind(
@@ -114,7 +115,7 @@ def _declare(
         infer=infer,
         reference=reference,
         traits=(Trait.REDUCTION,),
-        written_out=all_axes,
+        written_out=written_out,
         finite=finite,
     )
     if gradient is not None:
@@ -172,6 +173,11 @@ def _median_type(call: Call) -> Type:
     require_elements(call, axes)
     values = reduced_type(call, axes, dtype)
     return TupleType([values, values.with_dtype("int64")]) if axes is not None and len(axes) == 1 else values
+
+
+def _axes_of_median(call: Call) -> dict[str, Any]:
+    """`all_axes`; a single axis that is named gives places as well, so it is not the same as None."""
+    return all_axes(call) if tensor_operand(call, 0).ndim != 1 else {}
 
 
 def _median(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
@@ -385,4 +391,5 @@ median = _declare(
     Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
     """,
     kind=Op,
+    written_out=_axes_of_median,
 )
