@@ -9,9 +9,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from regraft import build as build_module
 from regraft.gradient import Gradient, GradientError
 from regraft.ir import SymVar, TensorType
+from regraft.passes import FoldBatchnormToConv2D
 from regraft.script import relax as R
+from regraft.transform import op_counts
 from tests.gradient.checks import check_gradient, check_second_order, gradients, loss_module, numbers
 
 X = numbers(2, 6, 3, 4)
@@ -138,6 +141,21 @@ def test_batch_norm_in_use_gives_what_pytorch_gives() -> None:
 
     check_gradient(build, X[:, :, :2], *STATISTICS, reference=reference)
     check_second_order(lambda *x: R.sin(build(*x)), X[:, :, :1, :2], *STATISTICS, differences=False)
+
+
+def test_a_batch_norm_that_is_folded_first_leaves_the_gradients_as_they_are() -> None:
+    def build(*x):
+        return R.nn.batch_norm(R.nn.conv2d(*x[:2], padding=[1, 1, 1, 1]), *x[2:], axis=1, training=False)[0]
+
+    arrays = [numbers(2, 3, 4, 4), numbers(6, 3, 3, 3, seed=5), *STATISTICS]
+    plain = loss_module(build, arrays)
+    plain = plain.with_function("main", plain["main"].with_attr("num_input", 1))
+    folded = FoldBatchnormToConv2D()(plain)
+    assert op_counts(folded)["relax.nn.batch_norm"] == 0
+    adjoints = [Gradient("main")(module) for module in (plain, folded)]
+    expected, found = [build_module(module, target="numpy")["main_adjoint"](*arrays) for module in adjoints]
+    for one, other in zip([expected[0], *expected[1]], [found[0], *found[1]], strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-10)
 
 
 def test_batch_norm_of_last_channels_can_be_differentiated_twice() -> None:
