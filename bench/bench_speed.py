@@ -1,12 +1,13 @@
 """How fast models become: this project's precisions beside those of the tools made for one engine each, in one run.
 
-Each model is made, exported and run in a process of its own, at its published width and depth with random weights; all
-variants of it take turns on one thread. So the errors of int8 are only indications: trained models have channels that
-are much larger than the others. Each model gets about ``SPEED_SECONDS`` (300): variants are made ready in the order in
-which they say most, and those for which no time is left are named. What was measured of a model is kept in
+Each model is made and exported in a process of its own, at its published width and depth with random weights, and its
+variants take turns on one thread in another. So the errors of int8 are only indications: trained models have channels
+that are much larger than the others. Each model gets about ``SPEED_SECONDS`` (300): variants are made ready in the
+order in which they say most, and those for which no time is left are named. What was measured of a model is kept in
 ``build/speed`` after each turn, so that a run that is stopped loses nothing, and a later one goes on from there.
 ``SPEED_MODELS="BERT base,ViT-B/16"`` measures these anew and no others, and ``SPEED_MODELS=none`` only writes the
-tables. Of the largest model as many variants take turns as memory holds, and the others after them.
+tables. Of the largest model as many variants take turns as memory holds, and the others after them in further
+processes, each for as long again.
 
     python -m bench speed
 """
@@ -19,6 +20,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -88,61 +90,78 @@ class Row:
 
 
 def measure(name: str) -> Row:
-    """All variants of one model, in turns."""
+    """All variants of one model; each group that memory holds takes turns in a process of its own."""
+    with TemporaryDirectory() as text:
+        folder = Path(text)
+        row = _alone(export, name, folder)
+        row, waiting = _alone(take, name, folder, row)
+        while waiting:
+            row, waiting = _alone(take, name, folder, row, waiting)
+        return row
+
+
+def _alone(step: Callable[..., Any], *given: Any) -> Any:
+    """What ``step`` gives in a process of its own, which gives its memory back."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(step, *given).result()
+
+
+def export(name: str, folder: Path) -> Row:
+    """Write a model into ``folder``, with its inputs and PyTorch's result; gives its row, without variants yet."""
     import torch
 
     torch.set_num_threads(1)
-    with TemporaryDirectory() as text:
-        folder = Path(text)
-        source = folder / "model.onnx"
-        if name in DECODERS:
-            return _decoder(name, source, folder)
+    path = folder / "model.onnx"
+    samples = folder / "samples"
+    samples.mkdir()
+    if name in DECODERS:
+        from bench.speed_decoder import exported, qwen2
+
+        arrays, expected = exported(qwen2(), path)
+        np.savez(samples / "0.npz", *arrays)
+    else:
         from bench.published import make
 
         model = make(name, wide=True)
-        arrays = [x.numpy() for x in model.inputs()]
         expected = model.expected(model.inputs())
-        names = model.names()
-        model.to_onnx(source, "dynamo")
-        _write_samples(folder / "samples", names, arrays)
-        own = Source(source, folder, model.module, name in CONVOLUTIONAL)
-        fitting = [variant for variant in VARIANTS if variant.fits(own)]
-        limits = _limits(source)
-        inputs = folder / "samples" / "0.npz"
-        return _in_turns(name, fitting, own, arrays, expected, inputs, limits)
+        _write_samples(samples, model.names(), [x.numpy() for x in model.inputs()])
+        model.to_onnx(path, "dynamo")
+    np.save(folder / "expected.npy", expected)
+    return Row([], {} if name in DECODERS else _limits(path))
 
 
-def _decoder(name: str, source: Path, folder: Path) -> Row:
-    from bench.speed_decoder import exported, qwen2, variants
+def take(name: str, folder: Path, row: Row, waiting: Sequence[str] | None = None) -> tuple[Row, list[str]]:
+    """Take turns with the variants of these names, or with all; gives the row, and the names that memory did not hold.
 
-    model = qwen2()
-    arrays, logits = exported(model, source)
-    own = Source(source, folder, model, is_convolutional=False)
-    inputs = folder / "inputs.npz"
-    np.savez(inputs, *arrays)
-    return _in_turns(name, variants(model, source, folder, arrays), own, arrays, logits, inputs, {})
-
-
-def _in_turns(
-    name: str,
-    variants: Sequence[Variant],
-    source: Source,
-    arrays: Sequence[np.ndarray],
-    expected: np.ndarray,
-    inputs: Path,
-    limits: dict[str, float],
-) -> Row:
-    """All variants that there is time for, in turns; what is known is kept after each turn.
-
-    Where memory does not hold all of them, the others take turns later, beside the first one again; their times are
-    then those that they would have had beside it in the first turns.
+    Those that come later take turns beside the first variant again; their times are then those that they would have
+    had beside it in the first turns.
     """
-    trial = Trial(name, source, arrays, expected, inputs)
-    row = Row([], limits)
-    waiting = trial.take(variants, row)
-    while waiting:
-        waiting = trial.take([variants[0], *waiting], row)
-    return row
+    import torch
+
+    torch.set_num_threads(1)
+    source = Source(folder / "model.onnx", folder, partial(_module, name), name in CONVOLUTIONAL)
+    inputs = source.samples[0]
+    arrays = list(np.load(inputs).values())
+    if name in DECODERS:
+        from bench.speed_decoder import variants
+
+        listed = variants(source.module, source.path, folder, arrays)
+    else:
+        listed = [variant for variant in VARIANTS if variant.fits(source)]
+    chosen = [one for place, one in enumerate(listed) if waiting is None or place == 0 or one.name in waiting]
+    left = Trial(name, source, arrays, np.load(folder / "expected.npy"), inputs).take(chosen, row)
+    return row, [one.name for one in left]
+
+
+def _module(name: str) -> Any:
+    """The module of PyTorch that a model was exported from."""
+    if name in DECODERS:
+        from bench.speed_decoder import qwen2
+
+        return qwen2()
+    from bench.published import make
+
+    return make(name, wide=True).module
 
 
 class Trial(NamedTuple):
@@ -232,7 +251,6 @@ def time_once(runs: Sequence[Callable[[], Any]], *, backwards: bool) -> list[flo
 
 
 def _write_samples(folder: Path, names: Sequence[str], arrays: Sequence[np.ndarray]) -> None:
-    folder.mkdir()
     random = np.random.default_rng(0)
     for index in range(SAMPLES):
         drawn = [
@@ -292,12 +310,6 @@ def _keep(name: str, row: Row) -> None:
     staged.replace(_file_of(name))
 
 
-def _measured(name: str) -> Row:
-    # A process of its own gives its memory back.
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(measure, name).result()
-
-
 # --- tables
 
 
@@ -307,7 +319,7 @@ def run(names: Sequence[str] = ()) -> list[Table]:
     rows: dict[str, Row] = {}
     missing: list[str] = []
     for name in MODELS:
-        row = _measured(name) if name in asked or (not asked and _kept(name) is None) else _kept(name)
+        row = measure(name) if name in asked or (not asked and _kept(name) is None) else _kept(name)
         if row is None:
             missing.append(name)
         else:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -34,13 +36,19 @@ class Ready(NamedTuple):
     inputs: Path | None = None
 
 
-class Source(NamedTuple):
-    """A model as it was exported, a folder to work in with its samples, and the module that it was exported from."""
+@dataclass(frozen=True)
+class Source:
+    """A model as it was exported, and a folder to work in with its samples; ``make`` makes the module that it was."""
 
     path: Path
     folder: Path
-    module: Any
+    make: Callable[[], Any]
     is_convolutional: bool
+
+    @cached_property
+    def module(self) -> Any:
+        """The module that it was exported from, made when it is first needed: it takes as much memory as the file."""
+        return self.make()
 
     @property
     def samples(self) -> list[Path]:
