@@ -289,3 +289,20 @@ def test_a_size_beyond_its_limit_is_refused_as_by_the_source() -> None:
     for one in (program, result):
         with pytest.raises((RuntimeError, AssertionError)):
             one.module()(torch.randn(2, 40, 8))
+
+
+def test_experts_on_any_number_of_rows_are_one_product_in_groups() -> None:
+    weights = nn.Module()
+    weights.stack = nn.Parameter(torch.randn(3, 16, 8))
+
+    def experts(self: Any, x: torch.Tensor) -> torch.Tensor:
+        ends = (x[:, :1] > torch.tensor([0.5, 0.0, -torch.inf])).sum(0).int()
+        return torch._grouped_mm(x.bfloat16(), self.weights.stack.bfloat16(), ends).float()
+
+    inputs = (torch.randn(9, 16),)
+    shapes = {"inputs": ({0: Dim("rows", max=64)},)}
+    program = torch.export.export(Of(experts, weights=weights), inputs, dynamic_shapes=shapes)
+    done = rx.optimize(program)
+    assert "aten._grouped_mm.default" in operators(done)
+    for given in (inputs, (torch.randn(5, 16),)):
+        assert_same(done.module()(*given), program.module()(*given))

@@ -8,6 +8,7 @@ that joins a family is listed in its own module, and nowhere else. The vocabular
 
 from . import builtin, grad, image, memory, nn, vision, vm
 from .composite import devices as _devices
+from .composite import grouped_products as _grouped_products
 from .composite import loss_gradients as loss_gradients
 from .composite import matrix as _matrix
 from .composite import quantize as _quantize
@@ -15,6 +16,7 @@ from .composite import quantized_products as _quantized_products
 from .composite import sampling as _sampling
 from .composite import sampling_gradients as sampling_gradients
 from .composite.devices import *
+from .composite.grouped_products import *
 from .composite.matrix import *
 from .composite.quantize import *
 from .composite.quantized_products import *
@@ -123,6 +125,7 @@ __all__ += _linear_algebra.__all__
 __all__ += _logical.__all__
 __all__ += _loop.__all__
 __all__ += _manipulate.__all__
+__all__ += _grouped_products.__all__
 __all__ += _matrix.__all__
 __all__ += _packed.__all__
 __all__ += _quantize.__all__

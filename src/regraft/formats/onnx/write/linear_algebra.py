@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from ....ir.dtypes import is_bool, is_float, itemsize
@@ -9,7 +10,7 @@ from ....ir.op import Call
 from ....ir.types import TensorType, TupleType
 from .elementwise import operand_dtype
 from .graph import dtype_of
-from .lowering import Lowered, Lowering, lowers
+from .lowering import Lowered, Lowering, lowers, tensor_type
 
 
 def working_dtype(result: str, *operands: str) -> str:
@@ -33,6 +34,26 @@ def _matmul(lowering: Lowering, call: Call) -> Lowered:
         return graph.op("Greater", found, graph.constant(0, "float32"))
     work = working_dtype(result, dtype_of(left), dtype_of(right))
     return graph.narrowed(graph.op("MatMul", graph.widened(left, work), graph.widened(right, work)), result)
+
+
+@lowers("grouped_matmul")
+def _grouped_matmul(lowering: Lowering, call: Call) -> Lowered | None:
+    """A product of each group's rows, as many as the data says, so that each row is multiplied once."""
+    graph = lowering.graph
+    x, weights, ends = lowering.tensors(call.args)
+    dtype = dtype_of(x)
+    sizes = [size for size in tensor_type(call.args[1]).shape or () if isinstance(size, int)]
+    if len(sizes) != 3 or working_dtype(dtype, dtype) != dtype:
+        return None
+    groups, depth, width = sizes
+    stops = graph.cast(ends, "int64")
+    bounds = graph.op("Concat", stops, graph.op("Shape", x, start=0, end=1, dtype="int64"), axis=0)
+    lengths = graph.op("Sub", bounds, graph.op("Concat", graph.integers([0]), stops, axis=0))
+    *rows, behind = graph.ops("Split", [x, lengths], groups + 1, axis=0)
+    matrices = [graph.op("Gather", weights, graph.constant(group, "int64"), axis=0) for group in range(groups)]
+    nothing = graph.constant(np.zeros((depth, width)), dtype)
+    pairs = zip([*rows, behind], [*matrices, nothing], strict=True)
+    return graph.op("Concat", *[graph.op("MatMul", *pair) for pair in pairs], axis=0)
 
 
 @lowers("einsum")

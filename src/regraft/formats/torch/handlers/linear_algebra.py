@@ -122,30 +122,9 @@ def _grouped_matmul(
     bias: Expr | None = None,
     out_dtype: Any = None,
 ) -> Expr:
-    """Rows ``offs[i-1]`` to ``offs[i]`` times the matrix ``i``; rows behind the last offset are zeros.
-
-    Each group is a slice, as long as the data says, and one product: no more is computed than PyTorch computes.
-    """
+    """Groups of rows that end at ``offs``, each times its matrix; without ``offs``, a batch of products."""
     if offs is None and rank(x) == 3:
         return cast(R.matmul(x, mat2), context.output_dtype())
     if offs is None or rank(x) != 2 or rank(mat2) != 3 or bias is not None:
         context.unsupported("groups other than of rows, each with a matrix; write them as matmuls")
-    groups, depth, width = shape_of(mat2)
-    if not isinstance(groups, int):
-        context.unsupported(f"a symbolic number of groups, {groups}")
-    ends = R.reshape(cast(offs, "int64"), [groups, 1])
-    bounds = context.emit(R.concat([R.zeros([1, 1], "int64"), ends], axis=0))
-    starts = context.emit(R.concat([bounds, R.zeros([groups + 1, 1], "int64")], axis=1))
-    stops = context.emit(R.concat([ends, R.full([groups, 1], const(depth, "int64"), "int64")], axis=1))
-    steps = const([1, 1], "int64")
-
-    def row(table: Expr, index: int) -> Expr:
-        return R.take(table, const(index, "int64"), axis=0)
-
-    parts: list[Expr] = []
-    for group in range(groups):
-        rows = R.dynamic_strided_slice(x, row(starts, group), row(stops, group), steps)
-        parts.append(context.emit(R.matmul(rows, R.take(mat2, const(group, "int64"), axis=0))))
-    behind = R.dynamic_strided_slice(x, row(starts, groups), const([2**62, 1], "int64"), steps)
-    parts.append(context.emit(behind * R.zeros([1, width], dtype_of(x))))
-    return cast(R.concat(parts, axis=0), context.output_dtype())
+    return cast(R.grouped_matmul(x, mat2, offs), context.output_dtype())
