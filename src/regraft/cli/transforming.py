@@ -264,7 +264,7 @@ def _show_precision(done: PrecisionReport) -> None:
         if one.error is None and one.problem is not None:
             left.setdefault(one.problem, []).append(f"{one.name} on {one.engine}")
             continue
-        few = sum(layer.precision != "float32" for layer in one.layers)
+        few = len(one.layers) - len(one.gone_back)
         rows.append(
             (
                 one.name,
@@ -285,10 +285,11 @@ def _show_precision(done: PrecisionReport) -> None:
     )
     for problem, names in left.items():
         console.print_line(f"{', '.join(names)}: {problem}")
-    stays = [layer for layer in (() if done.kept is None else done.kept.layers) if layer.precision == "float32"]
-    if stays:
-        alone = f" (the error of each alone in {done.kept and done.kept.name})" if any(map(_error_text, stays)) else ""
-        console.print_line(f"In float32 stay {', '.join(one.name + _error_text(one) for one in stays)}{alone}")
+    if done.kept is not None and done.kept.gone_back:
+        stays = done.kept.gone_back
+        alone = f" (the error of each alone in {done.kept.name})" if any(map(_error_text, stays)) else ""
+        names = ", ".join(one.name + _error_text(one) for one in stays)
+        console.print_line(f"In {stays[0].precision} stay {names}{alone}")
     if done.original_kept:
         console.print_line(f"The model is written as it was: {_nearest_text(done)}")
     elif done.kept is None:

@@ -56,6 +56,11 @@ class Attempt:
         """The speed as a multiple, measured or expected; 0 where neither is known."""
         return self.gain.ratio if self.gain is not None else self.expected or 0.0
 
+    @property
+    def gone_back(self) -> list[Layer]:
+        """The layers that are not in few bits, since they err too much."""
+        return [layer for layer in self.layers if layer.precision != self.name]
+
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Attempt:
         """The object that `to_dict` gave."""

@@ -63,6 +63,11 @@ class Candidate:
     opens_attention: bool = False
     """Whether it begins with attention as its products."""
 
+    @property
+    def rest(self) -> str:
+        """The precision of what its pass leaves as it is."""
+        return self.options.get("precision", "float32")
+
 
 class Refused(NamedTuple):
     """A way that this machine, an engine or the samples do not allow, and why."""

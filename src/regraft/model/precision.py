@@ -180,7 +180,7 @@ def _in_order_of_trial(search: Search, found: Sequence[Candidate | Refused]) -> 
 
 def _expected(search: Search, one: Candidate) -> float:
     """The seconds that a candidate is expected to take by its counts, before it is made."""
-    forms, own = one.forms, one.options.get("precision", "float32")
+    forms, own = one.forms, one.rest
     inputs, threads = search.inputs[0], search.bench.threads
     return expected_seconds(
         search.module, search.name, inputs, search.machine, precision=own, threads=threads, forms=forms
@@ -256,7 +256,7 @@ def _decided(search: Search, listed: Sequence[Candidate | Refused], known: Decis
     if one is None:
         return None
     try:
-        tried = search.tried(one, [layer.name for layer in kept.layers if layer.precision == "float32"])
+        tried = search.tried(one, [layer.name for layer in kept.gone_back])
     except RegraftError:
         return None
     if search.budget.missed(tried.error, tried.cosine, tried.agreement) is not None:
@@ -272,8 +272,7 @@ def _adds_before_norms(function: Function) -> bool:
 
 
 def _rank(row: Attempt) -> tuple[float, int, float]:
-    few = sum(layer.precision != "float32" for layer in row.layers)
-    return (row.ratio, few, -(row.error or 0.0))
+    return (row.ratio, len(row.layers) - len(row.gone_back), -(row.error or 0.0))
 
 
 def _marked(module: IRModule, row: Attempt, search: Search) -> IRModule:
@@ -286,9 +285,8 @@ def _marked(module: IRModule, row: Attempt, search: Search) -> IRModule:
         threads = {} if search.bench.threads is None else {"threads": search.bench.threads}
         facts = {kind: round(row.ratio, 3), **threads, "machine": search.machine.to_dict()}
         said["regraft.decision"] = json.dumps(facts)
-    back = [layer.name for layer in row.layers if layer.precision == "float32"]
-    if back:
-        said["regraft.float32"] = ",".join(back)
+    if row.gone_back:
+        said[f"regraft.{row.gone_back[0].precision}"] = ",".join(layer.name for layer in row.gone_back)
     old = {key: value for key, value in module.attrs.get(METADATA, ()) if not key.startswith("regraft.")}
     return module.with_attr(METADATA, tuple({**old, **said}.items()))
 

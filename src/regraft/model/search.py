@@ -1,13 +1,14 @@
 """One candidate after another: made, held against the model as it was, timed, and narrowed to what errs little enough.
 
 A candidate is tried with all of its layers in few bits first. Where it errs by too much and could still be the fastest,
-its layers go back to float32, those that err the most first, until the budget holds.
+its layers go back, those that err the most first, until the budget holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from math import hypot
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..run.originals import RunOriginal
 from .attempts import Attempt, Budget, Layer, agreement_of, outputs_error
 from .candidates import MOST_IN_FLOAT32, Candidate
 from .expected import expected_seconds
+from .layer_errors import Group, count_to_go_back, error_left, errors_alone, fewest, find_groups, worst_first
 from .machines import Machine, this_machine
 from .measure import Bench, out_of_time
 from .timing import Deadline, clock_for, gain, time_in_turns
@@ -81,8 +83,10 @@ class Search:
     """True once a candidate was tried: the first one is, whatever the budget."""
     is_cut_short: bool = False
     """True if the deadline left something undone, so that with more time another choice could come out."""
-    errors_alone: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
-    """By the name of a candidate, what was found on the first engine that needed it: the error of each layer alone."""
+    groups: dict[str, list[Group]] = field(default_factory=dict[str, list[Group]])
+    """By the name of a candidate, what was found on the first engine that needed it: the errors of groups of layers."""
+    rest_errors: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+    """By engine and precision, the error of the whole model in that precision, where that was tried."""
 
     def attempt(self, one: Candidate, best: Attempt | None = None) -> Trial:
         """The result of ``one`` with all of its layers in few bits, beside the ``best`` so far."""
@@ -106,6 +110,8 @@ class Search:
         if one.make is not None and not layers:
             return Trial(replace(row, problem="there is no layer that it could compute in few bits"))
         whole = self.tried(one, ())
+        if one.make is None:
+            self.rest_errors[one.engine, one.rest] = whole.error
         row = self._timed(one, whole, row)
         row = replace(row, layers=tuple(Layer(name, one.name, None) for name in layers))
         problem = self._missed(whole)
@@ -116,7 +122,7 @@ class Search:
         return Trial(replace(row, problem=problem), errs=True)
 
     def narrowed(self, one: Candidate, row: Attempt, best: Attempt | None = None) -> Trial:
-        """``one``, which errs by too much as ``row`` says, with as many layers back in float32 as the error asks for.
+        """``one``, which errs by too much as ``row`` says, with as many layers gone back as the error asks for.
 
         What would not be faster than ``best`` then, and what there is no time for, is left, and the row says so.
         """
@@ -160,17 +166,15 @@ class Search:
 
     def _narrowed(self, one: Candidate, row: Attempt, problem: str) -> Trial:
         layers = [layer.name for layer in row.layers]
-        alone = self.errors_alone.setdefault(one.name, {})
-        if not alone:
-            alone.update(self._alone(one, layers))
-        # Those that there was no time for go back first: nothing is known of them.
-        worst_first = sorted(layers, key=lambda name: -alone.get(name, float("inf")))
-        scale = self._scale(one, row.error or 0.0)
-        found, kept = self._confirmed(one, worst_first, len(self._fewest(one, worst_first, scale)))
-        rows = tuple(Layer(name, "float32" if name in kept else one.name, alone.get(name)) for name in layers)
+        judged = self._judged(one, ()).error if one.options else row.error or 0.0
+        rest = self._error_of_rest(one, row.error or 0.0, judged)
+        groups = self._groups(one, layers, judged, self._allowed(rest))
+        order, alone = worst_first(groups), errors_alone(groups)
+        count = self._fewest(one, order, count_to_go_back(groups, self._allowed(rest)), rest)
+        found, kept = self._confirmed(one, groups, count)
+        rows = tuple(Layer(name, one.rest if name in kept else one.name, alone.get(name)) for name in layers)
         if self._missed(found) is not None or len(kept) == len(layers):
-            known = [alone[name] for name in layers if name in alone]
-            each = f"; no layer alone errs by less than {min(known):.3g}" if known else ""
+            each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if len(alone) == len(layers) else ""
             return Trial(replace(row, layers=rows, problem=problem + each))
         row = replace(self._timed(one, found, replace(row, problem=None)), layers=rows)
         return Trial(row, None if row.problem else found.module)
@@ -183,7 +187,7 @@ class Search:
         return [step.binding for step in steps if step.function == self.name]
 
     def tried(self, one: Candidate, keep: Collection[str]) -> Tried:
-        """``one`` with ``keep`` in float32, run on all inputs; raises what building and running raise."""
+        """``one`` with ``keep`` not in few bits, run on all inputs; raises what building and running raise."""
         module = one.rules(self._read_by(one))
         module = module if one.make is None else one.make(keep)(module)
         entry = build(module, target=one.engine, threads=self.bench.threads, **one.options)[self.name]
@@ -209,59 +213,61 @@ class Search:
         return self.budget.missed(tried.error, tried.cosine, tried.agreement)
 
     def _judged(self, one: Candidate, keep: Collection[str]) -> Tried:
-        """``one`` with ``keep`` in float32, on the engine that takes the least time to open a model.
+        """``one`` with ``keep`` not in few bits, on the engine that takes the least time to open a model.
 
         Bytes are what they are on any engine, but for roundings.
         """
         return self.tried(replace(one, engine=_JUDGE, options={}), keep)
 
-    def _alone(self, one: Candidate, layers: Sequence[str]) -> dict[str, float]:
-        """The error of the outputs where one layer alone is in few bits, for as many layers as the budget has time."""
-        own = Deadline(self.deadline.left / (2 * self.waiting))
-        found: dict[str, float] = {}
-        for name in layers:
-            if own.is_over:
-                self.is_cut_short = True
-                break
-            found[name] = self._judged(one, [other for other in layers if other != name]).error
+    def _groups(self, one: Candidate, layers: Sequence[str], error: float, allowed: float) -> list[Group]:
+        """The layers in groups by their errors on the judge, as fine as there is time for."""
+        if one.name not in self.groups:
+            own = Deadline(self.deadline.left / (2 * self.waiting))
+
+            def measure(few: Collection[str]) -> float:
+                return self._judged(one, [other for other in layers if other not in few]).error
+
+            self.groups[one.name] = find_groups(measure, layers, error, allowed, own)
+            self.is_cut_short |= own.is_over
+        return self.groups[one.name]
+
+    def _error_of_rest(self, one: Candidate, error: float, judged: float) -> float:
+        """The error of ``one`` that is not its layers' own, but the rounding of the rest; errors add up as squares.
+
+        ``error`` and ``judged`` are those of all layers in few bits, on the engine and on the judge.
+        """
+        if not one.options:
+            return 0.0
+        return max(self.rest_errors.get((one.engine, one.rest), 0.0), max(0.0, error**2 - judged**2) ** 0.5)
+
+    def _allowed(self, rest: float) -> float:
+        """The error that the layers in few bits may have where the rest has ``rest``; never nothing at all."""
+        return max(self.budget.error**2 - rest**2, (self.budget.error / 4) ** 2) ** 0.5
+
+    def _fewest(self, one: Candidate, order: Sequence[str], expected: int, rest: float) -> int:
+        """How many of the worst layers go back for the budget to hold on the judge."""
+        own = Deadline(self.deadline.left / self.waiting)
+
+        def holds(count: int) -> bool:
+            judged = self._judged(one, order[:count])
+            return self._missed(judged._replace(error=hypot(judged.error, rest))) is None
+
+        found = fewest(holds, expected, len(order), own)
+        self.is_cut_short |= own.is_over
         return found
 
-    def _scale(self, one: Candidate, error: float) -> float:
-        """How many times as large as on the judge errors are on the engine of ``one``, whose rest is rounded, too."""
-        if not one.options:
-            return 1.0
-        judged = self._judged(one, ()).error
-        return max(1.0, error / judged) if judged else 1.0
-
-    def _fewest(self, one: Candidate, worst_first: Sequence[str], scale: float) -> Sequence[str]:
-        """The fewest of the worst layers in float32 with which the budget holds, by bisection; all, if none do.
-
-        Errors are taken to be ``scale`` times those that are measured. Where the time is over, more layers go back than
-        would have to.
-        """
-        own = Deadline(self.deadline.left / self.waiting)
-        low, high = 1, len(worst_first)
-        while low < high:
-            if own.is_over:
-                self.is_cut_short = True
-                break
-            middle = (low + high) // 2
-            judged = self._judged(one, worst_first[:middle])
-            if self._missed(judged._replace(error=judged.error * scale)) is None:
-                high = middle
-            else:
-                low = middle + 1
-        return worst_first[:high]
-
-    def _confirmed(self, one: Candidate, worst_first: Sequence[str], count: int) -> tuple[Tried, Sequence[str]]:
-        """``one`` on its own engine, at least ``count`` of the worst layers in float32; more if it errs by more."""
-        found = self.tried(one, worst_first[:count])
+    def _confirmed(self, one: Candidate, groups: Sequence[Group], count: int) -> tuple[Tried, Sequence[str]]:
+        """``one`` on its own engine, at least ``count`` of the worst layers gone back; more if it errs by more."""
+        order = worst_first(groups)
+        found = self.tried(one, order[:count])
         for _ in range(_MOST_TRIES):
-            if self._missed(found) is None or count >= len(worst_first) or self.deadline.is_over:
+            if self._missed(found) is None or count >= len(order) or self.deadline.is_over:
                 break
-            count = min(len(worst_first), count + max(1, count // 4))
-            found = self.tried(one, worst_first[:count])
-        return found, worst_first[:count]
+            rest = max(0.0, found.error**2 - error_left(groups, count) ** 2) ** 0.5
+            fewest_now = count_to_go_back(groups, self._allowed(rest))
+            count = min(len(order), max(fewest_now, count + max(1, count // 4)))
+            found = self.tried(one, order[:count])
+        return found, order[:count]
 
 
 class Trial(NamedTuple):
@@ -286,7 +292,7 @@ class Tried(NamedTuple):
 
 
 def _may_win(row: Attempt, best: Attempt | None) -> bool:
-    """True if what is timed with all layers in few bits is so much faster than ``best`` that some may go back."""
+    """True if what is timed with all layers in few bits is so much faster than ``best`` that a few may go back."""
     return best is None or not best.ratio or not row.ratio or row.ratio > best.ratio * _GOING_BACK
 
 

@@ -1,0 +1,117 @@
+"""The layers of a model that err the most in few bits, found by halving groups of them.
+
+Each measurement makes a model and runs it, so a model of hundreds of layers has no time for one of each. Errors of
+layers add up as squares, nearly. A group of layers is measured as one, and only the group that errs the most is halved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from math import inf, isfinite
+from typing import Final, NamedTuple
+
+from .timing import Deadline
+
+_MOST_SHARE: Final = 1.25
+"""A count of layers that is at most so many times the fewest will do: each probe takes as long as one more trial."""
+
+
+class Group(NamedTuple):
+    """Layers that lie side by side, and the error of the outputs where they alone are in few bits."""
+
+    layers: Sequence[str]
+    error: float
+    is_measured: bool = True
+    """False if the error is what is left of a larger group's, without its other half."""
+
+    @property
+    def share(self) -> float:
+        """The square of the error for each layer: so much is gained when one of them goes back."""
+        return self.error * self.error / len(self.layers)
+
+
+def worst_first(groups: Sequence[Group]) -> list[str]:
+    """The layers of all groups, those of the largest share first."""
+    return [name for group in sorted(groups, key=lambda one: -one.share) for name in group.layers]
+
+
+def errors_alone(groups: Sequence[Group]) -> dict[str, float]:
+    """The errors of the layers that were measured one by one."""
+    return {group.layers[0]: group.error for group in groups if len(group.layers) == 1 and group.is_measured}
+
+
+def error_left(groups: Sequence[Group], count: int) -> float:
+    """The error that is expected once the ``count`` worst layers went back."""
+    shares = sorted((group.share for group in groups for _ in group.layers), reverse=True)
+    return sum(shares[count:]) ** 0.5
+
+
+def count_to_go_back(groups: Sequence[Group], allowed: float) -> int:
+    """The fewest layers, the worst first, that have to go back until ``allowed`` is not expected to be exceeded."""
+    shares = sorted((group.share for group in groups for _ in group.layers), reverse=True)
+    left, count = sum(shares), 0
+    while count < len(shares) and left > allowed * allowed:
+        left, count = left - shares[count], count + 1
+    return count
+
+
+def find_groups(
+    measure: Callable[[Collection[str]], float], layers: Sequence[str], error: float, allowed: float, deadline: Deadline
+) -> list[Group]:
+    """``layers`` in groups, until those that have to go back stand alone and no time is left for the others.
+
+    ``measure`` gives the error where only the layers that it is given are in few bits; ``error`` is that of all, and
+    ``allowed`` the one to reach. Cost: about twice the logarithm of the number of layers for each layer that goes back,
+    in measurements; one and a half for each layer where there is time for all.
+    """
+    groups, used = [Group(tuple(layers), error)], 0
+    begun = deadline.left
+    while not deadline.is_over:
+        wide = [group for group in groups if len(group.layers) > 1]
+        if not wide:
+            break
+        remaining = 1.5 * sum(len(group.layers) - 1 for group in wide)
+        of_one = (begun - deadline.left) / used if used else 0.0
+        if remaining * of_one > deadline.left and _stand_alone(groups, allowed):
+            break
+        largest = max(wide, key=lambda one: one.error)
+        halves = _halved(measure, largest)
+        groups.remove(largest)
+        groups += halves
+        used += sum(half.is_measured for half in halves)
+    return groups
+
+
+def _stand_alone(groups: Sequence[Group], allowed: float) -> bool:
+    """True if each layer that is expected to go back is a group of its own."""
+    count = count_to_go_back(groups, allowed)
+    first = sorted(groups, key=lambda one: -one.share)[:count]
+    return all(len(group.layers) == 1 for group in first)
+
+
+def _halved(measure: Callable[[Collection[str]], float], group: Group) -> list[Group]:
+    middle = len(group.layers) // 2
+    first, second = group.layers[:middle], group.layers[middle:]
+    found = measure(first)
+    left = group.error**2 - found**2 if isfinite(group.error) and isfinite(found) else inf
+    if len(second) == 1 or not 0.0 < left < inf:
+        return [Group(first, found), Group(second, measure(second))]
+    return [Group(first, found), Group(second, left**0.5, is_measured=False)]
+
+
+def fewest(holds: Callable[[int], bool], expected: int, most: int, deadline: Deadline) -> int:
+    """Nearly the least count from 1 to ``most`` for which ``holds`` is true; it begins with the ``expected`` one.
+
+    ``most`` itself is not tried. Where the time is over, the least count that held is given; the expected one, or the
+    least that was not tried, where none did.
+    """
+    low, high, probe = 1, most, expected
+    while low < high and high > low * _MOST_SHARE:
+        if deadline.is_over:
+            return high if high < most else min(most, max(low, expected))
+        probe = min(max(probe, low), high - 1)
+        if holds(probe):
+            high, probe = probe, probe * 3 // 4
+        else:
+            low, probe = probe + 1, probe + 1 + probe // 4
+    return high
