@@ -12,53 +12,27 @@ import numpy as np
 from .... import op as ops
 from ....ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
 from ....ir.expr import Constant, Expr
+from ..same_operators import SAME
 from .bits import as_power_of_two
 from .importing import IMPORTERS, Imported, NodeImporter, reads
 
-_SAME: Final[dict[str, Callable[..., Expr]]] = {
-    "Abs": ops.abs,
-    "Acos": ops.acos,
-    "Acosh": ops.acosh,
-    "Add": ops.add,
-    "And": ops.logical_and,
-    "Asin": ops.asin,
-    "Asinh": ops.asinh,
-    "Atan": ops.atan,
-    "Atanh": ops.atanh,
+_READ: Final[dict[str, Callable[..., Expr]]] = {
     "BitwiseAnd": ops.bitwise_and,
     "BitwiseNot": ops.bitwise_not,
     "BitwiseOr": ops.bitwise_or,
     "BitwiseXor": ops.bitwise_xor,
     "Ceil": ops.ceil,
-    "Cos": ops.cos,
-    "Cosh": ops.cosh,
     "Div": ops.divide,
-    "Equal": ops.equal,
-    "Erf": ops.erf,
-    "Exp": ops.exp,
     "Floor": ops.floor,
+    "HardSwish": ops.nn.hardswish,
     "IsNaN": ops.isnan,
-    "Log": ops.log,
-    "Mul": ops.multiply,
-    "Neg": ops.negative,
-    "Not": ops.logical_not,
-    "Or": ops.logical_or,
+    "MatMul": ops.matmul,
+    "Mish": ops.nn.mish,
     "Relu": ops.nn.relu,
     "Round": ops.round,
-    "Sigmoid": ops.sigmoid,
     "Sign": ops.sign,
-    "Sin": ops.sin,
-    "Sinh": ops.sinh,
-    "Sqrt": ops.sqrt,
-    "Sub": ops.subtract,
-    "Tan": ops.tan,
-    "Tanh": ops.tanh,
-    "Where": ops.where,
-    "Xor": ops.logical_xor,
-    "Less": ops.less,
-    "Greater": ops.greater,
-    "GreaterOrEqual": ops.greater_equal,
-    "LessOrEqual": ops.less_equal,
+    "Softplus": ops.nn.softplus,
+    **{op_type: getattr(ops, name) for op_type, name in SAME.items()},
 }
 """Operators that are one operator of the same meaning here."""
 
@@ -67,7 +41,7 @@ def _direct(function: Callable[..., Expr]) -> Callable[[NodeImporter], Imported]
     return lambda node: function(*node.operands())
 
 
-for _name, _function in _SAME.items():
+for _name, _function in _READ.items():
     IMPORTERS["", _name] = _direct(_function)
 
 
@@ -239,25 +213,9 @@ def _read_elu(node: NodeImporter) -> Imported:
     return _elu(node, node.operand(0), node.attr("alpha", 1.0))
 
 
-@reads("Celu")
-def _celu(node: NodeImporter) -> Imported:
-    alpha = node.attr("alpha", 1.0)
-    x = node.operand(0)
-    inner = ops.minimum(x, node.like(0))
-    if alpha == 1.0:
-        return ops.add(ops.maximum(x, node.like(0)), ops.subtract(ops.exp(inner), node.like(1)))
-    low = ops.multiply(ops.subtract(ops.exp(ops.divide(inner, node.like(alpha))), node.like(1)), node.like(alpha))
-    return ops.add(ops.maximum(x, node.like(0)), low)
-
-
 @reads("Gelu")
 def _gelu(node: NodeImporter) -> Imported:
     return (ops.nn.gelu_tanh if node.attr("approximate", "none") == "tanh" else ops.nn.gelu)(node.operand(0))
-
-
-@reads("Softplus")
-def _softplus(node: NodeImporter) -> Imported:
-    return ops.nn.softplus(node.operand(0))
 
 
 @reads("Softsign")
@@ -269,16 +227,6 @@ def _softsign(node: NodeImporter) -> Imported:
 @reads("HardSigmoid")
 def _hard_sigmoid(node: NodeImporter) -> Imported:
     return ops.nn.hardsigmoid(node.operand(0), node.attr("alpha", 0.2), node.attr("beta", 0.5))
-
-
-@reads("HardSwish")
-def _hard_swish(node: NodeImporter) -> Imported:
-    return ops.nn.hardswish(node.operand(0))
-
-
-@reads("Mish")
-def _mish(node: NodeImporter) -> Imported:
-    return ops.nn.mish(node.operand(0))
 
 
 @reads("Swish")

@@ -11,11 +11,6 @@ from .elementwise import greatest_number
 from .importing import Imported, NodeImporter, in_dtype, reads
 
 
-@reads("MatMul")
-def _matmul(node: NodeImporter) -> Imported:
-    return ops.matmul(node.operand(0), node.operand(1))
-
-
 @reads("Gemm")
 def _gemm(node: NodeImporter) -> Imported:
     left, right = node.operand(0), node.operand(1)

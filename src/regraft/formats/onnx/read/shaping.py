@@ -321,27 +321,6 @@ def _pad(node: NodeImporter) -> Imported:
     return ops.nn.pad(x, widths, mode, float(fill))
 
 
-@reads("CenterCropPad")
-def _center_crop_pad(node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
-    targets = node.known_integers(1)
-    if targets is None or not all(isinstance(size, int) for size in node.shape()):
-        return node.by_function()
-    x, shape = node.operand(0), node.known_shape()
-    axes = node.attr("axes") or range(len(shape))
-    for axis, target in zip(axes, targets, strict=True):
-        size = shape[axis]
-        if target < size:
-            start = (size - target) // 2
-            x = node.emit(ops.strided_slice(x, [axis], [start], [start + target]))
-        elif target > size:
-            before = (target - size) // 2
-            widths = [0] * (2 * len(shape))
-            widths[2 * (axis % len(shape))] = before
-            widths[2 * (axis % len(shape)) + 1] = target - size - before
-            x = node.emit(ops.nn.pad(x, widths))
-    return x
-
-
 @reads("Slice")
 def _slice(node: NodeImporter) -> Imported:
     rank = node.rank()

@@ -21,47 +21,11 @@ from ....ir.types import PrimType
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from ....op.semantics import integer_range
 from ..element_types import to_onnx_dtype
+from ..same_operators import SAME
 from .double import in_double
 from .graph import GraphWriter, dtype_of
 from .kernels import carrier, has_kernel
 from .lowering import LOWERINGS, Lower, Lowered, Lowering, known_dtype, lowers, tensor_type
-
-_SAME: Final = {
-    "add": "Add",
-    "subtract": "Sub",
-    "multiply": "Mul",
-    "maximum": "Max",
-    "minimum": "Min",
-    "equal": "Equal",
-    "greater": "Greater",
-    "greater_equal": "GreaterOrEqual",
-    "less": "Less",
-    "less_equal": "LessOrEqual",
-    "logical_and": "And",
-    "logical_or": "Or",
-    "logical_xor": "Xor",
-    "logical_not": "Not",
-    "abs": "Abs",
-    "acos": "Acos",
-    "acosh": "Acosh",
-    "asin": "Asin",
-    "asinh": "Asinh",
-    "atan": "Atan",
-    "atanh": "Atanh",
-    "cos": "Cos",
-    "cosh": "Cosh",
-    "erf": "Erf",
-    "exp": "Exp",
-    "log": "Log",
-    "negative": "Neg",
-    "sigmoid": "Sigmoid",
-    "sin": "Sin",
-    "sinh": "Sinh",
-    "sqrt": "Sqrt",
-    "tan": "Tan",
-    "tanh": "Tanh",
-}
-"""Operators that are one node of the same meaning on the same operands."""
 
 
 def _node(op_type: str) -> Lower:
@@ -73,7 +37,7 @@ def _node(op_type: str) -> Lower:
     return lower
 
 
-for _name, _op_type in _SAME.items():
+for _op_type, _name in (SAME | {"Max": "maximum", "Min": "minimum"}).items():
     LOWERINGS[f"relax.{_name}"] = _node(_op_type)
 
 
@@ -378,11 +342,6 @@ def _together(lowering: Lowering, call: Call) -> tuple[ir.Value, ir.Value]:
 
 
 # --- three operands
-
-
-@lowers("where")
-def _where(lowering: Lowering, call: Call) -> Lowered:
-    return lowering.graph.op("Where", *lowering.tensors(call.args))
 
 
 def _limit(lowering: Lowering, expr: Expr, dtype: str) -> ir.Value:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from .... import op as R
@@ -14,25 +13,9 @@ _SELU_ALPHA: Final = 1.6732632423543772
 _SELU_SCALE: Final = 1.0507009873554805
 
 
-_FORMULAS: Final[dict[str, Callable[[Expr], Expr]]] = {
-    "log_sigmoid": lambda x: R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x))),
-}
-"""Functions without an operator of their own, worked out in float32 at least."""
-
-
-@converts("silu")
-def _silu(context: Context, x: Expr) -> Expr:
-    return R.nn.silu(x)
-
-
 @converts("gelu")
 def _gelu(context: Context, x: Expr, *, approximate: str = "none") -> Expr:
     return R.nn.gelu_tanh(x) if approximate == "tanh" else R.nn.gelu(x)
-
-
-@converts("relu6")
-def _relu6(context: Context, x: Expr) -> Expr:
-    return R.nn.relu6(x)
 
 
 @converts("leaky_relu")
@@ -62,11 +45,6 @@ def _prelu(context: Context, x: Expr, weight: Expr) -> Expr:
     return R.nn.prelu(x, slopes, axis=1)
 
 
-@converts("selu")
-def _selu(context: Context, x: Expr) -> Expr:
-    return R.nn.selu(x)
-
-
 @converts("elu")
 def _elu(context: Context, x: Expr, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Expr:
     if (alpha, scale, input_scale) == (_SELU_ALPHA, _SELU_SCALE, 1):
@@ -91,24 +69,9 @@ def _softplus(context: Context, x: Expr, beta: float = 1, threshold: float = 20)
     return R.nn.softplus(x, beta=float(beta), threshold=float(threshold))
 
 
-@converts("mish")
-def _mish(context: Context, x: Expr) -> Expr:
-    return R.nn.mish(x)
-
-
-@converts("hardsigmoid")
-def _hardsigmoid(context: Context, x: Expr) -> Expr:
-    return R.nn.hardsigmoid(x)
-
-
-@converts("hardswish")
-def _hardswish(context: Context, x: Expr) -> Expr:
-    return R.nn.hardswish(x)
-
-
 @converts("log_sigmoid")
 def _log_sigmoid(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(_FORMULAS["log_sigmoid"], x)
+    return in_wide_floats(lambda x: R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x))), x)
 
 
 @converts("log_sigmoid_forward")

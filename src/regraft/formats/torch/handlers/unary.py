@@ -25,6 +25,16 @@ def lowest_of(dtype: str, *, highest: bool = False) -> float:
     return limits.max if highest else limits.min
 
 
+_BITS: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+def is_signed(x: Expr) -> Expr:
+    """Where the sign of an element is negative, that of zeros and of NaN included."""
+    if not is_float(dtype_of(x)):
+        return R.less(cast(x, "int8") if is_bool(dtype_of(x)) else x, 0)
+    return R.less(R.bitcast(x, _BITS[itemsize(dtype_of(x))]), 0)
+
+
 _SAME: Final[dict[str, Callable[[Expr], Expr]]] = {
     "abs": R.abs,
     "neg": R.negative,
@@ -37,8 +47,16 @@ _SAME: Final[dict[str, Callable[[Expr], Expr]]] = {
     "isinf": R.isinf,
     "isfinite": R.isfinite,
     "bitwise_not": R.bitwise_not,
+    "signbit": is_signed,
+    "silu": R.nn.silu,
+    "relu6": R.nn.relu6,
+    "selu": R.nn.selu,
+    "mish": R.nn.mish,
+    "hardsigmoid": R.nn.hardsigmoid,
+    "hardswish": R.nn.hardswish,
+    **dict.fromkeys(("_conj", "_conj_physical", "resolve_conj", "resolve_neg"), lambda x: x),
 }
-"""Functions of any tensor."""
+"""Functions of the tensors that the overload takes, in their dtype."""
 
 _ROUNDING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "ceil": R.ceil,
@@ -166,21 +184,6 @@ def _logical_not(context: Context, x: Expr) -> Expr:
     return R.logical_not(cast(x, "bool"))
 
 
-_BITS: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
-
-
-def is_signed(x: Expr) -> Expr:
-    """Where the sign of an element is negative, that of zeros and of NaN included."""
-    if not is_float(dtype_of(x)):
-        return R.less(cast(x, "int8") if is_bool(dtype_of(x)) else x, 0)
-    return R.less(R.bitcast(x, _BITS[itemsize(dtype_of(x))]), 0)
-
-
-@converts("signbit")
-def _signbit(context: Context, x: Expr) -> Expr:
-    return is_signed(x)
-
-
 # --- copies and casts
 
 
@@ -207,11 +210,6 @@ def _to_device(context: Context, x: Expr, device: Any, dtype: Any, *_how: Any, *
 @converts("to.dtype_layout", "type_as", "to.other", "to.prim_dtype")
 def _to_result(context: Context, x: Expr, *_how: Any, **_more: Any) -> Expr:
     return cast(x, context.output_dtype())
-
-
-@converts("_conj", "_conj_physical", "resolve_conj", "resolve_neg")
-def _conjugate(context: Context, x: Expr) -> Expr:
-    return x
 
 
 def _converted(x: Expr, dtype: Any) -> Expr:
