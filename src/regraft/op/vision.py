@@ -5,7 +5,6 @@ from __future__ import annotations
 from .extras.detection import get_valid_counts, multibox_transform_loc, non_max_suppression
 from .extras.non_max_suppression import all_class_non_max_suppression
 from .extras.roi_align import roi_align
-from .extras.roi_align_gradient import roi_align_backward
 from .extras.roi_pool import roi_pool, roi_pool_backward
 
 __all__ = [
@@ -14,7 +13,6 @@ __all__ = [
     "multibox_transform_loc",
     "non_max_suppression",
     "roi_align",
-    "roi_align_backward",
     "roi_pool",
     "roi_pool_backward",
 ]

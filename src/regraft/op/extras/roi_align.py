@@ -1,7 +1,6 @@
 """Pooling of regions of an image, sampled at places between its elements.
 
-The adjoint of it is in `roi_align_gradient`, and builds on the samples here. float16 and bfloat16 are computed in
-float32 and rounded once.
+Its gradient is that of its meaning. float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_attribute
 from ...ir.types import TensorType
 from ..layouts import data_letters, from_canonical, to_canonical
+from ..primitive.markers import NO_GRAD
 from ..primitive.windows import as_spatial
-from ..semantics import cast, dtype_name, filled, positions, size_of, widened
+from ..semantics import apply, cast, dtype_name, filled, positions, size_of, widened
 from .roi_pool import pooled_type
 
 __all__ = ["roi_align"]
 
-LETTERS: Final = data_letters(2)
-MODES: Final = ("avg", "max", "max_corner")
+_LETTERS: Final = data_letters(2)
+_MODES: Final = ("avg", "max", "max_corner")
 
 # --- where the samples lie
 
@@ -64,7 +64,7 @@ def _axis_taps(xp: Any, start: Any, extent: Any, bins: int, sample_ratio: int, s
     return _Taps(cast(xp, low, "int64"), cast(xp, high, "int64"), where - low, inside, real), count
 
 
-class RegionSamples:
+class _RegionSamples:
     """The samples of all regions: weighted elements of a matrix that has a row for each element of an image.
 
     Its last row is 0, and stands for elements of no weight, which play no part though they be infinite.
@@ -137,10 +137,10 @@ class RegionSamples:
         return xp.where(xp.expand_dims(self.real, axis=-1), values, xp.full_like(values, instead))
 
 
-def regions_of(xp: Any, data: Any, rois: Any, attrs: Any) -> tuple[RegionSamples, Any]:
+def _regions_of(xp: Any, data: Any, rois: Any, attrs: Any) -> tuple[_RegionSamples, Any]:
     """The samples of a call with data (batch, channels, height, width), and data as the matrix that they name."""
     batch, channels, height, width = data.shape
-    samples = RegionSamples(
+    samples = _RegionSamples(
         xp,
         rois,
         (batch, height, width),
@@ -156,17 +156,16 @@ def regions_of(xp: Any, data: Any, rois: Any, attrs: Any) -> tuple[RegionSamples
 # --- the operator
 
 
-def check_roi_align(call: Call, data: int) -> TensorType:
-    """The type of the result of pooling operand ``data``, with the regions in the next one."""
-    if call.attrs.mode not in MODES:
-        raise wrong_attribute(call, "mode", f"one of {', '.join(MODES)}")
-    return pooled_type(call, data)
+def _roi_align_type(call: Call) -> TensorType:
+    if call.attrs.mode not in _MODES:
+        raise wrong_attribute(call, "mode", f"one of {', '.join(_MODES)}")
+    return pooled_type(call, 0)
 
 
 def _roi_align(xp: Any, data: Any, rois: Any, **attrs: Any) -> Any:
     layout, mode = attrs["layout"], attrs["mode"]
-    x = widened(xp, to_canonical(xp, data, layout, LETTERS))
-    samples, matrix = regions_of(xp, x, widened(xp, rois), attrs)
+    x = widened(xp, to_canonical(xp, data, layout, _LETTERS))
+    samples, matrix = _regions_of(xp, x, widened(xp, apply(xp, NO_GRAD, rois)), attrs)
     corners = list(samples.corners(matrix))
     if mode == "max_corner":
         values = xp.max(xp.stack(corners), axis=0)
@@ -180,10 +179,10 @@ def _roi_align(xp: Any, data: Any, rois: Any, **attrs: Any) -> Any:
         empty = xp.expand_dims(xp.logical_not(xp.any(samples.real, axis=3)), axis=-1)
         pooled = xp.where(empty, xp.zeros_like(greatest), greatest)
     result = cast(xp, xp.permute_dims(pooled, (0, 3, 1, 2)), dtype_name(data.dtype))
-    return from_canonical(xp, result, layout, LETTERS)
+    return from_canonical(xp, result, layout, _LETTERS)
 
 
-ATTRIBUTES: Final[dict[str, Any]] = {
+_ATTRIBUTES: Final[dict[str, Any]] = {
     "pooled_size": (1, 1),
     "spatial_scale": 1.0,
     "sample_ratio": -1,
@@ -195,8 +194,8 @@ ATTRIBUTES: Final[dict[str, Any]] = {
 ROI_ALIGN = Op(
     "relax.vision.roi_align",
     ("data", "rois"),
-    ATTRIBUTES,
-    infer=lambda call: check_roi_align(call, 0),
+    _ATTRIBUTES,
+    infer=_roi_align_type,
     reference=_roi_align,
 )
 
@@ -224,10 +223,10 @@ def roi_align(
     Result: (regions, channels, *pooled_size) in ``layout``. No gradient goes to ``rois``.
     Raises `OpTypeError` for ranks, sizes or dtypes that do not agree, or an unknown mode.
     """
-    return ROI_ALIGN(data, rois, **call_attributes(pooled_size, spatial_scale, sample_ratio, aligned, layout, mode))
+    return ROI_ALIGN(data, rois, **_call_attributes(pooled_size, spatial_scale, sample_ratio, aligned, layout, mode))
 
 
-def call_attributes(
+def _call_attributes(
     pooled_size: int | Sequence[int], spatial_scale: float, sample_ratio: int, aligned: bool, layout: str, mode: str
 ) -> dict[str, Any]:
     """The attributes in canonical form."""

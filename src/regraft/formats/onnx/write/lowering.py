@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 import onnx_ir as ir
 
 from ....ir.builder import flatten
-from ....ir.dims import Dim, SymExpr, SymVar
+from ....ir.dims import Dim, SymExpr, SymVar, free_symvars
 from ....ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ....ir.module import IRModule
 from ....ir.op import Call, OnnxName, Op
@@ -128,6 +128,7 @@ class Lowering:
         "_computed",
         "_inlined",
         "_is_kept",
+        "_named",
         "functions",
         "graph",
         "is_from_onnx",
@@ -167,6 +168,7 @@ class Lowering:
         self.reshapes = {}
         self.outside = outside or Outside()
         self._inlined: list[str] = []
+        self._named: dict[str, SymVar] = {}  # the size that a name stands for in the file
         self._computed: set[SymVar] = set()  # sizes that nodes of their own compute, and no shape of a tensor shows
 
     # --- operands
@@ -404,8 +406,18 @@ class Lowering:
                 for field, field_type in zip(value, ty.fields, strict=True):
                     self._describe(field, field_type)
         elif isinstance(ty, TensorType) and ty.shape is not None:
-            value.shape = onnx_shape(ty.shape) if value.shape is None else value.shape
+            value.shape = onnx_shape(self._told_apart(ty.shape)) if value.shape is None else value.shape
             self.graph.define_whole_shape(ty.shape, value)
+
+    def _told_apart(self, dims: Sequence[Dim]) -> list[Dim | None]:
+        """``dims`` without those in which a size has the name of another one: runtimes take the two for one."""
+        named = self._named
+        return [
+            dim
+            if all(named.setdefault(variable.name, variable) == variable for variable in free_symvars(dim))
+            else None
+            for dim in dims
+        ]
 
     def _name(self, value: Lowered, name: str) -> None:
         """Call what a binding's own nodes gave by the name of its variable."""
@@ -427,6 +439,7 @@ class Lowering:
                 self.graph.define_shape(ty.shape or (), value)
         for dim, read in self._readings(ty, value):
             if isinstance(dim, SymVar):
+                self._named.setdefault(dim.name, dim)
                 if not self.graph.knows_size(dim):
                     self.graph.define_size(dim, read)
                     if not isinstance(ty, TensorType):
@@ -514,7 +527,7 @@ def like(layout: Lowered, leaves: Iterator[ir.Value]) -> Lowered:
     return tuple([like(field, leaves) for field in layout])
 
 
-def onnx_shape(dims: Sequence[Dim]) -> ir.Shape:
+def onnx_shape(dims: Sequence[Dim | None]) -> ir.Shape:
     """A shape for a value's type: sizes as they are, symbolic ones by their text, those beyond int64 left open."""
     known = [None if isinstance(dim, int) and dim > _MOST_SIZE else dim for dim in dims]
     return ir.Shape([dim if isinstance(dim, int) or dim is None else str(dim) for dim in known])
