@@ -71,7 +71,10 @@ def _softplus(context: Context, x: Expr, beta: float = 1, threshold: float = 20)
 
 @converts("log_sigmoid")
 def _log_sigmoid(context: Context, x: Expr) -> Expr:
-    return in_wide_floats(lambda x: R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x))), x)
+    def whole(x: Expr) -> Expr:
+        return R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x)))
+
+    return in_wide_floats(whole, x)
 
 
 @converts("log_sigmoid_forward")
