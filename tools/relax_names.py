@@ -26,6 +26,7 @@ NAMESPACES: Final = {
     "tvm.relax.op.vision": "regraft.op.vision",
     "tvm.relax.op.memory": "regraft.op.memory",
     "tvm.relax.op.vm": "regraft.op.vm",
+    "tvm.relax.op.ccl": "regraft.op.ccl",
     "tvm.relax.op.builtin": "regraft.op.builtin",
     "tvm.relax.expr": "regraft.expr",
     "tvm.relax.type": "regraft.type",
@@ -50,7 +51,6 @@ _TUNING: Final = "tunes TensorIR schedules"
 _IMPORTED: Final = "a name that the module imports for itself; it is in `regraft`"
 _BUILT: Final = "a statement of `IRBuilder`; it is in `regraft.script.ir_builder.relax`"
 _COMPILER: Final = "compiles C++ or CUDA; add Python functions by `regraft.register_func`"
-_WORKERS: Final = "there are no calls between workers; `R.dist` places tensors on a mesh, and says where they go"
 _CHILD: Final = "a class behind `PatternMatchingRewriter`; use that"
 
 LEFT_OUT: Final[dict[str, str]] = {
@@ -64,7 +64,6 @@ LEFT_OUT: Final[dict[str, str]] = {
             "DataflowUseInplaceCalls",
             "FuseOps",
             "FuseTIR",
-            "LegalizeOps",
             "OptimizeLayoutTransform",
             "RewriteDataflowReshape",
             "SpecializePrimFuncBasedOnCallSite",
@@ -153,7 +152,6 @@ LEFT_OUT: Final[dict[str, str]] = {
         _TIR,
     ),
     **dict.fromkeys(("ExternModule", "ObjectModule", "SourceModule", "add_extern"), _COMPILER),
-    **dict.fromkeys(("ccl_allgather", "ccl_allreduce", "ccl_broadcast_from_worker0"), _WORKERS),
     "OutType": "a type variable of TVM's annotations",
     "make_shape": "a helper of TVM's `ShapeExpr`; use that",
     "derived_object": "derives classes of TVM from Python's; classes derive as they stand here",
@@ -169,6 +167,9 @@ LEFT_OUT: Final[dict[str, str]] = {
 """Names of Relax that are not here, and why."""
 
 DIFFERS: Final[dict[str, str]] = {
+    "tvm.relax.transform.LegalizeOps": "lowers by the functions that it is given; engines lower all other operators",
+    "tvm.relax.op.ccl.allgather": "engines are one worker, and run it for one",
+    "tvm.relax.op.ccl.scatter_from_worker0": "engines are one worker, and run it for one",
     "tvm.relax.transform.RemoveUnusedParameters": "goes on until nothing is unused",
     "tvm.relax.transform.InlinePrivateFunctions": "puts the sizes of the arguments for those of the body",
     "tvm.relax.analysis.all_vars": "sizes are no variables",

@@ -135,6 +135,7 @@ _ROOMS = (
     "convert",
     "dpl",
     "engine",
+    "error",
     "expr",
     "expr_functor",
     "formats",

@@ -11,6 +11,7 @@ import onnx
 
 from ..formats import ConvertError
 from ..formats.onnx import from_onnx as _from_onnx
+from ..formats.onnx.write.model_facts import FACTS
 from ..ir.dims import SymExpr
 from ..ir.expr import Constant, Expr, Var
 from ..ir.module import IRModule
@@ -46,8 +47,10 @@ def from_onnx(
     del dtype_dict
     if shape_dict or opset is not None:
         model = _changed(model, shape_dict or {}, opset)
-    module = _from_onnx(model)
-    function = module["main"].with_attr("num_input", len(module["main"].params))
+    # Relax keeps no record of the file and of how it calls values; `regraft.from_onnx` does, for the way back.
+    module = _from_onnx(model).without_attr(FACTS)
+    function = module["main"].without_attr("input_names").without_attr("output_names")
+    function = function.with_attr("num_input", len(function.params))
     if keep_params_in_input:
         function = _with_weights_as_parameters(function)
     if sanitize_input_names:

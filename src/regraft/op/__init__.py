@@ -6,7 +6,7 @@ that joins a family is listed in its own module, and nowhere else. The vocabular
 
 # ruff: noqa: F403 - a module says which of its names are public
 
-from . import builtin, grad, image, memory, nn, vision, vm
+from . import builtin, ccl, grad, image, memory, nn, vision, vm
 from .composite import devices as _devices
 from .composite import grouped_products as _grouped_products
 from .composite import loss_gradients as loss_gradients
@@ -91,6 +91,7 @@ __all__: list[str] = [
     "all_class_non_max_suppression",
     "builtin",
     "call_builtin_with_ctx",
+    "ccl",
     "dist",
     "get_valid_counts",
     "grad",

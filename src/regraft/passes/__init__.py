@@ -33,7 +33,7 @@ from .instruments import (
     report,
 )
 from .layout import RemoveRedundantReshape, SimplifyTransposes
-from .legalize import Legalize
+from .legalize import Legalize, LegalizeOps
 from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
 from .memory import KillAfterLastUse, LowerAllocTensor
@@ -113,6 +113,7 @@ __all__ = [
     "LazySetOutput",
     "LazyTransformParams",
     "Legalize",
+    "LegalizeOps",
     "LiftTransformParams",
     "LowerAllocTensor",
     "Megatron",

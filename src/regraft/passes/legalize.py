@@ -7,10 +7,12 @@ ONNX files call by call, the gradient and whoever asks for this pass in a whole 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
+from ..ir.builder import BlockBuilder
 from ..ir.expr import Expr, Var
+from ..ir.expr_functor import PyExprMutator
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
@@ -94,3 +96,48 @@ def Legalize(keep: Takes | Iterable[str] = ()) -> Pass:
             raise PassError(f"Legalize: {error}") from error
 
     return FunctionPass(transform, "Legalize")
+
+
+Lowering: TypeAlias = Callable[[BlockBuilder, Call], Expr]
+"""What stands for a call of an operator: a function of the builder of the program around it, and of the call."""
+
+
+class _Lowering(PyExprMutator):
+    """Puts for calls of operators what the function for each gives."""
+
+    def __init__(self, lowerings: Mapping[str, Lowering]) -> None:
+        super().__init__()
+        self._lowerings = lowerings
+
+    def visit_call_(self, op: Call) -> Expr:
+        call = self.visit_expr_post_order(op)
+        if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.name not in self._lowerings:
+            return call
+        return self._lowerings[call.op.name](self.builder_, call)
+
+
+def LegalizeOps(
+    customize_legalize_map: Mapping[str, Lowering] | None = None,
+    skip_ops: Iterable[str] | None = None,
+    enable_warning: bool = False,
+) -> Pass:
+    """Lower operators by functions of your own; all others stay, since each engine lowers them when it compiles.
+
+    ``customize_legalize_map`` has, by names of operators, functions of a `BlockBuilder` and the call, which give what
+    stands for it. ``skip_ops`` names operators that stay. ``enable_warning`` is Relax's and has no effect, since no
+    operator is left without a lowering. See `Legalize` for composites as programs of primitives.
+
+    Guarantees: the same values as far as the functions give them. Cost: linear.
+    """
+    del enable_warning
+    skipped = frozenset(skip_ops or ())
+    lowerings = {name: how for name, how in (customize_legalize_map or {}).items() if name not in skipped}
+
+    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
+        if not lowerings:
+            return function
+        lowered = _Lowering(lowerings).visit_expr(function)
+        assert isinstance(lowered, Function)
+        return lowered
+
+    return FunctionPass(transform, "LegalizeOps")

@@ -283,6 +283,24 @@ def triu(x: Tensor, diagonal: int = 0, name: str = "triu") -> Tensor:
     return wrap_nested(_op.triu(_of(x), diagonal), name)
 
 
+# --- workers
+
+
+def ccl_allreduce(x: Tensor, op_type: str = "sum", in_group: bool = True, name: str = "ccl_allreduce") -> Tensor:
+    """``x`` of all workers folded into one; see `regraft.op.ccl`."""
+    return wrap_nested(_op.ccl.allreduce(_of(x), op_type, in_group), name)
+
+
+def ccl_allgather(x: Tensor, num_workers: int, name: str = "ccl_allgather") -> Tensor:
+    """``x`` of all workers joined along axis 0; see `regraft.op.ccl`."""
+    return wrap_nested(_op.ccl.allgather(_of(x), num_workers), name)
+
+
+def ccl_broadcast_from_worker0(x: Tensor, name: str = "broadcast_from_worker") -> Tensor:
+    """The ``x`` of the first worker, on each worker; see `regraft.op.ccl`."""
+    return wrap_nested(_op.ccl.broadcast_from_worker0(_of(x)), name)
+
+
 # --- new tensors
 
 
@@ -384,6 +402,9 @@ __all__: list[str] = [
     "argsort",
     "astype",
     "broadcast_to",
+    "ccl_allgather",
+    "ccl_allreduce",
+    "ccl_broadcast_from_worker0",
     "chunk",
     "concat",
     "cumsum",

@@ -55,6 +55,9 @@ def t_unary_operators():
             op.softplus(x),
             op.softplus(x, 2.0, 3.0),
             op.triu(x, 1),
+            op.ccl_allreduce(x),
+            op.ccl_allgather(x, 2),
+            op.ccl_broadcast_from_worker0(x),
         ),
         x=[F, 2, 3],
     )

@@ -1,0 +1,12 @@
+"""Relax's names for errors: ``tvm.error.InternalError`` is what TVM raises where nothing else fits.
+
+Each error of regraft has one base, `RegraftError`, so that a program that expects any of TVM's gets ours.
+"""
+
+from .ir.errors import RegraftError
+
+InternalError = RegraftError
+OpError = RegraftError
+DiagnosticError = RegraftError
+
+__all__ = ["DiagnosticError", "InternalError", "OpError"]

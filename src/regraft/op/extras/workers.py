@@ -1,0 +1,132 @@
+"""Collective operators: what workers that run one program tell each other of their tensors.
+
+Relax runs a program on many workers; engines here run it on one. There a sum over all workers, and what the first one
+tells all others, is the operand itself, and a tensor has one part. A call of more workers is typed and printed, and is
+refused when it runs: `regraft.op.dist` is the way to compute on several devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...ir.dims import Dim, floordiv
+from ...ir.errors import OpTypeError
+from ...ir.expr import Expr
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.types import TensorType, Type
+from ..rules import as_int, same_type, tensor_operand
+
+__all__ = ["allgather", "allreduce", "broadcast_from_worker0", "scatter_from_worker0"]
+
+_REDUCTIONS: Final = ("sum", "prod", "min", "max", "avg")
+
+
+def _resized(call: Call, axis: int, resize: Callable[[Dim, int], Dim]) -> Type:
+    """The operand's type with another size of one axis, if its sizes are known."""
+    ty = tensor_operand(call, 0)
+    count = call.attrs.num_workers
+    if count < 1:
+        raise wrong_attribute(call, "num_workers", "at least 1")
+    if ty.shape is None:
+        return ty
+    if not 0 <= axis < ty.ndim:
+        raise wrong_operand(call, 0, f"a tensor with an axis {axis}")
+    sizes = list(ty.shape)
+    sizes[axis] = resize(sizes[axis], count)
+    return TensorType(sizes, ty.dtype, vdevice=ty.vdevice)
+
+
+def _gathered_type(call: Call) -> Type:
+    return _resized(call, 0, lambda size, count: size * count)
+
+
+def _scattered_type(call: Call) -> Type:
+    def part(size: Dim, count: int) -> Dim:
+        if isinstance(size, int) and size % count:
+            raise wrong_operand(call, 0, f"a size of axis {axis} that {count} workers divide")
+        return floordiv(size, count)
+
+    axis = call.attrs.axis
+    if tensor_operand(call, 0).shape is None:
+        raise wrong_operand(call, 0, "a tensor of a known shape")
+    return _resized(call, axis, part)
+
+
+def _of_one_worker(xp: Any, x: Any, num_workers: int = 1, **_how: Any) -> Any:
+    del xp
+    if num_workers != 1:
+        raise OpTypeError(f"relax.ccl: an engine is one worker, and this call is of {num_workers}; use R.dist instead")
+    return x
+
+
+_ALLREDUCE = Op(
+    "relax.ccl.allreduce",
+    ("x",),
+    {"op_type": "sum", "in_group": True},
+    infer=same_type,
+    reference=_of_one_worker,
+    traits=(Trait.VIEW,),
+)
+_ALLGATHER = Op(
+    "relax.ccl.allgather",
+    ("x",),
+    {"num_workers": REQUIRED, "in_group": True},
+    infer=_gathered_type,
+    reference=_of_one_worker,
+)
+_BROADCAST = Op(
+    "relax.ccl.broadcast_from_worker0", ("x",), infer=same_type, reference=_of_one_worker, traits=(Trait.VIEW,)
+)
+_SCATTER = Op(
+    "relax.ccl.scatter_from_worker0",
+    ("x",),
+    {"num_workers": REQUIRED, "axis": 0},
+    infer=_scattered_type,
+    reference=_of_one_worker,
+)
+
+
+def allreduce(x: Expr, op_type: str = "sum", in_group: bool = True) -> Call:
+    """``x`` of all workers folded into one tensor, which each of them gets; follows ``relax.op.ccl.allreduce``.
+
+    Operands: a tensor. Attributes: ``op_type``, ``"sum"``, ``"prod"``, ``"min"``, ``"max"`` or ``"avg"``; ``in_group``,
+    True for the workers of one group only. Result: ``x``'s type. Raises `OpTypeError` for another ``op_type``.
+    """
+    call = _ALLREDUCE(x, op_type=op_type, in_group=bool(in_group))
+    if op_type not in _REDUCTIONS:
+        raise wrong_attribute(call, "op_type", f"one of {', '.join(_REDUCTIONS)}")
+    return call
+
+
+def allgather(x: Expr, num_workers: int, in_group: bool = True) -> Call:
+    """``x`` of all workers joined along axis 0; follows ``relax.op.ccl.allgather``.
+
+    Operands: a tensor of rank 1 at least. Attributes: ``num_workers``; ``in_group``, as in `allreduce`.
+    Result: ``x``'s type, axis 0 ``num_workers`` times as long. Raises `OpTypeError` for a scalar.
+    """
+    return _ALLGATHER(x, num_workers=as_int(num_workers, "relax.ccl.allgather", "num_workers"), in_group=bool(in_group))
+
+
+def broadcast_from_worker0(x: Expr) -> Call:
+    """The ``x`` of the first worker, on each worker; follows ``relax.op.ccl.broadcast_from_worker0``.
+
+    Operands: a tensor. Result: ``x``'s type.
+    """
+    return _BROADCAST(x)
+
+
+def scatter_from_worker0(x: Expr, num_workers: int, axis: int = 0) -> Call:
+    """The ``x`` of the first worker, cut into equal parts, one for each worker; follows ``relax.op.ccl``.
+
+    Operands: a tensor of a known shape. Attributes: ``num_workers``; ``axis``, the one that is cut. Result: a part.
+    Raises `OpTypeError` for an axis that ``x`` lacks and a size that ``num_workers`` does not divide.
+    """
+    name = "relax.ccl.scatter_from_worker0"
+    return _SCATTER(x, num_workers=as_int(num_workers, name, "num_workers"), axis=as_int(axis, name, "axis"))
+
+
+@_ALLREDUCE.define_gradient
+@_BROADCAST.define_gradient
+def _gradient_of_one_worker(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoint]
