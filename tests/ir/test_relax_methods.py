@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+import textwrap
 
 import numpy as np
 import pytest
@@ -69,6 +70,59 @@ def test_called_functions_are_inlined_with_variables_of_their_own() -> None:
     assert "cls" not in inlined.script()
     x = np.ones((2, 3), "float32")
     np.testing.assert_array_equal(rx.build(IRModule({"f": inlined}), target="numpy")["f"](x), x * 4)
+
+
+@pytest.mark.parametrize("target", ["numpy", "onnxruntime"])
+def test_each_call_of_a_function_has_variables_and_sizes_of_its_own(target: str) -> None:
+    module = rx.parse(
+        textwrap.dedent("""
+        @I.ir_module
+        class Module:
+            @R.function(private=True)
+            def twice(p: R.Tensor(("k",), "float32"), q: R.Tensor(ndim=1, dtype="float32")):
+                own = T.int64()
+                cast = R.match_cast(q, R.Tensor((own,), "float32"))
+                ones = R.ones(R.shape([own]), "float32")
+                sums = R.add(cast, ones)
+                return R.concat((p, p, sums), axis=0)
+
+            @R.function
+            def main(x: R.Tensor(("n",), "float32"), y: R.Tensor(("m",), "float32")):
+                a = Module.twice(x, y)
+                b = Module.twice(y, x)
+                return (a, b)
+        """)
+    )
+    x, y = np.zeros(2, "float32"), np.full(3, 5, "float32")
+    inlined = IRModule({"main": module["main"].inline_functions({"twice": module["twice"]})})
+    well_formed(inlined)
+    for form in (module, inlined):
+        a, b = rx.build(form, target=target)["main"](x, y)
+        np.testing.assert_array_equal(a, np.concatenate((x, x, y + 1)))
+        np.testing.assert_array_equal(b, np.concatenate((y, y, x + 1)))
+
+
+def test_an_argument_of_unknown_shape_is_cast_where_its_function_is_inlined() -> None:
+    module = rx.parse(
+        textwrap.dedent("""
+        @I.ir_module
+        class Module:
+            @R.function(private=True)
+            def filled(p: R.Tensor(("k", 2), "float32")):
+                k = T.int64()
+                return R.add(p, R.ones(R.shape([k, 2]), "float32"))
+
+            @R.function
+            def main(x: R.Tensor(ndim=2, dtype="float32")):
+                return Module.filled(x)
+        """)
+    )
+    inlined = IRModule({"main": module["main"].inline_functions({"filled": module["filled"]})})
+    well_formed(inlined)
+    run = rx.build(inlined, target="numpy")["main"]
+    np.testing.assert_array_equal(run(np.ones((3, 2), "float32")), np.full((3, 2), 2, "float32"))
+    with pytest.raises(rx.RegraftError):
+        run(np.ones((3, 4), "float32"))
 
 
 def test_a_module_is_edited_in_place_and_its_clone_is_not() -> None:

@@ -15,7 +15,7 @@ from .errors import IRError
 from .expr import Constant, DataflowVar, Expr, GlobalVar, PrimValue, ShapeExpr, Var, const
 from .mutator import ExprMutator
 from .op import Call
-from .program import Binding, BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding, merge_blocks
+from .program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding, merge_blocks
 from .reading import defining_symvars
 from .types import Type, as_dim, bind_type, substitute_type, type_symvars
 from .visitor import iter_bindings
@@ -181,7 +181,8 @@ def _inlined(seq: SeqExpr, table: Mapping[str, Function], inside: tuple[str, ...
             if name in inside:
                 raise IRError(f"{name!r} calls itself, by way of {' and '.join(inside)}, so it cannot be inlined")
             changed = True
-            body = _called(_inlined(table[name].body, table, (*inside, name)), table[name], value.args, in_dataflow)
+            callee = table[name].with_body(_inlined(table[name].body, table, (*inside, name)))
+            body = body_of_call(callee, value.args, local=in_dataflow)
             for inner in body.blocks:
                 if isinstance(inner, DataflowBlock) and not in_dataflow:
                     blocks += [BindingBlock(row), inner]
@@ -198,17 +199,27 @@ def called_name(value: Expr) -> str:
     return value.op.name_hint if isinstance(value, Call) and isinstance(value.op, GlobalVar) else ""
 
 
-def _called(body: SeqExpr, function: Function, args: Iterable[Expr], local: bool) -> SeqExpr:
-    """The body of a function as it is for these arguments, with variables of its own."""
+def body_of_call(function: Function, args: Iterable[Expr], *, local: bool = False) -> SeqExpr:
+    """The body of ``function`` as it is for these arguments, with variables and sizes of its own.
+
+    An argument of which it is not known that it fits is cast by a `MatchCast` first. ``local`` makes all that is bound
+    variables of a dataflow block. Cost: linear in the body.
+    """
     sizes: dict[SymVar, Dim] = {}
     arguments = dict(zip(function.params, args, strict=True))
+    unsure = [param for param, arg in arguments.items() if bind_type(param.ty, arg.ty, sizes) is not True]
+    own = {size: SymVar(size.name, size.dtype, least=size.least) for size in sizes_of(function) if size not in sizes}
+    binder = _Binder({**sizes, **own})
+    casts: list[Binding] = []
     for param, arg in arguments.items():
-        bind_type(param.ty, arg.ty, sizes)
-    fresh = _Fresh(local=local)
-    binder = _Binder(sizes)
-    for param, arg in arguments.items():
+        if param in unsure:
+            ty = binder.visit_type(param.ty)
+            casts.append(MatchCast((DataflowVar if local else Var)(param.name_hint, ty, param.origins), arg, ty))
+            arg = casts[-1].var
         binder.remap(param, arg)
-    return fresh.mutate(binder.mutate(body))
+    body = _Fresh(local=local).mutate(binder.mutate(function.body))
+    first = [(DataflowBlock if local else BindingBlock)(casts)] if casts else []
+    return SeqExpr([*first, *body.blocks], body.body)
 
 
 def with_new_variables(function: Function) -> Function:

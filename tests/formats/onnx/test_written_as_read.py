@@ -15,6 +15,7 @@ import regraft as rx
 from regraft.formats import ConvertError, from_onnx, to_onnx
 from regraft.model import OptimizationReport
 from regraft.script import relax as R
+from regraft.testing.random_programs import random_module
 from tests.formats.onnx.single_node import assert_same, run_onnxruntime
 from tests.formats.onnx.writing import onnx_model
 
@@ -291,6 +292,13 @@ def test_a_file_whose_weights_are_made_by_nodes_grows_neither_in_bytes_nor_in_no
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_a_file_that_is_optimized_again_is_the_same_to_the_byte(level: int) -> None:
     once = rx.optimize(_made_weights(names=True), level=level)
+    assert rx.optimize(once, level=level).SerializeToString() == once.SerializeToString()
+
+
+@pytest.mark.parametrize("level", ["canonical", "default"])
+@pytest.mark.parametrize("seed", [10, 16, 65, 75, 90])
+def test_a_random_file_that_is_optimized_again_is_the_same_to_the_byte(seed: int, level: str) -> None:
+    once = rx.optimize(to_onnx(random_module(seed, size=30)), level=level)
     assert rx.optimize(once, level=level).SerializeToString() == once.SerializeToString()
 
 

@@ -14,7 +14,8 @@ _NODE, _NAME, _TYPE, _SIZE, _ATTRIBUTE = 8, 2, 14, 4, 8
 
 def description_size(graph: ir.Graph) -> int:
     """About the bytes that describe ``graph`` in a file, bodies of loops and branches included; linear in its nodes."""
-    total = _values(value for value in graph.initializers.values() if not value.is_graph_input())
+    constants = [value for value in graph.initializers.values() if not value.is_graph_input()]
+    total = sum(_TYPE + len(value.name or "") for value in constants)  # their sizes stand with their numbers
     total += _values([*graph.inputs, *graph.outputs])
     stack: list[ir.Node] = list(graph)
     while stack:

@@ -23,7 +23,7 @@ from ....op.decompose import record
 from ....op.program_xp import DecomposeError
 from ...errors import ConvertError
 from ..attributes import STANDARD_DOMAIN, onnx_attribute
-from .lowering import Lowered, Lowering, Outside, lowers_others, onnx_shape, widely_had
+from .lowering import Lowered, Lowering, Outside, lowers_others, widely_had
 from .whole import whole_node
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _outputs(lowering: Lowering, ty: Type) -> tuple[list[ir.Value], Lowered]:
         return [value for values, _ in parts for value in values], tuple([part for _, part in parts])
     if isinstance(ty, TensorType) and ty.dtype is not None:
         value = graph.value(ty.dtype, f"{graph.hint}/result")
-        value.shape = None if ty.shape is None else onnx_shape(ty.shape)
+        value.shape = None if ty.shape is None else lowering.shape(ty.shape)
     elif isinstance(ty, TensorType | ObjectType):
         value = ir.Value(name=graph.names.fresh(f"{graph.hint}/result"))
     else:

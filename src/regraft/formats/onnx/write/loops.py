@@ -19,7 +19,7 @@ from ....ir.types import TensorType, TupleType, Type
 from ....op.primitive.loop import LoopParts, LoopTypes, loop_parts, loop_types, stacked
 from ...errors import ConvertError
 from .graph import dtype_of
-from .lowering import Lowered, Lowering, flat, like, lowers, onnx_shape
+from .lowering import Lowered, Lowering, flat, like, lowers
 
 
 @lowers("loop")
@@ -39,7 +39,7 @@ def _loop(lowering: Lowering, call: Call) -> Lowered:
     stacks = [stacked(row, types.steps) for row in types.rows]
     for value, ty in zip(flat(result), [*_leaf_types(types.carried), *stacks], strict=True):
         if isinstance(ty, TensorType) and ty.shape is not None:
-            value.shape = onnx_shape(ty.shape)
+            value.shape = lowering.shape(ty.shape)
     return result
 
 
@@ -165,7 +165,7 @@ class _Writing:
         lowering.values[param] = value
         for leaf, ty in zip(flat(value), _leaf_types([param.ty]), strict=True):
             if leaf.shape is None and isinstance(ty, TensorType) and ty.shape is not None:
-                leaf.shape = onnx_shape(ty.shape)
+                leaf.shape = lowering.shape(ty.shape)
         lowering.define_sizes(param.ty, value)
 
     def _body(self, step: ir.Value, slices: Sequence[ir.Value]) -> list[ir.Value]:

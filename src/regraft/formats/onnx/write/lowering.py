@@ -15,8 +15,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 import onnx_ir as ir
 
-from ....ir.builder import flatten
-from ....ir.dims import Dim, SymExpr, SymVar, free_symvars
+from ....ir.binding_values import body_of_call
+from ....ir.builder import NameSupply, flatten
+from ....ir.dims import Dim, SymExpr, SymVar, substitute
 from ....ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ....ir.module import IRModule
 from ....ir.op import Call, OnnxName, Op
@@ -128,7 +129,8 @@ class Lowering:
         "_computed",
         "_inlined",
         "_is_kept",
-        "_named",
+        "_shown_sizes",
+        "_size_names",
         "functions",
         "graph",
         "is_from_onnx",
@@ -168,7 +170,8 @@ class Lowering:
         self.reshapes = {}
         self.outside = outside or Outside()
         self._inlined: list[str] = []
-        self._named: dict[str, SymVar] = {}  # the size that a name stands for in the file
+        self._shown_sizes: dict[SymVar, Dim] = {}
+        self._size_names = NameSupply()
         self._computed: set[SymVar] = set()  # sizes that nodes of their own compute, and no shape of a tensor shows
 
     # --- operands
@@ -295,12 +298,8 @@ class Lowering:
         name = callee.name_hint
         if name in self._inlined:
             raise ConvertError(f"{name} calls itself, by way of {' -> '.join(self._inlined)}; ONNX has no recursion")
-        function = self.module[name]
         self._inlined.append(name)
-        for param, arg in zip(function.params, args, strict=True):
-            self.values[param] = self.value(arg)
-            self.define_sizes(param.ty, self.values[param])
-        result = self.body(function.body)
+        result = self.body(body_of_call(self.module[name], args))
         self._inlined.pop()
         return result
 
@@ -406,18 +405,24 @@ class Lowering:
                 for field, field_type in zip(value, ty.fields, strict=True):
                     self._describe(field, field_type)
         elif isinstance(ty, TensorType) and ty.shape is not None:
-            value.shape = onnx_shape(self._told_apart(ty.shape)) if value.shape is None else value.shape
+            value.shape = self.shape(ty.shape) if value.shape is None else value.shape
             self.graph.define_whole_shape(ty.shape, value)
 
-    def _told_apart(self, dims: Sequence[Dim]) -> list[Dim | None]:
-        """``dims`` without those in which a size has the name of another one: runtimes take the two for one."""
-        named = self._named
-        return [
-            dim
-            if all(named.setdefault(variable.name, variable) == variable for variable in free_symvars(dim))
-            else None
-            for dim in dims
-        ]
+    def shape(self, dims: Sequence[Dim]) -> ir.Shape:
+        """A shape for a value's type: sizes as they are, symbolic ones by their text, those beyond int64 left open.
+
+        Sizes of one name get different ones, since runtimes hold sizes of one name to be equal.
+        """
+        return ir.Shape([self._shown(dim) for dim in dims])
+
+    def _shown(self, dim: Dim) -> int | str | None:
+        if isinstance(dim, int):
+            return dim if dim <= _MOST_SIZE else None
+        for size in dim.free_symvars:
+            if size not in self._shown_sizes:
+                name = self._size_names.fresh(size.name)
+                self._shown_sizes[size] = size if name == size.name else SymVar(name, size.dtype, least=size.least)
+        return str(substitute(dim, self._shown_sizes))
 
     def _name(self, value: Lowered, name: str) -> None:
         """Call what a binding's own nodes gave by the name of its variable."""
@@ -439,7 +444,6 @@ class Lowering:
                 self.graph.define_shape(ty.shape or (), value)
         for dim, read in self._readings(ty, value):
             if isinstance(dim, SymVar):
-                self._named.setdefault(dim.name, dim)
                 if not self.graph.knows_size(dim):
                     self.graph.define_size(dim, read)
                     if not isinstance(ty, TensorType):
@@ -525,12 +529,6 @@ def like(layout: Lowered, leaves: Iterator[ir.Value]) -> Lowered:
     if not isinstance(layout, tuple):
         return next(leaves)
     return tuple([like(field, leaves) for field in layout])
-
-
-def onnx_shape(dims: Sequence[Dim | None]) -> ir.Shape:
-    """A shape for a value's type: sizes as they are, symbolic ones by their text, those beyond int64 left open."""
-    known = [None if isinstance(dim, int) and dim > _MOST_SIZE else dim for dim in dims]
-    return ir.Shape([dim if isinstance(dim, int) or dim is None else str(dim) for dim in known])
 
 
 def _is_reshape(standing: Standing) -> bool:

@@ -37,10 +37,10 @@ def versions_of(module: IRModule) -> tuple[int | None, int | None]:
 class ModelFacts(NamedTuple):
     """The facts of an ONNX model; ``opset`` and ``ir_version`` are 0 for what was none.
 
-    ``states_types``: whether it gives the types of at least half of the values inside its graph, which whoever reads
-    it can work out as well. ``names_nodes``: whether its nodes have names. ``packs_integers``: whether constants of
-    int64 are numbers of as many bytes as each needs, and no arrays. ``described``: the bytes that describe its graph,
-    of `description_size`; 0 for what was no ONNX model.
+    ``states_types``: whether it gives the types of at least half of the values that nodes of its graph read, which
+    whoever reads it can work out as well. ``names_nodes``: whether its nodes have names. ``packs_integers``: whether
+    constants of int64 are numbers of as many bytes as each needs, and no arrays. ``described``: the bytes that describe
+    its graph, of `description_size`; 0 for what was no ONNX model.
     """
 
     opset: int = 0
@@ -105,7 +105,7 @@ class ModelFacts(NamedTuple):
 
 
 def _states_types(graph: ir.Graph) -> bool:
-    inner = [value for node in graph for value in node.outputs if not value.is_graph_output()]
+    inner = [value for node in graph for value in node.outputs if value.uses() and not value.is_graph_output()]
     stated = sum(value.type is not None for value in inner)
     return stated > 0 and 2 * stated >= len(inner)
 

@@ -31,7 +31,7 @@ from ..element_types import to_onnx_dtype
 from ..external_data import as_checked, write_model
 from ..source_nodes import ORIGIN_KEY, SourceNode
 from .graph import GraphWriter
-from .lowering import LOWERINGS, Lowered, Lowering, Outside, flat, onnx_shape
+from .lowering import LOWERINGS, Lowered, Lowering, Outside, flat
 from .model_facts import ModelFacts, versions_of
 from .opsets import OLDEST, first_opset, span_of, write_down
 from .tidy import tidy
@@ -356,9 +356,7 @@ def _all_nodes(nodes: Sequence[ir.Node]) -> Iterator[ir.Node]:
 def _inputs(lowering: Lowering, function: Function) -> tuple[Port, ...]:
     ports: list[Port] = []
     for param in function.params:
-        lowering.values[param] = _input(
-            lowering.graph, param.name_hint, param.ty, ports, f"parameter {param.name_hint}"
-        )
+        lowering.values[param] = _input(lowering, param.name_hint, param.ty, ports, f"parameter {param.name_hint}")
     names: tuple[str, ...] = function.attrs.get(INPUT_NAMES, ())
     if len(names) == len(ports):
         for port, name in zip(ports, names, strict=True):
@@ -385,17 +383,17 @@ def _take_defaults(lowering: Lowering, function: Function, defaults: dict[ir.Val
         lowering.values[binding.var] = taken[id(data)]
 
 
-def _input(graph: GraphWriter, name: str, ty: Type, ports: list[Port], place: str) -> Lowered:
+def _input(lowering: Lowering, name: str, ty: Type, ports: list[Port], place: str) -> Lowered:
     if isinstance(ty, TupleType):
         fields = enumerate(ty.fields)
-        return tuple([_input(graph, f"{name}_{i}", field, ports, f"{place}[{i}]") for i, field in fields])
-    value = graph.value("float32", name)
-    value.type, value.shape = _border_type(ty, place)
+        return tuple([_input(lowering, f"{name}_{i}", field, ports, f"{place}[{i}]") for i, field in fields])
+    value = lowering.graph.value("float32", name)
+    value.type, value.shape = _border_type(lowering, ty, place)
     ports.append(Port(value, ty))
     return value
 
 
-def _border_type(ty: Type, place: str) -> tuple[ir.TensorType, ir.Shape | None]:
+def _border_type(lowering: Lowering, ty: Type, place: str) -> tuple[ir.TensorType, ir.Shape | None]:
     """The type of a tensor at the border of a graph."""
     match ty:
         case TensorType():
@@ -404,7 +402,7 @@ def _border_type(ty: Type, place: str) -> tuple[ir.TensorType, ir.Shape | None]:
             shape = ty.shape
             if shape is None:
                 return ir.TensorType(to_onnx_dtype(ty.dtype)), None if ty.ndim < 0 else ir.Shape([None] * ty.ndim)
-            return ir.TensorType(to_onnx_dtype(ty.dtype)), onnx_shape(shape)
+            return ir.TensorType(to_onnx_dtype(ty.dtype)), lowering.shape(shape)
         case ShapeType():
             return ir.TensorType(ir.DataType.INT64), ir.Shape([ty.ndim if ty.ndim >= 0 else None])
         case PrimType():
@@ -421,7 +419,7 @@ def _outputs(lowering: Lowering, function: Function, values: Sequence[ir.Value],
     names: tuple[str, ...] = function.attrs.get(OUTPUT_NAMES, ())
     body = function.body.body
     hint = body.name_hint if isinstance(body, Var) else "output"
-    graph.hint = hint
+    graph.hint, graph.origins = hint, ()
     ports: list[Port] = []
     seen: set[int] = set()
     produced = {id(value) for node in graph.nodes for value in node.outputs}
@@ -434,7 +432,7 @@ def _outputs(lowering: Lowering, function: Function, values: Sequence[ir.Value],
         if id(value) in inputs:
             ports.append(Port(value, ty))
             continue
-        tensor, shape = _border_type(ty, f"output {index}")
+        tensor, shape = _border_type(lowering, ty, f"output {index}")
         value.shape = shape if shape is not None else value.shape
         if value.dtype is None:  # what an operator gives that nobody has declared
             value.type = tensor
