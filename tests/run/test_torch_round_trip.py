@@ -306,3 +306,33 @@ def test_experts_on_any_number_of_rows_are_one_product_in_groups() -> None:
     assert "aten._grouped_mm.default" in operators(done)
     for given in (inputs, (torch.randn(5, 16),)):
         assert_same(done.module()(*given), program.module()(*given))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda _, x: x * x.shape[1] ** -0.5,
+        lambda _, x: x.sum(1) / x.shape[1] + x.shape[0] / x.shape[1],
+        lambda _, x: torch.full((x.shape[0], 4), x.shape[1] * 1.5),
+        lambda _, x: torch.clamp(x, max=1 - 1 / x.shape[1]),
+    ],
+)
+def test_fractions_made_of_sizes_stay_numbers(function: Callable[..., Any]) -> None:
+    shapes = {"inputs": ({0: Dim("rows", max=64), 1: Dim("columns", max=64)},)}
+    program = torch.export.export(Of(function), (torch.randn(3, 12),), dynamic_shapes=shapes)
+    done = rx.optimize(program)
+    assert sorted(operators(done)) == sorted(operators(program))
+    for given in (torch.randn(3, 12), torch.randn(5, 7)):
+        assert_same(done.module()(given), program.module()(given))
+
+
+def test_a_fraction_that_a_rule_moved_is_computed_as_the_program_says() -> None:
+    shapes = {"inputs": ({0: Dim("rows", max=64)},)}
+    program = torch.export.export(
+        Of(lambda _, x: (x * x.shape[0] ** 0.5) * (x.shape[0] / 3) * 2.0 * 3.0),
+        (torch.randn(9),),
+        dynamic_shapes=shapes,
+    )
+    done = rx.optimize(program)
+    for given in (torch.randn(9), torch.randn(5)):
+        assert_same(done.module()(given), program.module()(given))

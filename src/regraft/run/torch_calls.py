@@ -14,7 +14,7 @@ import torch
 
 from ..analysis import contains_impure_call
 from ..formats.torch.complex_numbers import SIDES
-from ..formats.torch.source_calls import Here, Match, Pair, Slot, SourceCall, is_alias
+from ..formats.torch.source_calls import Computed, Here, Match, Pair, Slot, SourceCall, is_alias
 from ..ir.dims import SymExpr, SymVar, free_symvars
 from ..ir.expr import Constant, Expr, ExternFunc, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -293,6 +293,8 @@ class _Emission:
                 return tuple([given(item) for item in cast("list[Any]", value)])
             if isinstance(value, SymExpr):
                 return found.match.dim(value)
+            if isinstance(value, Computed):
+                return Computed(value.function, tuple([given(item) for item in value.args]))
             if isinstance(value, Slot):
                 operands.append(found.match.slots[value.index])
             elif isinstance(value, Pair):
@@ -373,6 +375,8 @@ def _sizes_in(value: Expr) -> Iterator[SymVar]:
         item = pending.pop()
         if isinstance(item, tuple):
             pending.extend(cast("tuple[Any, ...]", item))
+        elif isinstance(item, Computed):
+            pending.extend(item.args)
         elif isinstance(item, SymExpr):
             yield from free_symvars(item)
 
@@ -442,6 +446,9 @@ def _text(writer: FunctionWriter, call: Call, value: Any) -> str:
         return writer.operand(call.args[value.index])
     if isinstance(value, tuple):
         return f"[{', '.join([_text(writer, call, item) for item in cast('tuple[Any, ...]', value)])}]"
+    if isinstance(value, Computed):
+        function = writer.module.shared_global(f"compute_{value.function.__name__}", value.function)
+        return f"{function}({', '.join([_text(writer, call, item) for item in value.args])})"
     return "aten_device()" if value is Here.DEVICE else writer.literal(value)
 
 

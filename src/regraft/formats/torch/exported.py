@@ -180,3 +180,10 @@ def _has_effect(node: torch.fx.Node) -> bool:
     if getattr(schema, "is_mutable", False):
         return True
     return getattr(node.target, "__name__", "") in _REGIONS or str(node.target) == _PART_OF_SUBCLASS
+
+
+def argument_names(program: ExportedProgram) -> tuple[str, ...]:
+    """The names of the arguments of the model's ``forward``, as far as they were exported with it."""
+    entries = program.module_call_graph
+    signature = entries[0].signature if entries else None
+    return tuple(signature.forward_arg_names or ()) if signature is not None else ()

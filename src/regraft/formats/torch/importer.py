@@ -26,7 +26,7 @@ from .complex_numbers import ComplexPair, WholeNumbers, handler_of, is_complex_c
 from .context import PARTS, Context, Unsupported, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
-from .exported import IGNORED, dim_names, export, memory_of, prepared, state_tensor
+from .exported import IGNORED, argument_names, dim_names, export, memory_of, prepared, state_tensor
 from .loops import computed_with_tensors, is_loop, read_loop
 from .nodes import (
     BATCHING,
@@ -56,7 +56,7 @@ from .signature import (
     spec_text,
 )
 from .sizes import SizeTable
-from .source_calls import SourceCall
+from .source_calls import Computed, SourceCall
 from .tensors import dtype_name, to_numpy
 
 _MOST_PLACES: Final = 3
@@ -326,7 +326,6 @@ class _Importer:
         if self._within is not None:
             same = unchanged_operand(node)
             return self._bound(node, self._result(node) if same is None else self.value(same))
-        args, kwargs = [self.value(arg) for arg in node.args], {k: self.value(v) for k, v in node.kwargs.items()}
         self._within = call = SourceCall(str(node.target))
         emitted = self.builder.emitted()
         before = len(emitted)
@@ -335,6 +334,7 @@ class _Importer:
                 value = self._bound(node, self._result(node))
         finally:
             self._within = None
+        args, kwargs = self._remembered(node.args), {k: self._remembered(v) for k, v in node.kwargs.items()}
         if not has_tensor_for_number(node.target, args, kwargs):
             call.record(args, kwargs, emitted[before:], value)
         return value
@@ -477,6 +477,14 @@ class _Importer:
             return [self.value(item) for item in cast("Sequence[Any]", argument)]
         return argument
 
+    def _remembered(self, argument: Any) -> Any:
+        """An argument as its call is remembered with it: a fraction made of sizes as Python computes it."""
+        if isinstance(argument, tuple | list):
+            return [self._remembered(item) for item in cast("Sequence[Any]", argument)]
+        if not isinstance(argument, torch.fx.Node) or not is_of_sizes(argument) or self._is_carried(argument):
+            return self.value(argument)
+        return Computed(cast(Any, argument.target), tuple([self._remembered(each) for each in argument.args]))
+
     def _bound(self, node: torch.fx.Node, result: Any) -> Any:
         fakes: Any = node.meta.get("val")
         if isinstance(fakes, list | tuple):
@@ -582,15 +590,8 @@ class _Importer:
             mutated=tuple(self._mutated),
             detached=tuple(self._detached),
             written=tuple(self._written),
-            arguments=_argument_names(self._program),
+            arguments=argument_names(self._program),
             checks=tuple(self._checks),
             structures=structures,
             sizes=tuple(self._sizes.limits(cast(Any, self._program).range_constraints)),
         )
-
-
-def _argument_names(program: ExportedProgram) -> tuple[str, ...]:
-    """The names of the arguments of the model's ``forward``, as far as they were exported with it."""
-    entries = program.module_call_graph
-    signature = entries[0].signature if entries else None
-    return tuple(signature.forward_arg_names or ()) if signature is not None else ()

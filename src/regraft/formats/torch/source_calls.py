@@ -7,7 +7,7 @@ in a program unchanged, and what the operands of the call are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias, cast
@@ -45,6 +45,14 @@ class Pair:
 
     real: Any
     imag: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A number that Python computes from sizes: ``function`` of ``args``, which are numbers, dims, or such again."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
 
 
 Pattern: TypeAlias = "Slot | Inner | Expr | tuple[Pattern, ...]"
