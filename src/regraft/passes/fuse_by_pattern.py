@@ -116,7 +116,7 @@ def outputs_in_order(session: EditSession, group: Collection[Var]) -> list[Var]:
     return sorted(met, key=met.__getitem__)
 
 
-def with_fields_together(block: BindingBlock, functions: Collection[GlobalVar]) -> BindingBlock:
+def _with_fields_together(block: BindingBlock, functions: Collection[GlobalVar]) -> BindingBlock:
     """``block`` with the fields of what ``functions`` give right after the calls, in their order. Cost: linear."""
     fields: dict[Var, list[Binding]] = {
         binding.var: []
@@ -134,7 +134,23 @@ def with_fields_together(block: BindingBlock, functions: Collection[GlobalVar]) 
     return type(block)(moved for binding in kept for moved in (binding, *fields.get(binding.var, ())))
 
 
-class _Fusing(SessionWalk):
+class WalkWithNewFunctions(SessionWalk):
+    """Edits blocks of one function so that they call new functions, whose fields stand right after the calls."""
+
+    def __init__(self, function: Function, new: NewFunctions, context: PassContext) -> None:
+        super().__init__(function)
+        self._new = new
+        self._context = context
+
+    def block(
+        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
+    ) -> BindingBlock:
+        """The replacement of ``block``."""
+        new = super().block(block, outer, scope, later)
+        return new if new is block else _with_fields_together(new, self._new.functions)
+
+
+class _Fusing(WalkWithNewFunctions):
     """Fuses in each dataflow block of one function."""
 
     def __init__(
@@ -147,10 +163,8 @@ class _Fusing(SessionWalk):
         bind_constants: bool,
         annotate_codegen: bool,
     ) -> None:
-        super().__init__(function)
+        super().__init__(function, new, context)
         self._patterns = patterns
-        self._new = new
-        self._context = context
         self._bind_constants = bind_constants
         self._annotate_codegen = annotate_codegen
 
@@ -159,8 +173,7 @@ class _Fusing(SessionWalk):
     ) -> BindingBlock:
         if not isinstance(block, DataflowBlock) and not self.renames:
             return block
-        new = super().block(block, outer, scope, later)
-        return new if new is block else with_fields_together(new, self._new.functions)
+        return super().block(block, outer, scope, later)
 
     def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
         if not session.is_dataflow:

@@ -14,9 +14,8 @@ from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from ..rewrite.session import EditSession
-from .blocks import SessionWalk
 from .context import PassContext
-from .fuse_by_pattern import NewFunctions, outputs_in_order, with_fields_together
+from .fuse_by_pattern import NewFunctions, WalkWithNewFunctions, outputs_in_order
 from .passes import ModulePass, Pass
 
 
@@ -28,20 +27,12 @@ class _Group:
     members: list[Var]
 
 
-class _Merging(SessionWalk):
+class _Merging(WalkWithNewFunctions):
     """Merges calls of composite functions in the dataflow blocks of one function."""
 
     def __init__(self, function: Function, module: IRModule, new: NewFunctions, context: PassContext) -> None:
-        super().__init__(function)
+        super().__init__(function, new, context)
         self._module = module
-        self._new = new
-        self._context = context
-
-    def block(
-        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
-    ) -> BindingBlock:
-        new = super().block(block, outer, scope, later)
-        return new if new is block else with_fields_together(new, self._new.functions)
 
     def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
         if not session.is_dataflow:

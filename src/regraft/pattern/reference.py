@@ -343,27 +343,14 @@ def _of_length(repeat: RepeatPattern, length: int, known: Known) -> Known | None
 
 
 def _own_parts(repeat: RepeatPattern, world: World) -> list[DFPattern]:
-    """The patterns that mean one value for each element: those that are not shared, and are no operator."""
+    """The patterns that mean one value for each element: not those that are shared, only rejected, or an operator."""
     known = [p for p in all_patterns(repeat.pattern) if isinstance(p, RepeatPattern) and p in world.shared]
     shared = {part for one in (*known, *repeat.shared) for part in all_patterns(one)} | world.shared
-    return [p for p in _bindable(repeat.pattern) if p not in shared and not _is_operator(p)]
+    return [p for p in all_patterns(repeat.pattern, NotPattern) if p not in shared and not _is_operator(p)]
 
 
 def _is_operator(pattern: DFPattern) -> bool:
     return isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op)
-
-
-def _bindable(root: DFPattern) -> list[DFPattern]:
-    """The patterns that a match of ``root`` may bind: all but those that are only rejected."""
-    seen: dict[DFPattern, None] = {}
-    stack = [root]
-    while stack:
-        pattern = stack.pop()
-        if pattern not in seen:
-            seen[pattern] = None
-            if not isinstance(pattern, NotPattern):
-                stack.extend(reversed(pattern.children()))
-    return list(seen)
 
 
 Row = dict[DFPattern, tuple[Any, Any]]

@@ -7,7 +7,7 @@ PyTorch's losses of the same names. A loss of one's own is a subclass with `Loss
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from .. import op as ops
 from ..analysis.tensors import dtype_of
@@ -123,34 +123,39 @@ class MSELoss(Loss):
         return self._with_reduction(ops.multiply(difference, difference))
 
 
-class NLLLoss(Loss):
+class _ClassLoss(Loss):
+    """A loss over classes, one of which may count for nothing."""
+
+    __slots__ = ("ignore_index",)
+    _name: ClassVar[str]
+
+    def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
+        super().__init__(self._name, 1, reduction)
+        self.ignore_index = ignore_index
+
+
+class NLLLoss(_ClassLoss):
     """The negative log likelihood of integer targets, from logarithms of probabilities; as ``torch.nn.NLLLoss``.
 
     ``weights`` has one weight for each class; targets of ``ignore_index`` count for nothing.
     """
 
-    __slots__ = ("ignore_index",)
-
-    def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
-        super().__init__("nll_loss", 1, reduction)
-        self.ignore_index = ignore_index
+    __slots__ = ()
+    _name = "nll_loss"
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
         """The loss as an expression."""
         return ops.nn.nll_loss(predictions, targets, weights, self.reduction, self.ignore_index)
 
 
-class CrossEntropyLoss(Loss):
+class CrossEntropyLoss(_ClassLoss):
     """`NLLLoss` of the `log_softmax` of predictions that are not normalized; as ``torch.nn.CrossEntropyLoss``.
 
     Targets are integers: the numbers of the classes.
     """
 
-    __slots__ = ("ignore_index",)
-
-    def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
-        super().__init__("cross_entropy_loss", 1, reduction)
-        self.ignore_index = ignore_index
+    __slots__ = ()
+    _name = "cross_entropy_loss"
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
         """The loss as an expression."""
@@ -158,7 +163,7 @@ class CrossEntropyLoss(Loss):
         return ops.nn.nll_loss(logarithms, targets, weights, self.reduction, self.ignore_index)
 
 
-class CategoricalCrossEntropyLoss(Loss):
+class CategoricalCrossEntropyLoss(_ClassLoss):
     """Cross entropy of predictions that are not normalized, where targets have a number for each class.
 
     Targets are one-hot or probabilities, of the shape of the predictions and of any dtype; ``weights`` has one weight
@@ -168,11 +173,8 @@ class CategoricalCrossEntropyLoss(Loss):
     the weights of the others.
     """
 
-    __slots__ = ("ignore_index",)
-
-    def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
-        super().__init__("categorical_cross_entropy_loss", 1, reduction)
-        self.ignore_index = ignore_index
+    __slots__ = ()
+    _name = "categorical_cross_entropy_loss"
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
         """The loss as an expression."""

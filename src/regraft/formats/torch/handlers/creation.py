@@ -82,14 +82,9 @@ def _eye(context: Context, n: Dim, m: Dim | None = None, **_how: Any) -> Expr:
     return R.eye(n, n if m is None else m, 0, dtype=context.output_dtype())
 
 
-@converts("tril")
-def _tril(context: Context, x: Expr, diagonal: int = 0) -> Expr:
-    return R.tril(x, diagonal)
-
-
-@converts("triu")
-def _triu(context: Context, x: Expr, diagonal: int = 0) -> Expr:
-    return R.triu(x, diagonal)
+@converts("tril", "triu")
+def _triangle(context: Context, x: Expr, diagonal: int = 0) -> Expr:
+    return (R.tril if context.operator() == "tril" else R.triu)(x, diagonal)
 
 
 @converts("one_hot")

@@ -20,19 +20,19 @@ def _fold(function: Callable[..., Expr], x: Expr, axes: Axes, keepdim: bool) -> 
     return x if rank(x) == 0 else function(x, axis=axes_of(axes, rank(x)), keepdims=keepdim)
 
 
-@converts("sum", "sum.dim_IntList")
-def _sum(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Expr:
-    return _fold(R.sum, cast(x, context.output_dtype()), dim, keepdim)
+def _folded(function: Callable[..., Expr], overloads: Sequence[str]) -> None:
+    """A handler for a fold in the dtype of the result."""
+
+    @converts(*overloads)
+    def handler(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Expr:
+        return _fold(function, cast(x, context.output_dtype()), dim, keepdim)
 
 
-@converts("mean", "mean.dim")
-def _mean(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Expr:
-    return _fold(R.mean, cast(x, context.output_dtype()), dim, keepdim)
-
-
-@converts("prod", "prod.dim_int")
-def _prod(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Expr:
-    return _fold(R.prod, cast(x, context.output_dtype()), dim, keepdim)
+_folded(R.sum, ["sum", "sum.dim_IntList"])
+_folded(R.mean, ["mean", "mean.dim"])
+_folded(R.prod, ["prod", "prod.dim_int"])
+_folded(R.max, ["amax", "max"])
+_folded(R.min, ["amin", "min"])
 
 
 @converts("nansum")
@@ -41,24 +41,10 @@ def _nansum(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, 
     return _fold(R.sum, cast(kept, context.output_dtype()), dim, keepdim)
 
 
-@converts("amax", "max")
-def _amax(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
-    return _fold(R.max, x, dim, keepdim)
-
-
-@converts("amin", "min")
-def _amin(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
-    return _fold(R.min, x, dim, keepdim)
-
-
-@converts("any", "any.dim", "any.dims", "_is_any_true")
-def _any(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
-    return cast(_fold(R.max, cast(x, "bool"), dim, keepdim), context.output_dtype())
-
-
-@converts("all", "all.dim", "all.dims", "_is_all_true")
-def _all(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
-    return cast(_fold(R.min, cast(x, "bool"), dim, keepdim), context.output_dtype())
+@converts("any", "any.dim", "any.dims", "_is_any_true", "all", "all.dim", "all.dims", "_is_all_true")
+def _truth(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
+    function = R.max if "any" in context.operator() else R.min
+    return cast(_fold(function, cast(x, "bool"), dim, keepdim), context.output_dtype())
 
 
 @converts("count_nonzero", "count_nonzero.dim_IntList")
@@ -66,24 +52,15 @@ def _count_nonzero(context: Context, x: Expr, dim: Axes = None) -> Expr:
     return _fold(R.sum, cast(cast(x, "bool"), "int64"), dim, False)
 
 
-@converts("max.dim")
-def _max_and_place(context: Context, x: Expr, dim: int, keepdim: bool = False) -> tuple[Expr, Expr]:
-    return _fold(R.max, x, dim, keepdim), _place(R.argmax, x, dim, keepdim)
+@converts("max.dim", "min.dim")
+def _extreme_and_place(context: Context, x: Expr, dim: int, keepdim: bool = False) -> tuple[Expr, Expr]:
+    fold, place = (R.max, R.argmax) if context.operator() == "max" else (R.min, R.argmin)
+    return _fold(fold, x, dim, keepdim), _place(place, x, dim, keepdim)
 
 
-@converts("min.dim")
-def _min_and_place(context: Context, x: Expr, dim: int, keepdim: bool = False) -> tuple[Expr, Expr]:
-    return _fold(R.min, x, dim, keepdim), _place(R.argmin, x, dim, keepdim)
-
-
-@converts("argmax")
-def _argmax(context: Context, x: Expr, dim: int | None = None, keepdim: bool = False) -> Expr:
-    return _place(R.argmax, x, dim, keepdim)
-
-
-@converts("argmin")
-def _argmin(context: Context, x: Expr, dim: int | None = None, keepdim: bool = False) -> Expr:
-    return _place(R.argmin, x, dim, keepdim)
+@converts("argmax", "argmin")
+def _place_of_extreme(context: Context, x: Expr, dim: int | None = None, keepdim: bool = False) -> Expr:
+    return _place(R.argmax if context.operator() == "argmax" else R.argmin, x, dim, keepdim)
 
 
 def _place(function: Callable[..., Expr], x: Expr, dim: int | None, keepdim: bool) -> Expr:
@@ -167,16 +144,11 @@ def _norm(x: Expr, order: float, dim: Axes, keepdim: bool) -> Expr:
 # --- scans
 
 
-@converts("cumsum")
-def _cumsum(context: Context, x: Expr, dim: int, *, dtype: Any = None) -> Expr:
+@converts("cumsum", "cumprod")
+def _running(context: Context, x: Expr, dim: int, *, dtype: Any = None) -> Expr:
     x = cast(x, context.output_dtype())
-    return x if rank(x) == 0 else R.cumsum(x, axis=dim)
-
-
-@converts("cumprod")
-def _cumprod(context: Context, x: Expr, dim: int, *, dtype: Any = None) -> Expr:
-    x = cast(x, context.output_dtype())
-    return x if rank(x) == 0 else R.cumprod(x, axis=dim)
+    function = R.cumsum if context.operator() == "cumsum" else R.cumprod
+    return x if rank(x) == 0 else function(x, axis=dim)
 
 
 @converts("cummax", "cummin")
@@ -219,14 +191,9 @@ def _sorted(context: Context, x: Expr, dim: int, descending: bool) -> tuple[Expr
     return R.gather_elements(x, places, axis=dim), places
 
 
-@converts("sort")
-def _sort(context: Context, x: Expr, dim: int = -1, descending: bool = False) -> tuple[Expr, Expr]:
-    return _sorted(context, x, dim, descending)
-
-
-@converts("sort.stable")
-def _sort_stable(
-    context: Context, x: Expr, *, stable: bool | None, dim: int = -1, descending: bool = False
+@converts("sort", "sort.stable")
+def _sort(
+    context: Context, x: Expr, dim: int = -1, descending: bool = False, *, stable: bool | None = None
 ) -> tuple[Expr, Expr]:
     return _sorted(context, x, dim, descending)
 
