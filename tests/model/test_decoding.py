@@ -15,6 +15,7 @@ import transformers
 
 import regraft as rx
 from regraft.analysis.cost import constant_bytes
+from regraft.convert import ConvertError
 from regraft.ir import BlockBuilder, IRModule, TensorType, Var
 from regraft.model import UsageError
 from regraft.model.decoding import Decoder, fast_decoder, generate, generate_text, read_decoder, roles_of
@@ -37,6 +38,15 @@ MODELS: dict[str, Any] = {
         head_dim=16,
         attn_logit_softcapping=2.0,
         sliding_window=4,
+        tie_word_embeddings=False,
+    ),
+    "GPT-OSS, a sink for each head and a window": lambda: transformers.GptOssConfig(
+        **SIZES,
+        num_key_value_heads=2,
+        head_dim=16,
+        sliding_window=4,
+        num_local_experts=2,
+        num_experts_per_tok=1,
         tie_word_embeddings=False,
     ),
     "XGLM, heads as the batch of products": lambda: transformers.XGLMConfig(
@@ -79,6 +89,12 @@ def made(name: str) -> Any:
             if weights.ndim > 1:
                 weights.normal_(std=0.5)  # so that choices are not all one token
     return model
+
+
+def test_a_model_that_keeps_more_than_keys_and_values_is_named() -> None:
+    config = transformers.Lfm2Config(**SIZES, num_key_value_heads=2, layer_types=["conv"])
+    with pytest.raises(ConvertError, match="Lfm2ForCausalLM does not run with a cache of keys and values only"):
+        read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
 
 
 class _Masked(torch.nn.Module):

@@ -58,6 +58,17 @@ def _masked(mask: np.ndarray[Any, Any], step: str, signature: str = HEADS_FIRST)
     return BindParams("main", {"m": mask})(made)
 
 
+def _with_more(begin: int, end: int, sinks: str = "t") -> Function:
+    """Attention whose softmax is over the scores and ``sinks`` (t: one number for each head), some weights cut off."""
+    weights = f"""t = R.broadcast_to(a, R.shape([{B}, {H}, {SQ}, 1]))
+j = R.concat((s, {sinks}), axis=-1)
+d = R.subtract(j, R.max(j, axis=[3], keepdims=True))
+f = R.nn.softmax(d, axis=-1)
+w = R.strided_slice(f, (3,), ({begin},), ({end},), (1,))"""
+    given = f"{HEADS_FIRST}, {_tensors(a=(1, H, 1, 1), b=(B, H, SQ, 1))}"
+    return program(given, _body("s = R.matmul(q, kt)", weights=weights), "o")
+
+
 # --- layouts
 
 
@@ -73,6 +84,13 @@ h = R.reshape(o, R.shape([2, 3, 5, 6]))
 r = R.permute_dims(h, axes=[0, 2, 1, 3])
 """
 HEADS_LAST = _tensors(q=(B, SQ, H, D), k=(B, SK, H, D), v=(B, SK, H, DV))
+
+
+def test_a_sink_is_named_where_there_is_one_for_each_head() -> None:
+    _left(_with_more(0, -1), "a sink takes a part of the weights")
+    _left(_with_more(0, SK), "a sink takes a part of the weights")
+    _left(_with_more(1, SK + 1), "joined to others than a sink for each head, or these weights are kept")
+    _left(_with_more(0, -1, "b"), "the sinks are not one number for each head")
 
 
 def test_attention_over_three_axes_is_fused_with_nothing_left_around_it() -> None:

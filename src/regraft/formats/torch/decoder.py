@@ -59,7 +59,13 @@ def step_of(model: Any, past: int = _PAST) -> tuple[torch.nn.Module, tuple[torch
     with torch.no_grad():
         # A cache of its own choice may drop what a window does not see; here all layers have one length.
         ids = torch.ones(1, max(past, 1), dtype=torch.int64)
-        found = model(input_ids=ids, past_key_values=DynamicCache(), use_cache=True)
+        try:
+            found = model(input_ids=ids, past_key_values=DynamicCache(), use_cache=True)
+        except Exception as error:  # layers of another kind raise what they like where their state is missing
+            reason = f"{type(error).__name__}: {error}"
+            raise ConvertError(
+                f"{type(model).__name__} does not run with a cache of keys and values only ({reason})"
+            ) from error
     layers: Any = getattr(getattr(found, "past_key_values", None), "layers", None)
     if not hasattr(found, "logits") or not layers or not all(map(_keeps_rows, layers)):
         raise ConvertError(f"{type(model).__name__} is no causal language model whose cache is keys and values")

@@ -33,8 +33,8 @@ from ...pattern import PatternContext, is_op, is_tuple, wildcard
 from ...rewrite import Bindings, Decline, Rule, decline
 from ..context import PassContext, PassError
 from ..passes import FunctionPass, Pass, RulePass
-from .capped import CAPPED, with_capped_attention
 from .indices import Span, index_of, visible_keys
+from .other_attention import LEFT_OUT, OTHER_ATTENTION, given, with_other_attention
 from .rotary import Rotation, numbers_of_pairs, part_of, rotation_of
 from .slopes import BiasOfPlaces, bias_of_places
 from .tables import Places
@@ -50,8 +50,7 @@ _BATCH_OF_HEADS: Final = (2, 0, 1, 3)
 """The axes of attention as a cache has them, where the heads of one text are its batch."""
 _past, _new = wildcard(), wildcard()
 _joined = is_op("relax.concat")(is_tuple([_past, _new]))
-_ATTENTIONS: Final = ("relax.nn.attention", "relax.nn.attention_bias", CAPPED.name)
-_LEFT_OUT: Final = Tuple([])
+_ATTENTIONS: Final = ("relax.nn.attention", "relax.nn.attention_bias", OTHER_ATTENTION.name)
 
 
 class _Cache(NamedTuple):
@@ -140,10 +139,11 @@ class _Decoder:
             span = Span(None if size is None else past - size + 1, past)
         elif call.attrs.causal_mask is not None:
             raise PassError(f"{var.name_hint} is masked as if there were no cache")
-        if len(call.args) > 3:
-            found = visible_keys(call.args[3], self._values)
+        bias = given(call, 3)
+        if bias is not None:
+            found = visible_keys(bias, self._values)
             if found is None and span.most is None:
-                return self._computed_bias(var, call.args[3], self._places(past, count))
+                return self._computed_bias(var, bias, self._places(past, count))
             if found is None or span.most is not None:
                 raise PassError(f"the mask of {var.name_hint} is more than a causal one and a window")
             span = found
@@ -334,12 +334,13 @@ def _attended(
 ) -> list[Binding]:
     """The attention of a layer as the operator that keeps the cache, and its three results."""
     query, key = (layer.query, layer.keys.new) if turn is None else (turn.query, turn.key)
-    tables = (_LEFT_OUT, _LEFT_OUT) if turn is None else (const(turn.cosine), const(turn.sine))
+    tables = (LEFT_OUT, LEFT_OUT) if turn is None else (const(turn.cosine), const(turn.sine))
     bindings: list[Binding] = []
-    bias: tuple[Expr, ...] = ()
+    slopes: Expr = LEFT_OUT
     if layer.bias.slopes is not None:
         slopes, bindings = lengths.of_keys(layer.bias.slopes, shape_of(query)[2])
-        bias = (_LEFT_OUT, slopes)
+    is_other = is_call_of(layer.call, OTHER_ATTENTION.name)
+    sinks = given(layer.call, 4) if is_other else None
     caches = layer.keys, layer.values
     call = group_query_attention(
         *[_rows(value) for value in (query, key, layer.values.new)],
@@ -347,13 +348,15 @@ def _attended(
         lengths.last,
         lengths.total,
         *tables,
-        *bias,
+        LEFT_OUT,
+        slopes,
+        LEFT_OUT if sinks is None else sinks,
         num_heads=shape_of(query)[1],
         kv_num_heads=shape_of(key)[1],
         do_rotary=int(turn is not None),
         rotary_interleaved=int(turn is not None and turn.interleaved),
         scale=layer.call.attrs.scale,
-        softcap=layer.call.attrs.cap if is_call_of(layer.call, CAPPED.name) else 0.0,
+        softcap=layer.call.attrs.cap if is_other else 0.0,
         local_window_size=-1 if layer.bias.window is None else layer.bias.window,
     )
     found = DataflowVar(f"{layer.var.name_hint}_and_cache", call.ty)
@@ -391,15 +394,15 @@ def CacheInPlace(longest: int) -> Pass:
     that of the one that goes out, only the new rows are written.
 
     Needs: attention as one operator with a causal mask, and with a window or slopes where there are any
-    (`FuseAttention`); only where a hyperbolic tangent caps the scores is it read as it is written out. A mask of
-    another form, and slopes, are computed for all places to see what they are. All rows of a batch have the same
-    length. Guarantees: the same values up to ``longest`` places, but for rounding. Raises `PassError` for a function
-    that is something else, with what. Cost: linear, and the tables; those of a computed mask grow with the square of
-    ``longest``.
+    (`FuseAttention`); only with sinks, or where a hyperbolic tangent caps the scores, is it read as it is written out.
+    A mask of another form, and slopes, are computed for all places to see what they are. All rows of a batch have the
+    same length. Guarantees: the same values up to ``longest`` places, but for rounding. Raises `PassError` for a
+    function that is something else, with what. Cost: linear, and the tables; those of a computed mask grow with the
+    square of ``longest``.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return _Decoder(with_capped_attention(_with_one_length(function), context), longest).in_place()
+        return _Decoder(with_other_attention(_with_one_length(function), context), longest).in_place()
 
     return FunctionPass(transform, "CacheInPlace", keeps_values=False)
 
@@ -425,7 +428,7 @@ def _packed(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | 
         return decline("queries, keys and values do not stand side by side in what they are cut from")
     if not call.attrs.do_rotary:
         return decline("queries and keys are turned before")
-    return {var: Call(call.op, (query.whole, _LEFT_OUT, _LEFT_OUT, *call.args[3:]), call.attrs)}
+    return {var: Call(call.op, (query.whole, LEFT_OUT, LEFT_OUT, *call.args[3:]), call.attrs)}
 
 
 def PackQueryKeyValue() -> Pass:

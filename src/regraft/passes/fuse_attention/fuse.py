@@ -14,10 +14,10 @@ from ... import op as ops
 from ...analysis.axes import Group, Groups, View, arrangement, atoms, axis_of, onward, regrouped, sources, together
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
-from ...analysis.tensors import dtype_of, number_of, shape_of
+from ...analysis.tensors import dtype_of, number_of, same_sizes, shape_of
 from ...analysis.values import definition, resolve
-from ...ir.dims import dims_equal
-from ...ir.expr import Expr, Var
+from ...ir.dims import Dim, dims_equal
+from ...ir.expr import Expr, PrimValue, Tuple, Var
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Function
@@ -45,7 +45,13 @@ def _as_good_as(weights: DFPattern) -> DFPattern:
 with PatternContext() as _ATTENTION:
     _scores, _values, _zero = wildcard(), wildcard(), is_const()
     _softmax = is_op("relax.nn.softmax")(_scores)
-    _weights = chain(_as_good_as, until=_softmax, max=4)
+    # A sink is one more score, whose weight is cut off.
+    _sinks, _begin = wildcard(), wildcard()
+    _more = is_op("relax.concat")(is_tuple([_scores, _sinks]))
+    _highest = is_op("relax.max")(_more)
+    _softmax_of_more = is_op("relax.nn.softmax")(_more | is_op("relax.subtract")(_more, _highest))
+    _cut = is_op("relax.strided_slice")(_softmax_of_more, wildcard(), _begin, varg_default_wildcard=True)
+    _weights = chain(_as_good_as, until=_softmax | _cut, max=4)
     _matmul = is_op("relax.matmul")(_weights, _values)
     _einsum = is_op("relax.einsum")(is_tuple([_weights, _values]))
     _einsum_turned = is_op("relax.einsum")(is_tuple([_values, _weights]))
@@ -54,7 +60,7 @@ with PatternContext() as _ATTENTION:
 
 def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[Group]:
     """The axes of the softmax; raises `NoAttention` if it, or what follows it, is not that of attention."""
-    softmax, values = bindings[matchings[_softmax]], matchings[_values]
+    softmax, values = bindings[matchings[_softmax if _softmax in matchings else _softmax_of_more]], matchings[_values]
     assert isinstance(softmax, Call)
     shape = shape_of(softmax)
     rank = len(shape)
@@ -64,7 +70,8 @@ def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[Group]
         raise NoAttention(f"the softmax is along axis {softmax.attrs.axis}, not along the keys")
     lists = [cast("list[Any]", found if isinstance(found, list) else [found]) for found in matchings.values()]
     matched = [one for found in lists for one in found]
-    known = {var for var in matched if isinstance(var, Var)} - {matchings[_scores], matchings[_values]}
+    known = {var for var in matched if isinstance(var, Var)}
+    known -= {matchings[place] for place in (_scores, _values, _sinks) if place in matchings}
     between = known - {matchings[_product]}
     for var in between:
         if bindings.is_output(var) or not known.issuperset(bindings.users_of(var)):
@@ -73,7 +80,37 @@ def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[Group]
         raise NoAttention("queries that see no key give something else than 0")
     if not {dtype_of(var) for var in between} <= {dtype_of(softmax), dtype_of(values), "bool", None}:
         raise NoAttention("the weights are rounded to another dtype than that of the values")
+    if _sinks in matchings:
+        shape = _shape_without_sink(matchings)
     return [axis_of(size, divisible=axis < rank - 2) for axis, size in enumerate(shape)]
+
+
+def _shape_without_sink(matchings: Mapping[Any, Any]) -> Sequence[Dim]:
+    """The shape of the scores; raises `NoAttention` where what is joined to them, and cut off again, is no sink."""
+    scores, sinks, cut = (shape_of(matchings[place]) for place in (_scores, _sinks, _cut))
+    begin = matchings[_begin]
+    starts = begin.fields if isinstance(begin, Tuple) else ()
+    is_cut_off = starts and all(isinstance(start, PrimValue) and start.value == 0 for start in starts)
+    if not is_cut_off or not same_sizes(scores, cut) or not same_sizes([*cut[:-1], 1], sinks):
+        raise NoAttention("the scores are joined to others than a sink for each head, or these weights are kept")
+    if _highest in matchings and not same_sizes(shape_of(matchings[_highest])[-1:], [1]):
+        raise NoAttention("what is subtracted from the scores before the softmax is not the same for all keys")
+    return scores
+
+
+def _sinks_of_heads(matchings: Mapping[Any, Any], scores: Groups, layout: Layout, bindings: Bindings) -> Expr | None:
+    """The sink of each head, (heads,), if there are any; raises `NoAttention` where they are not one for each head."""
+    if _sinks not in matchings:
+        return None
+    sinks = matchings[_sinks]
+    made = definition(bindings, resolve(bindings, sinks))
+    if isinstance(made, Call) and is_call_of(made, "relax.broadcast_to"):
+        sinks = made.args[0]
+    if len(shape_of(sinks)) == len(scores):
+        batch, heads, *others = shape_of(placed := layout.mask(sinks, scores))
+        if same_sizes([batch, *others], [1, 1, 1]):
+            return ops.reshape(placed, [heads])
+    raise NoAttention("the sinks are not one number for each head")
 
 
 def _weighted_sum(matchings: Mapping[Any, Any], scores: Groups, bindings: Bindings) -> tuple[View, View, Group]:
@@ -117,7 +154,8 @@ def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
 class Attention(NamedTuple):
     """The parts of an attention, (batch, sequence, heads, size) as ``nn.attention`` takes them.
 
-    With a ``cap``, scaled scores become ``cap * tanh(scores / cap)`` before the bias and the mask.
+    With a ``cap``, scaled scores become ``cap * tanh(scores / cap)`` before the bias and the mask. ``sinks`` (heads,)
+    are scores of a key without a value, which take a part of the weights.
     """
 
     query: Expr
@@ -127,6 +165,7 @@ class Attention(NamedTuple):
     scale: float
     causal: str | None
     cap: float | None
+    sinks: Expr | None
 
 
 Attend: TypeAlias = Callable[[Attention], Expr]
@@ -136,6 +175,8 @@ Attend: TypeAlias = Callable[[Attention], Expr]
 def _as_nn_attention(parts: Attention) -> Expr:
     if parts.cap is not None:
         raise NoAttention(f"the scores are capped at {parts.cap:g} by tanh, which nn.attention does not do")
+    if parts.sinks is not None:
+        raise NoAttention("a sink takes a part of the weights, which nn.attention does not have")
     return ops.nn.attention(parts.query, parts.key, parts.value, parts.bias, parts.scale, parts.causal)
 
 
@@ -170,7 +211,8 @@ def _fused(
         )
     if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
         bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
-    attended = attend(Attention(query, key, value, bias, scale * placed[1] * shared[0][1], causal, cap))
+    sinks = _sinks_of_heads(matchings, groups, layout, bindings)
+    attended = attend(Attention(query, key, value, bias, scale * placed[1] * shared[0][1], causal, cap, sinks))
     edits = _results(View(attended, [layout.batch, rows, layout.heads, last]), summed, bindings)
     if any(is_subtype(new.ty, old.ty) is not True for old, new in edits.items()):
         raise NoAttention("the result has another dtype than the operands, or a shape that is less precisely known")
@@ -212,7 +254,7 @@ def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
     group of heads shares, are shared. Permutations that only bring heads forward and back are gone after it.
 
     Left, with the reason in `report`: a softmax along another axis; scores or weights that something else needs; scores
-    that are capped, clipped or scaled by more than one number; and masks that may hide all keys from a query. A
+    that are capped, clipped or scaled by more than one number; sinks; and masks that may hide all keys from a query. A
     written-out softmax gives NaN there, ``nn.attention`` zeros. ``every_query_sees_a_key`` promises that there is no
     such query. Without it, masks are fused that are known to leave every query a key, or that are finite: made of
     integers, booleans, finite constants, the queries, and weights (see `weights_of`). Code that turns those NaNs into

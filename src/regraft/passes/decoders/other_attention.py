@@ -1,0 +1,54 @@
+"""Attention that ``nn.attention`` cannot say, as one operator that only `CacheInPlace` sees.
+
+Its scores are capped, or a sink of each head takes a part of the weights. It becomes an operator of ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...ir.expr import Expr, Tuple
+from ...ir.op import Call, Op
+from ...ir.program import Function
+from ...ir.types import Type
+from ...op.composite.attention import ATTENTION, attention
+from ..context import PassContext
+from ..fuse_attention.fuse import Attention, attention_rule
+from ..fuse_attention.scores import NoAttention
+
+LEFT_OUT: Final = Tuple([])
+"""An operand that is not given, before one that is."""
+
+
+def given(call: Call, place: int) -> Expr | None:
+    """The operand of ``call`` at ``place``, None where it is left out."""
+    found = call.args[place] if place < len(call.args) else LEFT_OUT
+    return None if isinstance(found, Tuple) else found
+
+
+def _type(call: Call) -> Type:
+    query, key, value, *_ = call.args
+    return attention(query, key, value, given(call, 3)).ty
+
+
+OTHER_ATTENTION: Final = Op(
+    "regraft.other_attention",
+    ("query", "key", "value", "bias?", "sinks?"),
+    {**ATTENTION.attributes, "cap": 0.0},
+    infer=_type,
+)
+"""``nn.attention`` of scaled scores that became ``cap * tanh(scores / cap)`` before the bias and the mask, with a
+``cap`` above 0; ``sinks`` (heads,) are scores of a key without a value."""
+
+
+def _as_other(parts: Attention) -> Expr:
+    if parts.cap is None and parts.sinks is None:
+        raise NoAttention("the scores are not capped, and there are no sinks")
+    beside = [LEFT_OUT if one is None else one for one in (parts.bias, parts.sinks)]
+    attributes = {"scale": parts.scale, "causal_mask": parts.causal, "cap": parts.cap or 0.0}
+    return Call(OTHER_ATTENTION, (parts.query, parts.key, parts.value, *beside), attributes)
+
+
+def with_other_attention(function: Function, context: PassContext) -> Function:
+    """``function`` with each attention of capped scores, or with sinks, as one `OTHER_ATTENTION`."""
+    return context.rewrite(function, attention_rule(function, _as_other, "other_attention"))
