@@ -336,3 +336,19 @@ def test_a_fraction_that_a_rule_moved_is_computed_as_the_program_says() -> None:
     done = rx.optimize(program)
     for given in (torch.randn(9), torch.randn(5)):
         assert_same(done.module()(given), program.module()(given))
+
+
+def test_a_complex_buffer_that_the_model_changes_is_changed_in_every_call() -> None:
+    class Turns(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("phase", torch.randn(6, dtype=torch.complex64))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.phase.mul_(0.5 + 1j)
+            return (self.phase * x).real
+
+    program = torch.export.export(Turns(), (torch.randn(4, 6),))
+    before, after = program.module(), rx.optimize(program).module()
+    for given in (torch.randn(4, 6), torch.randn(4, 6)):
+        assert_same(after(given), before(given))

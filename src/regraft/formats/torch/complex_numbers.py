@@ -31,6 +31,13 @@ class ComplexPair:
     imag: Expr
 
 
+def parts_of(name: str, value: Any) -> list[tuple[str, Expr]]:
+    """The tensors that stand for one of the model's, with their names: two for complex numbers."""
+    if isinstance(value, ComplexPair):
+        return [(f"{name}.real", value.real), (f"{name}.imag", value.imag)]
+    return [(name, value)]
+
+
 def converts_complex(*names: str, namespace: str = "aten") -> Callable[[Handler], Handler]:
     """Register a handler for complex operands or results of overloads, named as `converts` has them."""
     return converts(*names, namespace=namespace, table=COMPLEX_HANDLERS)

@@ -22,7 +22,7 @@ from ...ir.tensor_data import TensorData
 from ...ir.types import PrimType, TensorType, is_subtype
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
-from .complex_numbers import ComplexPair, WholeNumbers, handler_of, is_complex_call
+from .complex_numbers import ComplexPair, WholeNumbers, handler_of, is_complex_call, parts_of
 from .context import PARTS, Context, Unsupported, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
@@ -60,7 +60,6 @@ from .source_calls import Computed, SourceCall
 from .tensors import dtype_name, to_numpy
 
 _MOST_PLACES: Final = 3
-_AS_REAL: Final = "use torch.view_as_real and torch.view_as_complex to have real tensors there"
 
 
 def from_torch(
@@ -245,9 +244,10 @@ class _Importer:
         changing = set(signature.buffers_to_mutate.values())
         names = {spec.arg.name: spec.target for spec in signature.input_specs if spec.target in changing}
         for node, value in list(self._values.items()):
-            if names.get(node.name) is not None and isinstance(value, Constant):
+            if names.get(node.name) is not None and isinstance(value, Constant | ComplexPair):
                 with self.builder.origin(origin_of(node)):
-                    self._values[node] = self.builder.emit(R.grad.no_grad(value), node.name)
+                    hidden = [self.builder.emit(R.grad.no_grad(part), node.name) for _, part in parts_of("", value)]
+                    self._values[node] = hidden[0] if len(hidden) == 1 else ComplexPair(*hidden)
 
     def _complex_state(self, tensor: torch.Tensor, name: str, kind: Kind) -> ComplexPair:
         """A complex tensor of the state as two real ones, ``<name>.real`` and ``<name>.imag``."""
@@ -546,13 +546,12 @@ class _Importer:
                     kind = NUMBER if isinstance(value, Expr) and is_integer(argument) else VALUE
                     self._output_leaves.append((kind, len(results)))
                     results.append(self._returned(emit, value) if isinstance(value, Expr) else PrimValue(value))
-                case OutputKind.BUFFER_MUTATION if isinstance(value, ComplexPair):
-                    raise ConvertError(f"the model changes the complex buffer {spec.target}; {_AS_REAL}")
                 case OutputKind.BUFFER_MUTATION:
-                    self._mutated.append(str(spec.target))
-                    if argument.target is torch.ops.aten.detach.default:
-                        self._detached.append(str(spec.target))
-                    changed.append(self._returned(emit, value))
+                    for label, part in parts_of(str(spec.target), value):
+                        self._mutated.append(label)
+                        if argument.target is torch.ops.aten.detach.default:
+                            self._detached.append(label)
+                        changed.append(self._returned(emit, part))
                 case OutputKind.USER_INPUT_MUTATION:
                     for place, part in self._written_parts(str(spec.target), value):
                         self._written.append(place)
