@@ -24,6 +24,16 @@ def shape_of(expr: Expr) -> tuple[Dim, ...]:
     return (expr.ty.shape or ()) if isinstance(expr.ty, TensorType) else ()
 
 
+def stated_shape(expr: Expr) -> tuple[Dim, ...] | None:
+    """The shape of a tensor; None where it is not known."""
+    return expr.ty.shape if isinstance(expr.ty, TensorType) else None
+
+
+def is_static(ty: TensorType) -> bool:
+    """True if all sizes are numbers."""
+    return ty.shape is not None and all(isinstance(size, int) for size in ty.shape)
+
+
 def dtype_of(tensor: Expr) -> str | None:
     """The dtype of a tensor; None if it is not known."""
     return tensor.ty.dtype if isinstance(tensor.ty, TensorType) else None

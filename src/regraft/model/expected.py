@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..analysis.cost import call_cost
+from ..analysis.tensors import stated_shape
 from ..ir.dims import SymVar
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, Var
@@ -92,7 +93,7 @@ def _of_these_sizes(module: IRModule, name: str, inputs: Sequence[Any]) -> Funct
     function = module[name]
     sizes: dict[Any, int] = {}
     for param, given in zip(function.params, inputs, strict=False):
-        shape = param.ty.shape if isinstance(param.ty, TensorType) else None
+        shape = stated_shape(param)
         pairs = zip(shape or (), np.shape(given), strict=False)
         sizes.update((size, found) for size, found in pairs if isinstance(size, SymVar))
     return _bound(module, name, sizes) if sizes else function

@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from ..analysis.tensors import is_static
 from ..analysis.values import resolve
 from ..ir.builder import with_operands
 from ..ir.dims import SymVar
@@ -150,7 +151,7 @@ def _size(ty: Type) -> int | None:
         return None if None in sizes else sum(size for size in sizes if size is not None)
     if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
         return None
-    return prod(dim for dim in ty.shape if isinstance(dim, int)) if _is_fixed(ty) else None
+    return prod(dim for dim in ty.shape if isinstance(dim, int)) if is_static(ty) else None
 
 
 def _grows(ty: Type, constants: Sequence[Constant]) -> bool:
@@ -159,10 +160,6 @@ def _grows(ty: Type, constants: Sequence[Constant]) -> bool:
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
     made = sum((_size(leaf) or 0) * itemsize(leaf.dtype or "float32") for leaf in tensors)
     return made > sum({id(constant.data): constant.data.nbytes for constant in constants}.values())
-
-
-def _is_fixed(ty: TensorType) -> bool:
-    return ty.shape is not None and all(isinstance(dim, int) for dim in ty.shape)
 
 
 def _no_size(size: SymVar) -> NoReturn:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from .. import op as ops
+from ..analysis.tensors import stated_shape
 from ..ir.dims import dim_product, dims_equal
 from ..ir.expr import Constant, Expr, Var
 from ..ir.module import IRModule
@@ -94,7 +95,7 @@ def _apart_throughout(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[
     if any(bindings.is_output(part) or not known.issuperset(bindings.users_of(part)) for part in parts):
         return decline("the product is needed as a matrix, too")
     flat, right = (matchings[pattern].ty for pattern in (_flat, _right))
-    shape = result.ty.shape if isinstance(result.ty, TensorType) else None
+    shape = stated_shape(result)
     if shape is None or len(shape) < 2 or flat.shape is None or right.shape is None:
         return decline("the shapes are not known")
     if len(flat.shape) != 2 or len(right.shape) != 2:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import op as ops
-from ..analysis.tensors import number_of
+from ..analysis.tensors import number_of, stated_shape
 from ..analysis.values import resolve
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import numpy_dtype
@@ -71,10 +71,6 @@ def _is_number(expr: Expr, number: float) -> bool:
 
 def _is_filled(expr: Expr, number: float) -> bool:
     return isinstance(expr, Constant) and bool((np.asarray(expr.data.numpy()) == number).all())
-
-
-def _shape_of(expr: Expr) -> tuple[Dim, ...] | None:
-    return expr.ty.shape if isinstance(expr.ty, TensorType) else None
 
 
 def _same(ours: Sequence[Dim] | None, theirs: Sequence[Dim] | None) -> bool:
@@ -150,7 +146,7 @@ def _silu() -> _Form:
 
 def _axes(mean: Call, x: Expr) -> list[int] | None:
     """The last axes, over which ``mean`` of ``x`` is, with its axes kept; None if it is another mean."""
-    shape, axes = _shape_of(x), mean.attrs.axis
+    shape, axes = stated_shape(x), mean.attrs.axis
     if shape is None or axes is None or not mean.attrs.keepdims:
         return None
     found = sorted(axis % len(shape) for axis in axes)
@@ -188,8 +184,8 @@ def _rms_norm() -> _Form:
         axes, epsilon = _spread(scaled, two, x, found, bindings), number_of(found[scaled.epsilon])
         if isinstance(axes, str) or epsilon is None:
             return axes if isinstance(axes, str) else "epsilon is not one number"
-        shape = _shape_of(found[x])
-        if shape is None or not _same(_shape_of(found[weight]), [shape[axis] for axis in axes]):
+        shape = stated_shape(found[x])
+        if shape is None or not _same(stated_shape(found[weight]), [shape[axis] for axis in axes]):
             return "the factor does not have the sizes of the normalized axes"
         return ops.nn.rms_norm(found[x], found[weight], axes, epsilon)
 
@@ -222,11 +218,11 @@ def _layer_norm() -> _Form:
         axes, epsilon = _spread(scaled, two, centred, found, bindings), number_of(found[scaled.epsilon])
         if isinstance(axes, str) or epsilon is None:
             return axes if isinstance(axes, str) else "epsilon is not one number"
-        first, shape = bindings[found[mean]], _shape_of(found[x])
+        first, shape = bindings[found[mean]], stated_shape(found[x])
         if not isinstance(first, Call) or shape is None or _axes(first, found[x]) != axes:
             return "mean and variance are not over the same axes"
         sizes = [shape[axis] for axis in axes]
-        if not _same(_shape_of(found[gamma]), sizes) or not _same(_shape_of(found[beta]), sizes):
+        if not _same(stated_shape(found[gamma]), sizes) or not _same(stated_shape(found[beta]), sizes):
             return "factor or summand do not have the sizes of the normalized axes"
         return ops.nn.layer_norm(found[x], found[gamma], found[beta], axes, epsilon)
 
@@ -243,10 +239,10 @@ def _group_norm() -> _Form:
         result = is_op("relax.add")(weighted, beta)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        shape, groups = _shape_of(found[x]), _shape_of(found[grouped])
+        shape, groups = stated_shape(found[x]), stated_shape(found[grouped])
         norm = bindings[found[normal]]
         assert isinstance(norm, Call)
-        if shape is None or groups is None or len(groups) != 3 or not _same(_shape_of(found[back]), shape):
+        if shape is None or groups is None or len(groups) != 3 or not _same(stated_shape(found[back]), shape):
             return "the channels are not brought into groups and back"
         channels, count = shape[1], groups[1]
         if not isinstance(channels, int) or not isinstance(count, int) or count == 0 or channels % count:
@@ -269,7 +265,7 @@ def _group_norm() -> _Form:
 
 def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr | None:
     """An operand of one number for each channel, axis 1 of ``rank``, as a vector; None for another operand."""
-    shape = _shape_of(operand)
+    shape = stated_shape(operand)
     beside = (channels, *[1] * (rank - 2))
     if not _same(shape, beside) and not _same(shape, (1, *beside)):
         return None

@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from ..analysis.tensors import dtype_of
-from ..ir.dims import Dim, dims_equal
+from ..analysis.tensors import dtype_of, stated_shape
+from ..ir.dims import dims_equal
 from ..ir.expr import Constant, Expr
 from ..ir.op import Call, Op
 from ..ir.tensor_data import TensorData
@@ -126,7 +126,7 @@ def _by_heads(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     assert isinstance(expr, Call)
     attrs, mask = expr.attrs, matchings.get(_mask)
     operands: list[Expr] = [matchings[_query], matchings[_key], matchings[_value]]
-    shapes = [_sizes(operand) for operand in operands]
+    shapes = [stated_shape(operand) for operand in operands]
     if any(shape is None or 0 in shape for shape in shapes) or len({dtype_of(operand) for operand in operands}) > 1:
         return decline("the shapes are not known, or the dtypes differ")
     is_causal = attrs.causal_mask == "TopLeft"
@@ -153,10 +153,6 @@ def _at_once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         return decline("the rank is not known")
     both = [first[axis] for axis in second]
     return matchings[_data] if both == sorted(both) else permute_dims(matchings[_data], both)
-
-
-def _sizes(expr: Expr) -> tuple[Dim, ...] | None:
-    return expr.ty.shape if isinstance(expr.ty, TensorType) else None
 
 
 def _rank(expr: Expr) -> int:

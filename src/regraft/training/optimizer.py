@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, Self
 
 from .. import op as ops
+from ..analysis.tensors import is_static
 from ..ir.builder import BlockBuilder
 from ..ir.dtypes import is_float
 from ..ir.expr import Expr, Tuple, TupleGetItem, Var
@@ -56,7 +57,7 @@ class Optimizer:
         self._set_params_and_dtype(params)
         self._state = None
         for state in self._states():
-            if not _is_static(state.ty):
+            if not is_static(state.ty):
                 raise TrainingError(
                     f"{self.name} keeps a state of type {state.ty!r}; expected parameters of known sizes"
                 )
@@ -187,10 +188,6 @@ class _Update:
 def _rest(share: float) -> float:
     """``1 - share`` of the number as it is written: 0.15 for 0.85."""
     return float(1 - Decimal(str(share)))
-
-
-def _is_static(ty: TensorType) -> bool:
-    return ty.shape is not None and all(isinstance(dim, int) for dim in ty.shape)
 
 
 def _sizes(ty: TensorType) -> tuple[int, ...]:

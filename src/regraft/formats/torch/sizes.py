@@ -11,16 +11,10 @@ from functools import reduce
 from typing import Any, Final, NamedTuple, cast
 
 from ...ir.dims import Dim, SymVar, ceildiv, dim_max, dim_min, dim_product, floordiv, floormod
+from ...ir.dims.symbolic import add_all
 from ...ir.types import TensorType
 from ..errors import ConvertError
 from .tensors import dtype_name
-
-
-def _sum(operands: Sequence[Dim]) -> Dim:
-    total: Dim = 0
-    for operand in operands:
-        total = total + operand
-    return total
 
 
 def _power(operands: Sequence[Dim]) -> Dim:
@@ -40,7 +34,7 @@ def _modular_index(operands: Sequence[Dim]) -> Dim:
 
 
 _MEANINGS: Final[dict[str, Callable[[Sequence[Dim]], Dim]]] = {
-    "Add": _sum,
+    "Add": add_all,
     "Mul": dim_product,
     "Pow": _power,
     "PowByNatural": _power,

@@ -50,17 +50,22 @@ _SHARES = (1.0, 0.95, 0.9, 0.85, 0.8)
 """Parts of the full range to try: rounding all numbers finer may cost less than what cutting off the largest does."""
 
 
+def _by_block(weights: np.ndarray, size: int) -> np.ndarray:
+    """``weights`` (k, m) as (m, blocks, size), the last block filled up with zeros."""
+    rows, columns = weights.shape
+    blocks = -(-rows // size)
+    padded = np.zeros((columns, blocks * size), np.float32)
+    padded[:, :rows] = weights.T
+    return padded.reshape(columns, blocks, size)
+
+
 def in_blocks(weights: np.ndarray, bits: int, size: int, *, searched: bool = True) -> InBlocks:
     """``weights`` (k, m), symmetric, in blocks of ``size`` numbers of a column, as `regraft.op.matmul_blocks` reads it.
 
     The last block is filled up with zeros. Where ``searched``, each block takes the scale, of a few, with the least sum
     of squared errors. Cost: linear, times the scales that are tried.
     """
-    rows, columns = weights.shape
-    blocks = -(-rows // size)
-    padded = np.zeros((columns, blocks * size), np.float32)
-    padded[:, :rows] = weights.T
-    values = padded.reshape(columns, blocks, size)
+    values = _by_block(weights, size)
     half = 2 ** (bits - 1)
     # The number of largest magnitude takes the code that has no opposite, so that the range is used up.
     at = np.argmax(np.abs(values), axis=2, keepdims=True)
@@ -86,16 +91,12 @@ def in_asymmetric_blocks(weights: np.ndarray, bits: int, size: int) -> InBlocks:
 
     The codes reach from the least to the greatest number of a block, and to 0. Cost: linear, times the scales tried.
     """
-    rows, columns = weights.shape
-    blocks = -(-rows // size)
-    padded = np.zeros((columns, blocks * size), np.float32)
-    padded[:, :rows] = weights.T
-    values = padded.reshape(columns, blocks, size)
+    values = _by_block(weights, size)
     most = 2**bits - 1
     least, greatest = (np.minimum(values.min(axis=2), 0), np.maximum(values.max(axis=2), 0))
     full = np.where(greatest > least, (greatest - least) / np.float32(most), np.float32(1))[..., None]
     found: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-    errors = np.full((columns, blocks, 1), np.inf, np.float32)
+    errors = np.full((*values.shape[:2], 1), np.inf, np.float32)
     for share in _SHARES if bits < 8 else _SHARES[:1]:
         scales = (full * np.float32(share)).astype(np.float32)
         zeros = np.clip(np.rint(-least[..., None] / full), 0, most)

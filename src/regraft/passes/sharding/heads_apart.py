@@ -12,10 +12,10 @@ from functools import reduce
 from typing import Any, Final, NamedTuple
 
 from ... import op as ops
+from ...analysis.tensors import stated_shape
 from ...ir.dims import Dim, dims_equal
 from ...ir.expr import Expr, ShapeExpr
 from ...ir.op import Call
-from ...ir.types import TensorType
 from ...pattern import DFPattern, is_op, wildcard
 from ...rewrite import Decline, Rule, RuleSet, decline
 
@@ -31,11 +31,11 @@ class _Merge(NamedTuple):
 
     def upon(self, value: Expr) -> Expr:
         """``value``, whose first axes are the two, with one in their place."""
-        return ops.reshape(value, ShapeExpr([self.merged, *(_shape(value) or ())[2:]]))
+        return ops.reshape(value, ShapeExpr([self.merged, *(stated_shape(value) or ())[2:]]))
 
     def of(self, other: Expr) -> Expr | None:
         """``other``, which stands beside what is merged in an elementwise operator, as it stands beside the source."""
-        shape, rank = _shape(other), len(_shape(self.source) or ())
+        shape, rank = stated_shape(other), len(stated_shape(self.source) or ())
         if shape is None or len(shape) >= rank:
             return None
         if len(shape) < rank - 1:
@@ -45,13 +45,9 @@ class _Merge(NamedTuple):
         return ops.expand_dims(other, 0) if shape[0] == 1 else None
 
 
-def _shape(value: Expr) -> tuple[Dim, ...] | None:
-    return value.ty.shape if isinstance(value.ty, TensorType) else None
-
-
 def _merge(reshaped: Call) -> _Merge | None:
     """The axes that a ``reshape`` merges; None where it does something else."""
-    before, after = _shape(reshaped.args[0]), _shape(reshaped)
+    before, after = stated_shape(reshaped.args[0]), stated_shape(reshaped)
     if before is None or after is None or len(before) != len(after) + 1 or len(after) < 2:
         return None
     if dims_equal(before[0] * before[1], after[0]) is not True or before[2:] != after[1:]:
@@ -82,7 +78,7 @@ def _product() -> Rule:
 
     def write(call: Call, merges: list[_Merge], _: Any) -> Expr | None:
         left, right = [merge.source for merge in merges]
-        return ops.matmul(left, right, call.attrs.out_dtype) if len(_shape(left) or ()) >= 4 else None
+        return ops.matmul(left, right, call.attrs.out_dtype) if len(stated_shape(left) or ()) >= 4 else None
 
     return _rule("product", is_op("relax.matmul")(*sides), sides, write)
 
@@ -118,7 +114,7 @@ def _back() -> Rule:
 
     def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         merge = _merge(matchings[reshaped])
-        if merge is None or _shape(expr) != _shape(merge.source):
+        if merge is None or stated_shape(expr) != stated_shape(merge.source):
             return decline("it does not take apart what was made one")
         return merge.source
 

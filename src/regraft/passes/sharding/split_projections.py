@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ... import op as ops
+from ...analysis.tensors import stated_shape
 from ...analysis.uses import users_of
 from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, Var
 from ...ir.module import IRModule
@@ -157,7 +158,7 @@ def _rewriter(users: Mapping[Var, Sequence[Binding]]) -> Any:
             return decline("its matrix has other than 2 axes, or its bias other than 1")
         view: Expr = expr.args[0] if moved is None else moved.args[0]
         cut = _cut(expr)
-        shape = view.ty.shape if isinstance(view.ty, TensorType) else None
+        shape = stated_shape(view)
         if cut is None or not shape:
             return decline("what is taken of the product is not known")
         first = _first_of_columns(shape, width)
