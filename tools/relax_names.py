@@ -170,6 +170,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.LegalizeOps": "lowers by the functions that it is given; engines lower all other operators",
     "tvm.relax.op.ccl.allgather": "engines are one worker, and run it for one",
     "tvm.relax.op.ccl.scatter_from_worker0": "engines are one worker, and run it for one",
+    "tvm.relax.Span": "a value; nodes have origins instead: the places in the source model that they came from",
     "tvm.relax.transform.RemoveUnusedParameters": "goes on until nothing is unused",
     "tvm.relax.transform.InlinePrivateFunctions": "puts the sizes of the arguments for those of the body",
     "tvm.relax.analysis.all_vars": "sizes are no variables",

@@ -168,6 +168,19 @@ _ON_DEMAND = {
     "rule_from_torch": "model.torch_rules",
     "save_torch": "run.torch_out",
     "to_onnx": "formats.onnx",
+    **dict.fromkeys(
+        (
+            "SequentialSpan",
+            "SourceName",
+            "Span",
+            "StringType",
+            "is_prim_expr",
+            "is_prim_var",
+            "make_node",
+            "register_op_attr",
+        ),
+        "ir",
+    ),
     "to_torch": "run.torch_out",
     **dict.fromkeys(("get_default_pipeline", "get_pipeline", "register_pipeline"), "passes.named_pipelines"),
     **dict.fromkeys(

@@ -36,6 +36,7 @@ from .module import IRModule
 from .mutator import ExprMutator
 from .node import Node
 from .op import NO_ATTRS, REQUIRED, Attrs, Call, Op, Operand, Trait, is_call_of
+from .op_attributes import register_op_attr
 from .origin import Origin, Origins, merge_origins
 from .program import (
     Binding,
@@ -49,8 +50,16 @@ from .program import (
     as_seq,
     is_leaf,
 )
+from .relax_values import (
+    SequentialSpan,
+    SourceName,
+    Span,
+    is_prim_expr,
+    is_prim_var,
+    make_node,
+)
 from .tensor_data import TensorData
-from .types import AnyType, FuncType, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType, Type
+from .types import AnyType, FuncType, ObjectType, PrimType, Shape, ShapeType, StringType, TensorType, TupleType, Type
 from .vdevice import DummyGlobalInfo, VDevice
 from .visitor import ExprVisitor, iter_bindings, walk
 
@@ -98,10 +107,14 @@ __all__ = [
     "PyExprVisitor",
     "RegraftError",
     "SeqExpr",
+    "SequentialSpan",
     "Shape",
     "ShapeExpr",
     "ShapeType",
+    "SourceName",
+    "Span",
     "StringImm",
+    "StringType",
     "SymExpr",
     "SymVar",
     "TensorData",
@@ -125,12 +138,16 @@ __all__ = [
     "flatten",
     "is_call_of",
     "is_leaf",
+    "is_prim_expr",
+    "is_prim_var",
     "iter_bindings",
     "load_json",
+    "make_node",
     "merge_origins",
     "mutator",
     "operands_of",
     "prim_value",
+    "register_op_attr",
     "save_json",
     "structural_equal",
     "structural_hash",

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from typing import Any, Final
+
+
+class _Required(Enum):
+    REQUIRED = "required"
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Final = _Required.REQUIRED
+"""The default of an attribute that every call must give."""
 
 
 class Attrs(Mapping[str, Any]):
@@ -34,6 +46,14 @@ class Attrs(Mapping[str, Any]):
     def get_int(self, key: str) -> int:
         """An attribute that is an int."""
         return int(self[key])
+
+    def get_str(self, key: str) -> str:
+        """An attribute that is a string."""
+        return str(self[key])
+
+    def get_int_tuple(self, key: str) -> tuple[int, ...]:
+        """An attribute that is a sequence of ints."""
+        return tuple([int(item) for item in self[key]])
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

@@ -385,7 +385,8 @@ class BlockBuilder:
 
     def _bind(self, expr: Any, name_hint: str, *, output: bool) -> Var:
         scope = self._scope()
-        value = self.normalize(as_expr(expr))
+        given = as_expr(expr)
+        value = self._inlined(given) if isinstance(given, SeqExpr) else self.normalize(given)
         if scope.in_dataflow and not output:
             var: Var = DataflowVar(self._names.fresh(name_hint or "lv"), value.ty, self._origins)
         else:
@@ -393,6 +394,20 @@ class BlockBuilder:
         scope.bindings.append(VarBinding(var, value))
         self._values[var] = value
         return var
+
+    def _inlined(self, body: SeqExpr) -> Expr:
+        """The result of ``body``, whose blocks are written into the open one, or beside it."""
+        scope = self._scope()
+        for block in body.blocks:
+            if isinstance(block, DataflowBlock) and not scope.in_dataflow:
+                with self.dataflow():
+                    for binding in block.bindings:
+                        self._emit_normal(binding)
+            else:
+                for binding in block.bindings:
+                    self._emit_normal(binding)
+        result = self.normalize_argument(body.body)
+        return self._inlined(result) if isinstance(result, SeqExpr) else result
 
     def match_cast(self, value: Any, ty: Type, name_hint: str = "") -> Var:
         """Bind ``value``, checked at run time to be of type ``ty``."""

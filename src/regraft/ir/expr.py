@@ -24,6 +24,7 @@ from .origin import Origins
 from .tensor_data import TensorData, as_array
 from .types import (
     OBJECT,
+    STRING,
     UNSTATED,
     FuncType,
     ObjectType,
@@ -337,7 +338,7 @@ class StringImm(Expr):
 
     def __init__(self, value: str) -> None:
         init_field(self, "value", value)
-        init_field(self, "ty", OBJECT)
+        init_field(self, "ty", STRING)
 
 
 @final

@@ -37,7 +37,7 @@ from .op import Attrs, Call, Op
 from .origin import Origin
 from .program import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .tensor_data import TensorData
-from .types import FuncType, ObjectType, PrimType, Shape, ShapeType, TensorType, TupleType
+from .types import FuncType, ObjectType, PrimType, Shape, ShapeType, StringType, TensorType, TupleType
 from .vdevice import DummyGlobalInfo, VDevice
 
 _FORMAT: Final = "regraft program 1"
@@ -47,7 +47,7 @@ _NODES: Final[dict[str, type[Node]]] = {
     for kind in (
         *(BindingBlock, Call, Constant, DataTypeImm, DataflowBlock, DataflowVar, DummyGlobalInfo, ExternFunc),
         *(FuncType, Function, GlobalVar, If, MatchCast, ObjectType, PrimType, PrimValue, SeqExpr, ShapeExpr),
-        *(ShapeType, StringImm, TensorType, Tuple, TupleGetItem, TupleType, VDevice, Var, VarBinding),
+        *(ShapeType, StringImm, StringType, TensorType, Tuple, TupleGetItem, TupleType, VDevice, Var, VarBinding),
     )
 }
 _OPERATIONS: Final[dict[str, type[Operation]]] = {

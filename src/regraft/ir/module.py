@@ -6,7 +6,7 @@ hold a module, its table can also be edited in place, as Relax's can: ``mod["f"]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, cast, final
 
 from .errors import IRError
@@ -27,7 +27,8 @@ _Entry: TypeAlias = Function | ExternFunc
 class IRModule(Node, Shown):
     """Functions by their `GlobalVar`, in order, with attributes for the whole.
 
-    ``IRModule({"main": func})`` makes the global variables itself. ``mod["main"]`` is the function. A module may also
+    ``IRModule({"main": func})`` makes the global variables itself. ``global_infos`` are the meshes and devices that it
+    names. ``mod["main"]`` is the function. A module may also
     name functions that live outside, as `ExternFunc`: ``mod["ext"]`` is one, and ``functions`` leaves them out.
     """
 
@@ -40,6 +41,7 @@ class IRModule(Node, Shown):
         self,
         functions: Mapping[GlobalVar, _Entry] | Mapping[str, _Entry] | None = None,
         attrs: Mapping[str, Any] | None = None,
+        global_infos: Mapping[str, Iterable[Any]] | None = None,
     ) -> None:
         table: dict[GlobalVar, Function] = {}
         by_name: dict[str, GlobalVar] = {}
@@ -59,6 +61,11 @@ class IRModule(Node, Shown):
         if outside:
             outside = {**dict((attrs or {}).get(OUTSIDE, ())), **outside}
             attrs = {**(attrs or {}), OUTSIDE: tuple(outside.items())}
+        if global_infos:
+            attrs = {
+                **(attrs or {}),
+                GLOBAL_INFOS: tuple([(name, tuple(infos)) for name, infos in global_infos.items()]),
+            }
         init_field(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
         init_field(self, "_by_name", by_name)
 
@@ -185,6 +192,10 @@ class IRModule(Node, Shown):
         functions = other.functions if isinstance(other, IRModule) else other
         for name, function in functions.items():
             self[name] = function
+
+    def update_global_info(self, name: str, global_info: Iterable[Any]) -> None:
+        """Put ``global_info`` in the place of the meshes or devices of that name, in this module itself."""
+        init_field(self, "attrs", IRModule(None, self.attrs, {**self.global_infos, name: global_info}).attrs)
 
     def functions_items(self) -> list[tuple[GlobalVar, Function]]:
         """Global variables and functions, by name."""

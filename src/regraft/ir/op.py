@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from importlib import import_module
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
+from typing import Any, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 
 from .attribute_kinds import no_type, wrong_kind
 from .attrs import NO_ATTRS as NO_ATTRS
+from .attrs import REQUIRED as REQUIRED
 from .attrs import Attrs as Attrs
 from .attrs import attribute_key as attribute_key
 from .dims import Dim, SymVar
@@ -26,6 +26,7 @@ from .errors import IRError, OpTypeError, RegraftError
 from .expr import Constant, Expr, ExternFunc, Tuple, Var, as_expr, as_operands, const
 from .node import Node, init_field
 from .onnx_name import OnnxName as OnnxName
+from .op_attributes import OpAttributes
 from .placement import placed_result
 from .redeclaration import difference
 from .traits import Precision as Precision
@@ -44,17 +45,6 @@ from .types import (
     type_symvars,
 )
 from .vdevice import VDevice
-
-
-class _Required(Enum):
-    REQUIRED = "required"
-
-    def __repr__(self) -> str:
-        return "REQUIRED"
-
-
-REQUIRED: Final = _Required.REQUIRED
-"""The default of an attribute that every call must give."""
 
 
 class Operand(NamedTuple):
@@ -99,7 +89,7 @@ _by_onnx: dict[tuple[str, str], Op] = {}
 
 
 @final
-class Op(Expr):
+class Op(OpAttributes, Expr):
     """An operator, declared once and looked up by name: ``Op.get("relax.add")``.
 
     ``operands`` are the names of the arguments, in order (``"x?"`` may be left out; ``"*args"`` takes any number).
@@ -346,7 +336,12 @@ class Op(Expr):
     @staticmethod
     def all() -> tuple[Op, ...]:
         """Every declared operator, by name."""
-        return tuple(_registry[name] for name in sorted(_registry))
+        return tuple(map(_registry.__getitem__, Op.list_op_names()))
+
+    @staticmethod
+    def list_op_names() -> tuple[str, ...]:
+        """The names of all declared operators, in order."""
+        return tuple(sorted(_registry))
 
     def define_gradient(self, rule: GradientRule) -> GradientRule:
         """Declare how an adjoint passes through this operator; used as a decorator beside the declaration."""

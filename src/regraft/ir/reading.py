@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from .dims import Dim, SymExpr, SymVar, substitute
+from .dims import Dim, SymExpr, SymVar, free_symvars, substitute
 from .expr import (
     Constant,
     DataflowVar,
@@ -179,20 +179,23 @@ class Reading:
         if not (self._sizes or self._map_free_vars) or not type_symvars(ty):
             return ty
         if self._map_free_vars:
-            self._define_sizes((ty,))
+            self._number_sizes(type_symvars(ty))
         return substitute_type(ty, self._sizes)
 
     def _dim(self, dim: Dim) -> Dim:
-        if self._map_free_vars and isinstance(dim, SymVar):
-            self._define_sizes((ShapeType((dim,)),))
+        if self._map_free_vars and isinstance(dim, SymExpr):
+            self._number_sizes(free_symvars(dim))
         return substitute(dim, self._sizes)
 
     def _define_sizes(self, types: Iterable[Type]) -> None:
         for ty in types:
-            for size in defining_symvars(ty):
-                if size is not None and size not in self._sizes:
-                    self._sizes[size] = _numbered_size(len(self.defined), size.dtype)
-                    self.defined.append(size)
+            self._number_sizes(defining_symvars(ty))
+
+    def _number_sizes(self, sizes: Iterable[SymVar | None]) -> None:
+        for size in sizes:
+            if size is not None and size not in self._sizes:
+                self._sizes[size] = _numbered_size(len(self.defined), size.dtype)
+                self.defined.append(size)
 
     # --- names and the values of attributes
 
@@ -277,5 +280,7 @@ def defining_symvars(ty: Type) -> list[SymVar | None]:
 
 
 def as_node(value: Any) -> Any:
-    """``value``, and for a tensor's shape the expression that it reads as."""
-    return ShapeExpr(value) if isinstance(value, Shape) else value
+    """``value``, for a tensor's shape the expression that it reads as, and a list as a tuple."""
+    if type(value) is Shape:
+        return ShapeExpr(value)
+    return tuple(map(as_node, value)) if type(value) in (list, tuple) else value

@@ -10,7 +10,7 @@ Types are values: equal when they say the same about the same size variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, final
 
 from .dims import Condition, Dim, SymExpr, SymVar, dims_equal, free_symvars, match_dim, substitute
 from .dtypes import as_optional_dtype
@@ -192,6 +192,8 @@ def _nesting(parts: Iterable[Type]) -> int:
     """The depth of a type of these parts; raises `IRError` where that is more than `MOST_NESTED`."""
     depth = 0
     for part in parts:
+        if not isinstance(part, Type):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise IRError(f"a type is made of types; {part!r} is none")
         if isinstance(part, TupleType | FuncType) and part.nesting > depth:
             depth = part.nesting
     if depth >= MOST_NESTED:
@@ -299,9 +301,17 @@ class FuncType(Type):
         return FuncType(None, OBJECT if ret is None else ret, purity)
 
 
+@final
+class StringType(ObjectType):
+    """A string."""
+
+    __slots__ = ()
+
+
 AnyType = ObjectType
 """The newer name of `ObjectType`."""
 
+STRING: Final = StringType()
 OBJECT: Final = ObjectType()
 """The one `ObjectType` that type rules return."""
 UNSTATED: Final = ObjectType()
@@ -434,7 +444,7 @@ def is_subtype(derived: Type, base: Type) -> bool | None:
     if derived is base:
         return True
     if isinstance(base, ObjectType):
-        return True
+        return True if type(base) is type(derived) or not isinstance(base, StringType) else _unknown_string(derived)
     if isinstance(derived, ObjectType):
         return None
     if isinstance(derived, TensorType) and isinstance(base, TensorType):
@@ -451,6 +461,10 @@ def is_subtype(derived: Type, base: Type) -> bool | None:
     if isinstance(derived, FuncType) and isinstance(base, FuncType):
         return _func_below(derived, base)
     return False
+
+
+def _unknown_string(derived: Type) -> bool | None:
+    return None if type(derived) is ObjectType else False
 
 
 def _known_below(derived: object, base: object) -> bool | None:

@@ -6,20 +6,38 @@ They are kept through type rules, text, JSON and equality. No engine reads them:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast, final
 
 from .errors import IRError
 from .node import Node, init_field
 
 
+@final
+class DeviceKind(str):
+    """The name of a kind of device, ``"llvm"`` or ``"cuda"``; Relax asks it for ``kind.name``."""
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> DeviceKind:
+        """Itself."""
+        return self
+
+    @property
+    def name(self) -> str:
+        """The name alone."""
+        return str(self)
+
+
 class VDevice(Node):
     """A device: ``VDevice("cuda", 0, "global")``. Equal when kind, options, number and memory are.
 
-    ``target`` is its kind, ``"llvm"`` or ``"cuda"``, or a mapping with the entry ``"kind"`` and options beside it.
+    ``target`` is its kind, ``"llvm"`` or ``"cuda"``, what has one as ``kind``, or a mapping with the entry
+    ``"kind"`` and options beside it.
     """
 
     __slots__ = ("memory_scope", "options", "target", "vdevice_id")
-    target: str | None
+    target: DeviceKind | None
     options: tuple[tuple[str, str], ...]
     vdevice_id: int
     memory_scope: str
@@ -28,15 +46,16 @@ class VDevice(Node):
 
     def __init__(
         self,
-        target: str | Mapping[str, Any] | None = None,
+        target: object = None,
         vdevice_id: int = 0,
         memory_scope: str = "global",
     ) -> None:
-        options = {} if target is None or isinstance(target, str) else {str(k): str(v) for k, v in target.items()}
-        kind = options.pop("kind", None) if options else target
+        given = cast("Mapping[str, Any]", target) if isinstance(target, Mapping) else {}
+        options = {str(key): str(value) for key, value in given.items()}
+        kind = options.pop("kind", None) if options else getattr(target, "kind", target)
         if not (kind is None or isinstance(kind, str)) or (options and kind is None):
             raise IRError(f'a device is a kind such as "llvm" or "cuda", or {{"kind": "cuda", ...}}; got {target!r}')
-        init_field(self, "target", kind)
+        init_field(self, "target", None if kind is None else DeviceKind(kind))
         init_field(self, "options", tuple(sorted(options.items())))
         init_field(self, "vdevice_id", int(vdevice_id))
         init_field(self, "memory_scope", str(memory_scope))
@@ -51,7 +70,7 @@ class VDevice(Node):
             raise IRError(f'{value!r} is no device; give a VDevice, or a text such as "cuda:0:global"')
         kind, _, rest = value.partition(":")
         number, _, memory = rest.partition(":")
-        if number and not number.removeprefix("-").isdigit():
+        if kind.isdigit() or (number and not number.removeprefix("-").isdigit()):
             raise IRError(f'{value!r} is no device; expected its kind, number and memory: "cuda:0:global"')
         return cls(kind, max(0, int(number or 0)), memory or "global")
 
@@ -76,7 +95,8 @@ class VDevice(Node):
 
     def described(self) -> str:
         """The arguments that make an equal device."""
-        target = {"kind": self.target, **dict(self.options)} if self.options else self.target
+        kind = None if self.target is None else str(self.target)
+        target = {"kind": kind, **dict(self.options)} if self.options else kind
         return f"{target!r}, {self.vdevice_id}, {self.memory_scope!r}".replace("'", '"')
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from ..ir.dtypes import numpy_dtype
+from ..ir.vdevice import DeviceKind
 from .errors import ExecutionError
 from .externs import Extern, register_func
 
@@ -133,7 +134,7 @@ class RelaxTarget:
 
     def __init__(self, target: str | Mapping[str, Any] | RelaxTarget, host: object = None) -> None:
         name = str(target["kind"]) if isinstance(target, Mapping) else str(target)
-        self.kind: Final = name.split()[0] if name.split() else name
+        self.kind: Final = DeviceKind(name.split()[0] if name.split() else name)
         self.host = host
 
     def __enter__(self) -> RelaxTarget:

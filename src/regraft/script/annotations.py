@@ -14,7 +14,18 @@ from typing import Any, ClassVar, Self, cast, final
 from ..ir.dims import Dim
 from ..ir.errors import IRError
 from ..ir.expr import Expr, PrimValue, ShapeExpr
-from ..ir.types import OBJECT, UNKNOWN_NDIM, FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
+from ..ir.types import (
+    OBJECT,
+    STRING,
+    UNKNOWN_NDIM,
+    FuncType,
+    ObjectType,
+    PrimType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+)
 from ..ir.vdevice import VDevice
 from .sizes import SizeScope
 
@@ -169,6 +180,22 @@ class ObjectConstructor(TypeConstructor):
     def __call__(self) -> ObjectType:
         """Any value."""
         return OBJECT
+
+
+@final
+class StringConstructor(TypeConstructor):
+    """``I.StringType``: a string."""
+
+    __slots__ = ()
+    name = "I.StringType"
+
+    def default(self) -> Type:
+        """A string."""
+        return STRING
+
+    def __call__(self) -> Type:
+        """A string."""
+        return STRING
 
 
 @final

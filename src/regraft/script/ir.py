@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir.expr import StringImm as StringImm
 from ..ir.vdevice import DummyGlobalInfo, VDevice
-from .annotations import ObjectConstructor
+from .annotations import StringConstructor
 from .decorators import ir_module as ir_module
 from .intrinsics import module_attrs as module_attrs
 from .intrinsics import module_global_infos as module_global_infos
@@ -17,8 +17,8 @@ dummy_global_info = DummyGlobalInfo
 vdevice = VDevice
 """A device that types may name: ``I.vdevice("cuda", 0, "global")``."""
 
-StringType = ObjectConstructor()
-"""TVM's type of strings: any value, here."""
+StringType = StringConstructor()
+"""The type of strings."""
 
 __all__ = [
     "Range",

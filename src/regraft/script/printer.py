@@ -33,6 +33,7 @@ from ..ir.types import (
     ObjectType,
     PrimType,
     ShapeType,
+    StringType,
     TensorType,
     TupleType,
     Type,
@@ -252,7 +253,7 @@ class FunctionPrinter:
             case FuncType():
                 return self._func_type(ty, quoted)
             case ObjectType():
-                return "R.Any"
+                return "I.StringType()" if isinstance(ty, StringType) else "R.Any"
             case _:
                 return f"<{type(ty).__name__}>"
 

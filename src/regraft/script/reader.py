@@ -61,18 +61,25 @@ class _Signature:
 class Reader:
     """Reads definitions of one source.
 
-    ``outer`` are the names around them, ``python`` a Python scope or None.
+    ``outer`` are the names around them, ``python`` a Python scope or None. Of ``promises``, a function returns what its
+    signature says.
     """
 
-    __slots__ = ("outer", "python", "source", "strict")
+    __slots__ = ("outer", "promises", "python", "source", "strict")
 
     def __init__(
-        self, source: Source, outer: Mapping[str, Any], python: Mapping[str, Any] | None, strict: bool | None = None
+        self,
+        source: Source,
+        outer: Mapping[str, Any],
+        python: Mapping[str, Any] | None,
+        strict: bool | None = None,
+        promises: bool = True,
     ) -> None:
         self.source = source
         self.outer = outer
         self.python = python
         self.strict = python is not None if strict is None else strict
+        self.promises = promises and (self.strict or python is None)
 
     # --- functions
 
@@ -129,7 +136,7 @@ class Reader:
         reader = self._statements(signature.environment, node)
         body = reader.read(node)
         ret = signature.ret
-        is_checked = signature.options.check_well_formed and (self.strict or self.python is None)
+        is_checked = signature.options.check_well_formed and self.promises
         if ret is not None and is_checked and is_subtype(body.ty, ret) is False:
             raise self.source.error(node.returns, f"{node.name!r} promises to return {ret!r}, but returns {body.ty!r}")
         attrs: dict[str, Any] = {}

@@ -104,19 +104,25 @@ class _TextReader:
                 1,
                 "the text holds no program: write a class under @I.ir_module or a function under @R.function",
             )
-        reader = Reader(self.source, self.names, None, self.strict)
         evaluator = Evaluator(self.source, Environment(self.names, SizeScope()), None)
         if isinstance(node, ast.ClassDef):
-            for decorator in node.decorator_list:
-                if evaluator.evaluate(decorator) is not decorators.ir_module:
-                    raise self.source.error(decorator, "the only decorator of a class in a text is @I.ir_module")
             if not node.decorator_list:
                 raise self.source.error(node, "a class in a text is decorated with @I.ir_module")
-            return reader.module(node)
+            checked = [self._is_checked(evaluator, decorator) for decorator in node.decorator_list]
+            return Reader(self.source, self.names, None, self.strict and all(checked), all(checked)).module(node)
         options = function_options(evaluator, node)
         if options is None:
             raise self.source.error(node, "a function in a text is decorated with @R.function")
-        return reader.function(node, options)
+        return Reader(self.source, self.names, None, self.strict).function(node, options)
+
+    def _is_checked(self, evaluator: Evaluator, decorator: ast.expr) -> bool:
+        """Whether the module under ``@I.ir_module(...)`` is to be checked."""
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if evaluator.evaluate(called) is not decorators.ir_module or getattr(decorator, "args", ()):
+            raise self.source.error(decorator, "the only decorator of a class in a text is @I.ir_module")
+        keywords = decorator.keywords if isinstance(decorator, ast.Call) else ()
+        options = {keyword.arg: evaluator.evaluate(keyword.value) for keyword in keywords}
+        return options.get("check_well_formed", True) is not False
 
     def _statement(self, node: ast.stmt) -> None:
         match node:

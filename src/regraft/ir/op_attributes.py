@@ -1,0 +1,70 @@
+"""What programs write beside an operator: values by the operator's name and a key of their own, as Relax's may.
+
+Nothing in this library reads them; ``"FPurity"`` is known of every operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from .errors import IRError
+
+_PURITY: Final = "FPurity"
+_values: Final[dict[tuple[str, str], tuple[Any, int]]] = {}
+
+
+class OpAttributes:
+    """The part of an operator that holds these values."""
+
+    __slots__ = ()
+    name: str
+    is_pure: bool
+    operands: tuple[Any, ...]
+    variadic: bool
+
+    @property
+    def num_inputs(self) -> int:
+        """How many operands a call has; -1 for any number."""
+        return -1 if self.variadic else len(self.operands)
+
+    def has_attr(self, attr_name: str) -> bool:
+        """True if there is a value under the key."""
+        return attr_name == _PURITY or (self.name, attr_name) in _values
+
+    def get_attr(self, attr_name: str) -> Any:
+        """The value under the key; raises `IRError` for a key that no operator has."""
+        if attr_name == _PURITY:
+            return self.is_pure
+        found = _values.get((self.name, attr_name))
+        if found is None and all(key != attr_name for _, key in _values):
+            raise IRError(f"no operator has an attribute {attr_name!r}; register_op_attr gives it one")
+        return None if found is None else found[0]
+
+    def set_attr(self, attr_name: str, value: Any, plevel: int = 10) -> None:
+        """Put a value under the key. One of the same or a higher level that is there already stays."""
+        _put(self.name, attr_name, value, plevel)
+
+    def reset_attr(self, attr_name: str) -> None:
+        """Forget the value under the key."""
+        _values.pop((self.name, attr_name), None)
+
+
+def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Callable[[Any], Any]:
+    """Put ``value`` under the key; without one, the decorator that puts what it stands on there."""
+
+    def register(given: Any) -> Any:
+        _put(op_name, attr_key, given, level)
+        return given
+
+    if value is not None:
+        register(value)
+    return register
+
+
+def _put(name: str, key: str, value: Any, level: int) -> None:
+    if key == _PURITY:
+        raise IRError("the purity of an operator is declared with it, by the trait IMPURE")
+    known = _values.get((name, key))
+    if known is None or known[1] < level:
+        _values[name, key] = (value, level)

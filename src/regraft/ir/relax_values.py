@@ -1,0 +1,60 @@
+"""Small values that Relax's programs make beside a program: places in a text, and attributes.
+
+A program here keeps none of them: a variable knows the nodes of its source model (`Origin`), and no place in a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from .attrs import Attrs
+from .dims import SymExpr, SymVar
+from .errors import IRError
+from .expr import Expr, Var
+from .types import PrimType
+
+
+class SourceName(NamedTuple):
+    """The name of a text."""
+
+    name: str
+
+
+class Span(NamedTuple):
+    """A place in a text: lines and columns, from 1."""
+
+    source_name: SourceName
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+
+
+class SequentialSpan:
+    """Several places, one after the other; those of a sequence stand in it one by one."""
+
+    __slots__ = ("spans",)
+
+    def __init__(self, spans: Iterable[Span | SequentialSpan]) -> None:
+        flat: list[Span] = []
+        for span in spans:
+            flat += span.spans if isinstance(span, SequentialSpan) else [span]
+        self.spans = tuple(flat)
+
+
+def make_node(type_key: str, **fields: Any) -> Attrs:
+    """The attributes that ``make_node("ir.DictAttrs", a=1)`` writes. Raises `IRError` for other kinds of nodes."""
+    if type_key != "ir.DictAttrs":
+        raise IRError(f"make_node makes ir.DictAttrs only; for {type_key!r} call the class of that name")
+    return Attrs({name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+
+
+def is_prim_var(value: object) -> bool:
+    """True for a size variable, and for a variable that holds a scalar."""
+    return isinstance(value, SymVar) or (isinstance(value, Var) and isinstance(value.ty, PrimType))
+
+
+def is_prim_expr(value: object) -> bool:
+    """True for a size, and for an expression that is a scalar."""
+    return isinstance(value, SymExpr) or (isinstance(value, Expr) and isinstance(value.ty, PrimType))
