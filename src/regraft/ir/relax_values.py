@@ -6,7 +6,7 @@ A program here keeps none of them: a variable knows the nodes of its source mode
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .attrs import Attrs
 from .dims import SymExpr, SymVar
@@ -47,7 +47,7 @@ def make_node(type_key: str, **fields: Any) -> Attrs:
     """The attributes that ``make_node("ir.DictAttrs", a=1)`` writes. Raises `IRError` for other kinds of nodes."""
     if type_key != "ir.DictAttrs":
         raise IRError(f"make_node makes ir.DictAttrs only; for {type_key!r} call the class of that name")
-    return Attrs({name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+    return Attrs({name: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for name, v in fields.items()})
 
 
 def is_prim_var(value: object) -> bool:

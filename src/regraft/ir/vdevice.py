@@ -50,9 +50,9 @@ class VDevice(Node):
         vdevice_id: int = 0,
         memory_scope: str = "global",
     ) -> None:
-        given = cast("Mapping[str, Any]", target) if isinstance(target, Mapping) else {}
+        given: Mapping[str, Any] = cast("Mapping[str, Any]", target) if isinstance(target, Mapping) else {}
         options = {str(key): str(value) for key, value in given.items()}
-        kind = options.pop("kind", None) if options else getattr(target, "kind", target)
+        kind = options.pop("kind", None) if options else getattr(cast(Any, target), "kind", cast(Any, target))
         if not (kind is None or isinstance(kind, str)) or (options and kind is None):
             raise IRError(f'a device is a kind such as "llvm" or "cuda", or {{"kind": "cuda", ...}}; got {target!r}')
         init_field(self, "target", None if kind is None else DeviceKind(kind))

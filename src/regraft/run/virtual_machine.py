@@ -161,7 +161,7 @@ class VirtualMachine:
         known = self.executable.parameters.get(name, ())
         for extra in named.keys() - set(known):
             warn(f"{name!r} has no parameter {extra!r}; it is left out", stacklevel=3)
-        if not named:
+        if not named and (not known or len(args) == len(known)):
             return args
         rest = list(args)
         missing = [param for param in known if param not in named]

@@ -66,12 +66,12 @@ class ASTPrinter(ExprFunctor):
         inner = ",\n".join(map(self.indent, listed))
         return f"{open_tok}\n{inner}\n{close_tok}"
 
-    def build_ast_node(self, nodename: str, force_newline: bool = False, **fields: object) -> str:
+    def build_ast_node(self, nodename: str, force_newline: bool = False, **fields: Any) -> str:
         """A node of that name and these fields."""
         members = [f"{name}={text}" for name, text in fields.items()]
         return self.build_list(members, f"{nodename}(", ")", force_newline)
 
-    def build_expr(self, node: Expr, nodename: str, force_newline: bool = False, **fields: object) -> str:
+    def build_expr(self, node: Expr, nodename: str, force_newline: bool = False, **fields: Any) -> str:
         """A node with its type beside its fields, where types are shown."""
         if self.include_ty_annotations and not node.ty.is_missing():
             fields["ty"] = self.visit_ty_(node.ty)
@@ -113,7 +113,7 @@ class ASTPrinter(ExprFunctor):
 
     def visit_function_(self, op: Function) -> str:
         """A function."""
-        fields: dict[str, object] = {
+        fields: dict[str, Any] = {
             "params": self.build_list(map(self.visit_expr, op.params)),
             "body": self.visit_expr(op.body),
             "ret_ty": self.visit_ty_(op.ret_ty),
@@ -126,7 +126,7 @@ class ASTPrinter(ExprFunctor):
 
     def visit_call_(self, op: Call) -> str:
         """A call."""
-        fields: dict[str, object] = {
+        fields: dict[str, Any] = {
             "op": self.visit_expr(op.op),
             "args": self.build_list(map(self.visit_expr, op.args)),
         }
@@ -205,7 +205,7 @@ class ASTPrinter(ExprFunctor):
         return self._type(type_node, sizes=False)
 
     def _type(self, ty: Type, *, sizes: bool) -> str:
-        fields: dict[str, object] = {}
+        fields: dict[str, Any] = {}
         match ty:
             case ShapeType():
                 fields["ndim"] = ty.ndim
