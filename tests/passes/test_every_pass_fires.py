@@ -345,8 +345,6 @@ _AFTER = [name for name, (make, _) in CASES.items() if make().keeps_values and n
 def test_passes_after_each_other_leave_programs_well_formed(first: str, second: str, third: str) -> None:
     program: Any = rx.parse(CASES[first][1])
     for name in (first, second, third):
-        if name == "RemovePurityChecking":
-            program = transform.ToNonDataflow()(program)
         program = CASES[name][0]()(program)
         well_formed(program)
 
@@ -355,9 +353,7 @@ def test_passes_after_each_other_leave_programs_well_formed(first: str, second: 
 @settings(max_examples=6, deadline=None)
 @given(module=programs(most=16))
 def test_a_pass_leaves_random_programs_well_formed(name: str, module: IRModule) -> None:
-    before = transform.ToNonDataflow()(module) if name == "RemovePurityChecking" else module
-    if name == "UpdateParamType":
-        before = rx.parse(CASES[name][1])
+    before = rx.parse(CASES[name][1]) if name == "UpdateParamType" else module
     well_formed(CASES[name][0]()(before))
 
 

@@ -574,12 +574,6 @@ def test_a_function_pattern_matches_parameters_and_result() -> None:
         (lambda: is_tuple([repeat(wildcard())], unordered=True), "a repeat cannot stand in an unordered tuple"),
         (lambda: (wildcard() | repeat(wildcard())).match(tensor()), "stands where one value is wanted"),
         (lambda: repeat(wildcard()).match(tensor()), "or by itself in a PatternContext"),
-        (
-            lambda: wildcard() ^ wildcard(),
-            "used_by (^) is a constraint between bindings: write it inside",
-        ),
-        (lambda: wildcard() >> wildcard(), "only_used_by (>>) is a constraint between bindings"),
-        (lambda: wildcard().same_shape_as(wildcard()), "same_shape_as is a constraint between bindings"),
         (lambda: PatternContext(incremental=True), "extends a context, but none is open here"),
     ],
 )

@@ -86,8 +86,6 @@ def test_every_pass_keeps_the_values_of_programs_with_loops() -> None:
         module = random_module(seed, 20, LOOPS)
         expected = _run(module)
         for name, make in available_passes().items():
-            if name == "RemovePurityChecking":
-                continue  # it asks for programs without dataflow blocks
             changed = make()(module)
             well_formed(changed)
             if name not in other_form:

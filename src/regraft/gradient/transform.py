@@ -33,9 +33,9 @@ class Gradient:
 
     The new function is public, takes the same parameters, and returns ``(result, (gradient, ...))``; the original
     stays as it is. ``require_grads`` are the parameters to differentiate with respect to, one or several, as variables
-    or by name, or variables that the function binds; None means all parameters that hold floating numbers (others,
-    such as indices, have no gradient and no place in the result). A gradient has its parameter's type, tuples included;
-    it is zeros where the target does not depend on the parameter.
+    or by name, or variables that the function binds; None means all tensors and tuples of tensors among the
+    parameters, so that gradients stand in the parameters' order. A gradient has its parameter's type, tuples included;
+    it is zeros where the target does not depend on the parameter, and for integers, such as indices.
     ``target_index`` chooses the target among several results; it must be a floating scalar.
 
     The function may have dataflow blocks and plain ones. No gradient passes through integers, operators that stop it
@@ -94,7 +94,8 @@ class Gradient:
         function = in_normal_form(settled(module[name]))
         required = self._required(function)
         target, path = self._target(function)
-        function = with_tapes(with_rules(function, required, target), module)
+        differentiable = [param for param in required if is_differentiable(param.ty)]
+        function = with_tapes(with_rules(function, differentiable, target), module)
         adjoint = _adjoint_function(function, required, target, path, fields_apart=self.fields_apart)
         if self.simplify:
             adjoint = simplify_gradient(adjoint)
@@ -110,7 +111,7 @@ class Gradient:
                         f"{where}: parameter {param.name_hint} is {param.ty!r}, floating in part only; "
                         "name the parameters to differentiate in require_grads, or split this one"
                     )
-            return tuple(param for param in function.params if is_differentiable(param.ty))
+            return tuple(param for param in function.params if _holds_numbers(param.ty))
         by_name = {param.name_hint: param for param in function.params}
         bound = {*function.params, *[binding.var for block in function.body.blocks for binding in block]}
         found: dict[Var, None] = {}
@@ -153,6 +154,13 @@ class Gradient:
         return target, path
 
 
+def _holds_numbers(ty: Type) -> bool:
+    """True for tensors and tuples of them: of integers, the gradient is zeros."""
+    if isinstance(ty, TupleType):
+        return bool(ty.fields) and all(_holds_numbers(field) for field in ty.fields)
+    return isinstance(ty, TensorType)
+
+
 def _all_differentiable(ty: Type) -> bool:
     if isinstance(ty, TupleType):
         return bool(ty.fields) and all(_all_differentiable(field) for field in ty.fields)
@@ -167,7 +175,8 @@ def _adjoint_function(
     names = NameSupply([param.name_hint for param in function.params])
     for binding in iter_bindings(function):
         names.reserve(binding.var.name_hint)
-    backward = ReversePass(function, required, copy.leaves, recomputed, names, fields_apart=fields_apart)
+    differentiable = [param for param in required if is_differentiable(param.ty)]
+    backward = ReversePass(function, differentiable, copy.leaves, recomputed, names, fields_apart=fields_apart)
     backward.run(target, path)
     gradients = [
         backward.emit(backward.gradient_of(param), f"{param.name_hint}_adjoint_out", param.origins, is_output=True)

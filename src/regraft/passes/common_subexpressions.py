@@ -9,11 +9,11 @@ from typing import cast
 from ..ir.binding_values import bind_sizes
 from ..ir.dims import Dim, SymVar
 from ..ir.dtypes import is_float
-from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
+from ..ir.expr import DataflowVar, Expr, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op, Trait
-from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding, is_leaf
+from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.steps import Steps
 from ..ir.types import ShapeType, TensorType, Type, is_subtype, type_symvars
 from ..ir.visitor import iter_bindings, walk
@@ -81,7 +81,7 @@ class _Sharing(ExprMutator):
         if isinstance(value, Call):
             if not value.is_pure:
                 return binding
-        elif isinstance(value, If | Function) or (is_leaf(value) and not isinstance(value, Tuple)):
+        elif isinstance(value, If | Function):
             return binding
         if not self._wanted(value):
             return binding
@@ -177,7 +177,8 @@ def EliminateCommonSubexpr(call_only: bool = False, *, leaves_aliases: bool = Tr
     `CanonicalizeBindings` takes such names out, and so does ``leaves_aliases=False``, where nothing else needs them; a
     size that a match_cast names has then the name that an earlier one of the same value gave it.
     Aliases of operands are looked through, constants of few elements compared by content. The two operands of a
-    commutative operator may stand either way round. ``call_only`` leaves tuples and their fields alone.
+    commutative operator may stand either way round. ``call_only`` leaves all but calls alone: tuples and their fields,
+    and shapes, constants and other leaves that have names.
 
     Needs: nothing. Guarantees: the same values to the bit, but for which of two NaNs comes out; effects are never
     shared, and a value computed in a branch is not used outside of it. Cost: linear.

@@ -30,7 +30,7 @@ class PatternCheckContext:
 
     ``annotated_expr`` are the values of the annotated patterns by name: what a bound variable stands for, a parameter
     itself. ``matched_bindings`` are the bindings that would go into the function, ``var_usages`` who uses each variable
-    of the block, ``value_to_bound_var`` the variable of each bound value.
+    in the block, ``value_to_bound_var`` the variable of each bound value.
     """
 
     matched_expr: Expr
@@ -227,7 +227,8 @@ class _Fusing(WalkWithNewFunctions):
             if part in matched
         }
         if pattern.check is not None:
-            usages = {var: tuple(session.users.get(var, ())) for var in session.position}
+            used = dict.fromkeys([*session.position, *session.users])
+            usages = {var: tuple(session.users.get(var, ())) for var in used}
             if not pattern.check(PatternCheckContext(group[root], annotated, group, usages, bound)):
                 return "the check declined it"
         attrs: dict[str, Any] = {"Composite": pattern.name}

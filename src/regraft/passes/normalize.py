@@ -135,13 +135,10 @@ def RemovePurityChecking() -> Pass:
     Functions inside of it are, too. ``call_pure_packed`` becomes ``call_packed``, ``invoke_pure_closure`` becomes
     ``invoke_closure``.
 
-    Needs: no dataflow blocks (`ToNonDataflow`). Guarantees: the same values to the bit. Raises `PassError` for a
-    function that has a dataflow block. Cost: linear.
+    Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
     """
 
-    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        if any(isinstance(block, DataflowBlock) for block in function.body.blocks):
-            raise PassError("RemovePurityChecking: the function has a dataflow block; run ToNonDataflow before")
+    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
         return _Unwrapped().mutate(function)
 
     return FunctionPass(transform, "RemovePurityChecking")

@@ -96,17 +96,6 @@ class PatternContext:
         """The innermost open context, if there is one."""
         return _recorders[-1] if _recorders else None
 
-    @staticmethod
-    def require(what: str) -> PatternContext:
-        """The innermost open context; raises `PatternError` naming ``what`` needs one."""
-        context = PatternContext.current()
-        if context is None:
-            hint = "; in the pattern of one value, write p.only_used_by() inside of its user" if "only" in what else ""
-            raise PatternError(
-                f"{what} is a constraint between bindings: write it inside `with PatternContext():`{hint}"
-            )
-        return context
-
     # --- what patterns tell the context
 
     def note(self, pattern: DFPattern) -> None:
@@ -164,9 +153,18 @@ class PatternContext:
         return None if found is None else Matchings(found, dfb)
 
 
+def _demand_use(use: UseConstraint) -> None:
+    context = PatternContext.current()
+    if context is not None:
+        context.add_use(use)
+
+
 @final
 class PatternSeq:
-    """Patterns in a row, each used by the next; ``seq[i]`` is the i-th."""
+    """Patterns in a row, each used by the next; ``seq[i]`` is the i-th.
+
+    Outside of a context it is the row alone: patterns that belong to no context have nothing that ties them.
+    """
 
     __slots__ = ("patterns",)
 
@@ -175,12 +173,11 @@ class PatternSeq:
         if not self.patterns:
             raise PatternError("a PatternSeq needs at least one pattern")
         for source, user in zip(self.patterns, self.patterns[1:], strict=False):
-            PatternContext.require("a PatternSeq").add_use(UseConstraint(source, user, -1, only_use))
+            _demand_use(UseConstraint(source, user, -1, only_use))
 
     def _extend(self, other: DFPattern | PatternSeq, index: int, *, only: bool) -> PatternSeq:
         more = other.patterns if isinstance(other, PatternSeq) else (other,)
-        what = "only_used_by (>>)" if only else "used_by (^)"
-        PatternContext.require(what).add_use(UseConstraint(self.patterns[-1], more[0], index, only))
+        _demand_use(UseConstraint(self.patterns[-1], more[0], index, only))
         joined = PatternSeq((self.patterns[0],))
         joined.patterns = (*self.patterns, *more)
         return joined
@@ -207,12 +204,12 @@ class PatternSeq:
 
     def dup(self) -> PatternSeq:
         """The same row over new patterns, with the same constraints between neighbours."""
-        context = PatternContext.require("dup of a PatternSeq")
+        context = PatternContext.current()
         done: dict[DFPattern, DFPattern] = {}
         copies = [duplicate(pattern, done) for pattern in self.patterns]
-        for use in tuple(context.uses):
+        for use in () if context is None else tuple(context.uses):
             if use.source in done and use.user in done:
-                context.add_use(UseConstraint(done[use.source], done[use.user], use.index, use.only))
+                _demand_use(UseConstraint(done[use.source], done[use.user], use.index, use.only))
         joined = PatternSeq((copies[0],))
         joined.patterns = tuple(copies)
         return joined

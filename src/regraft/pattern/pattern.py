@@ -131,7 +131,9 @@ class DFPattern:
         from .context import PatternContext, SameShapeConstraint
 
         constraint = SameShapeConstraint((self, *args))
-        PatternContext.require("same_shape_as").add_same_shape(constraint)
+        context = PatternContext.current()
+        if context is not None:
+            context.add_same_shape(constraint)
         return constraint
 
     def dup(self) -> DFPattern:

@@ -16,6 +16,7 @@ from ..ir.builder import BlockBuilder
 from ..ir.dtypes import as_dtype, numpy_dtype
 from ..ir.expr import Expr, ShapeExpr, Tuple, const
 from ..ir.program import Function
+from ..run.relax_values import Tensor
 
 FirstState: TypeAlias = tuple[str, tuple[int, ...], float | tuple[float, ...]]
 """Dtype and sizes of a state, and the number that it holds throughout, or all of its numbers in order."""
@@ -32,9 +33,9 @@ def states_of(arrays: Iterable[Any]) -> tuple[FirstState, ...]:
     return tuple(found)
 
 
-def arrays_of(states: Sequence[FirstState]) -> tuple[np.ndarray, ...]:
+def arrays_of(states: Sequence[FirstState]) -> tuple[Tensor, ...]:
     """New arrays of what the states hold."""
-    return tuple([_array(*state) for state in states])
+    return tuple([_array(*state).view(Tensor) for state in states])
 
 
 def state_function(name: str, states: Sequence[FirstState]) -> Function:
