@@ -28,6 +28,11 @@ COLUMNS = """
         b = R.strided_slice(h, axes=[-1], begin=[1], end=[9999], strides=[2])
         c1 = R.expand_dims(R.negative(b), axis=[-1])
         t = R.reshape(R.concat((c1, R.expand_dims(a, axis=[-1])), axis=-1), R.shape([2, {one}, {two}, 8]))"""
+ROWS = """
+        p = R.split(R.reshape(h, R.shape([2, {one}, {two}, 4, 2])), 2, axis=-1)
+        a = R.squeeze(p[0], axis=[4])
+        b = R.squeeze(p[1], axis=[4])
+        t = R.reshape(R.stack((R.negative(b), a), axis=-1), R.shape([2, {one}, {two}, 8]))"""
 TWICE = "R.concat((f, f), axis=-1)"
 EACH_TWICE = "R.repeat(f, repeats=2, axis=-1)"
 
@@ -66,7 +71,9 @@ def assert_same(before: Function, after: Function) -> None:
 
 @pytest.mark.parametrize("heads_first", [True, False])
 @pytest.mark.parametrize(("size", "batch"), [(8, 2), (11, 1)])
-@pytest.mark.parametrize(("turned", "angles"), [(HALVES, TWICE), (PAIRS, EACH_TWICE), (COLUMNS, EACH_TWICE)])
+@pytest.mark.parametrize(
+    ("turned", "angles"), [(HALVES, TWICE), (PAIRS, EACH_TWICE), (COLUMNS, EACH_TWICE), (ROWS, EACH_TWICE)]
+)
 def test_each_form_becomes_one_operator_with_the_same_values(
     turned: str, angles: str, batch: int, size: int, heads_first: bool
 ) -> None:
@@ -127,6 +134,8 @@ def main(x: R.Tensor((2, "n", 24), "float32"), f: R.Tensor((1, "n", 4), "float32
             "not the pairs",
         ),
         (program(PAIRS.replace("axis=-1", "axis=-2"), EACH_TWICE), "not the pairs of one tensor"),
+        (program(ROWS.replace("(R.negative(b), a)", "(R.negative(a), b)"), EACH_TWICE), "not the pairs of one tensor"),
+        (program(ROWS.replace("p[0], axis=[4]", "p[1], axis=[4]"), EACH_TWICE), "not the pairs of one tensor"),
         (program(sum="R.add(R.multiply(h, R.exp(h)), R.multiply(t, s))"), "its data and tables"),
     ],
 )

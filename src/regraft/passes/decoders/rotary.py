@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...analysis.tensors import shape_of
+from ...analysis.tensors import same_sizes, shape_of
 from ...analysis.values import resolve
 from ...ir.expr import Expr, PrimValue, Tuple, TupleGetItem, Var
 from ...ir.op import Call, is_call_of
@@ -147,6 +147,8 @@ def _cut_of(value: Expr, bindings: Mapping[Var, Expr]) -> Part | None:
     bound = bindings.get(leaf) if isinstance(leaf, Var) else leaf
     if isinstance(bound, TupleGetItem):
         return _part_of_split(bound, bindings)
+    if isinstance(bound, Call) and is_call_of(bound, "relax.squeeze"):
+        return _column_of(bound, bindings)
     if not is_call_of(bound, "relax.strided_slice") or not isinstance(bound, Call):
         return None
     whole = resolve(bindings, bound.args[0])
@@ -160,6 +162,26 @@ def _cut_of(value: Expr, bindings: Mapping[Var, Expr]) -> Part | None:
         return None
     begin, end = (min(max(place + width if place < 0 else place, 0), width) for place in (begin, end))
     return Part(whole, begin, end, stride) if begin < end else None
+
+
+def _column_of(squeezed: Call, bindings: Mapping[Var, Expr]) -> Part | None:
+    """A column of a last axis that was taken apart into rows: every so-many-th element of what it was."""
+    column = part_of(squeezed.args[0], bindings)
+    axes = squeezed.attrs.axis
+    if column is None or column.end - column.begin != 1 or axes is None or len(axes) != 1:
+        return None
+    rows = bindings.get(column.whole) if isinstance(column.whole, Var) else column.whole
+    if not _is_last(axes[0], column.whole) or not isinstance(rows, Call) or not is_call_of(rows, "relax.reshape"):
+        return None
+    whole, (*lead, count, stride) = resolve(bindings, rows.args[0]), shape_of(rows)
+    width = _width(whole)
+    if (
+        width is None
+        or not isinstance(stride, int)
+        or not same_sizes([*lead, count], [*shape_of(whole)[:-1], width // stride])
+    ):
+        return None
+    return Part(whole, column.begin, width, stride)
 
 
 def _part_of_split(field: TupleGetItem, bindings: Mapping[Var, Expr]) -> Part | None:
