@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 import regraft as rx
+from regraft import gradient, passes
 from regraft.dpl import (
     DFPattern,
     Extent,
@@ -27,7 +30,7 @@ from regraft.dpl import (
     wildcard,
 )
 from regraft.ir.dims import SymVar
-from regraft.rewrite import Rule, decline
+from regraft.rewrite import PatternMatchingRewriter, Rule, decline
 from regraft.script import relax as R
 from regraft.script import tir as T
 from regraft.testing import check_rule
@@ -414,9 +417,9 @@ def test_a_division_of_integers_by_zero_is_no_counterexample() -> None:
     def divided(a: rx.Expr, b: rx.Expr):
         return R.floor_divide(a, b) * b + R.floor_mod(a, b)
 
-    right = rx.rule(divided, lambda a, b: a + (b - b), name="divided and put together")
+    right = rx.rule(divided, lambda a, b: a + (b - b), name="divided and put together").assuming_finite()
     assert check_rule(right, examples=12, near_misses=6).rewrites > 0
-    same = rx.rule(lambda a: R.floor_divide(a, a), lambda a: R.ones_like(a), name="by itself")
+    same = rx.rule(lambda a: R.floor_divide(a, a), lambda a: R.ones_like(a), name="by itself").assuming_finite()
     integers = rx.parse(
         """
 @R.function
@@ -457,3 +460,101 @@ def test_constants_are_fractions_too(seed: int) -> None:
     wrong = Rule(squared, lambda _, found: R.power(found[base], found[exponent] * 2), "exponents of squares")
     with pytest.raises(AssertionError, match="exponents of squares"):
         check_rule(wrong, near_misses=0, seed=seed)
+
+
+# --- NaN, infinities, zeros, the smallest numbers, empty axes
+
+
+def where(condition: rx.Expr, x: Any) -> Any:
+    return R.where(condition, x, R.zeros_like(x))
+
+
+def masked(condition: Any, x: Any) -> Any:
+    is_mask = condition.ty.dtype == "bool"
+    return x * R.astype(condition, x.ty.dtype) if is_mask else rx.decline("no mask")
+
+
+def unless_wider(x: rx.Expr, y: rx.Expr) -> Any:
+    return x if x.ty == y.ty == (x * y / y).ty else rx.decline("another type")
+
+
+HIDING = {
+    "a value less itself": rx.rule(lambda x: x - x, lambda x: R.zeros_like(x)),
+    "times zero": rx.rule(lambda x: x * 0.0, lambda x: R.zeros_like(x)),
+    "by itself": rx.rule(lambda x: x / x, lambda x: R.ones_like(x)),
+    "there and back": rx.rule(lambda x, y: x * y / y, unless_wider),
+    "relu by a comparison": rx.rule(lambda x: R.nn.relu(x), lambda x: where(x > 0.0, x)),
+    "a product with a mask": rx.rule(where, masked),
+    "no more than": rx.rule(lambda x, y: R.logical_not(x > y), lambda x, y: x <= y),
+    "a fresh start": rx.rule(lambda x: R.where(R.isnan(x), R.zeros_like(x), x), lambda x: x),
+}
+RIGHT = {
+    "softmax of a logarithm": rx.rule(lambda x: R.log(R.nn.softmax(x, -1)), lambda x: R.nn.log_softmax(x, -1)),
+    "silu": rx.rule(lambda x: x * R.sigmoid(x), lambda x: R.nn.silu(x)),
+    "distributed": rx.rule(lambda x, y, z: x * z + y * z, lambda x, y, z: (x + y) * z),
+    "plus zero": rx.rule(lambda x: x + 0.0, lambda x: x),
+    "root of a power": rx.rule(lambda x: R.power(x, 0.5), lambda x: R.sqrt(x)),
+    "sigmoid": rx.rule(lambda x: 1.0 / (R.exp(-x) + 1.0), lambda x: R.sigmoid(x)),
+}
+
+
+@pytest.mark.parametrize("name", HIDING)
+def test_a_rule_that_hides_nan_or_spreads_it_is_wrong_unless_it_is_for_finite_numbers(name: str) -> None:
+    with pytest.raises(AssertionError, match=r"holds (NaN|zeros)[\s\S]*rule\.assuming_finite\(\)"):
+        check_rule(HIDING[name], examples=20, near_misses=0)
+    assert check_rule(HIDING[name].assuming_finite(), examples=8, near_misses=4).rewrites > 0
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_rule_that_only_computes_in_another_order_is_right_on_special_numbers(name: str) -> None:
+    assert check_rule(RIGHT[name], examples=20, near_misses=0).rewrites >= 10
+
+
+def test_what_infinite_operands_make_of_another_order_is_a_note() -> None:
+    def inverse(x: Any) -> Any:
+        return 1.0 / x if x.ty.dtype == "float32" else rx.decline("another dtype")
+
+    by_square = rx.rule(lambda x: x / (x * x), inverse)
+    report = check_rule(by_square, examples=20, near_misses=0)
+    assert any("holds infinities" in note and "0 instead of nan" in note for note in report.notes)
+    assert report.notes[0] in str(report)
+
+
+def test_a_rule_for_finite_numbers_is_still_held_to_zeros() -> None:
+    wrong = rx.rule(lambda x: R.abs(x) + 1.0, lambda x: x * (1.0 / x) * R.abs(x) + 1.0).assuming_finite()
+    with pytest.raises(AssertionError, match="nan instead of 1"):
+        check_rule(wrong, examples=20, near_misses=0)
+
+
+def test_a_rule_that_cannot_stand_empty_axes_is_wrong() -> None:
+    def share(expr: rx.Call, found: Matchings) -> Any:
+        sizes = found[x].ty.shape
+        if not sizes or not isinstance(sizes[-1], int) or expr.attrs.axis != (found[x].ty.ndim - 1,):
+            return rx.decline("no last axis")
+        return R.sum(found[x] * (1.0 / sizes[-1]), axis=[-1], keepdims=expr.attrs.keepdims)
+
+    x = wildcard()
+    mean = rx.Rule(is_op("relax.mean")(x.has_dtype("float32")), share, "mean by a sum")
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        check_rule(mean, examples=300, near_misses=0)
+
+
+_NEED_PROGRAMS = {
+    *("share_repeated_heads", "reshape_there_and_back", "permute_there_and_back", "heads_apart_product"),
+    *("gelu", "gelu_tanh", "layer_norm", "group_norm", "rms_norm"),
+}
+"""Rules whose matches are too rare among random programs; their own tests give them programs."""
+
+
+def test_the_rules_of_the_passes_hold_on_random_programs_and_special_numbers() -> None:
+    found: dict[int, Rule] = {}
+    for package in (passes, gradient):
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for value in vars(import_module(info.name)).values():
+                held: list[Any] = [value] if isinstance(value, PatternMatchingRewriter) else []
+                held += [one for one in value if isinstance(one, Rule)] if isinstance(value, list | tuple) else []
+                found.update((id(rule), rule) for one in held for rule in one.rules())
+    rules = [rule for rule in found.values() if rule.name not in _NEED_PROGRAMS]
+    assert len(rules) > 12
+    for rule in rules:
+        assert check_rule(rule, examples=25, near_misses=3).rewrites > 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
 
@@ -98,7 +99,16 @@ class Rule(PatternMatchingRewriter):
     rewrites are checked by value, they are held to it. By default they may differ by rounding alone.
     """
 
-    __slots__ = ("approximate", "gives_tuple", "in_module", "name", "pattern", "rewriter", "takes_bindings")
+    __slots__ = (
+        "approximate",
+        "assumes_finite",
+        "gives_tuple",
+        "in_module",
+        "name",
+        "pattern",
+        "rewriter",
+        "takes_bindings",
+    )
 
     def __init__(
         self,
@@ -118,6 +128,8 @@ class Rule(PatternMatchingRewriter):
         if approximate is not None and not (isinstance(approximate, int | float) and 0 < approximate < float("inf")):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RewriteError(f"approximate={approximate!r}; expected how far values may change, such as 1e-3")
         self.approximate = approximate
+        self.assumes_finite = False
+        """True if NaN and infinities may become other values; see `assuming_finite`."""
         self.in_module: Callable[[IRModule], InModule] | None = None
         """Gives the form for a module, if there is one: a rewriter's private functions become the module's."""
         self.gives_tuple = False
@@ -138,6 +150,15 @@ class Rule(PatternMatchingRewriter):
         except TypeError:
             words = f"rewriter({', '.join(given)})"
             raise RewriteError(f"rule {self.name!r}: its function takes {signature}; it is called as {words}") from None
+
+    def assuming_finite(self) -> Rule:
+        """The same rule, which says that NaN and infinities may become other values: it is for finite numbers.
+
+        `regraft.testing.check_rule` holds it to those alone. ``x - x -> 0`` is such a rule.
+        """
+        found = copy(self)
+        found.assumes_finite = True
+        return found
 
     def rules(self) -> tuple[Rule, ...]:
         """The rule itself."""

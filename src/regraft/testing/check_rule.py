@@ -5,6 +5,7 @@ The programs come from the rule's own pattern (`instances`) and run before and a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -13,6 +14,7 @@ from html import escape
 from random import Random
 from time import perf_counter
 from typing import Any, Final, cast
+from warnings import catch_warnings, simplefilter
 
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
@@ -22,6 +24,7 @@ from ..rewrite import Event, PatternMatchingRewriter, Rule
 from .instances import Instance, Mutation, NoInstanceError, UnsupportedPatternError
 from .rule_facts import numbers_of
 from .same_values import NotRunnableError, assert_same_values
+from .special_values import ALL, FINITE
 
 _DRAWS: Final = 40
 """The number of programs that are drawn for one that contains a match."""
@@ -32,6 +35,7 @@ _PLAIN_DRAWS: Final = 10
 _ENOUGH_FAILURES: Final = 6
 _MOST_REASONS: Final = 12
 _SEEDS: Final = range(2)
+_NOT_FINITE: Final = re.compile(r"holds (NaN|infinities)|instead of -?(nan|inf)")
 
 
 @dataclass(slots=True)
@@ -41,7 +45,7 @@ class RuleReport:
     ``matches`` were offered to the rewriter, of which ``rewrites`` were made and ``declines`` left alone, for
     ``reasons``. ``near_misses`` are programs with one thing changed, of which ``near_miss_rewrites`` were
     rewritten all the same, rightly. ``programs`` were run before and after. ``cut_short``: the time was up before all
-    were drawn.
+    were drawn. ``notes`` tell of values that change where an operand is infinite, if some do.
     """
 
     rule: str
@@ -52,6 +56,7 @@ class RuleReport:
     near_miss_rewrites: int = 0
     cut_short: bool = False
     reasons: Counter[str] = field(default_factory=Counter[str])
+    notes: tuple[str, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -66,6 +71,7 @@ class RuleReport:
             f"{'; cut short, since the time was up' if self.cut_short else ''}"
         ]
         lines += [f"  {count} declined: {reason}" for reason, count in self.reasons.most_common(_MOST_REASONS)]
+        lines += [f"  note: {note}" for note in self.notes]
         rest = self.reasons.most_common()[_MOST_REASONS:]
         if rest:
             lines.append(f"  {sum(count for _, count in rest)} declined: for {len(rest)} more reasons")
@@ -96,8 +102,11 @@ def check_rule(
     found. Of a rule set, each rule is checked by itself, and the report adds them up.
 
     The rule fails too when it raises an error on one of these programs (a replacement of another type, say: decline
-    there), and when it never rewrote any. Values may differ by what the dtype allows, or by what the rule says in
-    ``approximate``, unless ``rtol`` and ``atol`` say more. ``seconds`` ends the search for a rule after that time, and
+    there), and when it never rewrote any. One operand at a time also holds NaN, infinities, zeros of both signs and
+    the smallest numbers, and axes may be empty: a NaN must not disappear, and a finite value must not change. A rule
+    that means finite numbers only says so, by `Rule.assuming_finite`. Values may differ by what the dtype allows, or
+    by what the rule says in ``approximate``, unless ``rtol`` and ``atol`` say more. ``seconds`` ends the search for a
+    rule after that time, and
     the report says that it was cut short; a rule that was not rewritten by then is an error. ``progress(rule, tried,
     of)`` is told at first and after each program. Cost: some 10 ms per example. A ``seed`` gives the same programs.
     """
@@ -118,6 +127,7 @@ def check_rule(
         total.near_misses += one.near_misses
         total.near_miss_rewrites += one.near_miss_rewrites
         total.reasons.update(one.reasons)
+        total.notes += one.notes
         total.cut_short = total.cut_short or one.cut_short
     return total
 
@@ -228,22 +238,39 @@ class _Check:
             return
         if after is not program:
             try:
-                assert_same_values(
-                    program,
-                    after,
-                    rtol=self.rtol,
-                    atol=self.atol,
-                    approximate=self.rule.approximate,
-                    seeds=_SEEDS,
-                )
+                with catch_warnings():
+                    simplefilter("ignore", RuntimeWarning)  # NumPy's, about NaN and means of nothing
+                    assert_same_values(
+                        program,
+                        after,
+                        rtol=self.rtol,
+                        atol=self.atol,
+                        approximate=self.rule.approximate,
+                        seeds=_SEEDS,
+                        special=FINITE if self.rule.assumes_finite else ALL,
+                        assumes_finite=self.rule.assumes_finite,
+                        note=self._note,
+                    )
                 self.report.programs += 1
             except NotRunnableError:
                 return
             except RegraftError as error:
                 self._fail(program, f"makes a program that cannot run: {error}\n--- after\n{after.script().strip()}")
             except AssertionError as error:
-                self._fail(None, str(error), _size(program))
+                self._fail(None, f"{error}{self._advice(str(error))}", _size(program))
         self._count(events)
+
+    def _advice(self, error: str) -> str:
+        """The way out, where only NaN or infinities change."""
+        first = error.partition("\n")[0]
+        is_special = any(f"holds {kind.value}:" in first for kind in ALL)
+        if not is_special or _NOT_FINITE.search(first) is None:
+            return ""
+        return "\nif the rule is meant for finite numbers only, it says so by rule.assuming_finite()"
+
+    def _note(self, text: str) -> None:
+        """Keep one difference that does not count."""
+        self.report.notes = self.report.notes or (text,)
 
     def _count(self, events: Iterable[Event]) -> None:
         for event in events:

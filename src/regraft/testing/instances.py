@@ -65,12 +65,15 @@ from .open_choices import (
     is_simple,
     of_likely_size,
     single,
+    without_elements,
 )
 from .open_operands import Fields, Hole, OpenShape, Operand, known_type
 from .rule_facts import core, dtypes_of, is_operator
 
 _TRIES: Final = 150
 _LONGEST_REPEAT: Final = 3
+_EMPTY: Final = 0.04
+"""The part of the tensors that have an axis without elements."""
 
 
 class Mutation(Enum):
@@ -112,6 +115,7 @@ class Instance:
         self.random = Random(seed)
         self.around = Random(seed + 1)
         self.sizing = Random(seed + 2)
+        self.emptying = Random(seed + 3)
         self.any_dtype = any_dtype
         self.mutation = mutation
         self.plain = plain
@@ -437,7 +441,7 @@ class Instance:
         if not hole.is_constant and not hole.is_single and not wanted and self.random.random() < 0.15:
             return self._unusual(known)
         drawn = draw_tensor_type(self.random, known, self.dtype)
-        ty: Type = drawn if known else of_likely_size(self.sizing, drawn, self.likely_sizes)
+        ty: Type = drawn if known else self._at_times_empty(of_likely_size(self.sizing, drawn, self.likely_sizes))
         for condition in hole.conditions:
             ty = self._constrained(ty, condition, sizes)
         if isinstance(ty, PrimType):
@@ -445,6 +449,9 @@ class Instance:
         if hole.is_constant:
             return self._constant(single(ty) if hole.is_single else ty, hole.number)
         return Var("candidate", single(ty) if hole.is_single else ty)
+
+    def _at_times_empty(self, drawn: TensorType) -> TensorType:
+        return without_elements(drawn) if self.emptying.random() < _EMPTY else drawn
 
     def _unusual(self, known: Sequence[TensorType]) -> Expr:
         """An operand that is no tensor: a shape, or a tuple of tensors."""

@@ -42,6 +42,13 @@ def of_likely_size(random: Random, drawn: TensorType, likely: Sequence[int]) -> 
     return TensorType([size if dim == first else dim for dim in drawn.shape], drawn.dtype)
 
 
+def without_elements(drawn: TensorType) -> TensorType:
+    """``drawn`` with 0 for its first size, wherever that stands."""
+    if not drawn.shape:
+        return drawn
+    return TensorType([0 if dim == drawn.shape[0] else dim for dim in drawn.shape], drawn.dtype)
+
+
 def single(ty: Type) -> Type:
     """``ty`` with one element."""
     return TensorType((), ty.dtype) if isinstance(ty, TensorType) else ty

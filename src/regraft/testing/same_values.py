@@ -21,6 +21,7 @@ from ..ir.visitor import iter_bindings
 from ..op.evaluate import EvaluationError, Evaluator
 from ..reference.trials import NOT_ZERO, WHOLE, difference, random_arguments
 from ..run import ExecutionError, build
+from .special_values import Allowed, Special, special_arguments, special_difference
 
 _Program = TypeVar("_Program", bound=Function | IRModule)
 
@@ -50,6 +51,9 @@ def assert_same_values(
     atol: float | None = None,
     approximate: float | None = None,
     seeds: Iterable[int] = range(3),
+    special: Sequence[Special] = (),
+    assumes_finite: bool = False,
+    note: Callable[[str], None] | None = None,
 ) -> None:
     """Raise `AssertionError` unless both programs compute the same from the same random inputs, once per seed.
 
@@ -57,6 +61,9 @@ def assert_same_values(
     floats may differ by ``rtol`` relatively (if None, what the dtype allows, or ``approximate`` if that is more) and
     ``atol`` absolutely. The message gives the output, the largest error and both scripts. `NotRunnableError` if
     ``before`` cannot be built, or runs on no inputs.
+
+    Then one operand at a time holds each kind of ``special`` numbers; `special_difference` says what counts, and
+    ``note`` is told of the rest. ``assumes_finite``: what is not finite before may become anything.
     """
     old, new = _as_module(before), _as_module(after)
     names = [name for name, function in old.items() if not function.is_private or isinstance(before, Function)]
@@ -73,25 +80,37 @@ def assert_same_values(
             raise AssertionError(
                 f"{name} takes {len(old[name].params)} parameters before and {len(new[name].params)} after"
             )
+        arguments: list[Any] = []
+        allowed = Allowed(rtol, atol, approximate, assumes_finite)
         for seed in seeds:
             arguments, expected = _run_first(old[name], first[name], seed)
-            problem = _problem(second[name], arguments, expected, (rtol, atol, approximate))
+            problem = _problem(second[name], arguments, expected, allowed)
             if problem is not None and divides_by_zero(old[name], arguments):
                 arguments, expected = _run_first(old[name], first[name], seed, (NOT_ZERO,))
                 if divides_by_zero(old[name], arguments):
                     raise NotRunnableError(f"{name} divides integers by 0 on all random inputs")
-                problem = _problem(second[name], arguments, expected, (rtol, atol, approximate))
+                problem = _problem(second[name], arguments, expected, allowed)
             for whole in _WHOLES[1:]:
                 # Indices out of range may give NaN instead of an error; floats are drawn again as they were.
                 if problem is None or not _has_nan(expected):
                     break
                 arguments, expected = _run_first(old[name], first[name], seed, (whole,))
-                problem = _problem(second[name], arguments, expected, (rtol, atol, approximate))
+                problem = _problem(second[name], arguments, expected, allowed)
             if problem is not None:
                 raise AssertionError(
                     f"{name} computes something else after (inputs of seed {seed}): {problem}\n"
                     f"--- before\n{_text(before)}\n--- after\n{_text(after)}"
                 )
+        for kind, param, changed in special_arguments(old[name], arguments, len(_text(before)), special):
+            problem = _special_problem(kind, first[name], second[name], changed, allowed)
+            where = f"where {param} holds {kind.value}"
+            if problem is not None and problem[0]:
+                raise AssertionError(
+                    f"{name} computes something else after, {where}: {problem[1]}\n"
+                    f"--- before\n{_text(before)}\n--- after\n{_text(after)}"
+                )
+            if problem is not None and note is not None:
+                note(f"{where}, {problem[1]}")
 
 
 def _as_module(program: Function | IRModule) -> IRModule:
@@ -148,19 +167,37 @@ def _has_nan(value: Any) -> bool:
     return isinstance(value, np.ndarray) and bool(np.any(value != value))
 
 
-def _problem(
-    run: Callable[..., Any],
-    arguments: list[Any],
-    expected: Any,
-    allowed: tuple[float | None, float | None, float | None],
-) -> str | None:
+def _problem(run: Callable[..., Any], arguments: list[Any], expected: Any, allowed: Allowed) -> str | None:
     try:
         actual = run(*arguments)
     except ExecutionError as error:
         return f"it fails: {error}"
-    rtol, atol, approximate = allowed
-    found = difference(expected, actual, rtol=rtol, atol=atol, approximate=approximate)
+    if allowed.assumes_finite:
+        found = special_difference(Special.ZERO, expected, actual, allowed)
+    else:
+        rtol, atol, approximate, _ = allowed
+        found = difference(expected, actual, rtol=rtol, atol=atol, approximate=approximate)
     return None if found is None else str(found)
+
+
+def _special_problem(
+    kind: Special,
+    first: Callable[..., Any],
+    second: Callable[..., Any],
+    arguments: list[Any],
+    allowed: Allowed,
+) -> tuple[bool, str] | None:
+    """True and a difference that counts, or False and one that is worth a note."""
+    try:
+        expected = first(*arguments)
+    except ExecutionError:
+        return None
+    try:
+        actual = second(*arguments)
+    except ExecutionError as error:
+        return True, f"it fails: {error}"
+    found = special_difference(kind, expected, actual, allowed)
+    return None if found is None else (not isinstance(found, str), str(found))
 
 
 def assert_rewrites(
