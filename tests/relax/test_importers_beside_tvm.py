@@ -41,6 +41,13 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (X,),
     ),
     "products": (lambda x, y: (torch.matmul(x, y), torch.addmm(x[0, 0], x, y, beta=0.5, alpha=2)), (V, W)),
+    "scans of another dtype": (
+        lambda x: (torch.cumsum(x, 1, dtype=torch.int32), torch.cumprod(x, 0, dtype=torch.float64)),
+        (V,),
+    ),
+    "bounds that are tensors": (lambda x, y: (torch.clamp(x, y), torch.clamp(x, y, y[0])), (V, V)),
+    "a copy in place": (lambda x, y: (x * 2).copy_(y), (V, V[0])),
+    "one number": (lambda x: x.item(), (V[0, :1],)),
     "two results": (lambda x: (x + x, torch.relu(x)), (V,)),
     "its input": (lambda x: x, (V,)),
     "dropout in training": (lambda x: F.dropout(x, 0.5, training=True) + x, (V,)),

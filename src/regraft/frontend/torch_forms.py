@@ -451,6 +451,28 @@ def _scalar(call: CallForm, value: Any, **_: Any) -> Any:
     return call.emit(const(value, dtype_name(call.node.meta["val"].dtype)))
 
 
+def _scan(function: Callable[..., Expr]) -> Form:
+    def form(_call: CallForm, x: Expr, dim: int, *, dtype: Any = None) -> Any:
+        return NotImplemented if dtype is None else function(x, dim, dtype_name(dtype))
+
+    return form
+
+
+def _clamp_tensors(call: CallForm, x: Expr, low: Expr | None = None, high: Expr | None = None, **named: Any) -> Any:
+    for bound, pick in ((named.get("min", low), R.maximum), (named.get("max", high), R.minimum)):
+        if bound is not None:
+            x = call.emit(pick(x, call.emit(R.broadcast_to(bound, shape_of(x)))))
+    return R.clip(x, -math.inf, math.inf) if is_float(dtype_of(x)) else x
+
+
+def _item(_call: CallForm, x: Expr) -> Any:
+    return R.take(x, const(0, "int64"), axis=0) if rank(x) == 1 and is_float(dtype_of(x)) else NotImplemented
+
+
+def _copy(_call: CallForm, x: Expr, source: Expr, *_: Any) -> Any:
+    return R.broadcast_to(source, shape_of(x)) if dtype_of(source) == dtype_of(x) else NotImplemented
+
+
 FORMS: Final[Mapping[str, Form]] = {
     **{name: _floating(function) for name, function in _FLOATING.items()},
     "elu.default": _elu,
@@ -505,6 +527,12 @@ FORMS: Final[Mapping[str, Form]] = {
     "full.default": _full,
     "full_like.default": _full_like,
     "scalar_tensor.default": _scalar,
+    "cumsum.default": _scan(R.cumsum),
+    "cumprod.default": _scan(R.cumprod),
+    "clamp.Tensor": _clamp_tensors,
+    "item.default": _item,
+    "_local_scalar_dense.default": _item,
+    "copy.default": _copy,
     "dropout.default": _same,
     "native_dropout.default": _dropout,
 }

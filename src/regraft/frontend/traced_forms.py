@@ -5,7 +5,6 @@ See `torch_forms`, whose forms of other operators both importers share.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -173,13 +172,6 @@ def _squeeze(_call: CallForm, x: Expr) -> Expr:
     return R.squeeze(x)
 
 
-def _scan(function: Callable[..., Expr]) -> Form:
-    def form(_call: CallForm, x: Expr, dim: int, *, dtype: Any = None) -> Any:
-        return NotImplemented if dtype is None else function(x, dim, dtype_name(dtype))
-
-    return form
-
-
 def _astype(_call: CallForm, x: Expr, dtype: Any, *_how: Any, **_named: Any) -> Any:
     return R.astype(x, dtype_name(dtype)) if isinstance(dtype, torch.dtype) else NotImplemented
 
@@ -194,17 +186,6 @@ def _take(call: CallForm, x: Expr, indices: Expr) -> Any:
 
 def _norm(call: CallForm, x: Expr, *how: Any, **named: Any) -> Any:
     return FORMS["linalg_vector_norm.default"](call, x, *how, **named) if how else R.sqrt(R.sum(R.multiply(x, x)))
-
-
-def _clamp_tensors(call: CallForm, x: Expr, low: Expr | None = None, high: Expr | None = None, **named: Any) -> Any:
-    for bound, pick in ((named.get("min", low), R.maximum), (named.get("max", high), R.minimum)):
-        if bound is not None:
-            x = call.emit(pick(x, call.emit(R.broadcast_to(bound, shape_of(x)))))
-    return R.clip(x, -math.inf, math.inf) if is_float(dtype_of(x)) else x
-
-
-def _item(_call: CallForm, x: Expr) -> Any:
-    return R.take(x, const(0, "int64"), axis=0) if rank(x) == 1 and is_float(dtype_of(x)) else NotImplemented
 
 
 def _nearest(_call: CallForm, x: Expr, size: Sequence[Dim] | None = None, *_scale: Any) -> Any:
@@ -250,14 +231,10 @@ FORMS_OF_TRACED: Final[Mapping[str, Form]] = {
     "lerp.Scalar": _lerp,
     "narrow.default": _narrow,
     "squeeze.default": _squeeze,
-    "cumsum.default": _scan(R.cumsum),
-    "cumprod.default": _scan(R.cumprod),
     "to.dtype": _astype,
     "prelu.default": _prelu,
     "take.default": _take,
     "linalg_vector_norm.default": _norm,
-    "clamp.Tensor": _clamp_tensors,
-    "item.default": _item,
     "upsample_nearest2d.vec": _nearest,
     "empty_like.default": _filled_like(R.zeros_like),
     "new_ones.default": _new_filled(1),
