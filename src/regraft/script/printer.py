@@ -71,12 +71,13 @@ class FunctionPrinter:
         "_functions",
         "_module_name",
         "_names",
+        "_printed",
+        "_read",
         "_renamed",
         "_scalars",
         "_signatures",
         "_stated",
         "_supply",
-        "_units",
         "sizes_of_signature",
         "uses_scalars",
     )
@@ -101,7 +102,8 @@ class FunctionPrinter:
         self._signatures: dict[Type, str] = {}
         self._calls_module = False
         self._stated: set[Var | SymVar] | None = None
-        self._units: set[Var] | None = None
+        self._printed: Visitable | None = None
+        self._read: set[Var] | None = None
         self.sizes_of_signature: dict[str, None] = {}
         self.uses_scalars = False
 
@@ -115,7 +117,7 @@ class FunctionPrinter:
             return self.type(node)
         if declare or (declare is None and isinstance(node, _WITH_BINDINGS)):
             self._stated = {binding.var for binding in iter_bindings(node)}
-        self._units = _read_units(node)
+        self._printed, self._read = node, None
         return joined(self._piece(node))
 
     def _piece(self, node: Any) -> list[str]:
@@ -301,12 +303,17 @@ class FunctionPrinter:
     def _call(self, call: Call, depth: int) -> str:
         op = call.op
         form = self.expr
-        if isinstance(op, GlobalVar | Var) or is_call_of(call, "relax.strided_slice"):
+        if isinstance(op, Op):
+            if op.name == "relax.strided_slice":
+                form = self._nested
+            elif op.name in TAKE_NUMBERS:
+                form = self._operand
+        elif isinstance(op, GlobalVar | Var):
             form = self._nested
-        elif isinstance(op, ExternFunc) or (isinstance(op, Op) and op.name in TAKE_NUMBERS):
+        elif isinstance(op, ExternFunc):
             form = self._operand
         args = [form(arg, depth) for arg in call.args]
-        keywords = self._keywords(call)
+        keywords = self._keywords(call) if call.attrs else []
         if isinstance(op, Op):
             callee = self._operator(op, depth)
             if args and isinstance(call.args[0], ExternFunc):
@@ -452,9 +459,11 @@ class FunctionPrinter:
     def _is_unread_unit(self, binding: VarBinding) -> bool:
         """True for a statement that is there for what it does: nothing reads its empty tuple."""
         ty, value = binding.var.ty, binding.value
-        if not (isinstance(ty, TupleType) and not ty.fields and value.ty == ty and isinstance(value, Call | Tuple)):
+        if not isinstance(ty, TupleType) or ty.fields or value.ty != ty or not isinstance(value, Call | Tuple):
             return False
-        return self._units is not None and binding.var not in self._units
+        if self._read is None and self._printed is not None:
+            self._read = {expr for expr in walk(self._printed) if isinstance(expr, Var)}
+        return self._read is not None and binding.var not in self._read
 
     def _bound(self, name: str, ty: Type, value: Expr, *, is_result: bool = False) -> str:
         """The line that binds a name; what stands alone there needs no brackets, and a number is a scalar."""
@@ -520,7 +529,7 @@ class FunctionPrinter:
 
     def definition(self, function: Function, name: str, full_name: str) -> list[str]:
         """The lines of a function under the identifier ``name``; its own name may be none."""
-        self._units = _read_units(function)
+        self._printed, self._read = function, None
         self._name_sizes(function)
         return self._definition(function, name, full_name, local=False)
 
@@ -558,12 +567,6 @@ class FunctionPrinter:
             variable = Var("gv", result.ty)
             return [*self._if(self._name(variable), result.ty, result), f"return {self._name(variable)}"]
         return [f"return {self._nested(result, 0)}"]
-
-
-def _read_units(node: Visitable) -> set[Var]:
-    """The variables of empty tuples that something reads."""
-    made = {binding.var for binding in iter_bindings(node) if binding.var.ty == TupleType(())}
-    return made.intersection(expr for expr in walk(node) if isinstance(expr, Var)) if made else made
 
 
 def _sizes_of(part: Expr | Type) -> tuple[SymVar, ...]:
