@@ -5,8 +5,10 @@ They are kept through type rules, text, JSON and equality. No engine reads them:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, cast, final
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar, Final, cast, final
 
 from .errors import IRError
 from .node import Node, init_field
@@ -27,6 +29,19 @@ class DeviceKind(str):
     def name(self) -> str:
         """The name alone."""
         return str(self)
+
+
+_listed: Final[ContextVar[Sequence[VDevice]]] = ContextVar("the devices of the module that is being read", default=())
+
+
+@contextmanager
+def named_in(devices: Sequence[VDevice]) -> Generator[None]:
+    """Inside, a text may mean one of ``devices``: ``"vdevice:1"`` the second one, ``"cuda"`` the first of that kind."""
+    before = _listed.set(devices)
+    try:
+        yield
+    finally:
+        _listed.reset(before)
 
 
 class VDevice(Node):
@@ -72,7 +87,12 @@ class VDevice(Node):
         number, _, memory = rest.partition(":")
         if kind.isdigit() or (number and not number.removeprefix("-").isdigit()):
             raise IRError(f'{value!r} is no device; expected its kind, number and memory: "cuda:0:global"')
-        return cls(kind, max(0, int(number or 0)), memory or "global")
+        index = max(0, int(number or 0))
+        listed = _listed.get()
+        if kind == "vdevice" and index < len(listed):
+            return listed[index]
+        alike = (d for d in listed if d.target == kind and d.vdevice_id == index and memory in ("", d.memory_scope))
+        return next(alike, None) or cls(kind, index, memory or "global")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -93,6 +93,11 @@ def empty(shape: Iterable[int], dtype: str = "float32", device: object = None, m
     return np.empty(tuple(shape), numpy_dtype(dtype)).view(Tensor)
 
 
+def convert(value: Any) -> Any:
+    """``value`` as programs hold it: numbers, texts and lists of them stay what they are."""
+    return value
+
+
 class ShapeTuple(tuple[int, ...]):
     """A shape as a value: a tuple of sizes."""
 

@@ -18,6 +18,7 @@ from ..ir.op import Call
 from ..ir.program import Function, MatchCast
 from ..ir.reading import defining_symvars
 from ..ir.types import FuncType, Type, is_subtype, type_symvars
+from ..ir.vdevice import VDevice, named_in
 from ..ir.visitor import iter_bindings
 from . import intrinsics
 from .decorators import FunctionOptions, function_options
@@ -245,7 +246,7 @@ class _Around(Mapping[str, Any]):
 class _ModuleReader:
     """Reads one module."""
 
-    __slots__ = ("attrs", "node", "outer", "outside", "reader", "signatures", "source", "table", "variables")
+    __slots__ = ("attrs", "devices", "node", "outer", "outside", "reader", "signatures", "source", "table", "variables")
 
     def __init__(self, reader: Reader, node: ast.ClassDef) -> None:
         self.reader = reader
@@ -256,11 +257,16 @@ class _ModuleReader:
         self.table: dict[str, Function] = {}
         self.attrs: dict[str, Any] = {}
         self.outside: dict[str, ExternFunc] = {}
+        self.devices: list[VDevice] = []
         own = Namespace(node.name, self.variables)
         self.outer: dict[str, Any] = {**reader.outer, "cls": own, node.name: own}
 
     def read(self) -> IRModule:
         """The module. Raises `ParseError`."""
+        with named_in(self.devices):
+            return self._read()
+
+    def _read(self) -> IRModule:
         evaluator = Evaluator(self.source, Environment(self.outer, SizeScope()), self.reader.python)
         for statement in self.node.body:
             self._member(evaluator, statement)
@@ -308,6 +314,9 @@ class _ModuleReader:
                         self.attrs[GLOBAL_INFOS] = intrinsics.named_meshes(evaluator.evaluate(call.args[0]))
                     except IRError as error:
                         raise self.source.error(call, str(error)) from None
+                    self.devices += [
+                        d for _, found in self.attrs[GLOBAL_INFOS] for d in found if isinstance(d, VDevice)
+                    ]
                     return
                 if callee is not intrinsics.module_attrs or len(call.args) != 1 or call.keywords:
                     raise self.source.error(call, "in a module stand functions and I.module_attrs({...}) only")

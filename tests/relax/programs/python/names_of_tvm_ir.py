@@ -127,3 +127,21 @@ def t_body_that_is_emitted():
         out = builder.emit(relax.SeqExpr([relax.BindingBlock(bindings)], left + right))
         builder.emit_func_output(out)
     return builder.get()["main"]
+
+
+def t_devices_by_number_and_by_kind():
+    @I.ir_module
+    class Module:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 1), I.vdevice("metal", 0, "global")]})
+
+        @R.function
+        def main(x: R.Tensor((4, 4), "float32", "vdevice:2"), y: R.Tensor((2,), "float32", "cuda:1")):
+            z = R.to_vdevice(y, "vdevice:0")
+            return (x, z)
+
+    result = Module["main"].body.blocks[0].bindings[0].var
+    return [var.ty.vdevice.target.kind.name for var in (*Module["main"].params, result)]
+
+
+def t_values_of_the_runtime():
+    return int(tvm.runtime.convert(10))
