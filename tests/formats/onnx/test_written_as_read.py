@@ -302,6 +302,26 @@ def test_a_random_file_that_is_optimized_again_is_the_same_to_the_byte(seed: int
     assert rx.optimize(once, level=level).SerializeToString() == once.SerializeToString()
 
 
+def test_a_size_that_is_known_at_run_time_only_keeps_the_name_that_the_file_has_for_it() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["positive"]),
+        helper.make_node("NonZero", ["positive"], ["places"]),
+        helper.make_node("Identity", ["places"], ["y"]),
+    ]
+    kind = helper.make_tensor_type_proto
+    graph = helper.make_graph(
+        nodes,
+        "found",
+        [helper.make_value_info("x", kind(TensorProto.FLOAT, ["n", 4]))],
+        [helper.make_value_info("y", kind(TensorProto.INT64, [2, "count"]))],
+        value_info=[helper.make_value_info("places", kind(TensorProto.INT64, [2, "count"]))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    once = rx.optimize(model)
+    assert [dim.dim_param for dim in once.graph.output[0].type.tensor_type.shape.dim] == ["", "count"]
+    assert rx.optimize(once).SerializeToString() == once.SerializeToString()
+
+
 @pytest.mark.parametrize("names", [False, True])
 def test_a_loop_with_a_body_is_the_same_to_the_byte_again(names: bool) -> None:
     kind = helper.make_tensor_type_proto(TensorProto.FLOAT, ["n"])

@@ -19,7 +19,7 @@ from ....ir.expr import Constant, Expr, ShapeExpr, const
 from ....ir.tensor_data import TensorData
 from ....ir.types import ShapeType, TensorType
 from ..element_types import from_onnx_dtype
-from .sizes import Sizes
+from .sizes import Sizes, is_size_name
 
 if TYPE_CHECKING:
     from .reader import GraphImporter
@@ -231,8 +231,13 @@ class NodeImporter:
         return names
 
     def fresh_size(self, axis: int) -> SymVar:
-        """A size of the node's result that is known at run time only."""
-        return SymVar(f"{self.node.outputs[0].name or 'size'}_{axis}")
+        """A size of the node's result that is known at run time only, under the name that the model has for it."""
+        result = self.node.outputs[0]
+        stated = result.shape[axis] if result.shape is not None and axis < len(result.shape) else None
+        named = stated.value if isinstance(stated, ir.SymbolicDim) else None
+        if named is None or not is_size_name(named) or self.graph.is_size_of_input(named):
+            named = f"{result.name or 'size'}_{axis}"
+        return SymVar(named)
 
     # --- attributes
 

@@ -49,7 +49,7 @@ from .opening import (
     open_file,
     opset_of,
 )
-from .sizes import Sizes
+from .sizes import Sizes, is_size_name
 from .unreadable import first_name, place_of, unreadable, with_branches
 
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
@@ -287,6 +287,10 @@ class GraphImporter:
             return expr
         # What is an output of the block has to be bound to a variable that is visible outside of it.
         return self.builder.emit_output(expr, value.name or "")
+
+    def is_size_of_input(self, name: str) -> bool:
+        """True if an input has a size of that name."""
+        return name in self._labels
 
     def hint_to_fix(self, size: Dim) -> str:
         """The advice to fix a size as the model is read, for messages; nothing for sizes that no input has."""
@@ -544,14 +548,6 @@ class GraphImporter:
     def input_types(self, node: ir.Node) -> list[bytes]:
         """The types of a node's inputs as far as they are known, as ONNX reads them."""
         return [_type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]
-
-
-_NO_NAMES: Final = frozenset({"none", "null", "nan", "unk", "unknown", "undefined"})
-
-
-def is_size_name(text: str) -> bool:
-    """True if what a file calls a size is a name, by which sizes that have it are one; ONNX Runtime asks for none."""
-    return any(letter.isalpha() for letter in text) and text.strip().lower() not in _NO_NAMES
 
 
 def _constant_for(port: ir.Value, array: np.ndarray) -> Constant:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -91,3 +91,11 @@ class Sizes:
             for negative, part in parts
         ]
         return rows[0] if len(rows) == 1 else ops.concat(rows, axis=0)
+
+
+_NO_NAMES: Final = frozenset({"none", "null", "nan", "unk", "unknown", "undefined"})
+
+
+def is_size_name(text: str) -> bool:
+    """True if what a file calls a size is a name, by which sizes that have it are one; ONNX Runtime asks for none."""
+    return any(letter.isalpha() for letter in text) and text.strip().lower() not in _NO_NAMES
