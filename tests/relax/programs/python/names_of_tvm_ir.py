@@ -132,10 +132,10 @@ def t_body_that_is_emitted():
 def t_devices_by_number_and_by_kind():
     @I.ir_module
     class Module:
-        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 1), I.vdevice("metal", 0, "global")]})
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 0), I.vdevice("metal", 0, "global")]})
 
         @R.function
-        def main(x: R.Tensor((4, 4), "float32", "vdevice:2"), y: R.Tensor((2,), "float32", "cuda:1")):
+        def main(x: R.Tensor((4, 4), "float32", "vdevice:2"), y: R.Tensor((2,), "float32", "cuda")):
             z = R.to_vdevice(y, "vdevice:0")
             return (x, z)
 
