@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import Any
 
 import pytest
@@ -101,3 +102,13 @@ def test_a_rule_of_lambdas_without_a_name_is_called_by_its_place() -> None:
     for rule in rules:
         assert re.fullmatch(r"lambda at test_rule_author\.py:\d+", rule.name)
     assert rules[0].name != rules[1].name
+
+
+def test_a_notebook_shows_pieces_of_a_program_as_their_text_and_a_whole_one_as_a_page() -> None:
+    program = rx.parse("@R.function\ndef f(x: R.Tensor((2,), 'float32')):\n    y = R.exp(x)\n    return y\n")
+    call = program.body.blocks[0].bindings[0].value
+    assert isinstance(call, rx.Call)
+    for piece in (call, call.op, call.ty, program.params[0], program.ty):
+        shown: Any = piece
+        assert shown._repr_html_() == f"<code>{escape(repr(piece))}</code>"
+    assert program._repr_html_().startswith("<iframe")  # pyright: ignore[reportPrivateUsage]

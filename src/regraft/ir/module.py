@@ -24,7 +24,7 @@ _Entry: TypeAlias = Function | ExternFunc
 
 
 @final
-class IRModule(Node, Shown):
+class IRModule(Shown, Node):
     """Functions by their `GlobalVar`, in order, with attributes for the whole.
 
     ``IRModule({"main": func})`` makes the global variables itself. ``global_infos`` are the meshes and devices that it

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from html import escape
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn
 
 init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
@@ -63,6 +64,10 @@ class Node:
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is immutable: cannot delete {name!r}")
+
+    def _repr_html_(self) -> str:
+        """The text of the node, for notebooks."""
+        return f"<code>{escape(repr(self))}</code>"
 
     @property
     def span(self) -> None:

@@ -155,7 +155,7 @@ def as_seq(expr: Expr) -> SeqExpr:
 
 
 @final
-class Function(Expr, Shown):
+class Function(Shown, Expr):
     """A function of the language.
 
     ``ret_ty`` is what it promises to return (by default the body's type, without the sizes that only the body
