@@ -257,6 +257,7 @@ A program for `tvm.relax` runs here after you change its imports:
 | `tvm.runtime`, `tvm.target` | `regraft.runtime`, `regraft.target` |
 | `tvm.cpu`, `tvm.device` | `regraft.cpu`, `regraft.device` |
 | `tvm.compile`, `tvm.register_global_func` | `regraft.compile`, `regraft.register_global_func` |
+| `tvm.error` | `regraft.error`, whose names are all `RegraftError` |
 | `tvm.testing.assert_allclose` | `regraft.testing.assert_allclose` |
 
 After `import regraft as tvm`, `tvm.relax` is `regraft` itself, and `tvm.tirx` is `regraft.script.tir`.
@@ -302,7 +303,7 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   that something reads keeps its name, and a scalar of another dtype than int64 says it: `T.int32(3)`.
 - **Sizes are no variables.** `all_vars` and its like list variables of the language; `free_symbolic_vars` lists sizes.
 - **Gradients are those of PyTorch at kinks**: of `relu` and `abs` at 0, and where both sides of a `maximum` are equal.
-  Integers get none. `variance`, `cumsum`, `conv2d` and squares have forms that round less or run faster. The adjoint of
+  `variance`, `cumsum`, `conv2d` and squares have forms that round less or run faster. The adjoint of
   a tuple is one tuple, as there; `regraft.gradient.Gradient(..., fields_apart=True)` adds nothing to zeros.
 - **Optimizers count in float64.** `Adam` keeps the powers of its betas so, since in float32 they lose digits.
 - **Sizes are at least 0.** A size variable that is a scalar parameter may be negative.

@@ -228,6 +228,12 @@ CASES: dict[str, Case] = {
     "LazyGetInput": (transform.LazyGetInput, WEIGHTED),
     "LazySetOutput": (transform.LazySetOutput, WEIGHTED),
     "LazyTransformParams": (transform.LazyTransformParams, TRANSFORM),
+    "LegalizeOps": (
+        lambda: transform.LegalizeOps(
+            {"relax.exp": lambda builder, call: rx.op.power(rx.const(np.float32(np.e)), call.args[0])}
+        ),
+        dataflow(X, "y = R.exp(x)", "y"),
+    ),
     "LiftTransformParams": (transform.LiftTransformParams, WEIGHTED),
     "LowerAllocTensor": (
         transform.LowerAllocTensor,
