@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..analysis import constant_bytes
+from ..formats.errors import ConvertError
 from ..ir.module import IRModule
 from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, Tape, op_counts
 from ..passes import report as report_passes
@@ -274,16 +275,26 @@ def _handed_over(
 ) -> tuple[Optimized, Any]:
     """``done``, and the model in the form that it came in or the path that it was written to.
 
-    It is the model as it was if that ``stays``, or ``may_stay`` and would otherwise be larger in nodes and bytes.
+    It is the model as it was if that ``stays``, or ``may_stay`` and would otherwise be larger in nodes and bytes, or
+    cannot be written.
     """
     if not stays:
-        result = as_source(opened, done.module) if path is None else path
-        if path is not None:
-            write_model(done.module, opened.name, path, safetensors=safetensors)
-        is_alike = (path is None) == (opened.path is None)
-        if not (may_stay and is_alike and is_larger(opened, result)):
-            return done, result
-        done = done._replace(module=opened.module, kept="the result has more nodes and more bytes")
+        why = "the result has more nodes and more bytes"
+        is_alike = may_stay and (path is None) == (opened.path is None)
+        result: Any = path
+        try:
+            if path is None:
+                result = as_source(opened, done.module)
+            else:
+                write_model(done.module, opened.name, path, safetensors=safetensors)
+        except ConvertError as error:
+            if not is_alike:
+                raise
+            why = f"the result cannot be written: {error}"
+        else:
+            if not (is_alike and is_larger(opened, result)):
+                return done, result
+        done = done._replace(module=opened.module, kept=why)
     if path is None:
         return done, as_it_is(opened)
     write_as_it_is(opened, path)

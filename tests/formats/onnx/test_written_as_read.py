@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -507,6 +508,25 @@ def test_products_of_sizes_and_parts_of_sequences_take_no_more_nodes(
     for sizes in ((2, 3, 4), (1, 5, 4)):
         x = _floats(*sizes)
         assert_same(run_onnxruntime(written, {"x": x}), run_onnxruntime(model, {"x": x}))
+
+
+def test_a_model_whose_result_cannot_be_written_comes_back_as_it_was(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Slice", ["x"], ["part"], axes=[-1], starts=[0], ends=[2]),  # of unknown rank: carried
+        helper.make_node("Relu", ["part"], ["y"]),
+    ]
+    ports = [helper.make_value_info(name, helper.make_tensor_type_proto(TensorProto.FLOAT, None)) for name in "xy"]
+    graph = helper.make_graph(nodes, "cut", ports[:1], ports[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=4)
+    reports: list[OptimizationReport] = []
+    assert rx.optimize(model, report=reports.append) == model
+    assert reports[0].to_dict()["kept"].startswith("the result cannot be written: Slice")
+    source, result = tmp_path / "cut.onnx", tmp_path / "again.onnx"
+    source.write_bytes(model.SerializeToString())
+    rx.optimize(source, output=result)
+    assert result.read_bytes() == source.read_bytes()
+    with pytest.raises(ConvertError, match="another operator"):
+        rx.optimize(model, opset=17)
 
 
 def test_a_model_of_functions_comes_back_as_it_was_where_its_nodes_written_out_are_more_and_larger() -> None:
