@@ -12,7 +12,7 @@ The order is that of evaluation: operands before the call, a value before its va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from .expr import (
     Constant,
@@ -125,18 +125,29 @@ def iter_bindings(root: Visitable) -> Iterator[Binding]:
     The bindings of a branch come before the binding of its `If`. Cost: linear.
     """
     seen: set[int] = set()
-    stack: list[tuple[Visitable, bool]] = [(root, False)]
+    stack: list[Iterator[Visitable | _Left]] = [iter((root,))]
     while stack:
-        current, leaving = stack.pop()
-        if isinstance(current, VarBinding | MatchCast):
-            if leaving or type(current.value) not in COMPOUND or not holds_bindings(current.value):
-                yield current
-            else:
-                stack.append((current, True))
-                stack.append((current.value, False))
-        elif not isinstance(current, Expr) or (id(current) not in seen and holds_bindings(current)):
-            seen.add(id(current))
-            stack.extend([(part, False) for part in reversed(parts_of(current))])
+        for current in stack[-1]:
+            if isinstance(current, VarBinding | MatchCast):
+                if not holds_bindings(current.value):
+                    yield current
+                    continue
+                stack.append(iter((current.value, _Left(current))))
+                break
+            if isinstance(current, _Left):
+                yield current.binding
+            elif not isinstance(current, Expr) or (id(current) not in seen and holds_bindings(current)):
+                seen.add(id(current))
+                stack.append(iter(parts_of(current)))
+                break
+        else:
+            stack.pop()
+
+
+class _Left(NamedTuple):
+    """A binding whose value was gone through."""
+
+    binding: Binding
 
 
 def holds_bindings(expr: Expr) -> bool:
@@ -145,9 +156,14 @@ def holds_bindings(expr: Expr) -> bool:
     A call or tuple over leaves alone has none, and is told at once.
     """
     kind = type(expr)
+    if kind not in COMPOUND:
+        return False
     if kind is If or kind is SeqExpr or kind is Function:
         return True
-    return kind in COMPOUND and any(type(part) in COMPOUND for part in parts_of(expr))
+    for part in parts_of(expr):  # noqa: SIM110 - a generator for each binding takes twice the time
+        if type(part) in COMPOUND:
+            return True
+    return False
 
 
 class ExprVisitor:
