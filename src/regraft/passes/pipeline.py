@@ -24,7 +24,7 @@ from .fold_constant import FoldConstant
 from .fuse_attention import FuseAttention
 from .hoist_from_loops import HoistFromLoops
 from .layout import RemoveRedundantReshape, SimplifyTransposes
-from .legalize import Legalize
+from .legalize import Legalize, LegalizeOps
 from .lift_transform_params import LiftTransformParams
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
 from .memory import KillAfterLastUse, LowerAllocTensor
@@ -81,6 +81,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         LazySetOutput,
         LazyTransformParams,
         Legalize,
+        LegalizeOps,
         LiftTransformParams,
         LowerAllocTensor,
         MergeCompositeFunctions,
