@@ -16,7 +16,7 @@ import onnxruntime as ort
 import pytest
 
 import regraft.op as R
-from regraft import optimize
+from regraft import optimize, to_onnx
 from regraft.ir import BlockBuilder, Expr, SymVar, TensorType, Var, const
 from regraft.model import OptimizationReport, UsageError, VerificationError, open_model
 from regraft.model import measure as guard
@@ -360,9 +360,29 @@ def test_the_command_shows_what_was_tried_and_the_report_has_each_layer(products
 
 
 def test_a_precision_that_an_engine_lacks_is_said_with_what_has_it(products: Path, tmp_path: Path) -> None:
-    _, report = lowered(products, "bfloat16", output=tmp_path / "out.onnx", engine="onnxruntime")
-    assert report.kept is None
-    assert report.attempts[0].problem == "onnxruntime does not compute in bfloat16 on a CPU; openvino does"
+    output = tmp_path / "out.onnx"
+    message = "bfloat16 cannot be tried: onnxruntime does not compute in bfloat16 on a CPU; openvino does where"
+    with pytest.raises(UsageError, match=message) as raised:
+        optimize(products, output=output, precision="bfloat16", engine="onnxruntime")
+    assert str(raised.value).endswith("there are: int8, int8-weights, int4-weights, auto")
+    with pytest.raises(UsageError, match="without samples no ranges are known: give them by --calibrate"):
+        optimize(products, output=output, precision="int8", engine="openvino")
+    assert not output.exists()
+
+
+def test_a_sample_on_which_the_model_does_not_run_is_named_with_its_whole_numbers(tmp_path: Path) -> None:
+    ids = Var("ids", TensorType((3,), "int64"))
+    builder = BlockBuilder()
+    with builder.function("main", [ids]):
+        builder.emit_func_output(builder.emit(R.take(weights(10, 4), ids, axis=0)))
+    path = tmp_path / "lookup.onnx"
+    to_onnx(builder.get(), path)
+    np.savez(tmp_path / "bad.npz", ids=np.array([1, 12, -3]))
+    for given in ({"calibrate": tmp_path / "bad.npz"}, {"inputs": tmp_path / "bad.npz"}):
+        with pytest.raises(UsageError, match=r"bad\.npz: the model does not run on it \(ids from -3 to 12\): ONNX"):
+            optimize(path, precision="auto", engine="onnxruntime", **given)
+    with pytest.raises(UsageError, match=r"bad\.npz: the model does not run on it \(ids from -3 to 12\): ONNX"):
+        optimize(path, verify=True, inputs=tmp_path / "bad.npz")
 
 
 def test_precisions_and_engines_that_do_not_exist_are_refused(products: Path, tmp_path: Path) -> None:

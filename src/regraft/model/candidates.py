@@ -124,7 +124,8 @@ def _candidates(
         if precision == "auto":
             yield Candidate("float32", engine, {})
     if precision in ("bfloat16", "float16") and "openvino" not in engines:
-        problem = f"{' and '.join(engines)} does not compute in {precision} on a CPU; openvino does"
+        named = " and ".join(engines)
+        problem = f"{named} does not compute in {precision} on a CPU; openvino does where the processor has it"
         yield Refused(precision, ", ".join(engines), problem)
 
 

@@ -42,6 +42,8 @@ class Trial(NamedTuple):
     outputs: list[np.ndarray]
     is_finite: bool
     """True if all results are numbers: a comparison of NaN with NaN says nothing."""
+    place: str = "the random inputs"
+    """The inputs in a message."""
 
 
 def candidate_inputs(

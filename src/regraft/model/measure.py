@@ -8,6 +8,7 @@ the model as it was, that is what stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +18,7 @@ from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..passes import Pass, PassInstrument
-from ..run import build
+from ..run import BuildError, build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from .comparison import compare_outputs, problems_of
 from .decisions import NOWHERE, Decision, Decisions, inputs_key, machine_key, program_key
@@ -149,12 +150,13 @@ def engine_of(form: Form) -> str:
 def run_on(model: Model, bench: Bench) -> RunOriginal:
     """``model`` on an engine: as its own file or object where the engine is one that takes that, else as a program.
 
-    Raises what building raises.
+    A program runs on OpenVINO, too, where that does not open the file. Raises what building raises.
     """
     if model.form == "onnx" and bench.engine == "onnxruntime":
         return onnx_original(model.source, threads=bench.threads)
     if model.form in ("onnx", "openvino") and bench.engine == "openvino":
-        return openvino_original(model.source, threads=bench.threads)
+        with suppress(BuildError):
+            return openvino_original(model.source, threads=bench.threads)
     if model.form == "torch" and bench.engine == "torch":
         found = run_as_it_is(model)
         assert found is not None

@@ -44,11 +44,12 @@ from .comparison import compare_outputs
 from .decisions import Decision, inputs_key, machine_key, program_key
 from .errors import UsageError, VerificationError
 from .expected import expected_seconds
+from .inputs import Trial as TrialOfInputs
 from .machines import Machine
 from .measure import Bench, engine_of, run_on
 from .memory import free_memory, needed_to_run
 from .models import Model, form_of
-from .samples import Samples, TriedOn, read_samples
+from .samples import Samples, TriedOn, read_samples, trials_on
 from .search import Search, Trial
 from .timing import Deadline, clock_for
 from .verification import Verification, flat_arrays, names_for
@@ -157,12 +158,30 @@ def _listed(
         with search.deadline.standing_still():
             return calibrated(search.opened or search.smoothed or search.module, search.name, samples)
 
-    few = has_few_rows(search.module[search.name])
     known = None if samples is None else ranges
-    found = candidates(precision, engines, known, search.machine, has_few_rows=few, has_attention=attends)
+    few = has_few_rows(search.module[search.name])
+
+    def there_is(wanted: str) -> list[Candidate | Refused]:
+        return candidates(wanted, engines, known, search.machine, has_few_rows=few, has_attention=attends)
+
+    found = there_is(precision)
+    _check_any(precision, found, there_is)
     if not search.timed:
         return found
     return _in_order_of_trial(search, found)
+
+
+def _check_any(
+    precision: str,
+    found: Sequence[Candidate | Refused],
+    there_is: Callable[[str], Sequence[Candidate | Refused]],
+) -> None:
+    """Raise `UsageError` where nothing can be tried for ``precision``, with why, and with what there is."""
+    problems = dict.fromkeys(one.problem for one in found if isinstance(one, Refused))
+    if len(problems) == 0 or any(isinstance(one, Candidate) for one in found):
+        return
+    others = [one for one in DEFAULT_ERRORS if any(isinstance(row, Candidate) for row in there_is(one))]
+    raise UsageError(f"{precision} cannot be tried: {'; '.join(problems)}; there are: {', '.join(others)}")
 
 
 def _in_order_of_trial(search: Search, found: Sequence[Candidate | Refused]) -> list[Candidate | Refused]:
@@ -357,24 +376,28 @@ def choose(
     with asked.deadline.standing_still():
         before = run_on(opened, replace(asked.bench, engine=own))
         samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
-        inputs = samples or [trial.inputs for trial in asked.tried_on.trials(opened.function, before)]
-        expected = [before(one) for one in inputs]
-    _check_numbers(expected)
+        trials = (
+            asked.tried_on.trials(opened.function, before)
+            if samples is None
+            else trials_on(opened.function, samples, before)
+        )
+    _check_numbers(trials)
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
     unchanged = own if timed and structural_equal(module, opened.module) else None
     told = asked.bench, before, asked.deadline, timed, unchanged, asked.machine
+    inputs, expected = [one.inputs for one in trials], [one.outputs for one in trials]
     search = Search(module, opened.name, inputs, expected, budget, *told)
-    return choose_precision(search, asked.precision, engines, samples, tell)
+    return choose_precision(search, asked.precision, engines, None if samples is None else inputs, tell)
 
 
-def _check_numbers(expected: Sequence[Sequence[np.ndarray]]) -> None:
+def _check_numbers(trials: Sequence[TrialOfInputs]) -> None:
     """Raise `UsageError` where the outputs for a sample are no numbers, of which no error can be told."""
-    for place, outputs in enumerate(expected):
-        found = [one for one in outputs if one.dtype.kind == "f" and one.size]
+    for trial in trials:
+        found = [one for one in trial.outputs if one.dtype.kind == "f" and one.size]
         if found and not any(np.isfinite(one).any() for one in found):
             raise UsageError(
-                f"the model gives NaN or infinities only on sample {place}, so the error of a precision cannot be "
+                f"the model gives NaN or infinities only on {trial.place}, so the error of a precision cannot be "
                 "measured; give other samples (--input), or ranges of random inputs (--range name=0:1)"
             )
 

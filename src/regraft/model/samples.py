@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..ir.dims import Dim
 from ..ir.dtypes import numpy_dtype
 from ..ir.program import Function
 from ..ir.types import TensorType
+from ..run import ExecutionError
 from .errors import UsageError
 from .inputs import Range, Trial, first_that_runs, names_in, read_inputs
 
@@ -27,6 +28,13 @@ Samples: TypeAlias = (
 """Files, a folder of them, or inputs one after another."""
 
 _SUFFIXES = (".npz", ".npy")
+
+
+class Sample(NamedTuple):
+    """The inputs of one run, in the order of the parameters, and where they come from, for messages."""
+
+    place: str
+    inputs: list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +53,52 @@ class TriedOn:
         """Each sample, or one choice of random inputs, with what ``run`` gives for it. Raises `UsageError`."""
         if self.given is None:
             return [first_that_runs(function, run, self.seed, self.dims, self.ranges)]
-        return [Trial(inputs, run(inputs), is_finite=True) for inputs in read_inputs_of_runs(function, self.given)]
+        return trials_on(function, read_inputs_of_runs(function, self.given), run)
 
 
-def read_inputs_of_runs(function: Function, given: Samples) -> list[list[Any]]:
+def trials_on(
+    function: Function, samples: Sequence[Sample], run: Callable[[Sequence[Any]], list[np.ndarray]]
+) -> list[Trial]:
+    """Each of ``samples`` with what ``run`` gives for it; raises `UsageError`, which names the one that it refuses."""
+    found: list[Trial] = []
+    for place, inputs in samples:
+        try:
+            found.append(Trial(inputs, run(inputs), is_finite=True, place=place))
+        except ExecutionError as error:
+            bounds = _bounds_of_integers(function, inputs)
+            raise UsageError(f"{place}: the model does not run on it{bounds}: {error}") from error
+    return found
+
+
+def _bounds_of_integers(function: Function, inputs: Sequence[Any]) -> str:
+    """The least and the greatest of all inputs of whole numbers: as a rule these are indices, which have a limit."""
+    named = [(param.name_hint, np.asarray(value)) for param, value in zip(function.params, inputs, strict=True)]
+    told = [f"{name} from {x.min()} to {x.max()}" for name, x in named if x.dtype.kind in "iu" and x.size]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def read_inputs_of_runs(function: Function, given: Samples) -> list[Sample]:
     """As `read_samples`, of any numbers; files that only together have all inputs are one sample."""
     if isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 1:
         paths = [Path(one) for one in given if isinstance(one, str | os.PathLike)]
         if len(paths) == len(given) and not any(path.is_dir() for path in paths):
             names = {param.name_hint for param in function.params}
             alone = len(names) == 1 if paths[0].suffix == ".npy" else names <= set(names_in(paths[0]))
-            return read_samples(function, paths, finite=False) if alone else [read_inputs(function, paths)]
+            if not alone:
+                return [Sample(", ".join(map(str, paths)), read_inputs(function, paths))]
+            return read_samples(function, paths, finite=False)
     return read_samples(function, given, finite=False)
 
 
-def read_samples(function: Function, given: Samples, most: int = 128, *, finite: bool = True) -> list[list[Any]]:
-    """The samples as lists of arrays in the order of the parameters of ``function``; at most ``most``.
+def read_samples(function: Function, given: Samples, most: int = 128, *, finite: bool = True) -> list[Sample]:
+    """The samples, with arrays in the order of the parameters of ``function``; at most ``most``.
 
     Raises `UsageError`, which names the sample, for inputs that are missing or that the function does not have, of
     another shape or dtype than it takes, for files that cannot be read, for NaN and infinities and inputs without
     elements (unless ``finite`` is False), and where there is no sample at all.
     """
     names = [param.name_hint for param in function.params]
-    found: list[list[Any]] = []
+    found: list[Sample] = []
     for place, one in _each(given):
         if len(found) == most:
             break
@@ -80,7 +111,7 @@ def read_samples(function: Function, given: Samples, most: int = 128, *, finite:
             if len(inputs) != len(names):
                 raise UsageError(f"{place} has {len(inputs)} inputs; the model has {len(names)}: {', '.join(names)}")
         _check(place, function, inputs, finite=finite)
-        found.append(inputs)
+        found.append(Sample(place, inputs))
     if not found:
         raise UsageError("there are no samples: give .npz files with the model's inputs by name, or a folder of them")
     return found
