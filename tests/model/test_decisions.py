@@ -18,7 +18,7 @@ from regraft.model import Measurement, OptimizationReport, PrecisionReport, Usag
 from regraft.model import search as room
 from regraft.model.decisions import CacheWarning, Decisions
 from regraft.model.expected import expected_seconds
-from regraft.model.machines import PROFILES, Machine, machine_of, this_machine
+from regraft.model.machines import PROFILES, MachineDescription, machine_of, this_machine
 from regraft.passes.quantize import QuantizeDynamic, QuantizeWeights
 from regraft.run.processor import FEATURES
 from tests.cli.harness import invoke
@@ -232,7 +232,7 @@ def test_counted_times_follow_the_rates_of_what_is_computed_in() -> None:
     x = np.zeros((256, 1024), np.float32)
     module = module_of(x.shape, lambda builder, x: R.matmul(x, weights(1024, 1024)))
     rates = {"float32": 10.0, "int8": 40.0, "bfloat16": 20.0, "memory": 1000.0}
-    machine = Machine("given", "x86-64", (), 2, rates=rates)
+    machine = MachineDescription("given", "x86-64", (), 2, rates=rates)
     operations = 2 * 256 * 1024 * 1024
 
     def seconds(module: Any, **options: Any) -> float:
@@ -267,7 +267,7 @@ def test_symbolic_sizes_are_those_of_the_inputs() -> None:
         return y
 
     module = regraft.IRModule({"main": main})
-    machine = Machine("given", "x86-64", (), 1, rates={"float32": 1.0, "memory": 1000.0})
+    machine = MachineDescription("given", "x86-64", (), 1, rates={"float32": 1.0, "memory": 1000.0})
     few, many = (expected_seconds(module, "main", [np.zeros((n, 64), np.float32)], machine) for n in (1, 100))
     assert many == pytest.approx(100 * few, rel=1e-6)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from regraft.training import TrainingError
-from regraft.training.checkpoint import Checkpoint, Part, Tensor, whole, write_checkpoint
+from regraft.training.checkpoint import Checkpoint, SavedPiece, SavedTensor, whole, write_checkpoint
 
 ARRAY = np.arange(48, dtype=np.float32).reshape(8, 6)
 
@@ -41,9 +41,11 @@ def test_what_is_written_is_read_back_with_its_dtype(tmp_path: Path) -> None:
 
 
 def test_parts_of_several_processes_are_one_tensor_and_are_read_by_slices(tmp_path: Path) -> None:
-    parts = [Part((row, column), ARRAY[row : row + 4, column : column + 3]) for row in (0, 4) for column in (0, 3)]
+    parts = [
+        SavedPiece((row, column), ARRAY[row : row + 4, column : column + 3]) for row in (0, 4) for column in (0, 3)
+    ]
     for process in (1, 0):
-        mine = Tensor("float32", (8, 6), tuple(parts[2 * process : 2 * process + 2]))
+        mine = SavedTensor("float32", (8, 6), tuple(parts[2 * process : 2 * process + 2]))
         if process == 1:
             (tmp_path / ".writing-00000003").mkdir(parents=True)
             barrier = _stop_at_the_end
@@ -62,7 +64,7 @@ def _stop_at_the_end(name: str) -> None:
         raise StopIteration
 
 
-def _write_first(root: Path, tensor: Tensor) -> None:
+def _write_first(root: Path, tensor: SavedTensor) -> None:
     """Write as process 0, which clears the place aside, and put the other process's files back before it goes on."""
     aside = root / ".writing-00000003"
     kept = {path.name: path.read_bytes() for path in aside.iterdir()}

@@ -1,9 +1,9 @@
 """The axes of a value by what they are made of, however many permutations, reshapes and broadcasts lie between.
 
-Each axis is a `Group`: the `Axis` objects that it is made of, major first; none for an axis of size 1. A permutation
-moves groups, a reshape joins or splits them, a broadcast has more than what is broadcast. `sources` reads inwards what
-a value is a view of, `onward` reads outwards what is a view of it, and `arrangement` says how to write a value with
-other axes: reshape, permute, reshape, without what changes nothing.
+Each axis is an `AxisGroup`: the `Axis` objects that it is made of, major first; none for an axis of size 1. A
+permutation moves groups, a reshape joins or splits them, a broadcast has more than what is broadcast. `sources` reads
+inwards what a value is a view of, `onward` reads outwards what is a view of it, and `arrangement` says how to write a
+value with other axes: reshape, permute, reshape, without what changes nothing.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Axis:
     def __init__(self, size: Dim, *, divisible: bool = False) -> None:
         self.size = size
         self.divisible = divisible
-        self.parts: Group = ()
+        self.parts: AxisGroup = ()
 
 
-Group: TypeAlias = tuple[Axis, ...]
-Groups: TypeAlias = Sequence[Group]
+AxisGroup: TypeAlias = tuple[Axis, ...]
+Groups: TypeAlias = Sequence[AxisGroup]
 
 
 class View(NamedTuple):
@@ -52,12 +52,12 @@ def _is_one(size: Dim) -> bool:
     return dims_equal(size, 1) is True
 
 
-def axis_of(size: Dim, *, divisible: bool = False) -> Group:
+def axis_of(size: Dim, *, divisible: bool = False) -> AxisGroup:
     """A new axis of that size."""
     return () if _is_one(size) else (Axis(size, divisible=divisible),)
 
 
-def atoms(axes: Iterable[Axis]) -> Group:
+def atoms(axes: Iterable[Axis]) -> AxisGroup:
     """``axes`` in the smallest parts that are known."""
     found: list[Axis] = []
     for axis in axes:
@@ -65,7 +65,7 @@ def atoms(axes: Iterable[Axis]) -> Group:
     return tuple(found)
 
 
-def together(groups: Iterable[Iterable[Axis]]) -> Group:
+def together(groups: Iterable[Iterable[Axis]]) -> AxisGroup:
     """All axes of ``groups``, in the smallest parts that are known."""
     return atoms([axis for group in groups for axis in group])
 
@@ -84,10 +84,10 @@ def aligned(shape: Sequence[Dim], groups: Groups) -> Groups:
     ]
 
 
-def regrouped(groups: Iterable[Group], shape: Sequence[Dim]) -> Groups | None:
+def regrouped(groups: Iterable[AxisGroup], shape: Sequence[Dim]) -> Groups | None:
     """The groups of a reshape to ``shape``; None where it does more than to join axes and to split divisible ones."""
     left = [*reversed(together(groups))]
-    found: list[Group] = []
+    found: list[AxisGroup] = []
     for size in shape:
         taken: list[Axis] = []
         while not _is_one(size):
@@ -235,14 +235,14 @@ def _sizes(groups: Groups) -> list[Dim]:
     return [size_of(group) for group in groups]
 
 
-def _filled(groups: Groups, units: Iterable[Group]) -> list[Group]:
+def _filled(groups: Groups, units: Iterable[AxisGroup]) -> list[AxisGroup]:
     rest = iter(units)
     return [group or next(rest, ()) for group in groups]
 
 
-def _runs(group: Group, joined: set[tuple[Axis, Axis]]) -> list[Group]:
+def _runs(group: AxisGroup, joined: set[tuple[Axis, Axis]]) -> list[AxisGroup]:
     """``group`` cut wherever two neighbours are not ``joined``."""
-    runs: list[Group] = []
+    runs: list[AxisGroup] = []
     for axis in group:
         if runs and (runs[-1][-1], axis) in joined:
             runs[-1] = (*runs[-1], axis)

@@ -9,7 +9,7 @@ from ..ir.dims import Dim
 from ..ir.expr import Expr, Tuple, Var
 from ..ir.op import Call, is_call_of
 from ..op.primitive.einsum import spelled_out
-from .axes import Group, View, aligned
+from .axes import AxisGroup, View, aligned
 from .tensors import shape_of
 from .values import definition, resolve
 
@@ -30,7 +30,7 @@ class Contraction(NamedTuple):
         is_once = all(len({*term}) == len(term) for term in self.terms)
         return labels.pop() if len(labels) == 1 and is_once else None
 
-    def view(self, place: int, axes: Mapping[str, Group]) -> View:
+    def view(self, place: int, axes: Mapping[str, AxisGroup]) -> View:
         """The operand at ``place`` as a view of the axes of its labels."""
         operand, term = self.operands[place], self.terms[place]
         return View(operand, aligned(shape_of(operand), [axes[label] for label in term]))

@@ -30,7 +30,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..model import Measurement, OptimizationReport, PrecisionReport
-    from ..model.attempts import Attempt, Layer
+    from ..model.attempts import Attempt, LayerReport
     from ..passes.instruments import PassReport
 
 
@@ -299,7 +299,7 @@ def _show_precision(done: PrecisionReport) -> None:
     _say_decided(done.decided_before)
 
 
-def _error_text(layer: Layer) -> str:
+def _error_text(layer: LayerReport) -> str:
     return "" if layer.error is None else f" {layer.error:.2g}"
 
 

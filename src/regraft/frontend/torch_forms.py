@@ -54,7 +54,7 @@ class CallForm:
         return tuple([field if self.uses(index) else None for index, field in enumerate(fields_of(bound))])
 
 
-Form: TypeAlias = Callable[..., Any]
+RelaxForm: TypeAlias = Callable[..., Any]
 
 
 def like(x: Expr, number: float) -> Expr:
@@ -99,7 +99,7 @@ def _as_bool(call: CallForm, x: Expr) -> Expr:
     return x if is_bool(dtype_of(x)) else call.emit(R.astype(x, "bool"))
 
 
-def _logical(function: Callable[..., Expr]) -> Form:
+def _logical(function: Callable[..., Expr]) -> RelaxForm:
     def form(call: CallForm, *operands: Expr) -> Expr:
         return function(*[_as_bool(call, x) for x in operands])
 
@@ -115,7 +115,7 @@ _FLOATING: Final[Mapping[str, Callable[[Expr], Expr]]] = {
 """Relax's forms of functions of floating tensors."""
 
 
-def _floating(function: Callable[[Expr], Expr]) -> Form:
+def _floating(function: Callable[[Expr], Expr]) -> RelaxForm:
     def form(_call: CallForm, x: Expr) -> Any:
         return function(x) if is_float(dtype_of(x)) else NotImplemented
 
@@ -163,7 +163,7 @@ def _axes(dim: Any) -> Any:
     return dim if isinstance(dim, int) or dim else None
 
 
-def _reduction(function: Callable[..., Expr]) -> Form:
+def _reduction(function: Callable[..., Expr]) -> RelaxForm:
     def reduce(call: CallForm, x: Expr, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
         if dtype is not None:
             x = call.emit(R.astype(x, dtype_name(dtype)))
@@ -270,7 +270,7 @@ def _group_norm(
     return R.nn.group_norm(x, weight, bias, groups, 1, list(range(2, rank(x))), eps), None, None
 
 
-def _max_pool(pool: Callable[..., Expr], layout: str) -> Form:
+def _max_pool(pool: Callable[..., Expr], layout: str) -> RelaxForm:
     def form(
         call: CallForm,
         x: Expr,
@@ -299,7 +299,7 @@ def _nearest(_call: CallForm, x: Expr, size: Any = None, scale: Any = None) -> A
     return R.image.resize2d(x, size, layout="NCHW", method="nearest_neighbor", rounding_method="round")
 
 
-def _interpolated(method: str) -> Form:
+def _interpolated(method: str) -> RelaxForm:
     def form(_call: CallForm, x: Expr, size: Any, align_corners: bool, scale: Any = None) -> Any:
         if scale is not None:
             size = _whole_sizes(x, scale)
@@ -451,7 +451,7 @@ def _scalar(call: CallForm, value: Any, **_: Any) -> Any:
     return call.emit(const(value, dtype_name(call.node.meta["val"].dtype)))
 
 
-def _scan(function: Callable[..., Expr]) -> Form:
+def _scan(function: Callable[..., Expr]) -> RelaxForm:
     def form(_call: CallForm, x: Expr, dim: int, *, dtype: Any = None) -> Any:
         return NotImplemented if dtype is None else function(x, dim, dtype_name(dtype))
 
@@ -473,7 +473,7 @@ def _copy(_call: CallForm, x: Expr, source: Expr, *_: Any) -> Any:
     return R.broadcast_to(source, shape_of(x)) if dtype_of(source) == dtype_of(x) else NotImplemented
 
 
-FORMS: Final[Mapping[str, Form]] = {
+FORMS: Final[Mapping[str, RelaxForm]] = {
     **{name: _floating(function) for name, function in _FLOATING.items()},
     "elu.default": _elu,
     "hardtanh.default": _hardtanh,
@@ -539,7 +539,7 @@ FORMS: Final[Mapping[str, Form]] = {
 """Relax's forms, by the overloads of ATen."""
 
 
-def converters_with_forms(given: Mapping[str, Converter], table: Mapping[str, Form]) -> dict[str, Converter]:
+def converters_with_forms(given: Mapping[str, Converter], table: Mapping[str, RelaxForm]) -> dict[str, Converter]:
     """The conversions of a caller, and the forms of a table for all other operators."""
     theirs = {name.removeprefix("aten.") for name in given}
     forms = {
@@ -550,7 +550,7 @@ def converters_with_forms(given: Mapping[str, Converter], table: Mapping[str, Fo
     return {**forms, **given}
 
 
-def _converter(form: Form) -> Converter:
+def _converter(form: RelaxForm) -> Converter:
     def convert(node: torch.fx.Node, conversion: Conversion) -> Any:
         named = {name: conversion.value(value) for name, value in node.kwargs.items()}
         return form(CallForm(node, conversion), *conversion.retrieve_args(node), **named)

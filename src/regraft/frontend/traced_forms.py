@@ -16,7 +16,7 @@ from ..formats.torch.tensors import dtype_name
 from ..ir.dims import Dim
 from ..ir.dtypes import is_float, is_integer
 from ..ir.expr import Expr, const
-from .torch_forms import FORMS, CallForm, Form, like, product, scale_and_shift
+from .torch_forms import FORMS, CallForm, RelaxForm, like, product, scale_and_shift
 
 
 def _celu(_call: CallForm, x: Expr, alpha: float = 1.0) -> Any:
@@ -146,7 +146,7 @@ def _masked_fill(call: CallForm, x: Expr, mask: Expr, value: float) -> Any:
     return R.where(mask, call.emit(R.full_like(x, like(x, value))), x)
 
 
-def _filled_like(function: Callable[[Expr], Expr]) -> Form:
+def _filled_like(function: Callable[[Expr], Expr]) -> RelaxForm:
     def form(_call: CallForm, x: Expr, **how: Any) -> Any:
         return NotImplemented if how.get("dtype") is not None else function(x)
 
@@ -202,7 +202,7 @@ def _nearest(_call: CallForm, x: Expr, size: Sequence[Dim] | None = None, *_scal
     )
 
 
-def _new_filled(value: float) -> Form:
+def _new_filled(value: float) -> RelaxForm:
     def form(call: CallForm, _x: Expr, size: Sequence[Dim], **_how: Any) -> Expr:
         dtype = dtype_name(call.node.meta["val"].dtype)
         return R.full(list(size), const(value, dtype), dtype)
@@ -210,7 +210,7 @@ def _new_filled(value: float) -> Form:
     return form
 
 
-FORMS_OF_TRACED: Final[Mapping[str, Form]] = {
+FORMS_OF_TRACED: Final[Mapping[str, RelaxForm]] = {
     **FORMS,
     "celu.default": _celu,
     "relu6.default": _relu6,
@@ -244,7 +244,7 @@ FORMS_OF_TRACED: Final[Mapping[str, Form]] = {
 }
 """The forms of `from_fx`, by the overloads of ATen."""
 
-FORMS_OF_WHOLE_OPERATORS: Final[Mapping[str, Form]] = {
+FORMS_OF_WHOLE_OPERATORS: Final[Mapping[str, RelaxForm]] = {
     **FORMS_OF_TRACED,
     "upsample_nearest2d.vec": FORMS["upsample_nearest2d.vec"],
 }

@@ -55,7 +55,7 @@ class Definition:
         self.sizes: Final = sizes
 
 
-class Row(NamedTuple):
+class InlineItems(NamedTuple):
     """A part: items that stand at the place of their node itself."""
 
     items: Sequence[tuple[Label, Any]]
@@ -136,7 +136,7 @@ class Reading:
         return None, rows, "bindings"
 
     def _seq(self, seq: SeqExpr) -> Opened:
-        blocks = Row([(("block", i, ""), block) for i, block in enumerate(seq.blocks)], "blocks")
+        blocks = InlineItems([(("block", i, ""), block) for i, block in enumerate(seq.blocks)], "blocks")
         return None, [(None, blocks), ("result", seq.body)], None
 
     def _if(self, branch: If) -> Opened:
@@ -149,7 +149,7 @@ class Reading:
         return (
             function.is_pure,
             [
-                (None, Row(params, "parameters")),
+                (None, InlineItems(params, "parameters")),
                 ("ret_ty", function.ret_ty),
                 ("attrs", function.attrs),
                 (None, function.body),
@@ -157,7 +157,7 @@ class Reading:
             None,
         )
 
-    def _row(self, row: Row) -> Opened:
+    def _row(self, row: InlineItems) -> Opened:
         return None, row.items, row.noun
 
     def _definition(self, definition: Definition) -> Opened:
@@ -242,7 +242,7 @@ class Reading:
         SeqExpr: _seq,
         If: _if,
         Function: _function,
-        Row: _row,
+        InlineItems: _row,
         Definition: _definition,
         TensorType: _type,
     }

@@ -12,7 +12,7 @@ from .timing import Gain
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class LayerReport:
     """The report on one layer: its precision, and the error of the outputs if it alone is in few bits, if measured."""
 
     name: str
@@ -24,7 +24,7 @@ class Layer:
         return {"name": self.name, "precision": self.precision, "error": self.error}
 
     @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Layer:
+    def from_dict(cls, facts: Mapping[str, Any]) -> LayerReport:
         """The object that `to_dict` gave."""
         return cls(facts["name"], facts["precision"], facts["error"])
 
@@ -47,7 +47,7 @@ class Attempt:
     agreement: float | None = None
     gain: Gain | None = None
     weights: int | None = None
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[LayerReport, ...] = ()
     problem: str | None = None
     expected: float | None = None
 
@@ -57,7 +57,7 @@ class Attempt:
         return self.gain.ratio if self.gain is not None else self.expected or 0.0
 
     @property
-    def gone_back(self) -> list[Layer]:
+    def gone_back(self) -> list[LayerReport]:
         """The layers that are not in few bits, since they err too much."""
         return [layer for layer in self.layers if layer.precision != self.name]
 
@@ -74,7 +74,7 @@ class Attempt:
             facts["agreement"],
             None if ratio is None else Gain(ratio, facts["noise"]),
             facts["weights"],
-            tuple(map(Layer.from_dict, facts["layers"])),
+            tuple(map(LayerReport.from_dict, facts["layers"])),
             facts["problem"],
             facts["expected_times_as_fast"],
         )

@@ -11,9 +11,9 @@ from typing import Final
 from ..analysis import constant_bytes
 from ..ir.module import IRModule
 from ..passes.quantize import QuantizeWeights
-from .attempts import Attempt, Layer, PrecisionReport
+from .attempts import Attempt, LayerReport, PrecisionReport
 from .errors import UsageError
-from .machines import Machine
+from .machines import MachineDescription
 from .memory import in_gigabytes
 
 BITS: Final = {"int8-weights": 8, "int4-weights": 4}
@@ -31,7 +31,7 @@ def refuse_or_stream(precision: str, needed: int, allowed: int) -> None:
 
 
 def weights_by_layer(
-    module: IRModule, name: str, precision: str, most_error: float, machine: Machine
+    module: IRModule, name: str, precision: str, most_error: float, machine: MachineDescription
 ) -> tuple[IRModule | None, PrecisionReport]:
     """``module`` with the weights in blocks of layers that alone err by ``most_error`` or less; None if there are none.
 
@@ -42,7 +42,7 @@ def weights_by_layer(
     bits = BITS[precision]
     done = QuantizeWeights(bits, most_error=most_error, errors=errors)(module)
     layers = tuple(
-        Layer(layer, f"int{bits} weights" if error <= most_error else "float32", error)
+        LayerReport(layer, f"int{bits} weights" if error <= most_error else "float32", error)
         for layer, error in errors.items()
     )
     within = [error for error in errors.values() if error <= most_error]

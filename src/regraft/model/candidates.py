@@ -19,7 +19,7 @@ from ..passes import Pass, Sequential, for_engine
 from ..passes.quantize import CONVOLUTIONS, Quantize, QuantizeDynamic, QuantizeWeights, Ranges
 from .errors import UsageError
 from .expected import ComputedIn
-from .machines import ENGINES, Machine
+from .machines import ENGINES, MachineDescription
 
 PRECISIONS: Final = ("float32", "bfloat16", "float16", "int8", "int8-weights", "int4-weights", "auto")
 """The precisions that can be asked for."""
@@ -81,7 +81,7 @@ def candidates(
     precision: str,
     engines: Sequence[str],
     ranges: Callable[[], Ranges] | None,
-    machine: Machine,
+    machine: MachineDescription,
     *,
     has_few_rows: bool,
     has_attention: bool = False,
@@ -108,7 +108,7 @@ def _candidates(
     precision: str,
     engines: Sequence[str],
     ranges: Callable[[], Ranges] | None,
-    machine: Machine,
+    machine: MachineDescription,
     *,
     has_few_rows: bool,
 ) -> Iterator[Candidate | Refused]:
@@ -129,7 +129,7 @@ def _candidates(
         yield Refused(precision, ", ".join(engines), problem)
 
 
-def _on_openvino(precision: str, machine: Machine) -> Iterator[Candidate | Refused]:
+def _on_openvino(precision: str, machine: MachineDescription) -> Iterator[Candidate | Refused]:
     supported = _openvino_precisions()
     asked = ("bfloat16", "float16") if precision == "auto" else (precision,)
     for one in asked:
@@ -164,7 +164,9 @@ def has_few_rows(function: Function) -> bool:
     return few > many
 
 
-def _in_bytes(engine: str, ranges: Callable[[], Ranges] | None, machine: Machine) -> Iterator[Candidate | Refused]:
+def _in_bytes(
+    engine: str, ranges: Callable[[], Ranges] | None, machine: MachineDescription
+) -> Iterator[Candidate | Refused]:
     bits = machine.weight_bits
     if engine == "onnxruntime":
         forms = {"relax.matmul": _BYTES}
@@ -182,7 +184,7 @@ def _in_bytes(engine: str, ranges: Callable[[], Ranges] | None, machine: Machine
 
 
 def _on_attention(
-    listed: Sequence[Candidate | Refused], ranges: Callable[[], Ranges] | None, machine: Machine
+    listed: Sequence[Candidate | Refused], ranges: Callable[[], Ranges] | None, machine: MachineDescription
 ) -> Iterator[Candidate]:
     """Of the candidates on bytes by samples the last for each engine, with attention's products on bytes too."""
     static = {one.engine: one for one in listed if isinstance(one, Candidate) and one.name.startswith("int8 static")}

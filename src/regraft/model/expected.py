@@ -22,7 +22,7 @@ from ..ir.program import Function
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..passes import BindSymbolicVars
-from .machines import Machine
+from .machines import MachineDescription
 
 _BYTES: Final = ("int8", "uint8")
 _HALVES: Final = ("bfloat16", "float16")
@@ -43,7 +43,7 @@ def expected_seconds(
     module: IRModule,
     name: str,
     inputs: Sequence[Any],
-    machine: Machine,
+    machine: MachineDescription,
     *,
     precision: str = "float32",
     threads: int | None = None,

@@ -24,7 +24,7 @@ from ..run import ExecutionError
 from .errors import UsageError
 from .models import with_sizes
 
-Range: TypeAlias = tuple[float, float]
+ValueRange: TypeAlias = tuple[float, float]
 """The least and the greatest value of an input."""
 
 _RANGES: Final = ((0, 7), (-3, 3), (0, 1), (0, 0))
@@ -35,7 +35,7 @@ _BATCHES_AND_STEPS: Final = ((2, 32), (1, 32), (1, 512))
 """Sizes of first axes, and what all other sizes are multiples of: networks halve images five times, as a rule."""
 
 
-class Trial(NamedTuple):
+class ExpectedRun(NamedTuple):
     """Inputs on which a model runs, and what it gives for them."""
 
     inputs: list[Any]
@@ -47,7 +47,7 @@ class Trial(NamedTuple):
 
 
 def candidate_inputs(
-    function: Function, seed: int, dims: Mapping[str, int], ranges: Mapping[str, Range] | None = None
+    function: Function, seed: int, dims: Mapping[str, int], ranges: Mapping[str, ValueRange] | None = None
 ) -> Iterator[list[Any]]:
     """Random inputs for ``function``, one choice after another, the same for the same ``seed``.
 
@@ -73,7 +73,7 @@ def candidate_inputs(
                 break
 
 
-def _check_ranges(function: Function, ranges: Mapping[str, Range]) -> None:
+def _check_ranges(function: Function, ranges: Mapping[str, ValueRange]) -> None:
     types = {param.name_hint: param.ty for param in function.params}
     for name, (low, high) in ranges.items():
         ty = types.get(name)
@@ -87,7 +87,7 @@ def _check_ranges(function: Function, ranges: Mapping[str, Range]) -> None:
             raise UsageError(f"there is no whole number between {low:g} and {high:g}, for {name}")
 
 
-def _within(ranges: Mapping[str, Range], function: Function, inputs: list[Any], seed: int) -> list[Any]:
+def _within(ranges: Mapping[str, ValueRange], function: Function, inputs: list[Any], seed: int) -> list[Any]:
     """``inputs`` with those that have a range drawn from it."""
     random = np.random.default_rng(seed)
     found = list(inputs)
@@ -135,13 +135,13 @@ def first_that_runs(
     run: Callable[[Sequence[Any]], list[np.ndarray]],
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
-    ranges: Mapping[str, Range] | None = None,
-) -> Trial:
+    ranges: Mapping[str, ValueRange] | None = None,
+) -> ExpectedRun:
     """Random inputs on which ``run`` succeeds with finite results; if none are finite, the first that run.
 
     Raises `UsageError`, with the first failure, where it runs on none.
     """
-    fallback: Trial | None = None
+    fallback: ExpectedRun | None = None
     failure: Exception | None = None
     for inputs in candidate_inputs(function, seed, dims or {}, ranges):
         try:
@@ -149,7 +149,7 @@ def first_that_runs(
         except (ExecutionError, OpTypeError) as error:
             failure = failure or error
             continue
-        trial = Trial(inputs, outputs, all(_is_finite(output) for output in outputs))
+        trial = ExpectedRun(inputs, outputs, all(_is_finite(output) for output in outputs))
         if trial.is_finite:
             return trial
         fallback = fallback or trial

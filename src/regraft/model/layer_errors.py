@@ -16,7 +16,7 @@ _MOST_SHARE: Final = 1.25
 """A count of layers that is at most so many times the fewest will do: each probe takes as long as one more trial."""
 
 
-class Group(NamedTuple):
+class LayerGroup(NamedTuple):
     """Layers that lie side by side, and the error of the outputs where they alone are in few bits."""
 
     layers: Sequence[str]
@@ -30,23 +30,23 @@ class Group(NamedTuple):
         return self.error * self.error / len(self.layers)
 
 
-def worst_first(groups: Sequence[Group]) -> list[str]:
+def worst_first(groups: Sequence[LayerGroup]) -> list[str]:
     """The layers of all groups, those of the largest share first."""
     return [name for group in sorted(groups, key=lambda one: -one.share) for name in group.layers]
 
 
-def errors_alone(groups: Sequence[Group]) -> dict[str, float]:
+def errors_alone(groups: Sequence[LayerGroup]) -> dict[str, float]:
     """The errors of the layers that were measured one by one."""
     return {group.layers[0]: group.error for group in groups if len(group.layers) == 1 and group.is_measured}
 
 
-def error_left(groups: Sequence[Group], count: int) -> float:
+def error_left(groups: Sequence[LayerGroup], count: int) -> float:
     """The error that is expected once the ``count`` worst layers went back."""
     shares = sorted((group.share for group in groups for _ in group.layers), reverse=True)
     return sum(shares[count:]) ** 0.5
 
 
-def count_to_go_back(groups: Sequence[Group], allowed: float) -> int:
+def count_to_go_back(groups: Sequence[LayerGroup], allowed: float) -> int:
     """The fewest layers, the worst first, that have to go back until ``allowed`` is not expected to be exceeded."""
     shares = sorted((group.share for group in groups for _ in group.layers), reverse=True)
     left, count = sum(shares), 0
@@ -57,14 +57,14 @@ def count_to_go_back(groups: Sequence[Group], allowed: float) -> int:
 
 def find_groups(
     measure: Callable[[Collection[str]], float], layers: Sequence[str], error: float, allowed: float, deadline: Deadline
-) -> list[Group]:
+) -> list[LayerGroup]:
     """``layers`` in groups, until those that have to go back stand alone and no time is left for the others.
 
     ``measure`` gives the error where only the layers that it is given are in few bits; ``error`` is that of all, and
     ``allowed`` the one to reach. Cost: about twice the logarithm of the number of layers for each layer that goes back,
     in measurements; one and a half for each layer where there is time for all.
     """
-    groups, used = [Group(tuple(layers), error)], 0
+    groups, used = [LayerGroup(tuple(layers), error)], 0
     begun = deadline.left
     while not deadline.is_over:
         wide = [group for group in groups if len(group.layers) > 1]
@@ -82,21 +82,21 @@ def find_groups(
     return groups
 
 
-def _stand_alone(groups: Sequence[Group], allowed: float) -> bool:
+def _stand_alone(groups: Sequence[LayerGroup], allowed: float) -> bool:
     """True if each layer that is expected to go back is a group of its own."""
     count = count_to_go_back(groups, allowed)
     first = sorted(groups, key=lambda one: -one.share)[:count]
     return all(len(group.layers) == 1 for group in first)
 
 
-def _halved(measure: Callable[[Collection[str]], float], group: Group) -> list[Group]:
+def _halved(measure: Callable[[Collection[str]], float], group: LayerGroup) -> list[LayerGroup]:
     middle = len(group.layers) // 2
     first, second = group.layers[:middle], group.layers[middle:]
     found = measure(first)
     left = group.error**2 - found**2 if isfinite(group.error) and isfinite(found) else inf
     if len(second) == 1 or not 0.0 < left < inf:
-        return [Group(first, found), Group(second, measure(second))]
-    return [Group(first, found), Group(second, left**0.5, is_measured=False)]
+        return [LayerGroup(first, found), LayerGroup(second, measure(second))]
+    return [LayerGroup(first, found), LayerGroup(second, left**0.5, is_measured=False)]
 
 
 def fewest(holds: Callable[[int], bool], expected: int, most: int, deadline: Deadline) -> int:

@@ -41,7 +41,7 @@ _MOST_READERS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineDescription:
     """A machine that models run on.
 
     ``features`` are those of `regraft.run.processor.FEATURES` that its processor has; ``engines`` what runs there,
@@ -88,36 +88,36 @@ class Machine:
         return {**facts, "cores": self.cores, **{key: value for key, value in optional.items() if value}}
 
 
-Target: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Machine"
+MachineChoice: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | MachineDescription"
 """A machine by name, by a JSON file, or as what such a file holds."""
 
 _AVX512: Final = ("avx2", "avx512f")
-PROFILES: Final[Mapping[str, Machine]] = {
+PROFILES: Final[Mapping[str, MachineDescription]] = {
     one.name: one
     for one in (
-        Machine("avx2", "x86-64", ("avx2",), 4),
-        Machine("avx-vnni", "x86-64", ("avx2", "avx_vnni"), 4),
-        Machine("avx512", "x86-64", _AVX512, 4),
-        Machine("avx512-vnni", "x86-64", (*_AVX512, "avx512_vnni"), 4),
-        Machine("avx512-bf16", "x86-64", (*_AVX512, "avx512_vnni", "avx512_bf16"), 4),
-        Machine("amx", "x86-64", (*_AVX512, "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"), 4),
-        Machine("arm", "arm64", ("asimddp",), 4),
-        Machine("arm-bf16", "arm64", ("asimddp", "i8mm", "bf16"), 4),
+        MachineDescription("avx2", "x86-64", ("avx2",), 4),
+        MachineDescription("avx-vnni", "x86-64", ("avx2", "avx_vnni"), 4),
+        MachineDescription("avx512", "x86-64", _AVX512, 4),
+        MachineDescription("avx512-vnni", "x86-64", (*_AVX512, "avx512_vnni"), 4),
+        MachineDescription("avx512-bf16", "x86-64", (*_AVX512, "avx512_vnni", "avx512_bf16"), 4),
+        MachineDescription("amx", "x86-64", (*_AVX512, "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"), 4),
+        MachineDescription("arm", "arm64", ("asimddp",), 4),
+        MachineDescription("arm-bf16", "arm64", ("asimddp", "i8mm", "bf16"), 4),
     )
 }
 """Kinds of machines by name, of four cores each."""
 
 
-def this_machine() -> Machine:
+def this_machine() -> MachineDescription:
     """The machine at hand."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     architecture = "x86-64" if is_x86_64() else "arm64"
-    return Machine(processor_name(), architecture, processor_features(), count, is_here=True)
+    return MachineDescription(processor_name(), architecture, processor_features(), count, is_here=True)
 
 
-def machine_of(target: Target) -> Machine:
+def machine_of(target: MachineChoice) -> MachineDescription:
     """The machine that ``target`` says; raises `UsageError`, which says what there is, for one that is not known."""
-    if isinstance(target, Machine):
+    if isinstance(target, MachineDescription):
         return target
     if isinstance(target, Mapping):
         return _described(target, "the target")
@@ -147,7 +147,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 _KEYS: Final = ("name", "architecture", "features", "cores", "engines", "rates")
 
 
-def _described(given: Mapping[str, Any], place: str) -> Machine:
+def _described(given: Mapping[str, Any], place: str) -> MachineDescription:
     for key in given:
         if key not in _KEYS:
             raise UsageError(f"{place}: there is no key {key!r}; there are: {', '.join(_KEYS)}")
@@ -160,7 +160,7 @@ def _described(given: Mapping[str, Any], place: str) -> Machine:
         raise UsageError(f"{place}: cores is {cores!r}; expected a whole number of 1 or more")
     engines = _names(given, "engines", ENGINES, place)
     name = str(given.get("name", place))
-    return Machine(name, str(architecture), features, cores, engines, _rates(given.get("rates", {}), place))
+    return MachineDescription(name, str(architecture), features, cores, engines, _rates(given.get("rates", {}), place))
 
 
 def _is_arm(features: tuple[str, ...]) -> bool:

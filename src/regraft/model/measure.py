@@ -22,7 +22,7 @@ from ..run import BuildError, build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from .comparison import compare_outputs, problems_of
 from .decisions import NOWHERE, Decision, Decisions, inputs_key, machine_key, program_key
-from .models import Form, Model, run_as_it_is
+from .models import Model, ModelForm, run_as_it_is
 from .timing import Clock, Deadline, Gain, clock_for, gain, time_in_turns
 from .verification import flat_arrays, names_for
 
@@ -30,18 +30,18 @@ AS_IT_WAS: Final = "as it was"
 RESULT: Final = "after all passes"
 
 
-class State(NamedTuple):
+class Snapshot(NamedTuple):
     """A module on its way through the passes; ``name`` says which passes it has been through."""
 
     name: str
     module: IRModule
 
 
-class States(PassInstrument):
+class Snapshots(PassInstrument):
     """Keeps each module that a pass has changed; modules share what they have in common."""
 
     def __init__(self) -> None:
-        self.found: Final[list[State]] = []
+        self.found: Final[list[Snapshot]] = []
         self._before: Function | IRModule | None = None
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
@@ -51,7 +51,7 @@ class States(PassInstrument):
     def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
         """Keep what the pass made, if that is another module."""
         if isinstance(mod, IRModule) and mod is not self._before:
-            self.found.append(State(f"up to {info.name}", mod))
+            self.found.append(Snapshot(f"up to {info.name}", mod))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def out_of_time(budget: float) -> str:
     return f"not tried: the {budget:g} seconds for measuring were over (--budget gives more)"
 
 
-def engine_of(form: Form) -> str:
+def engine_of(form: ModelForm) -> str:
     """The engine that a model of this form is run on where none is named: its own, ONNX Runtime for programs."""
     return {"torch": "torch", "openvino": "openvino"}.get(form, "onnxruntime")
 
@@ -168,13 +168,13 @@ def run_on(model: Model, bench: Bench) -> RunOriginal:
 
 def fastest_state(
     opened: Model,
-    states: Sequence[State],
+    states: Sequence[Snapshot],
     hand_over: Callable[[IRModule], Model],
     inputs: Sequence[Any],
     bench: Bench,
     allowed: float | None = None,
     deadline: Deadline | None = None,
-) -> tuple[State | None, Measurement]:
+) -> tuple[Snapshot | None, Measurement]:
     """The state of ``opened`` to keep, None for the model as it was; and what was measured.
 
     Args:
@@ -209,7 +209,7 @@ def fastest_state(
         if decided is not None:
             return decided
 
-    def tried(name: str, state: State, share: float) -> Measured:
+    def tried(name: str, state: Snapshot, share: float) -> Measured:
         if deadline.is_over and found:
             return Measured(name, None, None, out_of_time(bench.budget))
         try:
@@ -225,7 +225,7 @@ def fastest_state(
         least.append(old.least)
         return Measured(name, new.least, gain(old, new))
 
-    chosen: State | None = None
+    chosen: Snapshot | None = None
     if states:
         found.append(tried(RESULT, states[-1], deadline.left / 2))
         if _is_faster(found[0]):
@@ -246,7 +246,7 @@ def fastest_state(
 
 
 def _key(
-    opened: Model, states: Sequence[State], inputs: Sequence[Any], bench: Bench, allowed: float | None
+    opened: Model, states: Sequence[Snapshot], inputs: Sequence[Any], bench: Bench, allowed: float | None
 ) -> dict[str, Any]:
     """Everything that a decision depends on."""
     return {
@@ -262,8 +262,8 @@ def _key(
 
 
 def _decided(
-    known: Decision, states: Sequence[State], problem_of: Callable[[State], str | None]
-) -> tuple[State | None, Measurement] | None:
+    known: Decision, states: Sequence[Snapshot], problem_of: Callable[[Snapshot], str | None]
+) -> tuple[Snapshot | None, Measurement] | None:
     """The decision of before; None where it does not hold any more, or names no state."""
     try:
         measurement = Measurement.from_dict(known.facts, str(known.path))

@@ -25,9 +25,9 @@ from ..run.originals import RunOriginal, onnx_original, openvino_original, torch
 from ..script import load_script, save_script
 from .errors import UsageError
 
-Form: TypeAlias = Literal["onnx", "torch", "relax", "openvino"]
+ModelForm: TypeAlias = Literal["onnx", "torch", "relax", "openvino"]
 
-SUFFIXES: Final[Mapping[str, Form]] = {".onnx": "onnx", ".pt2": "torch", ".relax": "relax", ".xml": "openvino"}
+SUFFIXES: Final[Mapping[str, ModelForm]] = {".onnx": "onnx", ".pt2": "torch", ".relax": "relax", ".xml": "openvino"}
 """The kind of file that a suffix promises."""
 _RELAX_WEIGHTS: Final = (".weights", ".safetensors")
 """The suffix of the files of weights of a ``.relax`` file."""
@@ -44,7 +44,7 @@ class Model:
 
     module: IRModule
     name: str
-    form: Form
+    form: ModelForm
     source: Any
     files: tuple[Path, ...] = ()
     loaded: Any = None
@@ -61,7 +61,7 @@ class Model:
         return self.source if isinstance(self.source, Path) else None
 
 
-def form_of(path: Path) -> Form:
+def form_of(path: Path) -> ModelForm:
     """The format that a path's suffix names; raises `UsageError` for any other."""
     found = SUFFIXES.get(path.suffix.lower())
     if found is None:

@@ -20,9 +20,9 @@ from ..passes.pipeline import GROWING_CONSTANTS, named_passes, pipeline, recogni
 from .decisions import Cache, Decisions
 from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
-from .inputs import Range
-from .machines import Machine, Target, machine_of, this_machine
-from .measure import Bench, Measurement, States, engine_of, fastest_state, run_on
+from .inputs import ValueRange
+from .machines import MachineChoice, MachineDescription, machine_of, this_machine
+from .measure import Bench, Measurement, Snapshots, engine_of, fastest_state, run_on
 from .models import Model, as_it_is, as_source, form_of, in_versions, open_model, write_as_it_is, write_model
 from .portability import MOST_GROWN, as_portable, is_larger, raised_opset
 from .precision import Asked, Choice, check_choice, check_precision, choose
@@ -113,14 +113,14 @@ def optimize(
     min_cosine: float | None = None,
     min_agreement: float | None = None,
     calibrate: Samples | None = None,
-    target: Target | None = None,
+    target: MachineChoice | None = None,
     cache: Cache = True,
     memory: int | None = None,
     report: ReportTo | Sequence[ReportTo] | None = None,
     fix: Mapping[str, int] | None = None,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
-    ranges: Mapping[str, Range] | None = None,
+    ranges: Mapping[str, ValueRange] | None = None,
     inputs: Samples | None = None,
     tolerance: float | None = None,
     dynamic_shapes: Any = None,
@@ -222,7 +222,7 @@ def optimize(
         and (written_to is None or form_of(written_to) == opened.form)
     )
     whole, opened_up = _keeping_calls(opened) if keeps else (opened.module, _as_it_is)
-    states = States()
+    states = Snapshots()
     timed = machine.is_here and (measure or precision == "auto")
     instruments = [*PassContext.current().instruments, stages, *([states] if timed else [])]
     with PassContext(instruments=instruments, verify="values" if verify_rewrites else PassContext.current().verify):
@@ -333,7 +333,7 @@ def _as_portable_and_small(
 def _faster(
     opened: Model,
     done: Optimized,
-    states: States,
+    states: Snapshots,
     opened_up: Callable[[IRModule], IRModule],
     target: Path | None,
     bench: Bench,
@@ -364,7 +364,7 @@ def _faster(
 def _tried_on(
     seed: int,
     dims: Mapping[str, int] | None,
-    ranges: Mapping[str, Range] | None,
+    ranges: Mapping[str, ValueRange] | None,
     inputs: Samples | None,
     *,
     runs: bool,
@@ -375,7 +375,7 @@ def _tried_on(
     return TriedOn(seed, dims, ranges, inputs)
 
 
-def _machine(target: Target | None, precision: str, *, measure: bool) -> Machine:
+def _machine(target: MachineChoice | None, precision: str, *, measure: bool) -> MachineDescription:
     """The machine that the model is made for; raises `UsageError` where it is not known, or nothing depends on it."""
     if target is None:
         return this_machine()

@@ -44,13 +44,13 @@ from .comparison import compare_outputs
 from .decisions import Decision, inputs_key, machine_key, program_key
 from .errors import UsageError, VerificationError
 from .expected import expected_seconds
-from .inputs import Trial as TrialOfInputs
-from .machines import Machine
+from .inputs import ExpectedRun
+from .machines import MachineDescription
 from .measure import Bench, engine_of, run_on
 from .memory import free_memory, needed_to_run
 from .models import Model, form_of
 from .samples import Samples, TriedOn, read_samples, trials_on
-from .search import Search, Trial
+from .search import CandidateResult, PrecisionSearch
 from .timing import Deadline, clock_for
 from .verification import Verification, flat_arrays, names_for
 
@@ -70,7 +70,7 @@ class Choice(NamedTuple):
 
 
 def choose_precision(
-    search: Search,
+    search: PrecisionSearch,
     precision: str,
     engines: Sequence[str],
     samples: Sequence[Sequence[Any]] | None,
@@ -109,14 +109,14 @@ _Best: TypeAlias = tuple[Attempt, Candidate, IRModule]
 
 
 def _tried(
-    search: Search, listed: Sequence[Candidate | Refused], tell: Callable[[str], None]
+    search: PrecisionSearch, listed: Sequence[Candidate | Refused], tell: Callable[[str], None]
 ) -> tuple[list[Attempt], _Best | None]:
     """The rows of all candidates and the best: first each whole, then those that err by too much, the fastest first."""
     rows: list[Attempt] = []
     erring: list[tuple[int, Candidate]] = []
     best: _Best | None = None
 
-    def better(trial: Trial, one: Candidate) -> _Best | None:
+    def better(trial: CandidateResult, one: Candidate) -> _Best | None:
         if trial.module is not None and (best is None or _rank(trial.row) > _rank(best[0])):
             return trial.row, one, trial.module
         return best
@@ -143,7 +143,7 @@ def _tried(
 
 
 def _listed(
-    search: Search, precision: str, engines: Sequence[str], samples: Sequence[Sequence[Any]] | None
+    search: PrecisionSearch, precision: str, engines: Sequence[str], samples: Sequence[Sequence[Any]] | None
 ) -> list[Candidate | Refused]:
     """The candidates; bytes begin with what `SmoothOutliers` makes of the module, where there are samples."""
     attends = has_attention(search.module[search.name])
@@ -184,7 +184,7 @@ def _check_any(
     raise UsageError(f"{precision} cannot be tried: {'; '.join(problems)}; there are: {', '.join(others)}")
 
 
-def _in_order_of_trial(search: Search, found: Sequence[Candidate | Refused]) -> list[Candidate | Refused]:
+def _in_order_of_trial(search: PrecisionSearch, found: Sequence[Candidate | Refused]) -> list[Candidate | Refused]:
     """Those that are expected to be fastest first, but one of each family before the second of any."""
     seconds = {id(one): _expected(search, one) for one in found if isinstance(one, Candidate)}
     ordered = sorted(found, key=lambda one: seconds.get(id(one), float("inf")))
@@ -197,7 +197,7 @@ def _in_order_of_trial(search: Search, found: Sequence[Candidate | Refused]) -> 
     return sorted(ordered, key=lambda one: places[id(one)] if isinstance(one, Candidate) else last)
 
 
-def _expected(search: Search, one: Candidate) -> float:
+def _expected(search: PrecisionSearch, one: Candidate) -> float:
     """The seconds that a candidate is expected to take by its counts, before it is made."""
     forms, own = one.forms, one.rest
     inputs, threads = search.inputs[0], search.bench.threads
@@ -207,7 +207,11 @@ def _expected(search: Search, one: Candidate) -> float:
 
 
 def _report(
-    search: Search, rows: Sequence[Attempt], kept: Attempt | None, adds_before_norms: bool, file: str | None = None
+    search: PrecisionSearch,
+    rows: Sequence[Attempt],
+    kept: Attempt | None,
+    adds_before_norms: bool,
+    file: str | None = None,
 ) -> PrecisionReport:
     machine = search.machine
     target = None if machine.is_here else machine.name
@@ -234,7 +238,7 @@ def _is_within(budget: Budget, row: Attempt) -> bool:
 
 
 def _key(
-    search: Search, precision: str, engines: Sequence[str], samples: Sequence[Sequence[Any]] | None
+    search: PrecisionSearch, precision: str, engines: Sequence[str], samples: Sequence[Sequence[Any]] | None
 ) -> dict[str, Any]:
     """Everything that a decision depends on."""
     bench = search.bench
@@ -258,7 +262,7 @@ def _place_of(kept: Attempt | None, rows: Sequence[Attempt]) -> int | None:
     return next((place for place, row in enumerate(rows) if row is kept), None)
 
 
-def _decided(search: Search, listed: Sequence[Candidate | Refused], known: Decision) -> Choice | None:
+def _decided(search: PrecisionSearch, listed: Sequence[Candidate | Refused], known: Decision) -> Choice | None:
     """An earlier decision, made again; None where it does not hold any more, or says nothing that is known."""
     try:
         rows = [Attempt.from_dict(facts) for facts in known.facts["attempts"]]
@@ -294,7 +298,7 @@ def _rank(row: Attempt) -> tuple[float, int, float]:
     return (row.ratio, len(row.layers) - len(row.gone_back), -(row.error or 0.0))
 
 
-def _marked(module: IRModule, row: Attempt, search: Search) -> IRModule:
+def _marked(module: IRModule, row: Attempt, search: PrecisionSearch) -> IRModule:
     """``module`` with what was decided, and where, among its metadata, which files keep."""
     from ..formats.onnx.write.writer import METADATA
 
@@ -326,7 +330,7 @@ class Asked:
     deadline: Deadline
     measure: bool
     tried_on: TriedOn
-    machine: Machine
+    machine: MachineDescription
     memory: int | None = None
 
 
@@ -387,11 +391,11 @@ def choose(
     unchanged = own if timed and structural_equal(module, opened.module) else None
     told = asked.bench, before, asked.deadline, timed, unchanged, asked.machine
     inputs, expected = [one.inputs for one in trials], [one.outputs for one in trials]
-    search = Search(module, opened.name, inputs, expected, budget, *told)
+    search = PrecisionSearch(module, opened.name, inputs, expected, budget, *told)
     return choose_precision(search, asked.precision, engines, None if samples is None else inputs, tell)
 
 
-def _check_numbers(trials: Sequence[TrialOfInputs]) -> None:
+def _check_numbers(trials: Sequence[ExpectedRun]) -> None:
     """Raise `UsageError` where the outputs for a sample are no numbers, of which no error can be told."""
     for trial in trials:
         found = [one for one in trial.outputs if one.dtype.kind == "f" and one.size]

@@ -20,7 +20,7 @@ from ..ir.program import Function
 from ..ir.types import TensorType
 from ..run import ExecutionError
 from .errors import UsageError
-from .inputs import Range, Trial, first_that_runs, names_in, read_inputs
+from .inputs import ExpectedRun, ValueRange, first_that_runs, names_in, read_inputs
 
 Samples: TypeAlias = (
     "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[Mapping[str, Any] | Sequence[Any]]"
@@ -46,10 +46,10 @@ class TriedOn:
 
     seed: int = 0
     dims: Mapping[str, int] | None = None
-    ranges: Mapping[str, Range] | None = None
+    ranges: Mapping[str, ValueRange] | None = None
     given: Samples | None = None
 
-    def trials(self, function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]]) -> list[Trial]:
+    def trials(self, function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]]) -> list[ExpectedRun]:
         """Each sample, or one choice of random inputs, with what ``run`` gives for it. Raises `UsageError`."""
         if self.given is None:
             return [first_that_runs(function, run, self.seed, self.dims, self.ranges)]
@@ -58,12 +58,12 @@ class TriedOn:
 
 def trials_on(
     function: Function, samples: Sequence[Sample], run: Callable[[Sequence[Any]], list[np.ndarray]]
-) -> list[Trial]:
+) -> list[ExpectedRun]:
     """Each of ``samples`` with what ``run`` gives for it; raises `UsageError`, which names the one that it refuses."""
-    found: list[Trial] = []
+    found: list[ExpectedRun] = []
     for place, inputs in samples:
         try:
-            found.append(Trial(inputs, run(inputs), is_finite=True, place=place))
+            found.append(ExpectedRun(inputs, run(inputs), is_finite=True, place=place))
         except ExecutionError as error:
             bounds = _bounds_of_integers(function, inputs)
             raise UsageError(f"{place}: the model does not run on it{bounds}: {error}") from error

@@ -19,11 +19,11 @@ from ..ir.module import IRModule
 from ..passes import report as report_passes
 from ..run import build
 from ..run.originals import RunOriginal
-from .attempts import Attempt, Budget, Layer, agreement_of, outputs_error
+from .attempts import Attempt, Budget, LayerReport, agreement_of, outputs_error
 from .candidates import MOST_IN_FLOAT32, Candidate
 from .expected import expected_seconds
-from .layer_errors import Group, count_to_go_back, error_left, errors_alone, fewest, find_groups, worst_first
-from .machines import Machine, this_machine
+from .layer_errors import LayerGroup, count_to_go_back, error_left, errors_alone, fewest, find_groups, worst_first
+from .machines import MachineDescription, this_machine
 from .measure import Bench, out_of_time
 from .timing import Deadline, clock_for, gain, time_in_turns
 from .verification import flat_arrays
@@ -51,7 +51,7 @@ _GOING_BACK: Final = 1.1
 
 
 @dataclass(slots=True)
-class Search:
+class PrecisionSearch:
     """The baseline of all candidates: ``module`` after its passes, inputs, the right outputs, and the budget.
 
     ``timed``: what is not faster than the best so far, with all of its layers in few bits, is not looked at further.
@@ -69,7 +69,7 @@ class Search:
     timed: bool = False
     unchanged_on: str | None = None
     """The engine of the model as it was, where the passes changed nothing of it."""
-    machine: Machine = field(default_factory=this_machine)
+    machine: MachineDescription = field(default_factory=this_machine)
     smoothed: IRModule | None = None
     """``module`` after `SmoothOutliers`, where samples say what is an outlier."""
     opened: IRModule | None = None
@@ -83,45 +83,49 @@ class Search:
     """True once a candidate was tried: the first one is, whatever the budget."""
     is_cut_short: bool = False
     """True if the deadline left something undone, so that with more time another choice could come out."""
-    groups: dict[str, list[Group]] = field(default_factory=dict[str, list[Group]])
+    groups: dict[str, list[LayerGroup]] = field(default_factory=dict[str, list[LayerGroup]])
     """By the name of a candidate, what was found on the first engine that needed it: the errors of groups of layers."""
     rest_errors: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     """By engine and precision, the error of the whole model in that precision, where that was tried."""
 
-    def attempt(self, one: Candidate, best: Attempt | None = None) -> Trial:
+    def attempt(self, one: Candidate, best: Attempt | None = None) -> CandidateResult:
         """The result of ``one`` with all of its layers in few bits, beside the ``best`` so far."""
         row = Attempt(one.name, one.engine)
         if self.deadline.is_over and self.begun:
             self.is_cut_short = True
-            return Trial(replace(row, problem=out_of_time(self.bench.budget)))
+            return CandidateResult(replace(row, problem=out_of_time(self.bench.budget)))
         if one.name == "float32" and one.engine == self.unchanged_on:
-            return Trial(replace(row, problem="not tried: it is the model as it was, which the passes did not change"))
+            return CandidateResult(
+                replace(row, problem="not tried: it is the model as it was, which the passes did not change")
+            )
         self.begun = True
         if one.name == "float32" and best is not None and best.ratio > MOST_IN_FLOAT32:
             problem = f"not tried: float32 does not become {best.ratio:.2f} times as fast, as {_said(best)} is"
-            return Trial(replace(row, problem=problem))
+            return CandidateResult(replace(row, problem=problem))
         try:
             return self._whole(one, row)
         except RegraftError as error:
-            return Trial(replace(row, problem=str(error)))
+            return CandidateResult(replace(row, problem=str(error)))
 
-    def _whole(self, one: Candidate, row: Attempt) -> Trial:
+    def _whole(self, one: Candidate, row: Attempt) -> CandidateResult:
         layers = self._layers(one)
         if one.make is not None and not layers:
-            return Trial(replace(row, problem="there is no layer that it could compute in few bits"))
+            return CandidateResult(replace(row, problem="there is no layer that it could compute in few bits"))
         whole = self.tried(one, ())
         if one.make is None:
             self.rest_errors[one.engine, one.rest] = whole.error
         row = self._timed(one, whole, row)
-        row = replace(row, layers=tuple(Layer(name, one.name, None) for name in layers))
+        row = replace(row, layers=tuple(LayerReport(name, one.name, None) for name in layers))
         problem = self._missed(whole)
         if problem is None:
-            return Trial(row, None if row.problem else whole.module)
+            return CandidateResult(row, None if row.problem else whole.module)
         if row.problem is not None or not layers:
-            return Trial(replace(row, problem=problem + ("" if row.problem is None else f"; and {row.problem}")))
-        return Trial(replace(row, problem=problem), errs=True)
+            return CandidateResult(
+                replace(row, problem=problem + ("" if row.problem is None else f"; and {row.problem}"))
+            )
+        return CandidateResult(replace(row, problem=problem), errs=True)
 
-    def narrowed(self, one: Candidate, row: Attempt, best: Attempt | None = None) -> Trial:
+    def narrowed(self, one: Candidate, row: Attempt, best: Attempt | None = None) -> CandidateResult:
         """``one``, which errs by too much as ``row`` says, with as many layers gone back as the error asks for.
 
         What would not be faster than ``best`` then, and what there is no time for, is left, and the row says so.
@@ -129,16 +133,18 @@ class Search:
         problem = row.problem or ""
         if not _may_win(row, best):
             assert best is not None
-            return Trial(
+            return CandidateResult(
                 replace(row, problem=f"{problem}; with fewer layers it would not be faster than {_said(best)}")
             )
         if self.deadline.is_over:
             self.is_cut_short = True
-            return Trial(replace(row, problem=f"{problem}; no time was left to find the layers that err the most"))
+            return CandidateResult(
+                replace(row, problem=f"{problem}; no time was left to find the layers that err the most")
+            )
         try:
             return self._narrowed(one, row, problem)
         except RegraftError as error:
-            return Trial(replace(row, problem=str(error)))
+            return CandidateResult(replace(row, problem=str(error)))
 
     def _timed(self, one: Candidate, tried: Tried, row: Attempt) -> Attempt:
         found = {"error": tried.error, "cosine": tried.cosine, "agreement": tried.agreement}
@@ -164,7 +170,7 @@ class Search:
         row = replace(row, expected=old / new if new else 1.0)
         return row if row.ratio > _EXPECTED_NOISE else replace(row, problem="it is not expected to be faster")
 
-    def _narrowed(self, one: Candidate, row: Attempt, problem: str) -> Trial:
+    def _narrowed(self, one: Candidate, row: Attempt, problem: str) -> CandidateResult:
         layers = [layer.name for layer in row.layers]
         judged = self._judged(one, ()).error if one.options else row.error or 0.0
         rest = self._error_of_rest(one, row.error or 0.0, judged)
@@ -172,12 +178,12 @@ class Search:
         order, alone = worst_first(groups), errors_alone(groups)
         count = self._fewest(one, order, count_to_go_back(groups, self._allowed(rest)), rest)
         found, kept = self._confirmed(one, groups, count)
-        rows = tuple(Layer(name, one.rest if name in kept else one.name, alone.get(name)) for name in layers)
+        rows = tuple(LayerReport(name, one.rest if name in kept else one.name, alone.get(name)) for name in layers)
         if self._missed(found) is not None or len(kept) == len(layers):
             each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if len(alone) == len(layers) else ""
-            return Trial(replace(row, layers=rows, problem=problem + each))
+            return CandidateResult(replace(row, layers=rows, problem=problem + each))
         row = replace(self._timed(one, found, replace(row, problem=None)), layers=rows)
-        return Trial(row, None if row.problem else found.module)
+        return CandidateResult(row, None if row.problem else found.module)
 
     def _layers(self, one: Candidate) -> list[str]:
         if one.make is None:
@@ -219,7 +225,7 @@ class Search:
         """
         return self.tried(replace(one, engine=_JUDGE, options={}), keep)
 
-    def _groups(self, one: Candidate, layers: Sequence[str], error: float, allowed: float) -> list[Group]:
+    def _groups(self, one: Candidate, layers: Sequence[str], error: float, allowed: float) -> list[LayerGroup]:
         """The layers in groups by their errors on the judge, as fine as there is time for."""
         if one.name not in self.groups:
             own = Deadline(self.deadline.left / (2 * self.waiting))
@@ -256,7 +262,7 @@ class Search:
         self.is_cut_short |= own.is_over
         return found
 
-    def _confirmed(self, one: Candidate, groups: Sequence[Group], count: int) -> tuple[Tried, Sequence[str]]:
+    def _confirmed(self, one: Candidate, groups: Sequence[LayerGroup], count: int) -> tuple[Tried, Sequence[str]]:
         """``one`` on its own engine, at least ``count`` of the worst layers gone back; more if it errs by more."""
         order = worst_first(groups)
         found = self.tried(one, order[:count])
@@ -270,7 +276,7 @@ class Search:
         return found, order[:count]
 
 
-class Trial(NamedTuple):
+class CandidateResult(NamedTuple):
     """The result of a candidate, and the module that it runs, None where it is out.
 
     ``errs``: it is out only because it errs by too much, so that fewer layers in few bits may do.

@@ -17,14 +17,14 @@ from ..ir.dtypes import as_dtype, is_float, numpy_dtype
 from ..reference.trials import tolerance
 from ..run.originals import RunOriginal
 from .comparison import largest_difference
-from .inputs import Trial
+from .inputs import ExpectedRun
 
 _RUNS: Final = 4
 _TIMES: Final = 4
 """The largest change of a few runs is a sample of what roundings do: so many times that much is allowed."""
 
 
-def tolerances_by_own_change(run: RunOriginal, trial: Trial, *, in_single: bool = False) -> list[float]:
+def tolerances_by_own_change(run: RunOriginal, trial: ExpectedRun, *, in_single: bool = False) -> list[float]:
     """For each output, the relative difference that roundings explain: at least the tolerance of its dtype.
 
     ``run`` is the model as it was. It runs four times more, each time with every float of its inputs moved up or down

@@ -23,7 +23,7 @@ from ..run import BuildError, ExecutionError, build
 from ..run.originals import RunOriginal
 from .comparison import OutputDifference, compare_outputs, problems_of
 from .errors import UsageError, VerificationError
-from .inputs import Range
+from .inputs import ValueRange
 from .models import Model, form_of, open_model, output_names, output_types, run_as_it_is
 from .samples import Samples, TriedOn
 from .sensitivity import tolerances_by_own_change
@@ -67,7 +67,7 @@ def verify(
     *,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
-    ranges: Mapping[str, Range] | None = None,
+    ranges: Mapping[str, ValueRange] | None = None,
     inputs: Samples | None = None,
     allowed: float | None = None,
 ) -> Verification:

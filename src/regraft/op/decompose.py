@@ -1,6 +1,6 @@
 """A call of a composite operator as a program of primitives: its meaning, run over expressions.
 
-`decompose` gives the program; `record` writes it down wherever a `Recorder` does, such as the nodes of a file.
+`decompose` gives the program; `record` writes it down wherever a `ProgramRecorder` does, such as the nodes of a file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..ir.program import Binding, MatchCast, VarBinding, is_leaf
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from .folding import folded
 from .open_namespace import namespace_for
-from .program_xp import DecomposeError, ProgramArray, ProgramNamespace, Recorder
+from .program_xp import DecomposeError, ProgramArray, ProgramNamespace, ProgramRecorder
 
 
 class Decomposition(NamedTuple):
@@ -52,7 +52,7 @@ class _Folding:
 
     __slots__ = ("_recorder", "match_cast")
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: ProgramRecorder) -> None:
         self._recorder = recorder
         self.match_cast = recorder.match_cast
 
@@ -72,7 +72,7 @@ def decompose(call: Call) -> Decomposition:
     return Decomposition(tuple(recorder.bindings), value)
 
 
-def record(call: Call, recorder: Recorder) -> Expr:
+def record(call: Call, recorder: ProgramRecorder) -> Expr:
     """The value of ``call``, written down by ``recorder``: a leaf, or a tuple of leaves. Raises as `decompose` does."""
     op = call.op
     if not isinstance(op, Op) or op.reference is None:
@@ -96,7 +96,7 @@ def _cannot(op: Op, call: Call, error: Exception) -> str:
     return said
 
 
-def _operand(arg: Expr, recorder: Recorder) -> Any:
+def _operand(arg: Expr, recorder: ProgramRecorder) -> Any:
     match arg.ty:
         case TensorType():
             return ProgramArray(recorder, arg)

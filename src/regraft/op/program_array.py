@@ -23,7 +23,7 @@ class DecomposeError(RegraftError, ValueError):
     """A call that cannot be written as a program of primitives; the message says what is not known, or missing."""
 
 
-class Recorder(Protocol):
+class ProgramRecorder(Protocol):
     """Where a program is written down, call by call."""
 
     def emit(self, value: Expr, /) -> Expr:
@@ -57,7 +57,7 @@ class ProgramArray:
     __array_ufunc__ = None  # NumPy scalars leave the operation to the methods below
     device: Final = "cpu"
 
-    def __init__(self, recorder: Recorder, expr: Expr) -> None:
+    def __init__(self, recorder: ProgramRecorder, expr: Expr) -> None:
         self.recorder = recorder
         self.expr = expr
 

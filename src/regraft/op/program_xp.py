@@ -2,8 +2,8 @@
 
 The meaning of a composite operator is a function over an array namespace ``xp``. On NumPy it computes; on a
 `ProgramNamespace` each array is an expression, and each function calls an operator of the vocabulary, whose type rule
-tells the shape of the result. Where the calls are written down is up to a `Recorder`: bindings of a function, or nodes
-of a file. Composite operators are not called here, so decomposing what comes out ends soon.
+tells the shape of the result. Where the calls are written down is up to a `ProgramRecorder`: bindings of a function, or
+nodes of a file. Composite operators are not called here, so decomposing what comes out ends soon.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..ir.op import Op
 from ..ir.types import ShapeType
 from .program_array import DecomposeError as DecomposeError
 from .program_array import ProgramArray as ProgramArray
-from .program_array import Recorder as Recorder
+from .program_array import ProgramRecorder as ProgramRecorder
 from .program_functions import FUNCTIONS, LINEAR_ALGEBRA
 from .semantics import PROGRAM as NAME
 
@@ -137,7 +137,7 @@ class ProgramNamespace:
     __name__ = NAME
     e, inf, nan, newaxis, pi = e, inf, nan, None, pi
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: ProgramRecorder) -> None:
         self._recorder: Final = recorder
 
     def __getattr__(self, name: str) -> Any:

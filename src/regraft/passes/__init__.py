@@ -8,7 +8,7 @@ from .closures import LambdaLift
 from .combine_parallel_matmul import CombineParallelMatmul
 from .combining_pays import combining_pays
 from .common_subexpressions import EliminateCommonSubexpr
-from .context import PassContext, PassError, PassInstrument, Step, register_config
+from .context import PassContext, PassError, PassInstrument, RewriteDecision, register_config
 from .convert_layout import ConvertLayout
 from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
@@ -151,6 +151,7 @@ __all__ = [
     "ReorderPermuteDimsAfterConcat",
     "ReorderTakeAfterMatmul",
     "Report",
+    "RewriteDecision",
     "RotaryByKernel",
     "RulePass",
     "RunCodegen",
@@ -160,7 +161,6 @@ __all__ = [
     "SimplifyTransposes",
     "SmoothOutliers",
     "SplitProjections",
-    "Step",
     "Tape",
     "ToMixedPrecision",
     "ToNonDataflow",

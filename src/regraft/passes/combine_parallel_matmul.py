@@ -25,13 +25,13 @@ from .common_subexpressions import share_projections
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
-Check: TypeAlias = Callable[[Expr, list[Expr], dict[int, Expr], Mapping[Var, Expr]], bool | Decline]
+GroupCheck: TypeAlias = Callable[[Expr, list[Expr], dict[int, Expr], Mapping[Var, Expr]], bool | Decline]
 """``check(left side, right sides, {branch: bias}, bindings)``: whether this group is to be combined.
 
 ``decline("why")`` is a False with a reason.
 """
 
-Layout: TypeAlias = Literal["concat", "stack"]
+JoinLayout: TypeAlias = Literal["concat", "stack"]
 """The way in which matrices are joined: side by side, or along a new axis."""
 
 with PatternContext() as _parallel:
@@ -169,7 +169,7 @@ def _activation(tops: Sequence[Var], bindings: Bindings) -> list[tuple[Var, Call
 # --- the rule
 
 
-def _joined_product(left: Expr, weights: Sequence[Expr], group: Sequence[_Branch], layout: Layout) -> Expr | str:
+def _joined_product(left: Expr, weights: Sequence[Expr], group: Sequence[_Branch], layout: JoinLayout) -> Expr | str:
     """The one product: of matrices side by side, or of matrices along a new axis before their columns."""
     dtype = _out_dtype(group)
     if layout == "concat":
@@ -193,8 +193,8 @@ def _combined(
     group: Sequence[_Branch],
     matmuls: Sequence[Var],
     bindings: Bindings,
-    check: Check | None,
-    layout: Layout,
+    check: GroupCheck | None,
+    layout: JoinLayout,
 ) -> dict[Var, Expr] | str:
     """The replacements for one group, or why there are none."""
     if layout == "stack" and any(b.weight_type.ndim != 2 or b.width != group[0].width for b in group):
@@ -234,7 +234,7 @@ def _combined(
 
 
 def combine(
-    matchings: Mapping[Any, Any], bindings: Bindings, check: Check | None, layout: Layout = "concat"
+    matchings: Mapping[Any, Any], bindings: Bindings, check: GroupCheck | None, layout: JoinLayout = "concat"
 ) -> dict[Var, Expr] | Decline:
     """The rewriter: each group of at least two becomes one matmul; the rest stays, and the reasons are told."""
     branches, reasons = _branches(matchings, bindings)
@@ -252,7 +252,7 @@ def combine(
     return edits or decline("; ".join(reasons))
 
 
-def CombineParallelMatmul(check: Check | None = None, *, layout: Layout = "concat") -> Pass:
+def CombineParallelMatmul(check: GroupCheck | None = None, *, layout: JoinLayout = "concat") -> Pass:
     """Make matmuls that share their left side one matmul of the right sides side by side, and split the result.
 
     A bias that follows every branch of a group, and an activation (any elementwise function of one operand) that

@@ -18,13 +18,13 @@ from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call
 from ..ir.types import TensorType, type_symvars
 from ..rewrite import Decline, decline
-from .combine_parallel_matmul import Check
+from .combine_parallel_matmul import GroupCheck
 
 SIZES: Final = (1, 1024)
 """Where a symbolic size is looked at: the least that it can be, and a large one."""
 
 
-def combining_pays(machine: Machine = CPU_CORE) -> Check:
+def combining_pays(machine: Machine = CPU_CORE) -> GroupCheck:
     """A check for `CombineParallelMatmul` that declines groups whose one product is not estimated to be faster.
 
     Symbolic sizes are taken to be 1, all of them, and then 1024, all of them: a group is combined only if that pays at

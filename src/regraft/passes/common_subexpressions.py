@@ -17,7 +17,7 @@ from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr
 from ..ir.steps import Steps
 from ..ir.types import ShapeType, TensorType, Type, is_subtype, type_symvars
 from ..ir.visitor import iter_bindings, walk
-from ..rewrite.session import Key, computation_key
+from ..rewrite.session import ValueKey, computation_key
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
@@ -32,8 +32,8 @@ class _Sharing(ExprMutator):
         self._wanted = wanted
         self._context = context
         self._leaves_aliases = leaves_aliases
-        self._visible: dict[Key, Var] = {}
-        self._added: list[Key] = []
+        self._visible: dict[ValueKey, Var] = {}
+        self._added: list[ValueKey] = []
         """The keys of `_visible` in the order in which they came, to take out those of a body that is left."""
         self._stands_for: dict[Var, Expr] = {}
 
@@ -58,7 +58,7 @@ class _Sharing(ExprMutator):
 
     def _forget(self, count: int, is_hidden: Callable[[Var], bool]) -> None:
         """Take out what was added after the first ``count`` and cannot be seen from here on."""
-        kept: list[Key] = []
+        kept: list[ValueKey] = []
         visible = self._visible
         for key in self._added[count:]:
             if is_hidden(visible[key]):
@@ -90,7 +90,7 @@ class _Sharing(ExprMutator):
     def _resolved(self, operand: Expr) -> Expr:
         return self._stands_for.get(operand, operand) if isinstance(operand, Var) else operand
 
-    def _shared(self, binding: Binding, key: Key) -> Binding | None:
+    def _shared(self, binding: Binding, key: ValueKey) -> Binding | None:
         var = binding.var
         first = self._visible.get(key)
         if first is None:
@@ -110,7 +110,7 @@ class _Sharing(ExprMutator):
         return VarBinding(var, first) if self._leaves_aliases else None
 
 
-def _commuted(key: Key, value: Expr) -> Key:
+def _commuted(key: ValueKey, value: Expr) -> ValueKey:
     """``key``, the same for both orders of two operands, where the order makes no difference to the bit.
 
     Among floats, an operator that picks one of equal operands (a maximum, say) may pick 0.0 or -0.0 by the order.

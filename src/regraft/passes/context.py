@@ -17,7 +17,7 @@ from ..ir.collection import collection_paused
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..rewrite import Decline, Event, PatternMatchingRewriter, Rule, RuleSet, Written, decline, rewrite
+from ..rewrite import Decline, Event, PatternMatchingRewriter, RewrittenBlock, Rule, RuleSet, decline, rewrite
 
 if TYPE_CHECKING:
     from .passes import Pass
@@ -33,7 +33,7 @@ class PassTypeError(PassError, TypeError):
     """An option of passes is of a wrong type."""
 
 
-class Step(NamedTuple):
+class RewriteDecision(NamedTuple):
     """One decision of a pass: a rewrite (``reason`` is None), or a place that it left as it was, and why.
 
     ``unverified`` says why a rewrite could not be run on both sides, where that was asked for.
@@ -74,13 +74,13 @@ class PassInstrument:
     def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
         """The running pass is about to rewrite ``program`` by ``rules``."""
 
-    def step(self, step: Step) -> None:
+    def step(self, step: RewriteDecision) -> None:
         """The running pass has rewritten a place, or left it and says why."""
 
     def rewrote(self, event: Event) -> None:
         """The running pass has rewritten a place by a rule; ``event.edit`` is what changed."""
 
-    def wrote(self, written: Written) -> None:
+    def wrote(self, written: RewrittenBlock) -> None:
         """The running pass has written down a block that its rules changed."""
 
     @property
@@ -236,7 +236,9 @@ class PassContext:
     def tell(self, rule: str, binding: str, reason: str | None, unverified: str | None = None) -> None:
         """Report a decision that the rewriting engine does not see; ``reason`` None: the place was rewritten."""
         for instrument in self._listeners:
-            instrument.step(Step(self._place.pass_name, self._place.function, rule, binding, reason, unverified))
+            instrument.step(
+                RewriteDecision(self._place.pass_name, self._place.function, rule, binding, reason, unverified)
+            )
 
     @property
     def _listeners(self) -> list[PassInstrument]:
@@ -260,7 +262,7 @@ class PassContext:
             for instrument in self.instruments:
                 instrument.rewrote(event)
 
-    def _wrote(self, written: Written) -> None:
+    def _wrote(self, written: RewrittenBlock) -> None:
         for instrument in self.instruments:
             instrument.wrote(written)
 

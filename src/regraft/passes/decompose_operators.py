@@ -20,7 +20,7 @@ from .context import PassContext, PassError
 from .passes import ModulePass, Pass
 
 Emit: TypeAlias = Callable[[Expr], Expr]
-Decomposition: TypeAlias = Callable[[Call, Emit], Expr]
+DecomposeFunction: TypeAlias = Callable[[Call, Emit], Expr]
 
 
 def _data_type(call: Call) -> TensorType | None:
@@ -97,15 +97,15 @@ def _layer_norm(call: Call, emit: Emit) -> Expr:
     return add(result, beta) if call.attrs.center else result
 
 
-_INFERENCE: Final[Mapping[str, Decomposition]] = {"relax.nn.batch_norm": _batch_norm_inference}
-_TRAINING: Final[Mapping[str, Decomposition]] = {
+_INFERENCE: Final[Mapping[str, DecomposeFunction]] = {"relax.nn.batch_norm": _batch_norm_inference}
+_TRAINING: Final[Mapping[str, DecomposeFunction]] = {
     "relax.nn.batch_norm": _batch_norm_training,
     "relax.nn.layer_norm": _layer_norm,
 }
 
 
 class _Decomposing(ExprMutator):
-    def __init__(self, table: Mapping[str, Decomposition]) -> None:
+    def __init__(self, table: Mapping[str, DecomposeFunction]) -> None:
         super().__init__()
         self._table = table
 
@@ -114,7 +114,7 @@ class _Decomposing(ExprMutator):
         return call if decompose is None else decompose(call, self.emit)
 
 
-def _decompose(table: Mapping[str, Decomposition], func_name: str | None, pass_name: str) -> Pass:
+def _decompose(table: Mapping[str, DecomposeFunction], func_name: str | None, pass_name: str) -> Pass:
     def transform(module: IRModule, _context: PassContext) -> IRModule:
         if func_name is not None and func_name not in module:
             raise PassError(f"{pass_name}: there is no function {func_name!r}; there are: {', '.join(module)}")

@@ -40,7 +40,7 @@ class PatternCheckContext:
     value_to_bound_var: Mapping[Expr, Var]
 
 
-Check: TypeAlias = Callable[[PatternCheckContext], bool]
+FusionCheck: TypeAlias = Callable[[PatternCheckContext], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class FusionPattern:
     name: str
     pattern: DFPattern
     annotation_patterns: Mapping[str, DFPattern] = field(default_factory=dict[str, DFPattern])
-    check: Check | None = None
+    check: FusionCheck | None = None
     attrs_getter: Callable[[dict[str, Expr]], Mapping[str, str]] | None = None
 
 

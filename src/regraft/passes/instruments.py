@@ -13,9 +13,9 @@ from ..ir.node import Shown
 from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
-from ..reference.trials import Difference
-from ..rewrite import Event, PatternMatchingRewriter, Written
-from .context import PassContext, PassError, PassInstrument, Program, Step
+from ..reference.trials import ValueDifference
+from ..rewrite import Event, PatternMatchingRewriter, RewrittenBlock
+from .context import PassContext, PassError, PassInstrument, Program, RewriteDecision
 from .passes import AsPass, Pass, Sequential, as_pass
 from .verification import changed_value
 
@@ -71,17 +71,17 @@ class PassReport(NamedTuple):
 
     name: str
     seconds: float
-    steps: tuple[Step, ...]
+    steps: tuple[RewriteDecision, ...]
     ops_before: Counter[str]
     ops_after: Counter[str]
 
     @property
-    def rewrote(self) -> tuple[Step, ...]:
+    def rewrote(self) -> tuple[RewriteDecision, ...]:
         """The rewrites."""
         return tuple(step for step in self.steps if step.reason is None)
 
     @property
-    def declined(self) -> tuple[Step, ...]:
+    def declined(self) -> tuple[RewriteDecision, ...]:
         """The places that were left, with reasons; each reason for each place once."""
         return tuple(dict.fromkeys(step for step in self.steps if step.reason is not None))
 
@@ -106,7 +106,7 @@ class Recorder(PassInstrument):
 
     def __init__(self) -> None:
         self.reports: list[PassReport] = []
-        self._steps: list[Step] = []
+        self._steps: list[RewriteDecision] = []
         self._started = 0.0
         self._before: Counter[str] = Counter()
 
@@ -121,7 +121,7 @@ class Recorder(PassInstrument):
         seconds = perf_counter() - self._started
         self.reports.append(PassReport(info.name, seconds, tuple(self._steps), self._before, op_counts(mod)))
 
-    def step(self, step: Step) -> None:
+    def step(self, step: RewriteDecision) -> None:
         """Add a decision to the report."""
         self._steps.append(step)
 
@@ -159,7 +159,7 @@ class Tape(PassInstrument):
         """Keep it."""
         self._keep(lambda listener: listener.run_before_rewrite(program, rules))
 
-    def step(self, step: Step) -> None:
+    def step(self, step: RewriteDecision) -> None:
         """Keep it."""
         self._keep(lambda listener: listener.step(step))
 
@@ -167,7 +167,7 @@ class Tape(PassInstrument):
         """Keep it."""
         self._keep(lambda listener: listener.rewrote(event))
 
-    def wrote(self, written: Written) -> None:
+    def wrote(self, written: RewrittenBlock) -> None:
         """Keep it."""
         self._keep(lambda listener: listener.wrote(written))
 
@@ -216,9 +216,9 @@ class Culprit(NamedTuple):
 
     pass_name: str
     function: str
-    difference: Difference
+    difference: ValueDifference
     rewrite: int | None
-    step: Step | None
+    step: RewriteDecision | None
     before: Function | IRModule
     after: Function | IRModule
 
@@ -232,9 +232,9 @@ class _LastStep(PassInstrument):
     """Keeps the rewrites."""
 
     def __init__(self) -> None:
-        self.rewrites: list[Step] = []
+        self.rewrites: list[RewriteDecision] = []
 
-    def step(self, step: Step) -> None:
+    def step(self, step: RewriteDecision) -> None:
         if step.reason is None:
             self.rewrites.append(step)
 
@@ -261,7 +261,7 @@ def _leaf_passes(passes: Pass | Sequence[Pass]) -> list[Pass]:
     return found
 
 
-def _bisect(one: Pass, program: Program, after: Program, found: tuple[str, Difference]) -> Culprit:
+def _bisect(one: Pass, program: Program, after: Program, found: tuple[str, ValueDifference]) -> Culprit:
     _, steps = _limited(one, program, None)
     if not steps:
         return Culprit(one.name, *found, None, None, program, after)
@@ -280,7 +280,7 @@ def _bisect(one: Pass, program: Program, after: Program, found: tuple[str, Diffe
     return Culprit(one.name, *found, bad, steps[-1], before, result)
 
 
-def _limited(one: Pass, program: Program, most: int | None) -> tuple[Program, list[Step]]:
+def _limited(one: Pass, program: Program, most: int | None) -> tuple[Program, list[RewriteDecision]]:
     """The result of ``one`` for ``program`` with its first ``most`` rewrites, and those rewrites."""
     steps = _LastStep()
     with PassContext(instruments=[steps], most_rewrites=most):

@@ -98,14 +98,14 @@ def Legalize(keep: Takes | Iterable[str] = ()) -> Pass:
     return FunctionPass(transform, "Legalize")
 
 
-Lowering: TypeAlias = Callable[[BlockBuilder, Call], Expr]
+LegalizeFunction: TypeAlias = Callable[[BlockBuilder, Call], Expr]
 """What stands for a call of an operator: a function of the builder of the program around it, and of the call."""
 
 
-class _Lowering(PyExprMutator):
+class _CallLegalizer(PyExprMutator):
     """Puts for calls of operators what the function for each gives."""
 
-    def __init__(self, lowerings: Mapping[str, Lowering]) -> None:
+    def __init__(self, lowerings: Mapping[str, LegalizeFunction]) -> None:
         super().__init__()
         self._lowerings = lowerings
 
@@ -117,7 +117,7 @@ class _Lowering(PyExprMutator):
 
 
 def LegalizeOps(
-    customize_legalize_map: Mapping[str, Lowering] | None = None,
+    customize_legalize_map: Mapping[str, LegalizeFunction] | None = None,
     skip_ops: Iterable[str] | None = None,
     enable_warning: bool = False,
 ) -> Pass:
@@ -136,7 +136,7 @@ def LegalizeOps(
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
         if not lowerings:
             return function
-        lowered = _Lowering(lowerings).visit_expr(function)
+        lowered = _CallLegalizer(lowerings).visit_expr(function)
         assert isinstance(lowered, Function)
         return lowered
 

@@ -19,7 +19,7 @@ from ..op.vm import kill_object
 from .passes import FunctionPass, Pass
 
 
-class _Lowering(ExprMutator):
+class _StorageAllocation(ExprMutator):
     """Takes each new tensor out of a storage of its own."""
 
     def visit_call_(self, call: Call) -> Expr:
@@ -40,7 +40,7 @@ def LowerAllocTensor() -> Pass:
 
     Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
     """
-    return FunctionPass(lambda function, _module, _context: _Lowering().mutate(function), "LowerAllocTensor")
+    return FunctionPass(lambda function, _module, _context: _StorageAllocation().mutate(function), "LowerAllocTensor")
 
 
 class _Killing(ExprMutator):

@@ -6,7 +6,7 @@ from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..reference import programs
-from ..reference.trials import Difference, difference, random_arguments
+from ..reference.trials import ValueDifference, difference, random_arguments
 from .context import PassError
 
 
@@ -24,7 +24,7 @@ def check_same_values(name: str, before: Function | IRModule, after: Function | 
         raise PassValueError(f"{name} changed what {found[0]} computes: {found[1]}")
 
 
-def changed_value(before: Function | IRModule, after: Function | IRModule) -> tuple[str, Difference] | None:
+def changed_value(before: Function | IRModule, after: Function | IRModule) -> tuple[str, ValueDifference] | None:
     """The first function that computes other values in ``after``, and how they differ; None if all agree.
 
     Functions that cannot run on random inputs before are left out.
@@ -44,7 +44,7 @@ def changed_value(before: Function | IRModule, after: Function | IRModule) -> tu
         try:
             found = difference(expected, programs.run(new, name, inputs))
         except RegraftError as error:
-            found = Difference("", f"it fails: {error}")
+            found = ValueDifference("", f"it fails: {error}")
         if found is not None:
             return name, found
     return None

@@ -353,12 +353,12 @@ def _is_operator(pattern: DFPattern) -> bool:
     return isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op)
 
 
-Row = dict[DFPattern, tuple[Any, Any]]
+Assignment = dict[DFPattern, tuple[Any, Any]]
 
 
 def _one_element(
     pattern: DFPattern, value: Expr, known: Known, world: World, own: Sequence[DFPattern]
-) -> Iterator[tuple[Known, Row]]:
+) -> Iterator[tuple[Known, Assignment]]:
     """Each way for one element: what it says of the shared patterns, and, apart, of its own."""
     for found in _ways(pattern, value, known, world):
         row = {p: (found.leaves[p], found.shown[p]) for p in own if p in found.leaves}
@@ -373,7 +373,7 @@ def _one_element(
 
 def _each_element(
     pattern: DFPattern, values: Sequence[Expr], known: Known, world: World, own: Sequence[DFPattern]
-) -> Iterator[tuple[Known, list[Row]]]:
+) -> Iterator[tuple[Known, list[Assignment]]]:
     if not values:
         yield known, []
         return
@@ -383,7 +383,7 @@ def _each_element(
 
 
 def _gathered(
-    repeat: RepeatPattern, leaves: Sequence[Expr], rows: Sequence[Row], known: Known, own: Sequence[DFPattern]
+    repeat: RepeatPattern, leaves: Sequence[Expr], rows: Sequence[Assignment], known: Known, own: Sequence[DFPattern]
 ) -> Known:
     """Lists for the element's own patterns, with None where an element took another alternative."""
     found = known.bind(repeat, list(leaves), list(leaves))
@@ -416,10 +416,10 @@ def _chained(pattern: ChainPattern, operand: Expr, known: Known, world: World) -
                 yield _gathered(links, leaves, rows, found, own).bind(pattern, top, shown)
 
 
-def _from_the_top(above: Any) -> tuple[list[Expr], list[Row]]:
+def _from_the_top(above: Any) -> tuple[list[Expr], list[Assignment]]:
     """The leaves and rows of the links ``above``, which are given innermost first, as nested pairs."""
     leaves: list[Expr] = []
-    rows: list[Row] = []
+    rows: list[Assignment] = []
     while above is not None:
         leaf, row, above = above
         leaves.append(leaf)
@@ -482,7 +482,7 @@ def _place_repeats(
     repeat, *rest = repeats
     own = _own_parts(repeat, world)
 
-    def ways(value: Var, agreed: Known) -> Iterator[tuple[Known, Row]]:
+    def ways(value: Var, agreed: Known) -> Iterator[tuple[Known, Assignment]]:
         for found, row in _one_element(repeat.pattern, value, agreed._replace(rejections=()), world, own):
             if _nothing_rejected_matches(found, world):
                 yield found._replace(rejections=known.rejections), row

@@ -131,7 +131,7 @@ def _fixed_sizes(ty: Type) -> Iterable[int]:
             yield from (size for size in current.shape or () if isinstance(size, int))
 
 
-class Difference(NamedTuple):
+class ValueDifference(NamedTuple):
     """Where two results differ most: ``place`` is empty, or the field of a tuple such as ``[1]``.
 
     ``absolute`` and ``relative`` are the largest errors, None where the values cannot be compared at all;
@@ -168,7 +168,7 @@ def difference(
     atol: float | None = None,
     approximate: float | None = None,
     place: str = "",
-) -> Difference | None:
+) -> ValueDifference | None:
     """Where ``actual`` differs from ``expected`` by more than the tolerance; None if they agree.
 
     Arrays must agree in dtype and shape; NaN agrees with NaN, infinities and whole numbers with themselves only.
@@ -179,7 +179,7 @@ def difference(
         fields: tuple[Any, ...] = expected  # pyright: ignore[reportUnknownVariableType]
         others: tuple[Any, ...] = actual  # pyright: ignore[reportUnknownVariableType]
         if len(fields) != len(others):
-            return Difference(place, f"{len(others)} fields instead of {len(fields)}")
+            return ValueDifference(place, f"{len(others)} fields instead of {len(fields)}")
         pairs = enumerate(zip(fields, others, strict=True))
         found = (
             difference(x, y, rtol=rtol, atol=atol, approximate=approximate, place=f"{place}[{i}]")
@@ -187,12 +187,12 @@ def difference(
         )
         return next((one for one in found if one is not None), None)
     if isinstance(expected, tuple) or isinstance(actual, tuple):
-        return Difference(place, f"{_kind(actual)} instead of {_kind(expected)}")
+        return ValueDifference(place, f"{_kind(actual)} instead of {_kind(expected)}")
     want, got = np.asarray(expected), np.asarray(actual)
     if want.dtype != got.dtype:
-        return Difference(place, f"dtype {got.dtype} instead of {want.dtype}")
+        return ValueDifference(place, f"dtype {got.dtype} instead of {want.dtype}")
     if want.shape != got.shape:
-        return Difference(place, f"shape {got.shape} instead of {want.shape}")
+        return ValueDifference(place, f"shape {got.shape} instead of {want.shape}")
     if rtol is None and approximate is not None:
         rtol = max(approximate, tolerance(as_dtype(want.dtype)))
     return _array_difference(want, got, rtol, atol, place)
@@ -200,7 +200,7 @@ def difference(
 
 def _array_difference(
     want: np.ndarray, got: np.ndarray, rtol: float | None, atol: float | None, place: str
-) -> Difference | None:
+) -> ValueDifference | None:
     dtype = as_dtype(want.dtype)
     relative = tolerance(dtype) if rtol is None else rtol
     inexact = is_float(dtype) or dtype.startswith("complex")
@@ -228,7 +228,7 @@ def _array_difference(
     share = largest / float(magnitude[worst]) if magnitude[worst] else float("inf")
     index = f" at {tuple(int(i) for i in worst)}" if want.ndim else ""
     instead = f"{_shown(got[worst])} instead of {_shown(want[worst])}"
-    return Difference(
+    return ValueDifference(
         place,
         f"{int(wrong.sum())} of {want.size} elements differ; the most{index}: {instead}, "
         f"an error of {largest:.3g} ({share:.3g} relative), where {dtype} allows {relative:.3g}",

@@ -2,7 +2,7 @@
 
 from .block_rewrite import DataflowBlockRewrite
 from .diff import Diff, diff
-from .drive import Bindings, Event, Listener, Written, rewrite, rewrite_bindings, rewrite_call
+from .drive import Bindings, Event, Listener, RewrittenBlock, rewrite, rewrite_bindings, rewrite_call
 from .errors import (
     Decline,
     RewriteError,
@@ -41,11 +41,11 @@ __all__ = [
     "RewriteTypeError",
     "RewriteValueError",
     "RewriteWarning",
+    "RewrittenBlock",
     "Rule",
     "RuleFormError",
     "RuleSet",
     "Site",
-    "Written",
     "any_attribute",
     "any_number",
     "decline",

@@ -65,7 +65,7 @@ class Event(NamedTuple):
     edit: Mapping[Var, Expr | None] = _NOTHING_EDITED
 
 
-class Written(NamedTuple):
+class RewrittenBlock(NamedTuple):
     """A rewritten block has been written down: ``dropped`` had no users, ``renames`` are variables with new ones."""
 
     bindings: Sequence[Binding]
@@ -484,7 +484,7 @@ class _FunctionRun(FunctionWalk):
         share: bool,
         listener: Listener | None,
         verify: str | None,
-        journal: Callable[[Written], None] | None,
+        journal: Callable[[RewrittenBlock], None] | None,
     ) -> None:
         super().__init__(function)
         self.plan = plan
@@ -506,7 +506,7 @@ class _FunctionRun(FunctionWalk):
         if edited and self.journal is not None:
             dropped = [var for var, value in (session.journal or {}).items() if value is None]
             renames = islice(self.renames.items(), renamed_before, None)
-            self.journal(Written(bindings, tuple(dropped), dict(renames)))
+            self.journal(RewrittenBlock(bindings, tuple(dropped), dict(renames)))
         session.release()
         if not edited:
             return block
@@ -524,7 +524,7 @@ def rewrite(
     share: bool = True,
     listener: Listener | None = None,
     verify: str | None = None,
-    journal: Callable[[Written], None] | None = None,
+    journal: Callable[[RewrittenBlock], None] | None = None,
 ) -> _Program:
     """``program`` with ``rules`` applied until none changes it any more; the same object if none did.
 

@@ -24,7 +24,7 @@ from ..pattern.chain_pattern import ChainPattern
 from ..pattern.context import PatternContext
 from ..pattern.derived import describe
 from ..pattern.matcher.context_match import CompiledContext
-from ..pattern.matcher.machine import Goal, Search, progress
+from ..pattern.matcher.machine import Goal, MatchState, progress
 from ..pattern.matcher.match import CompiledPattern
 from ..pattern.parts import bindable
 from ..pattern.pattern import (
@@ -66,9 +66,9 @@ def explain(
     if limit < 0:
         raise RewriteError(f"explain needs a limit of 0 or more, got {limit}")
     if isinstance(subject, DFPattern | PatternContext):
-        searches = [_Search(Rule(subject, _leave_alone), limit, is_rule=False)]
+        searches = [_Explainer(Rule(subject, _leave_alone), limit, is_rule=False)]
     elif isinstance(subject, PatternMatchingRewriter):  # pyright: ignore[reportUnnecessaryIsInstance]
-        searches = [_Search(rule, limit, is_rule=True) for rule in subject.rules()]
+        searches = [_Explainer(rule, limit, is_rule=True) for rule in subject.rules()]
     else:
         raise RewriteError(f"explain needs a pattern, a PatternContext, a rule or a rule set, got {subject!r}")
     occurring: Counter[str] = Counter()
@@ -93,7 +93,7 @@ def _leave_alone(expr: Expr, _matchings: object) -> Expr:
 class _Visit(FunctionWalk):
     """Takes every search through the blocks of one function."""
 
-    def __init__(self, function: Function, name: str, searches: list[_Search], occurring: Counter[str]) -> None:
+    def __init__(self, function: Function, name: str, searches: list[_Explainer], occurring: Counter[str]) -> None:
         super().__init__(function)
         self.name = name
         self.searches = searches
@@ -156,10 +156,10 @@ class _Furthest:
     def __init__(self) -> None:
         self.progress = (-1, -1)
         self.goal: Goal | None = None
-        self.search: Search | None = None
+        self.search: MatchState | None = None
         self.skipped = False
 
-    def failed(self, search: Search, goal: Goal) -> None:
+    def failed(self, search: MatchState, goal: Goal) -> None:
         so_far = progress(search, goal)
         if so_far > self.progress:
             self.progress, self.goal, self.search = so_far, goal, search.snapshot()
@@ -176,7 +176,7 @@ _OF_ROOTS: Final = frozenset({"no candidate", "taken", "extent"})
 
 
 @dataclass(slots=True)
-class _Search:
+class _Explainer:
     """One rule on its way through the program. A pattern is a rule whose rewriter is never asked."""
 
     rule: Rule

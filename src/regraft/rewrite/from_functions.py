@@ -23,7 +23,7 @@ from .from_program import ProgramPattern
 from .rule_variables import AnyAttribute, AnyNumber, attribute_places, read_attribute
 from .rules import Rule, name_of
 
-Values: TypeAlias = (
+RuleFunction: TypeAlias = (
     Callable[[Any], Any]
     | Callable[[Any, Any], Any]
     | Callable[[Any, Any, Any], Any]
@@ -37,8 +37,8 @@ Values: TypeAlias = (
 
 
 def rule(
-    before: Values | ProgramPattern,
-    after: Values,
+    before: RuleFunction | ProgramPattern,
+    after: RuleFunction,
     *,
     name: str = "",
     loose: Iterable[str] = (),

@@ -53,7 +53,7 @@ def any_number() -> Any:
     return AnyNumber()
 
 
-class Hole(NamedTuple):
+class AttributeHole(NamedTuple):
     """In the place of an attribute, or of an element of one: the variable of that name."""
 
     name: str
@@ -74,7 +74,7 @@ class _Places:
         for name, variable in self.variables.items():
             if _is_example(first, variable.examples[0]) and _is_example(second, variable.examples[1]):
                 self.met.add(name)
-                return Hole(name)
+                return AttributeHole(name)
         if isinstance(first, tuple) and isinstance(second, tuple):
             ours, theirs = cast("tuple[Any, ...]", first), cast("tuple[Any, ...]", second)
             if len(ours) == len(theirs):
@@ -95,7 +95,7 @@ def _is_example(value: Any, example: Any) -> bool:
 def attribute_places(
     rule: str, first: Sequence[Expr], second: Sequence[Expr], variables: Mapping[str, AnyAttribute]
 ) -> dict[int, dict[str, Any]]:
-    """For each call of ``first``, by identity, the attributes that hold variables, with a `Hole` for each.
+    """For each call of ``first``, by identity, the attributes that hold variables, with a `AttributeHole` for each.
 
     ``second`` is what ``before`` made of the second examples. Raises `RewriteError` where the two differ in anything
     else, or where a variable stands nowhere. Cost: linear in the two.
@@ -138,15 +138,15 @@ def attribute_places(
 
 
 def has_hole(form: Any) -> bool:
-    """True if there is a `Hole` in the form of an attribute."""
-    if isinstance(form, Hole):
+    """True if there is a `AttributeHole` in the form of an attribute."""
+    if isinstance(form, AttributeHole):
         return True
     return isinstance(form, tuple) and any(has_hole(item) for item in cast("tuple[Any, ...]", form))
 
 
 def read_attribute(form: Any, value: Any, known: dict[str, Any]) -> str | None:
     """Put what the holes of ``form`` hold in ``value`` into ``known``; the reason if it has another form."""
-    if isinstance(form, Hole):
+    if isinstance(form, AttributeHole):
         before = known.setdefault(form.name, value)
         same = attribute_key(before) == attribute_key(value)
         return None if same else f"{form.name} is {before!r} in one place and {value!r} in another"

@@ -39,7 +39,7 @@ from ..ir.origin import Origins
 from ..ir.program import Binding, BindingBlock, DataflowBlock, If, MatchCast, is_leaf
 from ..ir.types import type_symvars
 
-Key = tuple[object, ...]
+ValueKey = tuple[object, ...]
 """The key by which two values are the same computation: operator, operands, attributes."""
 
 _SERIAL_STEP: Final = 2.0**-32
@@ -114,8 +114,8 @@ class EditSession(BlockView):
         self._serial = 0
         self._crowded = 0
         self.aliased: dict[Var, None] = {}
-        self._keys: dict[Var, Key] = {}
-        self._by_key: dict[Key, Var] = {}
+        self._keys: dict[Var, ValueKey] = {}
+        self._by_key: dict[ValueKey, Var] = {}
         self._indexed_ops: set[Expr] = set()
         self._edited: set[Var] = set()
         casts = False
@@ -155,7 +155,7 @@ class EditSession(BlockView):
             return False
         return type(self.original.get(var)) is not MatchCast
 
-    def key(self, value: Expr) -> Key:
+    def key(self, value: Expr) -> ValueKey:
         """The key of the computation of ``value``; two pure values of one key are the same value."""
         return computation_key(value, self._resolved)
 
@@ -201,7 +201,7 @@ class EditSession(BlockView):
             self.pinned[var] = None
         return var
 
-    def _find_same(self, value: Expr, key: Key) -> Var | None:
+    def _find_same(self, value: Expr, key: ValueKey) -> Var | None:
         """A pure value of that key: one that is alive, if values are shared, or one that was dropped before."""
         if self.share and type(value) is Call and value.op not in self._indexed_ops:
             self._indexed_ops.add(value.op)
@@ -217,7 +217,7 @@ class EditSession(BlockView):
             return found
         return found if self.share else None
 
-    def _insert(self, var: Var, value: Expr, key: Key) -> None:
+    def _insert(self, var: Var, value: Expr, key: ValueKey) -> None:
         self.position[var] = self._position_after(value)
         self._link(var, value, key)
         self.added.append(var)
@@ -266,7 +266,7 @@ class EditSession(BlockView):
         self.added.append(target)
         return target
 
-    def _link(self, var: Var, value: Expr, key: Key | None = None) -> None:
+    def _link(self, var: Var, value: Expr, key: ValueKey | None = None) -> None:
         """Bind ``var`` to ``value``; note its key where somebody may ask for it."""
         if key is None and (self.state is not None or (type(value) is Call and value.op in self._indexed_ops)):
             key = self.key(value)
@@ -441,7 +441,7 @@ class EditSession(BlockView):
         return not self.is_dataflow and var in self.pinned and var in self.original
 
 
-def computation_key(value: Expr, resolved: Callable[[Expr], Expr]) -> Key:
+def computation_key(value: Expr, resolved: Callable[[Expr], Expr]) -> ValueKey:
     """The key of the computation of ``value``, with variables taken for what ``resolved`` gives."""
     if type(value) is Call:
         args = tuple([_operand_key(arg, resolved) for arg in value.args])

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from .errors import ExecutionError
 
-Entry: TypeAlias = Callable[..., Any]
+EntryFunction: TypeAlias = Callable[..., Any]
 Around: TypeAlias = Callable[[str, Callable[..., Any], tuple[Any, ...], Callable[[], Any]], Any]
 """``around(name, function, arguments, run)`` stands in for one call: ``run()`` makes it, and what it gives is used."""
 
@@ -30,7 +30,7 @@ class Executable:
     parameters: dict[str, tuple[str, ...]]
     """The names of the parameters of each function, where the module said them."""
 
-    def __init__(self, target: str, functions: Mapping[str, Entry], source: str) -> None:
+    def __init__(self, target: str, functions: Mapping[str, EntryFunction], source: str) -> None:
         self.target = target
         self.source = source
         self._functions: Final = dict(functions)
@@ -46,7 +46,7 @@ class Executable:
         """The devices that this runs on, for messages."""
         return "the CPU"
 
-    def watched(self, around: Around) -> Mapping[str, Entry]:
+    def watched(self, around: Around) -> Mapping[str, EntryFunction]:
         """The functions, with ``around`` in place of every call of an operator or an outside function.
 
         Raises `ExecutionError` where the engine runs a program as a whole.
@@ -65,7 +65,7 @@ class Executable:
         """The functions that can be called, in the module's order."""
         return tuple(self._functions)
 
-    def __getitem__(self, name: str) -> Entry:
+    def __getitem__(self, name: str) -> EntryFunction:
         found = self._functions.get(name)
         if found is None:
             raise ExecutionError(f"there is no function {name!r}; there are: {', '.join(self._functions) or 'none'}")

@@ -20,10 +20,10 @@ from ..ir.types import FuncType
 from ..ir.visitor import walk
 from .errors import BuildError
 
-Key: TypeAlias = "tuple[object, ...]"
+CompiledKey: TypeAlias = "tuple[object, ...]"
 
 
-def constant_key(data: TensorData) -> Key:
+def constant_key(data: TensorData) -> CompiledKey:
     """The key by which two constants are one tensor: the same handle, or the same number."""
     if data.shape or data.name is not None:
         return (id(data),)
@@ -43,7 +43,7 @@ def lift_constants(module: IRModule, keeps: Callable[[TensorData], bool] = lambd
 
     Cost: linear in the program, times its depth of calls.
     """
-    own: dict[str, dict[Key, TensorData]] = {}
+    own: dict[str, dict[CompiledKey, TensorData]] = {}
     callees: dict[str, dict[str, None]] = {}
     for name, function in module.items():
         found, called = own.setdefault(name, {}), callees.setdefault(name, {})
@@ -62,8 +62,8 @@ def lift_constants(module: IRModule, keeps: Callable[[TensorData], bool] = lambd
 
 
 def _with_callees(
-    own: Mapping[str, dict[Key, TensorData]], callees: Mapping[str, Iterable[str]]
-) -> dict[str, dict[Key, TensorData]]:
+    own: Mapping[str, dict[CompiledKey, TensorData]], callees: Mapping[str, Iterable[str]]
+) -> dict[str, dict[CompiledKey, TensorData]]:
     """For each function its own constants and those of all functions that it may reach."""
     needed = {name: dict(constants) for name, constants in own.items()}
     changed = True
@@ -86,11 +86,13 @@ def _globals(name: str, function: Function, constants: Iterable[TensorData]) -> 
 class _Lifting(ExprMutator):
     """Puts variables in place of the constants of one function, and hands them on to the functions that it calls."""
 
-    def __init__(self, variables: Mapping[str, GlobalVar], needed: Mapping[str, Mapping[Key, TensorData]]) -> None:
+    def __init__(
+        self, variables: Mapping[str, GlobalVar], needed: Mapping[str, Mapping[CompiledKey, TensorData]]
+    ) -> None:
         super().__init__()
         self._globals: Final = variables
         self._needed: Final = needed
-        self._weights: Final[dict[Key, Var]] = {}
+        self._weights: Final[dict[CompiledKey, Var]] = {}
 
     def function(self, name: str, function: Function) -> Function:
         """``function`` with its constants as further parameters."""

@@ -22,7 +22,7 @@ from ..ir.op import Op
 from ..ir.tensor_data import TensorData
 from .arrays import array_dtype, as_argument, as_result
 from .errors import ExecutionError, TypeCheckError
-from .executable import Around, Entry, Executable
+from .executable import Around, EntryFunction, Executable
 from .failures import located
 from .function_writer import write_module
 from .loops import loop_over
@@ -61,25 +61,25 @@ class _NumpyExecutable(Executable):
 
     __slots__ = ("_program", "_signatures")
 
-    def __init__(self, program: PythonModule, entries: Mapping[str, Entry], module: IRModule) -> None:
+    def __init__(self, program: PythonModule, entries: Mapping[str, EntryFunction], module: IRModule) -> None:
         super().__init__("numpy", entries, program.source)
         self._program: Final = program
         self._signatures: Final = {name: function.params for name, function in module.items()}
 
-    def watched(self, around: Around) -> Mapping[str, Entry]:
+    def watched(self, around: Around) -> Mapping[str, EntryFunction]:
         """The functions, run from a copy of the text in which ``around`` stands in for each call."""
         program = watched(self._program, around)
         return {name: _entry(program, name, params) for name, params in self._signatures.items()}
 
 
-def compile_program(module: IRModule, *, verify_types: bool = False) -> tuple[PythonModule, dict[str, Entry]]:
+def compile_program(module: IRModule, *, verify_types: bool = False) -> tuple[PythonModule, dict[str, EntryFunction]]:
     """The text that `compile_module` runs, with its places, and what runs each function."""
     with collection_paused():
         program = write_module(module, DIALECT, f"<regraft numpy {next(_serial)}>", verify_types=verify_types)
     return program, {name: _entry(program, name, function.params) for name, function in module.items()}
 
 
-def _entry(program: PythonModule, name: str, parameters: Sequence[Var]) -> Entry:
+def _entry(program: PythonModule, name: str, parameters: Sequence[Var]) -> EntryFunction:
     run = program.namespace[program.functions[name]]
     hand_over = _hand_over(len(parameters))
     params = [(param.ty, f"{name}: parameter {param.name_hint}") for param in parameters]

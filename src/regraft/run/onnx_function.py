@@ -24,7 +24,7 @@ from . import numpy_engine
 from .arrays import array_dtype, as_argument, as_result
 from .checks import TypeCheck
 from .errors import BuildError, ExecutionError
-from .executable import Entry, Executable
+from .executable import EntryFunction, Executable
 from .python_around import compile_parted, needing_python
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..formats.onnx.write.writer import LoweredFunction
 
 
-class Session(Protocol):
+class OpenedGraph(Protocol):
     """A graph that a runtime has opened; ``text`` shows it to people."""
 
     text: str
@@ -43,7 +43,7 @@ class Session(Protocol):
         ...
 
 
-OpenSession: TypeAlias = "Callable[[LoweredFunction, str], Session]"
+OpenSession: TypeAlias = "Callable[[LoweredFunction, str], OpenedGraph]"
 """Opens the graph of the function of that name; raises `BuildError`."""
 
 RuntimeHas: TypeAlias = Callable[[OnnxName], bool]
@@ -107,7 +107,7 @@ class _LazyFunction:
             self._compiled = self._compile()
         return self._compiled
 
-    def entry(self) -> Entry:
+    def entry(self) -> EntryFunction:
         def call(*arguments: Any) -> Any:
             return self.compiled()(*arguments)
 
@@ -132,11 +132,13 @@ class _CompiledFunction:
         from onnx.defs import SchemaError
 
         from ..formats.errors import ConvertError
-        from ..formats.onnx.write.lowering import Outside, nothing
+        from ..formats.onnx.write.lowering import OutsideOperators, nothing
         from ..formats.onnx.write.writer import DEFAULT_OPSET, lower_function
 
         outside = (
-            Outside(nothing, with_functions=False, scans_capture=False) if runtime_has is None else Outside(runtime_has)
+            OutsideOperators(nothing, with_functions=False, scans_capture=False)
+            if runtime_has is None
+            else OutsideOperators(runtime_has)
         )
         function = module[name]
         self._runtime: Final = runtime

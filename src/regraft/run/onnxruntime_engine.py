@@ -101,12 +101,12 @@ def open_function(module: IRModule, name: str, *, threads: int | None = None) ->
     Raises `BuildError` as `compile_module` does.
     """
     from ..formats.errors import ConvertError
-    from ..formats.onnx.write.lowering import Outside
+    from ..formats.onnx.write.lowering import OutsideOperators
     from ..formats.onnx.write.writer import lower_function
 
     options = _Options(threads, ("CPUExecutionProvider",), "all", (), None)
     try:
-        lowered = lower_function(module, name, outside=Outside(options.has_kernel))
+        lowered = lower_function(module, name, outside=OutsideOperators(options.has_kernel))
     except ConvertError as error:
         raise BuildError(f"{error}{where_it_runs(module)}") from error
     return _open_session(lowered, name, options, where_it_runs(module))

@@ -101,11 +101,11 @@ def torch_original(model: Any, function: Function) -> RunOriginal:
     import torch
     from torch.utils import _pytree as pytree
 
-    from ..formats.torch.signature import Nesting, Signature
+    from ..formats.torch.signature import CallingConvention, Nesting
     from ..formats.torch.tensors import from_numpy, to_numpy
     from .torch_state import repeatable
 
-    signature = Signature.of(function)
+    signature = CallingConvention.of(function)
     nesting = None if signature is None else Nesting(signature)
     written = () if signature is None else signature.written
     call = cast("Callable[..., Any]", model.module() if isinstance(model, torch.export.ExportedProgram) else model)

@@ -18,7 +18,7 @@ from .arrays import as_result
 from .errors import AssertionFailedError, BuildError, ExecutionError
 from .externs import get_global_func
 from .loops import write_loop
-from .python_source import CallForm, WriteCall, outside_text
+from .python_source import CallText, WriteCall, outside_text
 
 if TYPE_CHECKING:
     from .function_writer import FunctionWriter
@@ -154,17 +154,17 @@ def _invoke_closure(writer: FunctionWriter, call: Call) -> str:
 
 
 LOWERINGS: Final = {
-    "relax.call_pure_packed": CallForm(_call_packed, untrusted=True),
-    "relax.call_inplace_packed": CallForm(_call_inplace_packed, untrusted=True),
-    "relax.call_builtin_with_ctx": CallForm(_call_builtin, untrusted=True),
-    "relax.call_dps_packed": CallForm(_call_dps_packed),
-    "relax.print": CallForm(_reported("print_values")),
-    "relax.assert_op": CallForm(_reported("assert_holds")),
-    "relax.null_value": CallForm(_null_value),
-    "relax.loop": CallForm(write_loop),
-    "relax.make_closure": CallForm(_make_closure),
-    "relax.invoke_closure": CallForm(_invoke_closure, untrusted=True),
-    "relax.invoke_pure_closure": CallForm(_invoke_closure, untrusted=True),
+    "relax.call_pure_packed": CallText(_call_packed, untrusted=True),
+    "relax.call_inplace_packed": CallText(_call_inplace_packed, untrusted=True),
+    "relax.call_builtin_with_ctx": CallText(_call_builtin, untrusted=True),
+    "relax.call_dps_packed": CallText(_call_dps_packed),
+    "relax.print": CallText(_reported("print_values")),
+    "relax.assert_op": CallText(_reported("assert_holds")),
+    "relax.null_value": CallText(_null_value),
+    "relax.loop": CallText(write_loop),
+    "relax.make_closure": CallText(_make_closure),
+    "relax.invoke_closure": CallText(_invoke_closure, untrusted=True),
+    "relax.invoke_pure_closure": CallText(_invoke_closure, untrusted=True),
 }
 """The operators whose meaning lies outside of the array API, the same in every engine that runs Python."""
 

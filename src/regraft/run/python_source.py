@@ -37,7 +37,7 @@ WriteCall: TypeAlias = "Callable[[FunctionWriter, Call], str]"
 
 
 @dataclass(frozen=True, slots=True)
-class CallForm:
+class CallText:
     """The text of a call in an engine, for an operator without reference or one that the engine runs in a better way.
 
     ``untrusted`` says that the value comes from outside, so it is checked against the type that the call
@@ -73,7 +73,7 @@ class Dialect:
     xp: Any
     constant: Callable[[TensorData], Any]
     name_dtype: NameDtype
-    lowerings: Mapping[str, CallForm]
+    lowerings: Mapping[str, CallText]
     helpers: Mapping[str, Any]
     traced: bool = False
     write_extern: WriteCall = write_extern_call

@@ -20,7 +20,7 @@ _MOST_NEAREST: Final = 3
 _SPECIAL: Final = frozenset("*?[")
 
 
-class Placed(NamedTuple):
+class ShardedTensor(NamedTuple):
     """A tensor that a sharding may be given for: what it is called, its sizes, and where it is from."""
 
     name: str
@@ -34,7 +34,7 @@ class Placed(NamedTuple):
 
 
 def resolved(
-    argument: str, given: Mapping[str, Any] | None, tensors: Sequence[Placed], mesh: Mesh
+    argument: str, given: Mapping[str, Any] | None, tensors: Sequence[ShardedTensor], mesh: Mesh
 ) -> dict[str, CutAxes]:
     """The full spec of each of ``tensors`` that ``given`` says something about, by name.
 
@@ -62,7 +62,7 @@ def resolved(
     return specs
 
 
-def checked_spec(argument: str, spec: Any, tensor: Placed, mesh: Mesh) -> CutAxes:
+def checked_spec(argument: str, spec: Any, tensor: ShardedTensor, mesh: Mesh) -> CutAxes:
     """``spec`` in full, for ``tensor``; raises `BuildError` where it does not fit. Open sizes are left to the call."""
     entries = _entries(argument, spec, tensor)
     if tensor.dims is None:
@@ -87,7 +87,7 @@ def checked_spec(argument: str, spec: Any, tensor: Placed, mesh: Mesh) -> CutAxe
     return full
 
 
-def check_sizes(argument: str, spec: CutAxes, tensor: Placed, sizes: Sequence[Dim], mesh: Mesh) -> None:
+def check_sizes(argument: str, spec: CutAxes, tensor: ShardedTensor, sizes: Sequence[Dim], mesh: Mesh) -> None:
     """Raise `BuildError` where a known size does not divide over what cuts it."""
     for index, (axes, size) in enumerate(zip(spec, sizes, strict=True)):
         ways = mesh.ways(axes)
@@ -104,7 +104,7 @@ def _what_fits(axes: tuple[str, ...], size: int, ways: int) -> str:
     return f"take {' × '.join(axes)} = {' or '.join(fits)}, or leave the axis whole" if fits else "leave the axis whole"
 
 
-def _entries(argument: str, spec: Any, tensor: Placed) -> CutAxes:
+def _entries(argument: str, spec: Any, tensor: ShardedTensor) -> CutAxes:
     """Each entry as a tuple of names; a string or None alone is not a spec."""
     if isinstance(spec, tuple | list):
         entries: list[tuple[str, ...]] = []

@@ -14,7 +14,7 @@ import torch
 
 from ..analysis import contains_impure_call
 from ..formats.torch.complex_numbers import SIDES
-from ..formats.torch.source_calls import Computed, Here, Match, Pair, Slot, SourceCall, is_alias
+from ..formats.torch.source_calls import Computed, FoundCall, Here, PairOfReals, Slot, SourceCall, is_alias
 from ..ir.dims import SymExpr, SymVar, free_symvars
 from ..ir.expr import Constant, Expr, ExternFunc, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -128,7 +128,7 @@ def _with_branches(binding: Binding, known: _Known) -> Binding:
 class _Found:
     """A call to restore, before the binding at ``place``. ``outputs`` are its results, by index and part."""
 
-    match: Match
+    match: FoundCall
     outputs: Mapping[tuple[int, int], Var]
     place: int
     defines_sizes: bool
@@ -180,7 +180,7 @@ class _Body:
                 yield found
 
     def _match(self, call: SourceCall, tagged: Sequence[Var]) -> _Found | None:
-        match = Match(call, self._definitions, self._weights)
+        match = FoundCall(call, self._definitions, self._weights)
         outputs: dict[tuple[int, int], Var] = {}
         # From behind: what is computed last is a result, and the last one that looks like it.
         candidates = list(call.outputs())[::-1]
@@ -203,7 +203,7 @@ class _Body:
         casts = [binding for var in members if isinstance(binding := self._definitions[var], MatchCast)]
         return _Found(match, outputs, place, any(not self._sizes.issuperset(type_symvars(cast.ty)) for cast in casts))
 
-    def _supply_unread(self, match: Match, members: set[Var]) -> bool:
+    def _supply_unread(self, match: FoundCall, members: set[Var]) -> bool:
         """Find operands for those arguments of the call that nothing it was read as reads; False where there are none.
 
         What they hold does not count, so that any value of their type will do.
@@ -217,7 +217,7 @@ class _Body:
             for index, wanted in match.call.unread.items()
         )
 
-    def _earliest(self, match: Match, members: set[Var]) -> int:
+    def _earliest(self, match: FoundCall, members: set[Var]) -> int:
         """The place of the binding before which the call can stand: all operands are there, and one step was next."""
         operands = [var for slot in match.slots.values() for var in variables_of(slot)]
         ready = max([self._position[var] + 1 for var in operands if var in self._position], default=0)
@@ -297,7 +297,7 @@ class _Emission:
                 return Computed(value.function, tuple([given(item) for item in value.args]))
             if isinstance(value, Slot):
                 operands.append(found.match.slots[value.index])
-            elif isinstance(value, Pair):
+            elif isinstance(value, PairOfReals):
                 parts = [found.match.slots[slot.index] for slot in (value.real, value.imag)]
                 operands.append(self._complex_of(parts[0], parts[1], paired))
             else:
@@ -326,7 +326,7 @@ class _Emission:
     def _result(self, found: _Found, index: int, value: Expr) -> Iterator[Binding]:
         """The bindings of one result; complex numbers are bound as they are, and their parts beside them."""
         real, imag = found.outputs.get((index, 0)), found.outputs.get((index, 1))
-        if not isinstance(found.match.call.results[index], Pair):
+        if not isinstance(found.match.call.results[index], PairOfReals):
             assert real is not None
             yield MatchCast(real, value, real.ty) if found.defines_sizes else VarBinding(real, value)
             return
@@ -359,7 +359,7 @@ def _result_type(found: _Found, index: int) -> Type:
     for part in (0, 1):
         output = found.outputs.get((index, part))
         if output is not None:
-            return _complex_type(output.ty) if isinstance(found.match.call.results[index], Pair) else output.ty
+            return _complex_type(output.ty) if isinstance(found.match.call.results[index], PairOfReals) else output.ty
     return OBJECT
 
 

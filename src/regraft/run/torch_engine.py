@@ -16,11 +16,11 @@ from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Function
 from .errors import BuildError, ExecutionError, TypeCheckError
-from .executable import Entry, Executable
+from .executable import EntryFunction, Executable
 from .failures import located
 from .function_writer import FunctionWriter, write_module
 from .packed import LOWERINGS, helpers
-from .python_source import CallForm, Dialect, PythonModule
+from .python_source import CallText, Dialect, PythonModule
 from .torch_meanings import with_meanings
 from .torch_speed import AS_IT_IS, Speed, with_speed
 
@@ -59,7 +59,7 @@ def compile_module(
 
 def compile_program(
     module: IRModule, *, device: Any = None, verify_types: bool = False, speed: Speed = AS_IT_IS
-) -> tuple[PythonModule, dict[str, Entry]]:
+) -> tuple[PythonModule, dict[str, EntryFunction]]:
     """The text that `compile_module` runs, with its places, and what runs each function."""
     import torch
 
@@ -98,7 +98,7 @@ def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
 
     table = {**KERNELS, **quantization.KERNELS} if goes_out else KERNELS
     names = {name: f"torch_{name.removeprefix('relax.').replace('.', '_')}" for name in table}
-    lowerings = {name: CallForm(partial(_write_kernel, text)) for name, text in names.items()}
+    lowerings = {name: CallText(partial(_write_kernel, text)) for name, text in names.items()}
     kernels = {text: table[name] for name, text in names.items()}
     tools = {
         **helpers(allocate, torch.clone, loop),
@@ -125,7 +125,9 @@ def _write_kernel(name: str, writer: FunctionWriter, call: Call) -> str:
     return writer.applied(name, call)
 
 
-def _entry(program: PythonModule, name: str, function: Function, device: torch.device | None, speed: Speed) -> Entry:
+def _entry(
+    program: PythonModule, name: str, function: Function, device: torch.device | None, speed: Speed
+) -> EntryFunction:
     from .torch_arrays import as_argument
 
     run = with_speed(program.namespace[program.functions[name]], speed, function.ret_ty, device)

@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 
 from ..formats.errors import ConvertError
-from ..formats.torch.signature import VALUE, Nesting, Signature
+from ..formats.torch.signature import VALUE, CallingConvention, Nesting
 from ..formats.torch.tensors import torch_dtype
 from ..ir.builder import NameSupply
 from ..ir.collection import collection_paused
@@ -30,13 +30,13 @@ from .python_source import identifier
 from .torch_calls import restore_calls
 from .torch_engine import dialect, serial
 from .torch_sizes import with_read_sizes
-from .torch_state import State
+from .torch_state import ModuleState
 
 
 def as_torch_module(module: IRModule, name: str, *, share_memory: bool) -> RegraftModule:
     """The program as a module whose ``forward`` has the arguments of the model that it came from."""
     function = module[name]
-    signature = Signature.of(function) or _flat_signature(function)
+    signature = CallingConvention.of(function) or _flat_signature(function)
     nesting = Nesting(signature)
 
     def forward(self: RegraftModule, *args: Any, **kwargs: Any) -> Any:
@@ -50,12 +50,12 @@ def as_torch_module(module: IRModule, name: str, *, share_memory: bool) -> Regra
     return kind(module, name, signature, nesting, share_memory)
 
 
-def _flat_signature(function: Function) -> Signature:
+def _flat_signature(function: Function) -> CallingConvention:
     """The signature of a program that did not come from PyTorch: its parameters in order, its result as it is."""
     supply = NameSupply(["self"])
     names = tuple([supply.fresh(identifier(param.name_hint)) for param in function.params])
     inputs = tuple([(VALUE, i) for i in range(len(names))])
-    return Signature(None, None, inputs, (), (), arguments=names)
+    return CallingConvention(None, None, inputs, (), (), arguments=names)
 
 
 class RegraftModule(torch.nn.Module):
@@ -63,11 +63,13 @@ class RegraftModule(torch.nn.Module):
 
     source: str
     nesting: Nesting
-    signature: Signature
+    signature: CallingConvention
     types: tuple[Type, ...]
     """The types of the function's own parameters."""
 
-    def __init__(self, module: IRModule, name: str, signature: Signature, nesting: Nesting, share_memory: bool) -> None:
+    def __init__(
+        self, module: IRModule, name: str, signature: CallingConvention, nesting: Nesting, share_memory: bool
+    ) -> None:
         super().__init__()
         with collection_paused():
             lifted = lift_constants(restore_calls(with_read_sizes(module, name, signature.checks)))
@@ -86,7 +88,7 @@ class RegraftModule(torch.nn.Module):
         self._written = signature.written
         self.types = tuple([param.ty for param in module[name].params])
         self.source = program.source
-        state = State(self, signature, share_memory)
+        state = ModuleState(self, signature, share_memory)
         self._places = [state.place(data) for data in lifted.taken[name]]
         for buffer, ty in zip(self._mutated, _result_types(module[name].ret_ty), strict=False):
             state.place_written(buffer, _zeros(ty))

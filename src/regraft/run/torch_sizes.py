@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import torch
 
-from ..formats.torch.signature import Check
+from ..formats.torch.signature import SizeCheck
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import Constant, Expr, ExternFunc, PrimValue, ShapeExpr, StringImm, Var
 from ..ir.module import IRModule
@@ -42,7 +42,7 @@ _RELATIONS: Final = {
 }
 
 
-def with_read_sizes(module: IRModule, name: str, checks: Sequence[Check]) -> IRModule:
+def with_read_sizes(module: IRModule, name: str, checks: Sequence[SizeCheck]) -> IRModule:
     """``module`` with sizes read from scalars as they are, and with ``checks`` made as soon as their sizes are known.
 
     Conditions of branches that compare sizes compare numbers.
@@ -128,11 +128,11 @@ def _is(call: Call, name: str) -> bool:
     return isinstance(call.op, Op) and call.op.name == name
 
 
-def _is_known(check: Check, known: Mapping[str, SymVar]) -> bool:
+def _is_known(check: SizeCheck, known: Mapping[str, SymVar]) -> bool:
     return all(isinstance(side, int) or side in known for side in (check[0], check[2]))
 
 
-def _promises(checks: Iterable[Check], known: Mapping[str, SymVar]) -> Iterator[Binding]:
+def _promises(checks: Iterable[SizeCheck], known: Mapping[str, SymVar]) -> Iterator[Binding]:
     for left, relation, right in checks:
         sides: list[Dim] = [side if isinstance(side, int) else known[side] for side in (left, right)]
         operands = [PrimValue(sides[0]), StringImm(relation), PrimValue(sides[1])]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from ..formats.torch.signature import Kind, Signature
+from ..formats.torch.signature import CallingConvention, StateKind
 from ..ir.tensor_data import TensorData
 from .torch_arrays import as_constant
 
@@ -34,12 +34,12 @@ def repeatable(module: Any) -> Generator[None]:
                 buffer.copy_(kept)
 
 
-class State:
+class ModuleState:
     """Puts constants into a module as parameters and buffers, each once."""
 
-    def __init__(self, root: torch.nn.Module, signature: Signature, share_memory: bool) -> None:
+    def __init__(self, root: torch.nn.Module, signature: CallingConvention, share_memory: bool) -> None:
         self._root: Final = root
-        self._kinds: Final[dict[str, Kind]] = dict(signature.tensors)
+        self._kinds: Final[dict[str, StateKind]] = dict(signature.tensors)
         self._aliases: Final = signature.aliases
         self._is_foreign: Final = not signature.outputs
         self._share: Final = share_memory
@@ -69,7 +69,7 @@ class State:
             owner, attribute = self._owner(name)
             owner.register_buffer(attribute, example, persistent=self._kinds.get(name) == "buffer")
 
-    def _kind(self, data: TensorData) -> Kind:
+    def _kind(self, data: TensorData) -> StateKind:
         if data.name is None:
             return self._kind_made(data)
         known = self._kinds.get(data.name)
@@ -77,12 +77,12 @@ class State:
             return known
         return "parameter" if self._is_foreign and _is_trainable(data) else "buffer"
 
-    def _kind_made(self, data: TensorData) -> Kind:
+    def _kind_made(self, data: TensorData) -> StateKind:
         """The kind of what rewriting made: trainable where one of the tensors is that it was made of."""
         if "float" in data.dtype and data.sources:
-            other: Kind = "parameter" if self._is_foreign else "buffer"
+            other: StateKind = "parameter" if self._is_foreign else "buffer"
             kinds = [self._kinds.get(source, other) for source in data.sources]
-            trained: tuple[Kind, ...] = ("parameter", "frozen")
+            trained: tuple[StateKind, ...] = ("parameter", "frozen")
             for kind in trained:
                 if kind in kinds:
                     return kind

@@ -11,7 +11,7 @@ from warnings import warn
 import numpy as np
 
 from .errors import ExecutionError
-from .executable import Entry, Executable
+from .executable import EntryFunction, Executable
 from .relax_values import as_relax_value
 
 
@@ -74,12 +74,12 @@ class VirtualMachine:
             if not name.startswith(executable.device_kinds):
                 raise ExecutionError(f"target {executable.target!r} runs on {executable.runs_where}, not on {name!r}")
         self.executable = executable
-        self._watched: Mapping[str, Entry] = {}
+        self._watched: Mapping[str, EntryFunction] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._saved: dict[str, Callable[..., Any]] = {}
         self._results: dict[str, Any] = {}
 
-    def __getitem__(self, name: str) -> Entry:
+    def __getitem__(self, name: str) -> EntryFunction:
         saved = self._saved.get(name)
         if saved is not None:
             return saved
@@ -91,7 +91,7 @@ class VirtualMachine:
 
         return refuse
 
-    def _entry(self, name: str) -> Entry:
+    def _entry(self, name: str) -> EntryFunction:
         """The function of a name, looked at by the instrument if there is one."""
         run = self._watched.get(name) or self.executable[name]
 

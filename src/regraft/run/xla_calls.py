@@ -21,7 +21,7 @@ from .externs import get_global_func
 from .numpy_kernel import NumpyKernel
 from .packed import LOWERINGS as COMMON
 from .packed import assert_holds, call_inplace, callee_text, close_over, print_values
-from .python_source import CallForm, outside_text
+from .python_source import CallText, outside_text
 from .xla_library import io_callback, jax, jnp, lax
 from .xla_loops import loop
 from .xla_values import assemble, dissect
@@ -33,7 +33,7 @@ Slots = Any
 """The tensors that a call gives: pairs of dtype and shape, nested in tuples as the result is."""
 
 
-class Outside:
+class OutsideCalls:
     """The calls that leave one program, and the first error that one of them raised while it ran.
 
     JAX reports an error of a callback as text among its own; here it is kept, to be raised as what it is.
@@ -213,12 +213,12 @@ def call_extern(writer: FunctionWriter, call: Call) -> str:
 
 LOWERINGS: Final = {
     **COMMON,
-    "relax.call_pure_packed": CallForm(_call_pure_packed, untrusted=True),
-    "relax.call_inplace_packed": CallForm(_call_inplace_packed, untrusted=True),
+    "relax.call_pure_packed": CallText(_call_pure_packed, untrusted=True),
+    "relax.call_inplace_packed": CallText(_call_inplace_packed, untrusted=True),
 }
 
 
-def helpers(outside: Outside) -> dict[str, Any]:
+def helpers(outside: OutsideCalls) -> dict[str, Any]:
     """The globals that the text of `LOWERINGS` refers to."""
     return {
         "assert_holds": outside.assert_holds,

@@ -13,8 +13,8 @@ from .executable import Executable
 from .function_writer import write_module
 from .lifted_constants import Lifted, lift_constants
 from .mesh import CutAxes, Mesh
-from .sharding_gate import Placed, resolved
-from .xla_calls import Outside
+from .sharding_gate import ShardedTensor, resolved
+from .xla_calls import OutsideCalls
 from .xla_engine import is_known
 from .xla_placement import Placement
 from .xla_program import Home, XlaFunction, dialect, engine_settings, leaves_of
@@ -51,7 +51,7 @@ class XlaExecutable(Executable):
                 raise BuildError(f"donate: there is no parameter {given!r}; there are: {', '.join(sorted(known))}")
         self.mesh = mesh
         self.placements = specs
-        outside, placement = Outside(), Placement(device, mesh, specs)
+        outside, placement = OutsideCalls(), Placement(device, mesh, specs)
         self._placement: Final = placement
         text = f"<regraft xla {next(_serial)}>"
         with engine_settings():
@@ -128,15 +128,15 @@ def _specs(
             if given:
                 raise BuildError(f"{argument} need a mesh to be laid over: mesh=regraft.Mesh(data=2, model=4)")
         return {}
-    params: dict[str, Placed] = {}
+    params: dict[str, ShardedTensor] = {}
     for function in module.functions.values():
         for param in function.params:
             for leaf in leaves_of(param.name_hint, param.ty, ", ".join(map(str, param.origins[:1]))):
                 params.setdefault(leaf.name, leaf)
-    weights: dict[str, Placed] = {}
+    weights: dict[str, ShardedTensor] = {}
     for data in itertools.chain.from_iterable(lifted.taken.values()):
         if data.name is not None:
-            weights.setdefault(data.name, Placed(data.name, data.shape, data.dtype))
+            weights.setdefault(data.name, ShardedTensor(data.name, data.shape, data.dtype))
     named = [*weights.values(), *[leaf for name, leaf in params.items() if name not in weights]]
     return {
         **resolved("shardings", shardings, named, mesh),

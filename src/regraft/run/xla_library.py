@@ -21,8 +21,8 @@ io_callback: Final[Any] = _io_callback
 create_device_mesh: Final[Any] = _mesh_utils.create_device_mesh
 compilation_cache: Final[Any] = _compilation_cache
 
-Array: TypeAlias = Any
+JaxArray: TypeAlias = Any
 """An array of JAX, with numbers or traced."""
-Device: TypeAlias = Any
+JaxDevice: TypeAlias = Any
 Sharding: TypeAlias = Any
 """The layout of an array of JAX on devices."""

@@ -19,8 +19,8 @@ from ..ir.types import TensorType
 from ..op.primitive.dist import DeviceMesh, placement_axes
 from .errors import BuildError
 from .mesh import CutAxes, Mesh
-from .sharding_gate import Placed, check_sizes, checked_spec
-from .xla_library import Array, Device, Sharding, create_device_mesh, jax
+from .sharding_gate import ShardedTensor, check_sizes, checked_spec
+from .xla_library import JaxArray, JaxDevice, Sharding, create_device_mesh, jax
 
 _CARRIERS: Final = {
     **dict.fromkeys(("int2", "int4"), "int8"),
@@ -41,7 +41,7 @@ def _carried(array: Any) -> Any:
     return array.astype(carrier(array.dtype)) if array.dtype.name in _CARRIERS else array
 
 
-def devices_of(platform: str | None) -> list[Device]:
+def devices_of(platform: str | None) -> list[JaxDevice]:
     """The devices of a platform, or of the default one, of all processes."""
     try:
         return jax.devices(platform)
@@ -79,7 +79,7 @@ class Placement:
             return self._single
         return jax.sharding.NamedSharding(self._bound, jax.sharding.PartitionSpec(*[axes or None for axes in spec]))
 
-    def check_sizes(self, argument: str, tensor: Placed | None, sizes: Sequence[int]) -> None:
+    def check_sizes(self, argument: str, tensor: ShardedTensor | None, sizes: Sequence[int]) -> None:
         """Raise `BuildError` where an argument's sizes, which were open until now, do not divide over what cuts it."""
         if self.mesh is not None and tensor is not None and tensor.name in self.specs:
             check_sizes(argument, self.specs[tensor.name], tensor, sizes, self.mesh)
@@ -110,22 +110,22 @@ class Placement:
             )
         ty = call.ty
         assert isinstance(ty, TensorType)
-        tensor = Placed(where, ty.shape, ty.dtype)
+        tensor = ShardedTensor(where, ty.shape, ty.dtype)
         cut: list[tuple[str, ...]] = [()] * (len(ty.shape) if ty.shape is not None else 0)
         for axis, at in zip(self.mesh, axes, strict=True):
             if at is not None and cut:
                 cut[at] = (*cut[at], axis)
         return checked_spec("annotate_sharding", tuple(cut), tensor, self.mesh)
 
-    def annotated(self, x: Array, spec: CutAxes) -> Array:
+    def annotated(self, x: JaxArray, spec: CutAxes) -> JaxArray:
         """``x``, traced, laid as ``spec`` says."""
         return jax.lax.with_sharding_constraint(x, self.sharding_of(spec))
 
-    def put_weight(self, data: TensorData, sharding: Sharding) -> Array:
+    def put_weight(self, data: TensorData, sharding: Sharding) -> JaxArray:
         """A weight in its place; of a file, each process reads the parts of its own devices."""
         return self.put_parts(data.shape, sharding, lambda region: _carried(data.part(region)))
 
-    def put_argument(self, value: Any, sharding: Sharding) -> Array:
+    def put_argument(self, value: Any, sharding: Sharding) -> JaxArray:
         """An argument in its place; every process gives the whole of it, and sends the parts of its own devices."""
         value = _carried(value)
         if isinstance(value, jax.Array):
@@ -136,12 +136,12 @@ class Placement:
 
     def put_parts(
         self, shape: tuple[int, ...], sharding: Sharding, read: Callable[[tuple[slice, ...]], np.ndarray]
-    ) -> Array:
+    ) -> JaxArray:
         """An array that lies as ``sharding`` says; ``read`` gives the parts of this process's devices."""
         return jax.make_array_from_callback(shape, sharding, read)
 
 
-def _device(device: Any) -> Device:
+def _device(device: Any) -> JaxDevice:
     if isinstance(device, jax.Device):
         return device
     platform, _, number = (str(device) if device is not None else "").partition(":")
@@ -153,7 +153,7 @@ def _device(device: Any) -> Device:
 
 
 def _bound(mesh: Mesh, platform: Any) -> Any:
-    devices: Sequence[Device] = devices_of(None if platform is None else str(platform))
+    devices: Sequence[JaxDevice] = devices_of(None if platform is None else str(platform))
     if mesh.devices > len(devices):
         raise BuildError(
             f"mesh {mesh} needs {mesh.devices} devices; JAX sees {len(devices)}{_more_devices(mesh, devices[0])}"
@@ -166,7 +166,7 @@ def _bound(mesh: Mesh, platform: Any) -> Any:
     return jax.sharding.Mesh(grid, tuple(mesh), axis_types=(jax.sharding.AxisType.Auto,) * len(mesh))
 
 
-def _more_devices(mesh: Mesh, device: Device) -> str:
+def _more_devices(mesh: Mesh, device: JaxDevice) -> str:
     """The way to more devices, on a CPU."""
     if device.platform != "cpu":
         return ""

@@ -23,12 +23,12 @@ from ..op.primitive.dist import ANNOTATE_SHARDING, DeviceMesh
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import FunctionWriter
-from .lifted_constants import Key, constant_key
-from .python_source import CallForm, Dialect, PythonModule
-from .sharding_gate import Placed
-from .xla_calls import LOWERINGS, Outside, call_extern, helpers
+from .lifted_constants import CompiledKey, constant_key
+from .python_source import CallText, Dialect, PythonModule
+from .sharding_gate import ShardedTensor
+from .xla_calls import LOWERINGS, OutsideCalls, call_extern, helpers
 from .xla_kernels import KERNELS
-from .xla_library import Array, compilation_cache, jax, jnp
+from .xla_library import JaxArray, compilation_cache, jax, jnp
 from .xla_placement import Placement, carrier
 from .xla_processes import agree, await_the_end, process_count
 from .xla_report import SCOPE, FunctionReport, collectives_of, memory_of, sizes_text
@@ -50,7 +50,7 @@ def engine_settings() -> Generator[None]:
         yield
 
 
-def dialect(module: IRModule, outside: Outside, placement: Placement) -> Dialect:
+def dialect(module: IRModule, outside: OutsideCalls, placement: Placement) -> Dialect:
     """The text of ``module`` for XLA."""
     meshes: Mapping[str, Sequence[DeviceMesh]] = module.global_infos
 
@@ -61,21 +61,21 @@ def dialect(module: IRModule, outside: Outside, placement: Placement) -> Dialect
         return f"annotated({operand}, {placement.annotation(f'{writer.name}: {operand}', call, meshes)!r})"
 
     names = {name: f"xla_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
-    lowerings = {name: CallForm(partial(_write_kernel, text)) for name, text in names.items()}
+    lowerings = {name: CallText(partial(_write_kernel, text)) for name, text in names.items()}
     kernels = {text: _scoped(KERNELS[name]) for name, text in names.items()}
     return Dialect(
         "xla",
         jnp,
         _known_constant,
         array_dtype,
-        {**LOWERINGS, **lowerings, ANNOTATE_SHARDING.name: CallForm(annotate)},
+        {**LOWERINGS, **lowerings, ANNOTATE_SHARDING.name: CallText(annotate)},
         {**helpers(outside), **kernels, "annotated": placement.annotated},
         traced=True,
         write_extern=call_extern,
     )
 
 
-def _known_constant(data: TensorData) -> Array:
+def _known_constant(data: TensorData) -> JaxArray:
     return jnp.asarray(data.numpy())
 
 
@@ -98,7 +98,7 @@ def _scoped(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-class Signature(NamedTuple):
+class ArgumentSignature(NamedTuple):
     """The signature of a compiled function: the template of its arguments, and shape and dtype of each array."""
 
     template: Any
@@ -120,7 +120,7 @@ class Home:
         self,
         program: PythonModule,
         placement: Placement,
-        outside: Outside,
+        outside: OutsideCalls,
         cache: str | None,
         options: Mapping[str, Any] | None,
     ) -> None:
@@ -129,11 +129,11 @@ class Home:
         self.outside: Final = outside
         self.cache: Final = cache
         self.options: Final = dict(options or {})
-        self._weights: Final[dict[Key, Array]] = {}
+        self._weights: Final[dict[CompiledKey, JaxArray]] = {}
         for name in [name for name in program.namespace if name in program.operators]:
             program.namespace[name] = _scoped(program.namespace[name])
 
-    def weight(self, data: TensorData) -> Array:
+    def weight(self, data: TensorData) -> JaxArray:
         """A weight where it belongs; brought there the first time."""
         key = constant_key(data)
         found = self._weights.get(key)
@@ -158,7 +158,7 @@ class XlaFunction:
         self.function: Final = function
         self.weights: Final = tuple(weights)
         self.home: Final = home
-        self.compiled: Final[dict[Signature, Compiled]] = {}
+        self.compiled: Final[dict[ArgumentSignature, Compiled]] = {}
         self._run: Final[Callable[..., Any]] = home.program.namespace[home.program.functions[name]]
         self._params: Final = [(p.ty, f"{name}: parameter {p.name_hint}") for p in function.params]
         self._hints: Final = tuple([param.name_hint for param in function.params])
@@ -175,7 +175,7 @@ class XlaFunction:
         values = tuple([as_argument(v, ty, place) for v, (ty, place) in zip(arguments, self._params, strict=True)])
         arrays: list[Any] = []
         template = dissect(values, arrays)
-        signature = Signature(template, tuple([(array.shape, array.dtype) for array in arrays]))
+        signature = ArgumentSignature(template, tuple([(array.shape, array.dtype) for array in arrays]))
         with engine_settings():
             compiled = self.compile(signature)
             placement = self.home.placement
@@ -186,7 +186,7 @@ class XlaFunction:
             parted = self._parted(names, given)
             return assemble(compiled.result, iter(self._finished(compiled, parted, weights, wait=borrowed)))
 
-    def compile(self, signature: Signature) -> Compiled:
+    def compile(self, signature: ArgumentSignature) -> Compiled:
         """The function for one signature. Cost: once what XLA takes, seconds for a large model; then nothing."""
         found = self.compiled.get(signature)
         if found is not None:
@@ -204,7 +204,7 @@ class XlaFunction:
                 found = self.compiled[signature] = Compiled(lowered.compile(self.home.options), result)
             return found
 
-    def signature(self, sizes: Mapping[str, int]) -> Signature:
+    def signature(self, sizes: Mapping[str, int]) -> ArgumentSignature:
         """The signature of the function, from the types of its parameters and ``sizes`` by name.
 
         Raises `BuildError` for a parameter whose type does not tell its sizes, or a name that stands for no size.
@@ -214,9 +214,9 @@ class XlaFunction:
         template = tuple(
             [_template(p.ty, f"{self.name}: parameter {p.name_hint}", given, arrays) for p in self.function.params]
         )
-        return Signature(template, tuple(arrays))
+        return ArgumentSignature(template, tuple(arrays))
 
-    def report(self, signature: Signature) -> FunctionReport:
+    def report(self, signature: ArgumentSignature) -> FunctionReport:
         """The program compiled for ``signature``; compiles it first if need be, without weights."""
         compiled = self.compile(signature).run
         arguments, temporaries, results, aliased = memory_of(compiled)
@@ -236,13 +236,13 @@ class XlaFunction:
             collectives_of(compiled.as_text(), self.home.program),
         )
 
-    def _check_sizes(self, signature: Signature) -> None:
+    def _check_sizes(self, signature: ArgumentSignature) -> None:
         """Raise `BuildError` where sizes that were open until now do not divide over what cuts them."""
         names = array_names(signature.template, self._hints)
         for name, (shape, _) in zip(names, signature.arrays, strict=True):
             self.home.placement.check_sizes(f"{self.name}: inputs", self._placed.get(name), shape)
 
-    def _lowered(self, signature: Signature) -> tuple[Any, Any]:
+    def _lowered(self, signature: ArgumentSignature) -> tuple[Any, Any]:
         placement = self.home.placement
         results: list[Any] = []
 
@@ -272,7 +272,7 @@ class XlaFunction:
             parts[name.partition("[")[0] in self._donated][index] = value
         return parts
 
-    def _finished(self, compiled: Compiled, arrays: Any, weights: list[Any], *, wait: bool) -> list[Array]:
+    def _finished(self, compiled: Compiled, arrays: Any, weights: list[Any], *, wait: bool) -> list[JaxArray]:
         """The results of a run, waited for where it may call out or reads memory that is the caller's."""
         outside = self.home.outside
         with self._located(), _explained():
@@ -342,10 +342,10 @@ def _kept_in(directory: str | None) -> Generator[None]:
             compilation_cache.reset_cache()
 
 
-def leaves_of(name: str, ty: Type, origin: str = "") -> Iterator[Placed]:
+def leaves_of(name: str, ty: Type, origin: str = "") -> Iterator[ShardedTensor]:
     """The tensors of a parameter: itself, or the fields of a tuple, ``name[0]`` and so on."""
     if isinstance(ty, TensorType):
-        yield Placed(name, ty.shape, ty.dtype, origin)
+        yield ShardedTensor(name, ty.shape, ty.dtype, origin)
     elif isinstance(ty, TupleType):
         for index, field in enumerate(ty.fields):
             yield from leaves_of(f"{name}[{index}]", field, origin)

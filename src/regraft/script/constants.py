@@ -25,7 +25,7 @@ from ..ir.dtypes import DTYPES, is_bool, is_float, numpy_dtype
 from ..ir.errors import IRError
 from ..ir.expr import Constant
 from ..ir.tensor_data import TensorData
-from .source import Source
+from .source import SourceText
 
 MOST_INLINE: Final = 16
 """Elements of an array that still stands where it is used."""
@@ -205,7 +205,9 @@ class Metadata(Mapping[str, ConstantTable]):
         return len(self._tables)
 
 
-def read_metadata(source: Source, node: ast.expr, load: Callable[[Mapping[str, str]], LoadBytes] | None) -> Metadata:
+def read_metadata(
+    source: SourceText, node: ast.expr, load: Callable[[Mapping[str, str]], LoadBytes] | None
+) -> Metadata:
     """The metadata section of a text.
 
     ``load(header)`` opens the file of weights, where the text may have one.
@@ -219,7 +221,9 @@ def read_metadata(source: Source, node: ast.expr, load: Callable[[Mapping[str, s
             raise source.error(node, 'metadata is a dictionary, {"constants": [(dtype, shape, base64 text), ...]}')
 
 
-def _own_metadata(source: Source, node: ast.Dict, load: Callable[[Mapping[str, str]], LoadBytes] | None) -> Metadata:
+def _own_metadata(
+    source: SourceText, node: ast.Dict, load: Callable[[Mapping[str, str]], LoadBytes] | None
+) -> Metadata:
     header: dict[str, str] = {}
     entries: list[ast.expr] = []
     for key, value in zip(node.keys, node.values, strict=True):
@@ -235,7 +239,7 @@ def _own_metadata(source: Source, node: ast.Dict, load: Callable[[Mapping[str, s
     return Metadata({"constants": ConstantTable(decoders)}, header)
 
 
-def _decoder(source: Source, node: ast.expr, weights: LoadBytes | None) -> Callable[[], TensorData]:
+def _decoder(source: SourceText, node: ast.expr, weights: LoadBytes | None) -> Callable[[], TensorData]:
     match node:
         case ast.Tuple(
             elts=[
@@ -266,7 +270,7 @@ def _decoder(source: Source, node: ast.expr, weights: LoadBytes | None) -> Calla
     return decode
 
 
-def _named(source: Source, told: Sequence[ast.expr]) -> Named:
+def _named(source: SourceText, told: Sequence[ast.expr]) -> Named:
     match told:
         case []:
             return Named()
@@ -303,7 +307,7 @@ _DLPACK_NAMES: Final[Mapping[tuple[int, int], str]] = {
 """Names of (type code, bits) in DLPack's header, as TVM saves tensors."""
 
 
-def _tvm_metadata(source: Source, node: ast.expr, text: str) -> Metadata:
+def _tvm_metadata(source: SourceText, node: ast.expr, text: str) -> Metadata:
     try:
         graph: Any = json.loads(text)
         nodes: list[Any] = graph["nodes"]
@@ -322,7 +326,7 @@ def _tvm_metadata(source: Source, node: ast.expr, text: str) -> Metadata:
         ) from None
 
 
-def _tvm_decoder(source: Source, node: ast.expr, nodes: Sequence[Any], place: int) -> Callable[[], TensorData]:
+def _tvm_decoder(source: SourceText, node: ast.expr, nodes: Sequence[Any], place: int) -> Callable[[], TensorData]:
     def decode() -> TensorData:
         try:
             tensor = nodes[nodes[place]["data"]["value"]]

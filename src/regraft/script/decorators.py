@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, overload
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
-from .evaluate import Evaluator
+from .evaluate import ScriptEvaluator
 from .macros import Macro
 from .source import calling_frame, read_class, read_function
 
@@ -127,7 +127,7 @@ def _python_scope(frame: FrameType, definitions: list[FunctionType]) -> Mapping[
     return ChainMap(captured, dict(frame.f_locals), frame.f_globals, dict(vars(builtins)))
 
 
-def function_options(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionOptions | None:
+def function_options(evaluator: ScriptEvaluator, node: ast.FunctionDef) -> FunctionOptions | None:
     """The options of a definition that is decorated with ``@R.function``; None if it is not.
 
     In a text no other decorator is allowed beside it.

@@ -1,6 +1,6 @@
 """The one error of reading a program's text: what is wrong, at which line and column, with the line itself.
 
-Knows nothing of the language; a `Source` makes these errors from a position in its text.
+Knows nothing of the language; a `SourceText` makes these errors from a position in its text.
 """
 
 from __future__ import annotations

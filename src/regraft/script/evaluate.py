@@ -25,7 +25,7 @@ from .errors import ParseError
 from .macros import Macro
 from .names import Namespace, OperatorPath
 from .sizes import ARITHMETIC, COMPARISON_SIGNS, checked_number, compare_sizes, size_arithmetic, sizes_among
-from .source import Source
+from .source import SourceText
 
 MOST_NESTED: Final = 100
 """The greatest depth of the operands of one expression in the source."""
@@ -94,7 +94,7 @@ def _without_scalars(value: Any) -> Any:
 
 
 @final
-class Evaluator:
+class ScriptEvaluator:
     """Evaluates the expressions of one function.
 
     ``python`` is the Python scope of a decorated function; None for a text, where nothing of Python is in
@@ -105,7 +105,7 @@ class Evaluator:
 
     def __init__(
         self,
-        source: Source,
+        source: SourceText,
         environment: Environment,
         python: Mapping[str, Any] | None,
         expand: Callable[[ast.Call, Macro, Sequence[Any], Mapping[str, Any]], Any] | None = None,
@@ -364,18 +364,18 @@ class Evaluator:
         return self.guarded(node, eval, code, scope)
 
 
-_FORMS: Final[Mapping[type[ast.expr], Callable[[Evaluator, Any], Any]]] = {
-    ast.Tuple: Evaluator._tuple,  # pyright: ignore[reportPrivateUsage]
-    ast.List: Evaluator._list,  # pyright: ignore[reportPrivateUsage]
-    ast.Dict: Evaluator._dict,  # pyright: ignore[reportPrivateUsage]
-    ast.Attribute: Evaluator._attribute,  # pyright: ignore[reportPrivateUsage]
-    ast.Subscript: Evaluator._subscript,  # pyright: ignore[reportPrivateUsage]
-    ast.BinOp: Evaluator._binary,  # pyright: ignore[reportPrivateUsage]
-    ast.UnaryOp: Evaluator._unary,  # pyright: ignore[reportPrivateUsage]
-    ast.Compare: Evaluator._compare,  # pyright: ignore[reportPrivateUsage]
-    ast.BoolOp: Evaluator._joined,  # pyright: ignore[reportPrivateUsage]
-    ast.IfExp: Evaluator._chosen,  # pyright: ignore[reportPrivateUsage]
-    ast.Call: Evaluator._call,  # pyright: ignore[reportPrivateUsage]
+_FORMS: Final[Mapping[type[ast.expr], Callable[[ScriptEvaluator, Any], Any]]] = {
+    ast.Tuple: ScriptEvaluator._tuple,  # pyright: ignore[reportPrivateUsage]
+    ast.List: ScriptEvaluator._list,  # pyright: ignore[reportPrivateUsage]
+    ast.Dict: ScriptEvaluator._dict,  # pyright: ignore[reportPrivateUsage]
+    ast.Attribute: ScriptEvaluator._attribute,  # pyright: ignore[reportPrivateUsage]
+    ast.Subscript: ScriptEvaluator._subscript,  # pyright: ignore[reportPrivateUsage]
+    ast.BinOp: ScriptEvaluator._binary,  # pyright: ignore[reportPrivateUsage]
+    ast.UnaryOp: ScriptEvaluator._unary,  # pyright: ignore[reportPrivateUsage]
+    ast.Compare: ScriptEvaluator._compare,  # pyright: ignore[reportPrivateUsage]
+    ast.BoolOp: ScriptEvaluator._joined,  # pyright: ignore[reportPrivateUsage]
+    ast.IfExp: ScriptEvaluator._chosen,  # pyright: ignore[reportPrivateUsage]
+    ast.Call: ScriptEvaluator._call,  # pyright: ignore[reportPrivateUsage]
 }
 
 _NAMES_OF_FORMS: Final[Mapping[type[ast.expr], str]] = {

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from ..ir.errors import RegraftError
-from .source import Source
+from .source import SourceText
 
 
 @final
@@ -23,7 +23,7 @@ class Macro:
 
     def __init__(
         self,
-        source: Source,
+        source: SourceText,
         node: ast.FunctionDef,
         scope: Mapping[str, Any],
         signature: inspect.Signature,

@@ -23,10 +23,10 @@ from ..ir.visitor import iter_bindings
 from . import intrinsics
 from .decorators import FunctionOptions, function_options
 from .environment import Environment
-from .evaluate import Evaluator
+from .evaluate import ScriptEvaluator
 from .names import Namespace
 from .sizes import SizeScope
-from .source import Source
+from .source import SourceText
 from .statements import FunctionReader
 from .tir import ScalarConstructor
 
@@ -70,7 +70,7 @@ class Reader:
 
     def __init__(
         self,
-        source: Source,
+        source: SourceText,
         outer: Mapping[str, Any],
         python: Mapping[str, Any] | None,
         strict: bool | None = None,
@@ -97,7 +97,7 @@ class Reader:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function, args=[], keywords=[])):
                     if isinstance(function, ast.Attribute) and function.attr.startswith(("int", "uint")):
-                        declared = Evaluator(self.source, Environment(self.outer, SizeScope()), self.python)
+                        declared = ScriptEvaluator(self.source, Environment(self.outer, SizeScope()), self.python)
                         constructor = declared.evaluate(function)
                         if isinstance(constructor, ScalarConstructor):
                             found[name] = constructor.dtype
@@ -152,7 +152,7 @@ class Reader:
 
     def _local(self, node: ast.FunctionDef, around: Environment, declare: Callable[[Type], None]) -> Function:
         """A function defined inside another: it sees the names around it, and has no public name."""
-        options = function_options(Evaluator(self.source, around, self.python), node)
+        options = function_options(ScriptEvaluator(self.source, around, self.python), node)
         if options is None:
             raise self.source.error(node, "a function inside a program is decorated with @R.function")
         private = FunctionOptions(True, options.pure, options.check_well_formed)
@@ -267,7 +267,7 @@ class _ModuleReader:
             return self._read()
 
     def _read(self) -> IRModule:
-        evaluator = Evaluator(self.source, Environment(self.outer, SizeScope()), self.reader.python)
+        evaluator = ScriptEvaluator(self.source, Environment(self.outer, SizeScope()), self.reader.python)
         for statement in self.node.body:
             self._member(evaluator, statement)
         for name, signature in self.signatures.items():
@@ -284,7 +284,7 @@ class _ModuleReader:
         functions.update({self.variables[name]: self.table[name] for name in self.signatures})
         return IRModule(functions, self.attrs)
 
-    def _full_name(self, evaluator: Evaluator, name: str) -> str:
+    def _full_name(self, evaluator: ScriptEvaluator, name: str) -> str:
         """The name that ``R.func_name`` gives a function, where an identifier cannot say it."""
         for statement in self.signatures[name].node.body:
             match statement:
@@ -295,7 +295,7 @@ class _ModuleReader:
                     pass
         return name
 
-    def _member(self, evaluator: Evaluator, statement: ast.stmt) -> None:
+    def _member(self, evaluator: ScriptEvaluator, statement: ast.stmt) -> None:
         match statement:
             case ast.FunctionDef(name=name):
                 options = function_options(evaluator, statement)
@@ -380,7 +380,7 @@ class _stack_guard:
 
     __slots__ = ("node", "source")
 
-    def __init__(self, source: Source, node: ast.AST) -> None:
+    def __init__(self, source: SourceText, node: ast.AST) -> None:
         self.source = source
         self.node = node
 

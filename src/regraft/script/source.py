@@ -21,7 +21,7 @@ from ..ir.errors import RegraftError
 from .errors import ParseError
 from .large_literals import without_large_literals
 
-Definition: TypeAlias = ast.FunctionDef | ast.ClassDef
+DefinitionNode: TypeAlias = ast.FunctionDef | ast.ClassDef
 
 MOST_NESTED: Final = 200
 """The greatest depth of brackets in a text; TVM's and regraft's printers stay under ten."""
@@ -39,7 +39,7 @@ _TOKENS: Final = re.compile(
 
 
 @final
-class Source:
+class SourceText:
     """A program's text and its name, from which errors quote."""
 
     __slots__ = ("lines", "name")
@@ -71,7 +71,7 @@ class Source:
         return f"{self.name}:{getattr(node, 'lineno', 1)}"
 
 
-def read_text(text: str | bytes, name: str) -> tuple[Source, ast.Module, dict[str, Any]]:
+def read_text(text: str | bytes, name: str) -> tuple[SourceText, ast.Module, dict[str, Any]]:
     """The source and syntax tree of a text that may come from anyone, and the values of names in the tree.
 
     These names stand for large lists of numbers (`large_literals`). Raises `ParseError`. Cost: linear.
@@ -80,11 +80,11 @@ def read_text(text: str | bytes, name: str) -> tuple[Source, ast.Module, dict[st
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError as error:
-            source = Source(name, [line.decode("utf-8", "replace") for line in text.split(b"\n")])
+            source = SourceText(name, [line.decode("utf-8", "replace") for line in text.split(b"\n")])
             line = text.count(b"\n", 0, error.start) + 1
             column = error.start - (text.rfind(b"\n", 0, error.start) + 1) + 1
             raise source.error_at(line, column, "the text is not UTF-8; save it as UTF-8") from None
-    source = Source(name, text.split("\n"))
+    source = SourceText(name, text.split("\n"))
     _check_characters(source, text)
     reduced = without_large_literals(text)
     if reduced.values:
@@ -99,7 +99,7 @@ def read_text(text: str | bytes, name: str) -> tuple[Source, ast.Module, dict[st
     return source, _syntax_tree(source, text), {}
 
 
-def _check_characters(source: Source, text: str) -> None:
+def _check_characters(source: SourceText, text: str) -> None:
     place = text.find("\0")
     reason = "the text has a NUL character; it is no program text"
     if place < 0:
@@ -112,7 +112,7 @@ def _check_characters(source: Source, text: str) -> None:
     raise source.error_at(line, place - (text.rfind("\n", 0, place) + 1) + 1, reason)
 
 
-def _check_nesting(source: Source, text: str) -> None:
+def _check_nesting(source: SourceText, text: str) -> None:
     depth = 0
     for match in _TOKENS.finditer(text):
         kind = match.lastindex
@@ -127,7 +127,7 @@ def _check_nesting(source: Source, text: str) -> None:
             depth = max(depth - 1, 0)
 
 
-def _syntax_tree(source: Source, text: str) -> ast.Module:
+def _syntax_tree(source: SourceText, text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an odd escape in someone's string is no concern of the reader's
@@ -142,7 +142,7 @@ def _syntax_tree(source: Source, text: str) -> ast.Module:
 
 def parse_expression(text: str) -> ast.expr:
     """The syntax tree of one short expression inside a string; raises `RegraftError`."""
-    source = Source("<string>", [text])
+    source = SourceText("<string>", [text])
     if len(text) > 1000 or "\n" in text:
         raise RegraftError(f"a size or annotation in a string is one short expression, not {text[:60]!r}…")
     try:
@@ -154,9 +154,9 @@ def parse_expression(text: str) -> ast.expr:
 
 
 @lru_cache(maxsize=64)
-def _definitions(text: str, name: str) -> dict[int, list[Definition]]:
+def _definitions(text: str, name: str) -> dict[int, list[DefinitionNode]]:
     """The functions and classes of a Python file, by the line on which each begins, decorators included."""
-    found: dict[int, list[Definition]] = {}
+    found: dict[int, list[DefinitionNode]] = {}
     for node in ast.walk(ast.parse(text, name)):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
@@ -164,7 +164,7 @@ def _definitions(text: str, name: str) -> dict[int, list[Definition]]:
     return found
 
 
-def _file_of(filename: str, what: str) -> tuple[Source, dict[int, list[Definition]]]:
+def _file_of(filename: str, what: str) -> tuple[SourceText, dict[int, list[DefinitionNode]]]:
     linecache.checkcache(filename)
     lines = linecache.getlines(filename)
     if not lines:
@@ -174,10 +174,10 @@ def _file_of(filename: str, what: str) -> tuple[Source, dict[int, list[Definitio
             "put it in a file, or hand its text to regraft.parse"
         )
     text = "".join(lines)
-    return Source(filename, text.split("\n")), _definitions(text, filename)
+    return SourceText(filename, text.split("\n")), _definitions(text, filename)
 
 
-def read_function(function: FunctionType) -> tuple[Source, ast.FunctionDef]:
+def read_function(function: FunctionType) -> tuple[SourceText, ast.FunctionDef]:
     """The source and syntax tree of a Python function. Cost: the file is parsed once per version of it."""
     name = function.__name__
     source, definitions = _file_of(function.__code__.co_filename, f"function {name!r}")
@@ -187,7 +187,7 @@ def read_function(function: FunctionType) -> tuple[Source, ast.FunctionDef]:
     raise RegraftError(f"function {name!r} is not found in {source.name}: has the file changed since it was loaded?")
 
 
-def read_class(cls: type, frame: FrameType) -> tuple[Source, ast.ClassDef]:
+def read_class(cls: type, frame: FrameType) -> tuple[SourceText, ast.ClassDef]:
     """The source and syntax tree of a class whose decorator runs in ``frame``."""
     source, definitions = _file_of(frame.f_code.co_filename, f"class {cls.__name__!r}")
     inside = [value.__code__.co_firstlineno for value in vars(cls).values() if isinstance(value, FunctionType)] or [

@@ -31,9 +31,9 @@ from ..ir.types import PrimType, TupleType, Type, common_supertype, is_subtype, 
 from . import intrinsics
 from .annotations import as_type
 from .environment import Environment
-from .evaluate import Evaluator, as_value
+from .evaluate import ScriptEvaluator, as_value
 from .macros import Macro
-from .source import Source, parse_expression
+from .source import SourceText, parse_expression
 
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 
@@ -86,14 +86,14 @@ class FunctionReader:
 
     def __init__(
         self,
-        source: Source,
+        source: SourceText,
         environment: Environment,
         python: Mapping[str, Any] | None,
         local: Callable[[ast.FunctionDef, Environment, Callable[[Type], None]], Function],
     ) -> None:
         self.source = source
         self.environment = environment
-        self.evaluator = Evaluator(source, environment, python, self._expanded)
+        self.evaluator = ScriptEvaluator(source, environment, python, self._expanded)
         self.local = local
         self.made = {"lv": 0, "gv": 0}
         self.attrs: dict[str, Any] = {}

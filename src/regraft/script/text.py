@@ -23,11 +23,11 @@ from . import tir as tir_names
 from .constants import LoadBytes, read_metadata
 from .decorators import function_options
 from .environment import Environment
-from .evaluate import Evaluator
+from .evaluate import ScriptEvaluator
 from .names import Namespace
 from .reader import Reader
 from .sizes import SizeScope
-from .source import Source, read_text
+from .source import SourceText, read_text
 
 _PACKAGES: Final = ("regraft.script", "tvm.script", "tvm.tirx.layout")
 _IMPORTED: Final = {"relax": "R", "ir": "I", "tir": "T", "tirx": "T"}
@@ -86,7 +86,7 @@ class _TextReader:
     __slots__ = ("definition", "load", "names", "source", "strict")
 
     def __init__(
-        self, source: Source, load: LoadWeights | None, values: Mapping[str, Any], strict: bool = False
+        self, source: SourceText, load: LoadWeights | None, values: Mapping[str, Any], strict: bool = False
     ) -> None:
         self.strict = strict
         self.source = source
@@ -104,7 +104,7 @@ class _TextReader:
                 1,
                 "the text holds no program: write a class under @I.ir_module or a function under @R.function",
             )
-        evaluator = Evaluator(self.source, Environment(self.names, SizeScope()), None)
+        evaluator = ScriptEvaluator(self.source, Environment(self.names, SizeScope()), None)
         if isinstance(node, ast.ClassDef):
             if not node.decorator_list:
                 raise self.source.error(node, "a class in a text is decorated with @I.ir_module")
@@ -115,7 +115,7 @@ class _TextReader:
             raise self.source.error(node, "a function in a text is decorated with @R.function")
         return Reader(self.source, self.names, None, self.strict).function(node, options)
 
-    def _is_checked(self, evaluator: Evaluator, decorator: ast.expr) -> bool:
+    def _is_checked(self, evaluator: ScriptEvaluator, decorator: ast.expr) -> bool:
         """Whether the module under ``@I.ir_module(...)`` is to be checked."""
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         if evaluator.evaluate(called) is not decorators.ir_module or getattr(decorator, "args", ()):

@@ -67,7 +67,7 @@ from .open_choices import (
     single,
     without_elements,
 )
-from .open_operands import Fields, Hole, OpenShape, Operand, known_type
+from .open_operands import Fields, Hole, OpenOperand, OpenShape, known_type
 from .rule_facts import core, dtypes_of, is_operator
 
 _TRIES: Final = 150
@@ -125,7 +125,7 @@ class Instance:
         self.params: list[Var] = []
         self.values: list[Var] = []
         self.outputs: list[Var] = []
-        self.memo: dict[DFPattern, Operand] = {}
+        self.memo: dict[DFPattern, OpenOperand] = {}
         self.sizes: dict[SymVar, Dim] = {}
         self.extents: dict[Extent, int] = {}
         self.outside: set[DFPattern] = set()
@@ -226,14 +226,14 @@ class Instance:
 
     # --- from patterns to operands
 
-    def _operand(self, pattern: DFPattern, attrs: Mapping[str, Any] | None = None) -> Operand:
+    def _operand(self, pattern: DFPattern, attrs: Mapping[str, Any] | None = None) -> OpenOperand:
         known = self.memo.get(pattern)
         if known is None:
             known = self._new_operand(pattern, attrs or {})
             self.memo[pattern] = known
         return known
 
-    def _new_operand(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> Operand:
+    def _new_operand(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> OpenOperand:
         match pattern:
             case VarPattern():
                 return Hole(variable=pattern)
@@ -341,7 +341,7 @@ class Instance:
             args.extend(Hole() for _ in range(least - len(args)))
         return self._emit(self._fit(pattern, op, args, attrs))
 
-    def _place_source(self, index: int, part: DFPattern, extra: list[tuple[int, DFPattern]]) -> Operand:
+    def _place_source(self, index: int, part: DFPattern, extra: list[tuple[int, DFPattern]]) -> OpenOperand:
         """The operand for one argument; a value that a constraint wants used here takes an open place."""
         for entry in extra:
             if entry[0] in (-1, index) and isinstance(part, WildcardPattern) and part not in self.memo:
@@ -374,7 +374,7 @@ class Instance:
             raise UnsupportedPatternError(f"no operator of {count} operands is {choice!r}")
         return self.random.choice(fits)
 
-    def _fit(self, pattern: CallPattern, op: Op, args: list[Operand], attrs: Mapping[str, Any]) -> Call:
+    def _fit(self, pattern: CallPattern, op: Op, args: list[OpenOperand], attrs: Mapping[str, Any]) -> Call:
         """The call, with types for what is still open that its type rule accepts."""
         break_attribute = self._is_victim(pattern, Mutation.ATTRIBUTE)
         for _ in range(_TRIES):
@@ -412,7 +412,7 @@ class Instance:
         return draw_attributes(self.random, op, operands, wanted, open_rate=0.9 if break_attribute else 0.4)
 
     def _tried(
-        self, operand: Operand, trial: dict[Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[Operand]
+        self, operand: OpenOperand, trial: dict[Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[OpenOperand]
     ) -> Expr:
         match operand:
             case Hole(value=None):
@@ -429,7 +429,7 @@ class Instance:
                 return operand
 
     def _candidate(
-        self, hole: Hole, trial: Mapping[Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[Operand]
+        self, hole: Hole, trial: Mapping[Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[OpenOperand]
     ) -> Expr:
         """A stand-in for an open value, of a type that may fit beside what is known of the call."""
         known = [t for t in (known_type(item, trial) for item in beside) if t is not None]
@@ -532,7 +532,7 @@ class Instance:
             values = np.full(shape, special).astype(values.dtype)
         return Constant(values)
 
-    def _filled(self, operand: Operand) -> Expr:
+    def _filled(self, operand: OpenOperand) -> Expr:
         match operand:
             case Hole(value=None):
                 ty: Type = draw_tensor_type(self.random, [], self.dtype)

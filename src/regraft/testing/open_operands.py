@@ -23,7 +23,7 @@ class Hole:
     variable: VarPattern | None = None
     value: Expr | None = None
 
-    def take(self, other: Operand) -> None:
+    def take(self, other: OpenOperand) -> None:
         """Let what is said of another open value hold for this one, too."""
         if isinstance(other, Hole) and other.value is None and self.value is None:
             self.conditions.extend(other.conditions)
@@ -41,7 +41,7 @@ class Hole:
 class Fields:
     """A tuple some of whose fields may be open."""
 
-    fields: list[Operand]
+    fields: list[OpenOperand]
 
 
 @dataclass(slots=True, eq=False)
@@ -51,10 +51,10 @@ class OpenShape:
     dims: tuple[Dim, ...]
 
 
-Operand: TypeAlias = "Expr | Hole | Fields | OpenShape"
+OpenOperand: TypeAlias = "Expr | Hole | Fields | OpenShape"
 
 
-def known_type(operand: Operand, trial: Mapping[Hole, Expr]) -> TensorType | None:
+def known_type(operand: OpenOperand, trial: Mapping[Hole, Expr]) -> TensorType | None:
     """The type of the tensor that ``operand`` is, or is tried as; None where it is none or not known."""
     value: Any = operand
     if isinstance(operand, Hole):

@@ -18,7 +18,7 @@ from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
-from ..reference.trials import Difference, difference
+from ..reference.trials import ValueDifference, difference
 
 _DTYPES: Final = ("float16", "bfloat16", "float32", "float64")
 _PLACES: Final = 0.4
@@ -115,7 +115,7 @@ def special_difference(
     actual: Any,
     allowed: Allowed,
     place: str = "",
-) -> Difference | str | None:
+) -> ValueDifference | str | None:
     """Where the results differ in a way that counts; in words, where they differ in one that is only worth a note.
 
     A finite value must stay what it is, and NaN or an infinity must not become finite: that would hide it. NaN and

@@ -33,24 +33,24 @@ _WIDE: Final = "complex128"
 Region = tuple[slice, ...]
 
 
-class Part(NamedTuple):
+class SavedPiece(NamedTuple):
     """A piece of a tensor: where it starts along each axis, and its numbers."""
 
     start: tuple[int, ...]
     array: np.ndarray
 
 
-class Tensor(NamedTuple):
+class SavedTensor(NamedTuple):
     """A tensor to be saved: its dtype and sizes as a whole, and the pieces that this process has to write."""
 
     dtype: str
     shape: tuple[int, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[SavedPiece, ...]
 
 
-def whole(array: np.ndarray) -> Tensor:
+def whole(array: np.ndarray) -> SavedTensor:
     """An array that this process has as a whole."""
-    return Tensor(as_dtype(array.dtype), array.shape, (Part((0,) * array.ndim, array),))
+    return SavedTensor(as_dtype(array.dtype), array.shape, (SavedPiece((0,) * array.ndim, array),))
 
 
 def _no_wait(name: str) -> None:
@@ -60,7 +60,7 @@ def _no_wait(name: str) -> None:
 def write_checkpoint(
     path: str | os.PathLike[str],
     step: int,
-    tensors: Mapping[str, Tensor],
+    tensors: Mapping[str, SavedTensor],
     *,
     keep: int = 2,
     process: int = 0,
@@ -223,7 +223,7 @@ def _stored(array: np.ndarray, dtype: str) -> np.ndarray:
     return plain if _is_plain(dtype) else plain.view(f"u{plain.dtype.itemsize}")
 
 
-def _write_part(directory: Path, process: int, tensors: Mapping[str, Tensor]) -> None:
+def _write_part(directory: Path, process: int, tensors: Mapping[str, SavedTensor]) -> None:
     """The file of one process, and what is in it."""
     name = f"part-{process:05d}.safetensors"
     arrays: dict[str, np.ndarray] = {}

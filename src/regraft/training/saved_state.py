@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir.dtypes import as_dtype
 from ..run import Executable, VirtualMachine
-from .checkpoint import Checkpoint, Part, Tensor, whole, write_checkpoint
+from .checkpoint import Checkpoint, SavedPiece, SavedTensor, whole, write_checkpoint
 from .errors import TrainingError
 from .train_step import OPTIMIZER_STATES, PARAMS, STATES, STEP
 
@@ -77,16 +77,16 @@ def _places(names: Mapping[str, Any]) -> dict[str, str]:
     return places
 
 
-def _parts(value: Any, jax: Any, process: int) -> Tensor:
+def _parts(value: Any, jax: Any, process: int) -> SavedTensor:
     """The parts of ``value`` that this process has to write: of the copies of a part, the first one is written."""
     if not isinstance(value, jax.Array):
         return whole(_numpy(value)) if process == 0 else whole(_numpy(value))._replace(parts=())
-    parts: list[Part] = []
+    parts: list[SavedPiece] = []
     for shard in value.addressable_shards:
         if shard.replica_id == 0:
             start = tuple([axis.indices(size)[0] for axis, size in zip(shard.index, value.shape, strict=True)])
-            parts.append(Part(start, np.asarray(shard.data)))
-    return Tensor(as_dtype(value.dtype), tuple(value.shape), tuple(parts))
+            parts.append(SavedPiece(start, np.asarray(shard.data)))
+    return SavedTensor(as_dtype(value.dtype), tuple(value.shape), tuple(parts))
 
 
 def _numpy(value: Any) -> np.ndarray:

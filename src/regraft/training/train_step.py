@@ -18,7 +18,7 @@ from ..ir.program import Function
 from ..ir.types import TensorType, TupleType
 from ..run import Executable, build
 from ..run.mesh import CutAxes, Mesh, placement_text
-from ..run.sharding_gate import Placed, resolved
+from ..run.sharding_gate import ShardedTensor, resolved
 from .first_states import state_function
 from .setup_trainer import ADJOINT, OPTIM_STATE, OPTIMIZER
 
@@ -118,8 +118,8 @@ def _laid(builder: BlockBuilder, values: Var, specs: Iterable[CutAxes], mesh: Me
     return fields
 
 
-def _placed(name: str, ty: Any) -> Placed:
-    return Placed(name, ty.shape if isinstance(ty, TensorType) else None, getattr(ty, "dtype", None))
+def _placed(name: str, ty: Any) -> ShardedTensor:
+    return ShardedTensor(name, ty.shape if isinstance(ty, TensorType) else None, getattr(ty, "dtype", None))
 
 
 def build_step(

@@ -24,7 +24,7 @@ from .setup_trainer import ADJOINT, BACKBONE, OPTIM_STATE, OPTIMIZER
 from .state_file import read_arrays, write_arrays
 from .train_step import FIRST, STEP, build_step
 
-Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
+ParameterValues: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """Arrays in the order of the parameters (or states) that they are for, or by name."""
 
 
@@ -116,11 +116,11 @@ class Trainer:
     xaiver_uniform_init_params = xavier_uniform_init_params
     """`xavier_uniform_init_params`, as Relax spells it."""
 
-    def load_params(self, params: Values) -> None:
+    def load_params(self, params: ParameterValues) -> None:
         """Set parameters: all of them in order, or some by name. Raises `TrainingError` for what does not fit."""
         self._params.set(params)
 
-    def load_states(self, states: Values) -> None:
+    def load_states(self, states: ParameterValues) -> None:
         """Set states of the model, as `load_params` does parameters."""
         self._states.set(states)
 
@@ -330,7 +330,7 @@ class _Store:
             found[name] = dims, numpy_dtype(ty.dtype)
         return found
 
-    def checked(self, given: Values, *, all_of_them: bool = False) -> dict[str, np.ndarray]:
+    def checked(self, given: ParameterValues, *, all_of_them: bool = False) -> dict[str, np.ndarray]:
         """``given`` by name, as arrays of the right types."""
         names = list(self._vars)
         if not isinstance(given, Mapping):
@@ -356,7 +356,7 @@ class _Store:
             found[name] = array
         return found
 
-    def set(self, given: Values) -> None:
+    def set(self, given: ParameterValues) -> None:
         """Set some values, or, given in order, all; all fit or none is set."""
         self.values.update({name: array.copy() for name, array in self.checked(given).items()})
 

@@ -11,8 +11,8 @@ from typing import Any, Final, final
 from ..ir.module import IRModule
 from ..ir.program import Binding, Function
 from ..ir.visitor import iter_bindings
-from ..passes import Pass, PassContext, PassInstrument, Step, op_counts
-from ..rewrite import Event, PatternMatchingRewriter, Written, explain
+from ..passes import Pass, PassContext, PassInstrument, RewriteDecision, op_counts
+from ..rewrite import Event, PatternMatchingRewriter, RewrittenBlock, explain
 from .findings import finding_rows
 from .records import Records
 
@@ -45,7 +45,7 @@ class Recording(PassInstrument):
         self._now: dict[int, int] = {}
         self._started = 0.0
         self._rewrites: Counter[str] = Counter()
-        self._declined: dict[Step, None] = {}
+        self._declined: dict[RewriteDecision, None] = {}
 
     def add_version(self, label: str, program: IRModule | Function) -> int:
         """The place of ``program`` among the versions.
@@ -124,7 +124,7 @@ class Recording(PassInstrument):
             }
         )
 
-    def wrote(self, written: Written) -> None:
+    def wrote(self, written: RewrittenBlock) -> None:
         """Keep what changed as a block was written down, as a step without a rule.
 
         Values go that nothing uses, and where a result must keep its name, other names of a value become values.
@@ -163,7 +163,7 @@ class Recording(PassInstrument):
             node = -1 if row is None else self.records.rows[row][_ALIAS]
         return False
 
-    def step(self, step: Step) -> None:
+    def step(self, step: RewriteDecision) -> None:
         """Count a rewrite, or keep why a place was left."""
         if step.reason is None:
             self._rewrites[step.rule] += 1
@@ -189,7 +189,7 @@ def _changed_ops(before: Counter[str], after: Counter[str]) -> list[list[Any]]:
     ]
 
 
-def _declined_row(steps: Collection[Step]) -> dict[str, Any]:
+def _declined_row(steps: Collection[RewriteDecision]) -> dict[str, Any]:
     shown = [
         {"rule": step.rule, "binding": step.binding, "reason": step.reason} for step in islice(steps, _MOST_DECLINED)
     ]

@@ -29,7 +29,7 @@ _DEEPEST: Final = 24
 _MOST_ORIGINS: Final = 60
 _MOST_WEIGHTS: Final = 60
 
-Row = list[Any]
+RowOfRecord = list[Any]
 """A record as it is written: see `RecordRow` in the page's sources."""
 
 
@@ -38,7 +38,7 @@ class Records:
 
     def __init__(self) -> None:
         self.strings: list[str] = [""]
-        self.rows: list[Row] = []
+        self.rows: list[RowOfRecord] = []
         self._string_index: dict[str, int] = {"": 0}
         self._row_index: dict[str, int] = {}
         self._nodes: dict[Var, int] = {}
@@ -190,7 +190,7 @@ class Records:
         operations = bytes_ = None
         if cost is not None and not cost.unknown and isinstance(cost.operations, int) and isinstance(cost.bytes, int):
             operations, bytes_ = cost.operations, cost.bytes
-        row: Row = [
+        row: RowOfRecord = [
             node,
             self.string(name),
             self.string(op),
@@ -222,7 +222,7 @@ def _clipped(text: str) -> str:
 # --- the bindings of a function, in the order of its text
 
 
-class Entry(NamedTuple):
+class BindingRecord(NamedTuple):
     """A binding. ``has_line``: the text has a line for it; ``is_node``: it stands for a value of its own."""
 
     var: Var
@@ -232,12 +232,12 @@ class Entry(NamedTuple):
     is_node: bool = True
 
 
-def entries(function: Function, inside: tuple[str, ...] = ()) -> Iterator[Entry]:
+def entries(function: Function, inside: tuple[str, ...] = ()) -> Iterator[BindingRecord]:
     """The bindings of a function in the order of its text, those of branches and local functions included.
 
     ``inside`` is put before the branches that a binding stands in. Cost: linear; nothing recurses.
     """
-    pending: list[Entry | tuple[Binding | SeqExpr, Var, tuple[str, ...]]] = []
+    pending: list[BindingRecord | tuple[Binding | SeqExpr, Var, tuple[str, ...]]] = []
 
     def add(sequence: SeqExpr, path: tuple[str, ...]) -> None:
         bindings = [binding for block in sequence.blocks for binding in block]
@@ -246,7 +246,7 @@ def entries(function: Function, inside: tuple[str, ...] = ()) -> Iterator[Entry]
     add(function.body, inside)
     while pending:
         item = pending.pop()
-        if isinstance(item, Entry):
+        if isinstance(item, BindingRecord):
             yield item
             continue
         what, var, path = item
@@ -254,11 +254,11 @@ def entries(function: Function, inside: tuple[str, ...] = ()) -> Iterator[Entry]
         if isinstance(what, SeqExpr):
             # The end of a branch: one more line that binds the variable of the whole `If`.
             if not isinstance(value, If):
-                pending.append(Entry(var, value, path, is_node=False))
+                pending.append(BindingRecord(var, value, path, is_node=False))
         elif isinstance(value, If | Function):
-            pending.append(Entry(var, value, path, has_line=False))
+            pending.append(BindingRecord(var, value, path, has_line=False))
         else:
-            pending.append(Entry(var, value, path))
+            pending.append(BindingRecord(var, value, path))
         if isinstance(value, If):
             pending.append((value.false_branch, var, (*path, f"{var.name_hint} else")))
             pending.append((value.true_branch, var, (*path, f"{var.name_hint} then")))

@@ -15,7 +15,7 @@ from ..onnx.element_types import to_onnx_dtype
 from .network import Layer, Port, numbers
 
 
-class Unsupported(Exception):
+class UnsupportedLayerError(Exception):
     """A layer that has no counterpart, and why."""
 
 
@@ -75,7 +75,7 @@ class Graph:
         return self.constant(np.asarray(values, np.int64))
 
 
-class Call:
+class LayerCall:
     """A layer with the values that it reads: what the rows of the table in `layers` are given."""
 
     def __init__(self, layer: Layer, inputs: Sequence[Value], graph: Graph) -> None:
@@ -84,10 +84,10 @@ class Call:
         self.graph: Final = graph
 
     def text(self, key: str, default: str | None = None) -> str:
-        """An attribute as it is written; raises `Unsupported` where it is missing and has no default."""
+        """An attribute as it is written; raises `UnsupportedLayerError` where it is missing and has no default."""
         found = self.layer.attributes.get(key, default)
         if found is None:
-            raise Unsupported(f"it has no attribute {key}")
+            raise UnsupportedLayerError(f"it has no attribute {key}")
         return found
 
     def flag(self, key: str, default: bool = False) -> bool:
@@ -107,24 +107,26 @@ class Call:
         return list(numbers(self.text(key, None if default is None else ",".join(map(str, default)))))
 
     def known(self, index: int) -> np.ndarray:
-        """The numbers of an operand that has to be a constant; raises `Unsupported` for another."""
+        """The numbers of an operand that has to be a constant; raises `UnsupportedLayerError` for another."""
         found = self.inputs[index].numbers if index < len(self.inputs) else None
         if found is None:
-            raise Unsupported(f"its operand {index} is computed as the model runs, or too large to be looked at")
+            raise UnsupportedLayerError(
+                f"its operand {index} is computed as the model runs, or too large to be looked at"
+            )
         return found
 
     def rank(self, index: int) -> int:
-        """The rank of an operand; raises `Unsupported` where it is not known."""
+        """The rank of an operand; raises `UnsupportedLayerError` where it is not known."""
         sizes = self.inputs[index].port.sizes
         if sizes is None:
-            raise Unsupported(f"the rank of its operand {index} is not known")
+            raise UnsupportedLayerError(f"the rank of its operand {index} is not known")
         return len(sizes)
 
     def dtype(self, index: int) -> str:
         """The dtype of an operand."""
         found = self.inputs[index].port.dtype
         if found is None:
-            raise Unsupported(f"the dtype of its operand {index} is not known")
+            raise UnsupportedLayerError(f"the dtype of its operand {index} is not known")
         return found
 
     def like(self, index: int, value: float) -> str:
@@ -143,5 +145,5 @@ class Call:
     def cast(self, value: str | Value, dtype: str | None) -> str:
         """A value in another dtype."""
         if dtype is None:
-            raise Unsupported("the dtype of its result is not known")
+            raise UnsupportedLayerError("the dtype of its result is not known")
         return self.node("Cast", value, to=to_onnx_dtype(dtype))

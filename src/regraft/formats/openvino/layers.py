@@ -1,6 +1,7 @@
 """The table of layers: each by its type in OpenVINO's operation sets, as nodes of ONNX.
 
-A row takes a `Call` and gives the names of its outputs. What a row cannot write raises `Unsupported` with the reason.
+A row takes a `LayerCall` and gives the names of its outputs. What a row cannot write raises `UnsupportedLayerError`
+with the reason.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from .graph import Call, Unsupported
+from .graph import LayerCall, UnsupportedLayerError
 
-Row = Callable[[Call], str | Sequence[str]]
-ROWS: Final[dict[str, Row]] = {}
+LayerRow = Callable[[LayerCall], str | Sequence[str]]
+ROWS: Final[dict[str, LayerRow]] = {}
 """What writes a layer, by its type."""
 
 _LARGEST: Final = np.iinfo(np.int64).max
@@ -36,10 +37,10 @@ _SAME: Final = {
 _BROADCASTING: Final = ("numpy", "none", "explicit")
 
 
-def row(*kinds: str) -> Callable[[Row], Row]:
+def row(*kinds: str) -> Callable[[LayerRow], LayerRow]:
     """Enter a function into the table."""
 
-    def enter(function: Row) -> Row:
+    def enter(function: LayerRow) -> LayerRow:
         ROWS.update(dict.fromkeys(kinds, function))
         return function
 
@@ -47,25 +48,25 @@ def row(*kinds: str) -> Callable[[Row], Row]:
 
 
 @row(*_SAME)
-def _same(call: Call) -> str:
+def _same(call: LayerCall) -> str:
     if call.text("auto_broadcast", "numpy") not in _BROADCASTING[:2]:
-        raise Unsupported(f"it broadcasts in the way {call.text('auto_broadcast')}")
+        raise UnsupportedLayerError(f"it broadcasts in the way {call.text('auto_broadcast')}")
     return call.node(_SAME[call.layer.kind], *call.inputs)
 
 
 @row("NotEqual")
-def _not_equal(call: Call) -> str:
+def _not_equal(call: LayerCall) -> str:
     return call.node("Not", call.node("Equal", *call.inputs))
 
 
 @row("SquaredDifference")
-def _squared_difference(call: Call) -> str:
+def _squared_difference(call: LayerCall) -> str:
     difference = call.node("Sub", *call.inputs)
     return call.node("Mul", difference, difference)
 
 
 @row("Divide")
-def _divide(call: Call) -> str:
+def _divide(call: LayerCall) -> str:
     if call.dtype(0) in _INTEGERS and call.flag("m_pythondiv", True):
         rest = call.node("Mod", *call.inputs)
         return call.node("Div", call.node("Sub", call.inputs[0], rest), call.inputs[1])
@@ -73,7 +74,7 @@ def _divide(call: Call) -> str:
 
 
 @row("FloorMod")
-def _floor_mod(call: Call) -> str:
+def _floor_mod(call: LayerCall) -> str:
     if call.dtype(0) in _INTEGERS:
         return call.node("Mod", *call.inputs)
     whole = call.node("Floor", call.node("Div", *call.inputs))
@@ -81,12 +82,12 @@ def _floor_mod(call: Call) -> str:
 
 
 @row("Mod")
-def _mod(call: Call) -> str:
+def _mod(call: LayerCall) -> str:
     return call.node("Mod", *call.inputs, fmod=1)
 
 
 @row("Clamp")
-def _clamp(call: Call) -> str:
+def _clamp(call: LayerCall) -> str:
     limits = [call.number("min"), call.number("max")]
     if call.dtype(0) in _INTEGERS:
         limits = [np.ceil(limits[0]), np.floor(limits[1])]
@@ -94,14 +95,14 @@ def _clamp(call: Call) -> str:
 
 
 @row("Convert")
-def _convert(call: Call) -> str:
+def _convert(call: LayerCall) -> str:
     return call.cast(call.inputs[0], call.result.dtype)
 
 
 @row("Round")
-def _round(call: Call) -> str:
+def _round(call: LayerCall) -> str:
     if call.text("mode", "half_to_even") != "half_to_even":
-        raise Unsupported("it rounds halves away from zero")
+        raise UnsupportedLayerError("it rounds halves away from zero")
     return call.node("Round", call.inputs[0])
 
 
@@ -109,37 +110,37 @@ def _round(call: Call) -> str:
 
 
 @row("Elu")
-def _elu(call: Call) -> str:
+def _elu(call: LayerCall) -> str:
     return call.node("Elu", call.inputs[0], alpha=call.number("alpha"))
 
 
 @row("Gelu")
-def _gelu(call: Call) -> str:
+def _gelu(call: LayerCall) -> str:
     is_tanh = call.text("approximation_mode", "ERF").upper() == "TANH"
     return call.node("Gelu", call.inputs[0], approximate="tanh" if is_tanh else "none")
 
 
 @row("Swish")
-def _swish(call: Call) -> str:
+def _swish(call: LayerCall) -> str:
     x = call.inputs[0]
     inner = x if len(call.inputs) < 2 else call.node("Mul", x, call.inputs[1])
     return call.node("Mul", x, call.node("Sigmoid", inner))
 
 
 @row("HSigmoid")
-def _hsigmoid(call: Call) -> str:
+def _hsigmoid(call: LayerCall) -> str:
     return call.node("HardSigmoid", call.inputs[0], alpha=1 / 6, beta=0.5)
 
 
 @row("HardSigmoid")
-def _hard_sigmoid(call: Call) -> str:
+def _hard_sigmoid(call: LayerCall) -> str:
     x, alpha, beta = call.inputs
     line = call.node("Add", call.node("Mul", x, alpha), beta)
     return call.node("Clip", line, call.like(0, 0), call.like(0, 1))
 
 
 @row("PReLU")
-def _prelu(call: Call) -> str:
+def _prelu(call: LayerCall) -> str:
     data, slope = call.inputs
     behind = call.rank(0) - 2
     if call.rank(1) != 1 or behind <= 0 or slope.port.sizes == (1,):
@@ -149,25 +150,25 @@ def _prelu(call: Call) -> str:
 
 
 @row("Selu")
-def _selu(call: Call) -> str:
+def _selu(call: LayerCall) -> str:
     alpha, gamma = (float(call.known(index).reshape(())) for index in (1, 2))
     return call.node("Selu", call.inputs[0], alpha=alpha, gamma=gamma)
 
 
 @row("Softmax", "SoftMax")
-def _softmax(call: Call) -> str:
+def _softmax(call: LayerCall) -> str:
     return call.node("Softmax", call.inputs[0], axis=call.integer("axis", 1))
 
 
 @row("LogSoftmax")
-def _log_softmax(call: Call) -> str:
+def _log_softmax(call: LayerCall) -> str:
     return call.node("LogSoftmax", call.inputs[0], axis=call.integer("axis", 1))
 
 
 # --- products and attention
 
 
-def _turned(call: Call, index: int, is_turned: bool) -> str:
+def _turned(call: LayerCall, index: int, is_turned: bool) -> str:
     rank = call.rank(index)
     if not is_turned or rank < 2:
         return call.inputs[index].name
@@ -175,29 +176,29 @@ def _turned(call: Call, index: int, is_turned: bool) -> str:
 
 
 @row("MatMul")
-def _matmul(call: Call) -> str:
+def _matmul(call: LayerCall) -> str:
     return call.node(
         "MatMul", *(_turned(call, i, call.flag(key)) for i, key in enumerate(("transpose_a", "transpose_b")))
     )
 
 
 @row("Einsum")
-def _einsum(call: Call) -> str:
+def _einsum(call: LayerCall) -> str:
     return call.node("Einsum", *call.inputs, equation=call.text("equation"))
 
 
 @row("ScaledDotProductAttention")
-def _attention(call: Call) -> str:
+def _attention(call: LayerCall) -> str:
     query, _, value = call.inputs[:3]
     if call.flag("causal"):
-        raise Unsupported("its mask is a causal one of its own")
+        raise UnsupportedLayerError("its mask is a causal one of its own")
     sizes = query.port.sizes
     if len(call.inputs) > 4:
         scale = call.inputs[4].name
     elif sizes is not None and sizes[-1] > 0:
         scale = call.like(0, sizes[-1] ** -0.5)
     else:
-        raise Unsupported("the size of its heads is not known")
+        raise UnsupportedLayerError("the size of its heads is not known")
     scores = call.node("MatMul", call.node("Mul", query, scale), _turned(call, 1, True))
     if len(call.inputs) > 3 and call.inputs[3].port.sizes != ():
         mask = call.inputs[3]
@@ -212,14 +213,14 @@ def _attention(call: Call) -> str:
 # --- norms
 
 
-def _over(call: Call, kind: str, value: str, axes: str) -> str:
+def _over(call: LayerCall, kind: str, value: str, axes: str) -> str:
     return call.node(kind, value, axes, keepdims=1)
 
 
 @row("MVN")
-def _mvn(call: Call) -> str:
+def _mvn(call: LayerCall) -> str:
     if len(call.inputs) < 2:
-        raise Unsupported("its axes are not told by an operand (operation set 6 has them so)")
+        raise UnsupportedLayerError("its axes are not told by an operand (operation set 6 has them so)")
     x, axes = call.inputs
     centered = call.node("Sub", x, _over(call, "ReduceMean", x.name, axes.name))
     if not call.flag("normalize_variance", True):
@@ -232,7 +233,7 @@ def _mvn(call: Call) -> str:
 
 
 @row("NormalizeL2")
-def _normalize(call: Call) -> str:
+def _normalize(call: LayerCall) -> str:
     x, axes = call.inputs
     squares = _over(call, "ReduceSum", call.node("Mul", x, x), axes.name)
     joined = {"add": "Add", "max": "Max"}[call.text("eps_mode")]
@@ -240,13 +241,13 @@ def _normalize(call: Call) -> str:
 
 
 @row("BatchNormInference")
-def _batch_norm(call: Call) -> str:
+def _batch_norm(call: LayerCall) -> str:
     order = (0, 1, 2, 3, 4) if call.layer.version != "opset1" else (2, 0, 1, 3, 4)
     return call.node("BatchNormalization", *(call.inputs[i] for i in order), epsilon=call.number("epsilon"))
 
 
 @row("GroupNormalization")
-def _group_norm(call: Call) -> str:
+def _group_norm(call: LayerCall) -> str:
     sizes = {"num_groups": call.integer("num_groups"), "epsilon": call.number("epsilon")}
     return call.node("GroupNormalization", *call.inputs, **sizes)
 
@@ -254,7 +255,7 @@ def _group_norm(call: Call) -> str:
 # --- convolutions and pools
 
 
-def _window(call: Call, dilations: bool = True) -> dict[str, object]:
+def _window(call: LayerCall, dilations: bool = True) -> dict[str, object]:
     """The strides, dilations and paddings of a window, as ONNX names them."""
     spatial = call.rank(0) - 2
     found: dict[str, object] = {"strides": call.integers("strides", [1] * spatial)}
@@ -268,50 +269,50 @@ def _window(call: Call, dilations: bool = True) -> dict[str, object]:
     return {**found, "auto_pad": {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}[kind]}
 
 
-def _grouped(call: Call) -> tuple[str, int]:
+def _grouped(call: LayerCall) -> tuple[str, int]:
     """Weights (groups, ...) as ONNX has them, and the number of groups."""
     sizes = call.inputs[1].port.sizes
     if sizes is None or min(sizes) < 0:
-        raise Unsupported("the sizes of its weights are not known")
+        raise UnsupportedLayerError("the sizes of its weights are not known")
     groups, first, *rest = sizes
     return call.node("Reshape", call.inputs[1], call.graph.integers(groups * first, *rest)), groups
 
 
 @row("Convolution")
-def _convolution(call: Call) -> str:
+def _convolution(call: LayerCall) -> str:
     return call.node("Conv", *call.inputs, **_window(call))
 
 
 @row("GroupConvolution")
-def _group_convolution(call: Call) -> str:
+def _group_convolution(call: LayerCall) -> str:
     weights, groups = _grouped(call)
     return call.node("Conv", call.inputs[0], weights, group=groups, **_window(call))
 
 
 @row("ConvolutionBackpropData", "GroupConvolutionBackpropData")
-def _transposed_convolution(call: Call) -> str:
+def _transposed_convolution(call: LayerCall) -> str:
     if len(call.inputs) > 2:
-        raise Unsupported("its output size is an operand")
+        raise UnsupportedLayerError("its output size is an operand")
     weights, groups = (call.inputs[1].name, 1) if call.layer.kind.startswith("Conv") else _grouped(call)
     more = call.integers("output_padding", [0] * (call.rank(0) - 2))
     return call.node("ConvTranspose", call.inputs[0], weights, group=groups, output_padding=more, **_window(call))
 
 
-def _pool(call: Call, dilations: bool = False) -> dict[str, object]:
+def _pool(call: LayerCall, dilations: bool = False) -> dict[str, object]:
     rounding = call.text("rounding_type", "floor")
     if rounding not in ("floor", "ceil"):
-        raise Unsupported(f"it rounds sizes by {rounding}")
+        raise UnsupportedLayerError(f"it rounds sizes by {rounding}")
     return {**_window(call, dilations), "kernel_shape": call.integers("kernel"), "ceil_mode": int(rounding == "ceil")}
 
 
 @row("AvgPool")
-def _average_pool(call: Call) -> str:
+def _average_pool(call: LayerCall) -> str:
     counted = 0 if call.flag("exclude-pad", call.flag("exclude_pad")) else 1
     return call.node("AveragePool", call.inputs[0], count_include_pad=counted, **_pool(call))
 
 
 @row("MaxPool")
-def _max_pool(call: Call) -> str | list[str]:
+def _max_pool(call: LayerCall) -> str | list[str]:
     attributes = _pool(call, call.layer.version != "opset1")
     if len(call.layer.outputs) < 2:
         return call.node("MaxPool", call.inputs[0], **attributes)
@@ -328,12 +329,12 @@ _REDUCTIONS: Final = {
 
 
 @row(*_REDUCTIONS)
-def _reduction(call: Call) -> str:
+def _reduction(call: LayerCall) -> str:
     return call.node(_REDUCTIONS[call.layer.kind], *call.inputs, keepdims=int(call.flag("keep_dims")))
 
 
 @row("ReduceLogicalAnd", "ReduceLogicalOr")
-def _logical_reduction(call: Call) -> str:
+def _logical_reduction(call: LayerCall) -> str:
     kind = "ReduceMin" if call.layer.kind.endswith("And") else "ReduceMax"
     x, axes = call.inputs
     found = call.node(kind, call.cast(x, "int32"), axes, keepdims=int(call.flag("keep_dims")))
@@ -341,9 +342,9 @@ def _logical_reduction(call: Call) -> str:
 
 
 @row("TopK")
-def _topk(call: Call) -> list[str]:
+def _topk(call: LayerCall) -> list[str]:
     if call.text("sort", "value") == "index":
-        raise Unsupported("it sorts what it finds by place")
+        raise UnsupportedLayerError("it sorts what it finds by place")
     count = call.node("Reshape", call.cast(call.inputs[1], "int64"), call.graph.integers(1))
     largest = int(call.text("mode") == "max")
     values, places = call.graph.nodes_of("TopK", [call.inputs[0], count], 2, axis=call.integer("axis"), largest=largest)
@@ -351,12 +352,12 @@ def _topk(call: Call) -> list[str]:
 
 
 @row("NonZero")
-def _nonzero(call: Call) -> str:
+def _nonzero(call: LayerCall) -> str:
     return call.cast(call.node("NonZero", call.inputs[0]), call.result.dtype)
 
 
 @row("CumSum")
-def _cumsum(call: Call) -> str:
+def _cumsum(call: LayerCall) -> str:
     flags = {key: int(call.flag(key)) for key in ("exclusive", "reverse")}
     return call.node("CumSum", *call.inputs, **flags)
 
@@ -365,73 +366,73 @@ def _cumsum(call: Call) -> str:
 
 
 @row("ShapeOf")
-def _shape_of(call: Call) -> str:
+def _shape_of(call: LayerCall) -> str:
     found = call.node("Shape", call.inputs[0])
     return found if call.result.dtype in (None, "int64") else call.cast(found, call.result.dtype)
 
 
-def _whole(call: Call, index: int) -> str:
+def _whole(call: LayerCall, index: int) -> str:
     """An operand that ONNX wants in int64."""
     value = call.inputs[index]
     return value.name if value.port.dtype == "int64" else call.cast(value, "int64")
 
 
 @row("Reshape")
-def _reshape(call: Call) -> str:
+def _reshape(call: LayerCall) -> str:
     zero_copies = call.flag("special_zero")
     return call.node("Reshape", call.inputs[0], _whole(call, 1), allowzero=None if zero_copies else 1)
 
 
 @row("Broadcast")
-def _broadcast(call: Call) -> str:
+def _broadcast(call: LayerCall) -> str:
     if call.text("mode", "numpy") not in ("numpy", "bidirectional") or len(call.inputs) > 2:
-        raise Unsupported(f"it broadcasts in the way {call.text('mode')}")
+        raise UnsupportedLayerError(f"it broadcasts in the way {call.text('mode')}")
     return call.node("Expand", call.inputs[0], _whole(call, 1))
 
 
 @row("Transpose")
-def _transpose(call: Call) -> str:
+def _transpose(call: LayerCall) -> str:
     order = [int(axis) for axis in call.known(1)]
     return call.node("Transpose", call.inputs[0], perm=order or None)
 
 
 @row("Concat")
-def _concat(call: Call) -> str:
+def _concat(call: LayerCall) -> str:
     return call.node("Concat", *call.inputs, axis=call.integer("axis"))
 
 
-def _axis(call: Call, index: int) -> int:
+def _axis(call: LayerCall, index: int) -> int:
     return int(call.known(index).reshape(()))
 
 
 @row("Split")
-def _split(call: Call) -> list[str]:
+def _split(call: LayerCall) -> list[str]:
     count = call.integer("num_splits")
     return call.graph.nodes_of("Split", [call.inputs[0]], count, axis=_axis(call, 1), num_outputs=count)
 
 
 @row("VariadicSplit")
-def _variadic_split(call: Call) -> list[str]:
+def _variadic_split(call: LayerCall) -> list[str]:
     axis, lengths = _axis(call, 1), _whole(call, 2)
     known, whole = call.inputs[2].numbers, call.inputs[0].port.sizes
     if known is not None and (known < 0).any():
         if whole is None or whole[axis] < 0:
-            raise Unsupported("one of its lengths is what is left of a size that is not known")
+            raise UnsupportedLayerError("one of its lengths is what is left of a size that is not known")
         left = whole[axis] - int(known[known >= 0].sum())
         lengths = call.graph.integers(*(left if one < 0 else int(one) for one in known))
     return call.graph.nodes_of("Split", [call.inputs[0], lengths], len(call.layer.outputs), axis=axis)
 
 
 @row("Slice")
-def _slice(call: Call) -> str:
+def _slice(call: LayerCall) -> str:
     data, start, stop, step, *axes = call.inputs
     return call.node("Slice", data, start, stop, axes[0] if axes else "", step)
 
 
 @row("StridedSlice")
-def _strided_slice(call: Call) -> str:
+def _strided_slice(call: LayerCall) -> str:
     if any(call.integers("ellipsis_mask", [])):
-        raise Unsupported("it has an ellipsis")
+        raise UnsupportedLayerError("it has an ellipsis")
     begin, end = (call.known(index).astype(np.int64) for index in (1, 2))
     steps = call.known(3).astype(np.int64) if len(call.inputs) > 3 else np.ones_like(begin)
     masks = {key: _mask(call, key, len(begin)) for key in ("begin", "end", "new_axis", "shrink_axis")}
@@ -460,33 +461,33 @@ def _strided_slice(call: Call) -> str:
     return call.node("Unsqueeze", found, call.graph.integers(*new)) if new else found
 
 
-def _mask(call: Call, key: str, count: int) -> list[int]:
+def _mask(call: LayerCall, key: str, count: int) -> list[int]:
     found = call.integers(f"{key}_mask", [])
     return [*found, *([0] * (count - len(found)))]
 
 
 @row("Pad")
-def _pad(call: Call) -> str:
+def _pad(call: LayerCall) -> str:
     mode = call.text("pad_mode", "constant").lower()
     if mode not in ("constant", "edge", "reflect"):
-        raise Unsupported(f"it pads in the way {mode}")
+        raise UnsupportedLayerError(f"it pads in the way {mode}")
     pads = call.node("Concat", _whole(call, 1), _whole(call, 2), axis=0)
     return call.node("Pad", call.inputs[0], pads, *call.inputs[3:4], mode=mode)
 
 
 @row("Range")
-def _range(call: Call) -> str:
+def _range(call: LayerCall) -> str:
     ends = [call.cast(value, call.result.dtype) for value in call.inputs]
     return call.node("Range", *ends)
 
 
 @row("DepthToSpace", "SpaceToDepth")
-def _blocks(call: Call) -> str:
+def _blocks(call: LayerCall) -> str:
     size, first = call.integer("block_size", 1), call.text("mode") == "blocks_first"
     if call.layer.kind == "DepthToSpace":
         return call.node("DepthToSpace", call.inputs[0], blocksize=size, mode="DCR" if first else "CRD")
     if not first:
-        raise Unsupported("it puts the depth first")
+        raise UnsupportedLayerError("it puts the depth first")
     return call.node("SpaceToDepth", call.inputs[0], blocksize=size)
 
 
@@ -494,19 +495,19 @@ def _blocks(call: Call) -> str:
 
 
 @row("Gather")
-def _gather(call: Call) -> str:
+def _gather(call: LayerCall) -> str:
     if call.integer("batch_dims", 0):
-        raise Unsupported("it has batch_dims")
+        raise UnsupportedLayerError("it has batch_dims")
     return call.node("Gather", *call.inputs[:2], axis=_axis(call, 2))
 
 
 @row("GatherElements")
-def _gather_elements(call: Call) -> str:
+def _gather_elements(call: LayerCall) -> str:
     return call.node("GatherElements", *call.inputs, axis=call.integer("axis"))
 
 
 @row("GatherND")
-def _gather_nd(call: Call) -> str:
+def _gather_nd(call: LayerCall) -> str:
     places = _whole(call, 1)
     return call.node("GatherND", call.inputs[0], places, batch_dims=call.integer("batch_dims", 0))
 
@@ -515,39 +516,39 @@ _SUMS: Final = {"none": "none", "sum": "add", "prod": "mul", "min": "min", "max"
 
 
 @row("ScatterNDUpdate")
-def _scatter_nd(call: Call) -> str:
+def _scatter_nd(call: LayerCall) -> str:
     way = call.text("reduction", "none")
     if way not in _SUMS:
-        raise Unsupported(f"it joins numbers by {way}")
+        raise UnsupportedLayerError(f"it joins numbers by {way}")
     data, _, updates = call.inputs
     return call.node("ScatterND", data, _whole(call, 1), updates, reduction=_SUMS[way])
 
 
 @row("ScatterElementsUpdate")
-def _scatter_elements(call: Call) -> str:
+def _scatter_elements(call: LayerCall) -> str:
     way = call.text("reduction", "none")
     if way not in _SUMS or not call.flag("use_init_val", True):
-        raise Unsupported(f"it joins numbers by {way}")
+        raise UnsupportedLayerError(f"it joins numbers by {way}")
     return call.node("ScatterElements", *call.inputs[:3], axis=_axis(call, 3), reduction=_SUMS[way])
 
 
 @row("OneHot")
-def _one_hot(call: Call) -> str:
+def _one_hot(call: LayerCall) -> str:
     one = call.graph.integers(1)
     values = call.node("Concat", *(call.node("Reshape", call.inputs[i], one) for i in (3, 2)), axis=0)
     return call.node("OneHot", *call.inputs[:2], values, axis=call.integer("axis"))
 
 
 @row("Interpolate")
-def _interpolate(call: Call) -> str:
+def _interpolate(call: LayerCall) -> str:
     is_newer = call.layer.version == "opset11"
     by_sizes = call.text("shape_calculation_mode") == "sizes"
     mode = call.text("mode")
     kind = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}.get(mode)
     if kind is None or not (is_newer or call.layer.version == "opset4"):
-        raise Unsupported(f"it resizes by {mode}")
+        raise UnsupportedLayerError(f"it resizes by {mode}")
     if any(call.integers("pads_begin", [0])) or any(call.integers("pads_end", [0])):
-        raise Unsupported("it pads before it resizes")
+        raise UnsupportedLayerError("it pads before it resizes")
     sizes = _whole(call, 1) if by_sizes else ""
     scales = "" if by_sizes else call.inputs[1 if is_newer else 2].name
     place = 2 if is_newer else 3

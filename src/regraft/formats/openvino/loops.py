@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 
 from ..onnx.element_types import to_onnx_dtype
-from .graph import Call, Graph, Unsupported, Value
+from .graph import Graph, LayerCall, UnsupportedLayerError, Value
 from .network import Body, Port
 
 _LAST: Final = np.iinfo(np.int64).max
@@ -23,9 +23,9 @@ class Inside(NamedTuple):
     results: Mapping[int, Value]
 
     def result(self, number: int) -> Value:
-        """A result; raises `Unsupported` for one that a layer stands before which cannot be read."""
+        """A result; raises `UnsupportedLayerError` for one that a layer stands before which cannot be read."""
         if number not in self.results:
-            raise Unsupported("its body holds a layer that cannot be read")
+            raise UnsupportedLayerError("its body holds a layer that cannot be read")
         return self.results[number]
 
 
@@ -45,7 +45,7 @@ def _info(value: Value) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(value.name, 0 if dtype is None else to_onnx_dtype(dtype), None)
 
 
-def _read_by(call: Call, entry: Mapping[str, str]) -> Value:
+def _read_by(call: LayerCall, entry: Mapping[str, str]) -> Value:
     """The value that an input of a body takes from outside."""
     return call.inputs[call.layer.ports.index(int(entry["external_port_id"]))]
 
@@ -57,7 +57,7 @@ def _scalar(graph: Graph, value: str | Value) -> str:
 # --- branches
 
 
-def _if(call: Call, write: Write) -> list[str]:
+def _if(call: LayerCall, write: Write) -> list[str]:
     branches: dict[str, Any] = {}
     for name in ("then", "else"):
         body = call.layer.bodies[f"{name}_body"]
@@ -79,20 +79,22 @@ class _Slices(NamedTuple):
 
 
 def _slices(entry: Mapping[str, str]) -> _Slices | None:
-    """How an input is cut, or results are put together; None for what is whole. Raises `Unsupported`."""
+    """How an input is cut, or results are put together; None for what is whole. Raises `UnsupportedLayerError`."""
     if "axis" not in entry:
         return None
     numbers = tuple(int(entry.get(key, default)) for key, default in _WHOLE)
     if numbers not in ((0, -1, 1, 1), (-1, 0, -1, 1)):
         start, end, stride, size = numbers
-        raise Unsupported(f"it takes slices of {size} from {start} to {end} in steps of {stride}, not all one by one")
+        raise UnsupportedLayerError(
+            f"it takes slices of {size} from {start} to {end} in steps of {stride}, not all one by one"
+        )
     return _Slices(int(entry["axis"]), numbers[2] < 0)
 
 
 _WHOLE: Final = (("start", "0"), ("end", "-1"), ("stride", "1"), ("part_size", "1"))
 
 
-def _loop(call: Call, write: Write) -> list[str]:
+def _loop(call: LayerCall, write: Write) -> list[str]:
     graph, body = call.graph, call.layer.bodies["body"]
     ports = {layer.number: layer.outputs[0] for layer in body.layers if layer.kind == "Parameter"}
     step = Value(graph.fresh(), Port(0, "int64", (), ()))
@@ -122,7 +124,7 @@ def _loop(call: Call, write: Write) -> list[str]:
     return _written(call, inside, (step, goes_on), carried, count)
 
 
-def _count(call: Call) -> str:
+def _count(call: LayerCall) -> str:
     """The number of steps of a Loop; nothing where only its condition ends it."""
     known = call.inputs[0].numbers
     if known is not None and known.size == 1 and int(known.reshape(-1)[0]) < 0:
@@ -144,7 +146,11 @@ def _slice(graph: Graph, value: Value, cut: _Slices, step: Value, length: str) -
 
 
 def _written(
-    call: Call, inside: Inside, counted: tuple[Value, Value], carried: Sequence[tuple[Value, Value, int]], count: str
+    call: LayerCall,
+    inside: Inside,
+    counted: tuple[Value, Value],
+    carried: Sequence[tuple[Value, Value, int]],
+    count: str,
 ) -> list[str]:
     """The loop, and after it what its layer gives."""
     graph, body = call.graph, call.layer.bodies["body"]
@@ -188,11 +194,15 @@ def _together(graph: Graph, stacked: str, cut: _Slices, port: Port) -> str:
         ends = [graph.integers(number) for number in (-1, -_LAST, 0, -1)]
         stacked = graph.node("Slice", stacked, *ends)
     if port.sizes is None:
-        raise Unsupported("the rank of what it puts together is not known")
+        raise UnsupportedLayerError("the rank of what it puts together is not known")
     axis = cut.axis % len(port.sizes)
     order = [*range(1, axis + 1), 0, *range(axis + 1, len(port.sizes))]
     return graph.node("Transpose", stacked, perm=order) if axis else stacked
 
 
-NESTED: Final[Mapping[str, Callable[[Call, Write], list[str]]]] = {"If": _if, "Loop": _loop, "TensorIterator": _loop}
+NESTED: Final[Mapping[str, Callable[[LayerCall, Write], list[str]]]] = {
+    "If": _if,
+    "Loop": _loop,
+    "TensorIterator": _loop,
+}
 """What writes a layer that holds networks, by its type."""

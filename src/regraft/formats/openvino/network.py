@@ -34,7 +34,7 @@ class Port(NamedTuple):
     names: tuple[str, ...]
 
 
-class Source(NamedTuple):
+class OutputRef(NamedTuple):
     """The layer that a value comes from, and the port there."""
 
     layer: int
@@ -68,7 +68,7 @@ class Layer:
     kind: str
     version: str
     attributes: dict[str, str]
-    inputs: tuple[Source, ...]
+    inputs: tuple[OutputRef, ...]
     outputs: tuple[Port, ...]
     ports: tuple[int, ...]
     bodies: dict[str, Body]
@@ -94,7 +94,7 @@ def read_network(path: Path) -> list[Layer]:
 
 def _layers(root: ElementTree.Element, path: Path) -> dict[int, Layer]:
     ends = {
-        (int(edge.attrib["to-layer"]), int(edge.attrib["to-port"])): Source(
+        (int(edge.attrib["to-layer"]), int(edge.attrib["to-port"])): OutputRef(
             int(edge.attrib["from-layer"]), int(edge.attrib["from-port"])
         )
         for edge in root.iterfind("edges/edge")

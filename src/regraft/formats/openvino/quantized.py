@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .graph import Call, Unsupported
+from .graph import LayerCall, UnsupportedLayerError
 from .layers import row
 
 _MOST_OFF = 1e-3
@@ -12,7 +12,7 @@ _MOST_OFF = 1e-3
 
 
 @row("FakeQuantize")
-def _fake_quantize(call: Call) -> str:
+def _fake_quantize(call: LayerCall) -> str:
     """Quantized and dequantized where the steps are those of bytes, else as it is defined."""
     low, high, out_low, out_high = (call.known(index).astype(np.float64) for index in (1, 2, 3, 4))
     levels = call.integer("levels")
@@ -27,7 +27,7 @@ def _fake_quantize(call: Call) -> str:
                 quantized = call.node("QuantizeLinear", call.inputs[0], scale, shift)
                 return call.node("DequantizeLinear", quantized, scale, shift)
     if levels < 2:
-        raise Unsupported(f"it has {levels} levels")
+        raise UnsupportedLayerError(f"it has {levels} levels")
     x, *ends = call.inputs
     first, last, out_first, out_last = (one.name for one in ends)
     steps = call.like(0, levels - 1)

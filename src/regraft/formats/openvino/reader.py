@@ -20,10 +20,10 @@ from ..onnx.element_types import to_onnx_dtype
 from ..onnx.read.reader import from_message
 from . import quantized as _quantized
 from . import recurrent as _recurrent
-from .graph import Call, Graph, Unsupported, Value
+from .graph import Graph, LayerCall, UnsupportedLayerError, Value
 from .layers import ROWS
 from .loops import NESTED, Inside
-from .network import DTYPES, Body, Layer, Port, Source, numbers, read_network
+from .network import DTYPES, Body, Layer, OutputRef, Port, numbers, read_network
 
 TABLES: Final = (_quantized, _recurrent)
 """The modules that add rows to the table of layers."""
@@ -64,7 +64,7 @@ class _Network:
         self._given: Final = given
         self._results: Final[dict[int, Value]] = {}
         self._kept: Final[list[tuple[str, Value]]] = []
-        self._values: Final[dict[Source, Value]] = {}
+        self._values: Final[dict[OutputRef, Value]] = {}
         self._inputs: Final[list[onnx.ValueInfoProto]] = []
         self._outputs: Final[list[onnx.ValueInfoProto]] = []
         self._problems: Final[list[str]] = [] if outer is None else outer._problems
@@ -95,9 +95,9 @@ class _Network:
             self._leave(layer, "there is no such operator here")
             return
         try:
-            call = Call(layer, read, self._graph)
+            call = LayerCall(layer, read, self._graph)
             names = row(call) if row is not None else nested(call, self._inside) if nested is not None else ()
-        except Unsupported as error:
+        except UnsupportedLayerError as error:
             self._leave(layer, str(error))
             return
         except (KeyError, ValueError, IndexError, TypeError) as error:
@@ -106,7 +106,7 @@ class _Network:
         names = [names] if isinstance(names, str) else names
         for port, name in zip(layer.outputs, names, strict=True):
             if name:
-                self._values[Source(layer.number, port.number)] = Value(name, port, self._folded(layer, read))
+                self._values[OutputRef(layer.number, port.number)] = Value(name, port, self._folded(layer, read))
 
     def _folded(self, layer: Layer, read: list[Value]) -> np.ndarray | None:
         """The numbers of a constant in another dtype, which files with half precision hold."""
@@ -137,7 +137,7 @@ class _Network:
     def _parameter(self, layer: Layer) -> None:
         port = layer.outputs[0]
         if self._given is not None:
-            self._values[Source(layer.number, port.number)] = self._given[layer.number]
+            self._values[OutputRef(layer.number, port.number)] = self._given[layer.number]
             return
         self._input(layer, self._named(port, layer), layer.attributes.get("element_type", ""))
 
@@ -152,7 +152,7 @@ class _Network:
         if port.sizes is not None:
             sizes = [f"{name}_{axis}" if size < 0 else size for axis, size in enumerate(port.sizes)]
         self._inputs.append(helper.make_tensor_value_info(name, to_onnx_dtype(dtype), sizes))
-        self._values[Source(layer.number, port.number)] = Value(name, port._replace(dtype=dtype))
+        self._values[OutputRef(layer.number, port.number)] = Value(name, port._replace(dtype=dtype))
 
     def _state(self, layer: Layer) -> None:
         """State that is kept from run to run: what is read is an input, and what is assigned a result."""
@@ -162,7 +162,7 @@ class _Network:
             return
         value = self._values.get(layer.inputs[0])
         if value is not None:
-            self._values[Source(layer.number, port.number)] = value
+            self._values[OutputRef(layer.number, port.number)] = value
             self._kept.append((name, value))
 
     def _constant(self, layer: Layer) -> None:
@@ -188,7 +188,7 @@ class _Network:
             for key, value in facts.items():
                 tensor.external_data.add(key=key, value=value)
             self._graph.constants.append(tensor)
-        self._values[Source(layer.number, port.number)] = Value(name, port._replace(dtype=dtype, sizes=shape), found)
+        self._values[OutputRef(layer.number, port.number)] = Value(name, port._replace(dtype=dtype, sizes=shape), found)
 
     def _bytes(self, offset: int, size: int, layer: Layer) -> bytes:
         try:

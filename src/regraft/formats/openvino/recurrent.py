@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .graph import Call, Unsupported, Value
+from .graph import LayerCall, UnsupportedLayerError, Value
 from .layers import row
 
 _DIRECTIONS: Final = ("forward", "reverse", "bidirectional")
@@ -13,30 +13,30 @@ _LSTM_GATES: Final = (1, 3, 0, 2)
 """The places of the gates i, o, f, c among f, i, c, o."""
 
 
-def _gates(call: Call, value: Value, order: Sequence[int]) -> str:
+def _gates(call: LayerCall, value: Value, order: Sequence[int]) -> str:
     """A weight (directions, gates * size, ...) with its gates in another order."""
     parts = call.graph.nodes_of("Split", [value], len(order), axis=1, num_outputs=len(order))
     return call.node("Concat", *(parts[place] for place in order), axis=1)
 
 
-def _common(call: Call, plain: tuple[str, ...]) -> dict[str, Any]:
+def _common(call: LayerCall, plain: tuple[str, ...]) -> dict[str, Any]:
     direction = call.text("direction").lower()
     clip = call.number("clip", 0.0)
     found = [one.strip().lower() for one in call.text("activations", ",".join(plain)).split(",")]
     if direction not in _DIRECTIONS:
-        raise Unsupported(f"it goes {direction}")
+        raise UnsupportedLayerError(f"it goes {direction}")
     if any(call.text(key, "") for key in ("activations_alpha", "activations_beta")):
-        raise Unsupported("its activations have numbers of their own")
+        raise UnsupportedLayerError("its activations have numbers of their own")
     names = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
     if any(one not in names for one in found):
-        raise Unsupported(f"its activations are {', '.join(found)}")
+        raise UnsupportedLayerError(f"its activations are {', '.join(found)}")
     kinds = [names[one] for one in found] * (2 if direction == "bidirectional" else 1)
     return {
         "direction": direction, "hidden_size": call.integer("hidden_size"), "activations": kinds, "clip": clip or None
     }  # fmt: skip
 
 
-def _written(call: Call, kind: str, weights: Sequence[str], states: int, attributes: dict[str, Any]) -> list[str]:
+def _written(call: LayerCall, kind: str, weights: Sequence[str], states: int, attributes: dict[str, Any]) -> list[str]:
     """The node, with the batch as the second axis of what it reads and gives."""
     x = call.node("Transpose", call.inputs[0], perm=[1, 0, 2])
     first = [call.node("Transpose", call.inputs[1 + place], perm=[1, 0, 2]) for place in range(states)]
@@ -47,7 +47,7 @@ def _written(call: Call, kind: str, weights: Sequence[str], states: int, attribu
 
 
 @row("LSTMSequence")
-def _lstm(call: Call) -> list[str]:
+def _lstm(call: LayerCall) -> list[str]:
     weights = [_gates(call, value, _LSTM_GATES) for value in call.inputs[4:7]]
     zeros = call.node("Sub", weights[2], weights[2])
     weights[2] = call.node("Concat", weights[2], zeros, axis=1)
@@ -55,7 +55,7 @@ def _lstm(call: Call) -> list[str]:
 
 
 @row("GRUSequence")
-def _gru(call: Call) -> list[str]:
+def _gru(call: LayerCall) -> list[str]:
     size, apart = call.integer("hidden_size"), call.flag("linear_before_reset")
     bias = call.inputs[5]
     if apart:
@@ -70,7 +70,7 @@ def _gru(call: Call) -> list[str]:
 
 
 @row("RNNSequence")
-def _rnn(call: Call) -> list[str]:
+def _rnn(call: LayerCall) -> list[str]:
     bias = call.node("Concat", call.inputs[5], call.node("Sub", call.inputs[5], call.inputs[5]), axis=1)
     weights = [call.inputs[3].name, call.inputs[4].name, bias]
     return _written(call, "RNN", weights, 1, _common(call, ("tanh",)))

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import torch
 
-from .context import Unsupported
+from .context import UnsupportedCallError
 from .expansion import expansion
 
 _REGION: Final = "wrap_with_autocast"
@@ -94,7 +94,7 @@ def _take_apart(node: torch.fx.Node, region: torch.fx.Node) -> None:
     with torch.autocast(str(device), cast(torch.dtype, dtype)):
         try:
             parts = expansion(node, composite=True)
-        except Unsupported:
+        except UnsupportedCallError:
             return  # for one size only
     if parts is None or all(str(part.target) != _CAST for part in parts.graph.nodes):
         return

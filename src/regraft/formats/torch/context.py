@@ -23,7 +23,7 @@ from .sizes import SizeTable
 from .tensors import dtype_name, torch_dtype
 
 Handler: TypeAlias = Callable[..., Any]
-Operand: TypeAlias = "Expr | Dim | float"
+TorchOperand: TypeAlias = "Expr | Dim | float"
 """A tensor, or a Python number or size beside one."""
 _Decorated = TypeVar("_Decorated", bound=Handler)
 
@@ -50,7 +50,7 @@ PARTS: Final = {"complex64": "float32", "complex128": "float64"}
 """The dtypes of the real and imaginary parts of complex numbers."""
 
 
-class Unsupported(Exception):
+class UnsupportedCallError(Exception):
     """This call of an operator has no counterpart; the message says why."""
 
 
@@ -102,21 +102,21 @@ class Context:
 
     def unsupported(self, why: str) -> NoReturn:
         """Decline this call."""
-        raise Unsupported(why)
+        raise UnsupportedCallError(why)
 
-    def scalar(self, value: Operand, dtype: str) -> Expr:
+    def scalar(self, value: TorchOperand, dtype: str) -> Expr:
         """A number, size or tensor as a tensor of ``dtype``."""
         if isinstance(value, SymExpr):
             sizes = R.shape_to_tensor(ShapeExpr([value]))
             return cast(R.squeeze(sizes, axis=0), dtype)
         return cast(value, dtype) if isinstance(value, Expr) else const(value, dtype)
 
-    def promoted(self, *operands: Operand) -> tuple[Expr, ...]:
+    def promoted(self, *operands: TorchOperand) -> tuple[Expr, ...]:
         """Tensors and numbers in the one dtype that PyTorch computes on them in."""
         dtype = promoted_dtype(*operands)
         return tuple([self.scalar(operand, dtype) for operand in operands])
 
-    def narrow(self, function: Callable[..., Expr], *operands: Operand) -> Expr:
+    def narrow(self, function: Callable[..., Expr], *operands: TorchOperand) -> Expr:
         """``function`` of operands in their promoted dtype; beside a number, half floats compute as PyTorch does.
 
         PyTorch keeps the number in float32 there, so what the narrow dtype would round is computed in float32.
@@ -127,7 +127,7 @@ class Context:
         return cast(function(*[self.scalar(operand, work) for operand in operands]), dtype)
 
 
-def _fits(value: Operand, dtype: str) -> bool:
+def _fits(value: TorchOperand, dtype: str) -> bool:
     if isinstance(value, Expr | SymExpr):
         return True
     held = const(value, dtype).data.numpy()[()]
@@ -147,7 +147,7 @@ def shape_of(x: Expr) -> tuple[Dim, ...]:
     """The shape of a tensor, which an exported program always knows."""
     shape = tensor_type(x).shape
     if shape is None:
-        raise Unsupported("the shape of an operand is not known")
+        raise UnsupportedCallError("the shape of an operand is not known")
     return shape
 
 
@@ -155,7 +155,7 @@ def rank(x: Expr) -> int:
     """The number of axes of a tensor."""
     ndim = tensor_type(x).ndim
     if ndim == UNKNOWN_NDIM:
-        raise Unsupported("the rank of an operand is not known")
+        raise UnsupportedCallError("the rank of an operand is not known")
     return ndim
 
 
@@ -198,12 +198,12 @@ def fields_of(value: Expr) -> tuple[Expr, ...]:
     return tuple([value[i] for i in range(len(value.ty.fields))])
 
 
-def promoted_dtype(*operands: Operand) -> str:
+def promoted_dtype(*operands: TorchOperand) -> str:
     """The dtype that PyTorch computes on ``operands`` in: tensors before scalars, and scalars before numbers."""
     return dtype_name(_result_type([_stand_in(operand) for operand in operands]))
 
 
-def _stand_in(operand: Operand) -> torch.Tensor | float:
+def _stand_in(operand: TorchOperand) -> torch.Tensor | float:
     if isinstance(operand, Expr):
         return torch.empty(() if rank(operand) == 0 else (0,), dtype=torch_dtype(dtype_of(operand)))
     return 0 if isinstance(operand, SymExpr) else operand

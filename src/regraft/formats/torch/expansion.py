@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 import torch
 from torch.utils import _pytree as pytree
 
-from .context import Unsupported
+from .context import UnsupportedCallError
 from .quiet import quiet
 
 
@@ -28,8 +28,8 @@ class Expansion(NamedTuple):
 def expansion(node: torch.fx.Node, *, composite: bool = False) -> Expansion | None:
     """The program that PyTorch takes the call of ``node`` apart into; None where it does not.
 
-    ``composite``: as it does when it runs the call, of an operator that is made of others. Raises `Unsupported` where
-    it would fix a symbolic size.
+    ``composite``: as it does when it runs the call, of an operator that is made of others. Raises
+    `UnsupportedCallError` where it would fix a symbolic size.
     """
     rule = cast(Any, node.target) if composite else _rule(node.target)
     mode = _fake_mode(node)
@@ -47,7 +47,7 @@ def expansion(node: torch.fx.Node, *, composite: bool = False) -> Expansion | No
     with quiet(), mode, _fixing_nothing(mode.shape_env):
         try:
             graph = _traced(run, [operand.meta["val"] for operand in operands])
-        except Unsupported:
+        except UnsupportedCallError:
             raise
         except Exception:  # PyTorch raises whatever its operators raise
             return None
@@ -98,7 +98,7 @@ def _make_functional(node: torch.fx.Node) -> None:
         if alike and only_here and changed.op != "placeholder":
             node.target = candidate
             return
-    raise Unsupported(f"it needs {overload}, which changes its operand")
+    raise UnsupportedCallError(f"it needs {overload}, which changes its operand")
 
 
 def _fake_mode(node: torch.fx.Node) -> Any:
@@ -112,7 +112,7 @@ def _fake_mode(node: torch.fx.Node) -> Any:
 
 @contextmanager
 def _fixing_nothing(sizes: Any) -> Generator[None]:
-    """Inside, whatever asks what number a symbolic size is gets `Unsupported`, and no guard is kept."""
+    """Inside, whatever asks what number a symbolic size is gets `UnsupportedCallError`, and no guard is kept."""
     if sizes is None:
         yield
         return
@@ -122,7 +122,7 @@ def _fixing_nothing(sizes: Any) -> Generator[None]:
         found = evaluate(symbol, *args, **kwargs)
         is_number = not isinstance(found, bool) and not getattr(found, "is_Boolean", False)
         if is_number and symbol.expr.free_symbols:
-            raise Unsupported(f"PyTorch takes it apart for one size only, {symbol.expr} = {found}")
+            raise UnsupportedCallError(f"PyTorch takes it apart for one size only, {symbol.expr} = {found}")
         return found
 
     sizes.evaluate_sym_node = watched

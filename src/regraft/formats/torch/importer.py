@@ -23,7 +23,7 @@ from ...ir.types import PrimType, TensorType, is_subtype
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
 from .complex_numbers import ComplexPair, WholeNumbers, handler_of, is_complex_call, parts_of
-from .context import PARTS, Context, Unsupported, fields_of
+from .context import PARTS, Context, UnsupportedCallError, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
 from .exported import IGNORED, argument_names, dim_names, export, memory_of, prepared, state_tensor
@@ -47,10 +47,10 @@ from .signature import (
     COMPLEX,
     NUMBER,
     VALUE,
-    Check,
-    Kind,
+    CallingConvention,
     Leaf,
-    Signature,
+    SizeCheck,
+    StateKind,
     constant_leaf,
     plain_spec,
     spec_text,
@@ -126,14 +126,14 @@ class _Importer:
         self._inputs: Final[list[Var]] = []
         self._state: Final[list[Var]] = []
         self._input_leaves: Final[list[Leaf]] = []
-        self._tensors: Final[dict[str, Kind]] = {}
+        self._tensors: Final[dict[str, StateKind]] = {}
         self._owners: Final[dict[tuple[object, ...], str]] = {}
         self._constants: Final[dict[str, Constant]] = {}
         self._aliases: Final[dict[str, str]] = {}
         self._mutated: Final[list[str]] = []
         self._detached: Final[list[str]] = []
         self._written: Final[list[int]] = []
-        self._checks: Final[list[Check]] = []
+        self._checks: Final[list[SizeCheck]] = []
         self._output_leaves: Final[list[Leaf]] = []
         self._within: SourceCall | None = None
         self._wholes: Final = WholeNumbers(self.builder)
@@ -249,7 +249,7 @@ class _Importer:
                     hidden = [self.builder.emit(R.grad.no_grad(part), node.name) for _, part in parts_of("", value)]
                     self._values[node] = hidden[0] if len(hidden) == 1 else ComplexPair(*hidden)
 
-    def _complex_state(self, tensor: torch.Tensor, name: str, kind: Kind) -> ComplexPair:
+    def _complex_state(self, tensor: torch.Tensor, name: str, kind: StateKind) -> ComplexPair:
         """A complex tensor of the state as two real ones, ``<name>.real`` and ``<name>.imag``."""
         parts = torch.view_as_real(tensor.detach().resolve_conj())
         values: list[Expr] = []
@@ -259,7 +259,7 @@ class _Importer:
             values.append(Constant(TensorData(to_numpy(part, label), label)))
         return ComplexPair(*values)
 
-    def _state_tensor(self, spec: Any) -> tuple[torch.Tensor, Kind]:
+    def _state_tensor(self, spec: Any) -> tuple[torch.Tensor, StateKind]:
         tensor = state_tensor(self._program, spec)
         if spec.kind is InputKind.PARAMETER:
             return tensor, "parameter" if tensor.requires_grad else "frozen"
@@ -301,7 +301,7 @@ class _Importer:
         try:
             computes = handler_of(node) is None and is_size(node)
             self._values[node] = self._number(node) if computes else self._read(node)
-        except Unsupported as reason:
+        except UnsupportedCallError as reason:
             if self._within is not None:
                 raise
             carried = self._carried(node)
@@ -360,7 +360,7 @@ class _Importer:
             return self._outside(node)
         if expanded is None:
             # What PyTorch made of an operator says less than the operator that the person wrote.
-            raise Unsupported("")
+            raise UnsupportedCallError("")
         return self.inlined(expanded.graph, [self.value(operand) for operand in expanded.operands])
 
     def _outside(self, node: torch.fx.Node) -> Any:
@@ -368,7 +368,7 @@ class _Importer:
         fakes: Any = node.meta.get("val")
         several = cast("Sequence[Any]", fakes) if isinstance(fakes, list | tuple) else [fakes]
         if not all(isinstance(fake, torch.Tensor) for fake in several):
-            raise Unsupported("it gives something else than tensors")
+            raise UnsupportedCallError("it gives something else than tensors")
         types = [self._sizes.type_of(fake) for fake in several]
         args = self._wholes.joined([self.value(arg) for arg in node.args])
         kwargs = {name: self._wholes.joined(self.value(value)) for name, value in node.kwargs.items()}
@@ -387,7 +387,7 @@ class _Importer:
         try:
             with self.builder.origin(origin_of(node)):
                 return self._bound(node, self._outside(node))
-        except (Unsupported, ConvertError):
+        except (UnsupportedCallError, ConvertError):
             return None
 
     def submodule(self, node: Any) -> torch.fx.GraphModule:
@@ -408,7 +408,7 @@ class _Importer:
         predicate, when_true, when_false, operands = node.args
         try:
             condition = self.value(predicate)
-        except Unsupported as reason:
+        except UnsupportedCallError as reason:
             self._note(node, f"torch.cond: {reason}")
             return self._stand_in(node)
         if not isinstance(condition, Expr):
@@ -434,7 +434,7 @@ class _Importer:
         try:
             with self.builder.origin(origin_of(node)):
                 return self._bound(node, read_loop(self, node))
-        except Unsupported as reason:
+        except UnsupportedCallError as reason:
             self._note(node, f"{node.target}: {reason}")
             return self._stand_in(node)
 
@@ -572,14 +572,14 @@ class _Importer:
         with self.builder.origin(*(value.origins if isinstance(value, Var) else ())):
             return emit(value)
 
-    def _signature(self) -> Signature:
+    def _signature(self) -> CallingConvention:
         spec = self._program.call_spec
         for name, tensor in self._program.state_dict.items():
             owner = self._owners.get(memory_of(tensor), name)
             if owner != name and name not in self._tensors:
                 self._aliases[name] = owner
         out_spec, structures = plain_spec(spec.out_spec)
-        return Signature(
+        return CallingConvention(
             in_spec=spec_text(spec.in_spec),
             out_spec=spec_text(out_spec),
             inputs=tuple(self._input_leaves),

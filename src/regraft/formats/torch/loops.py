@@ -21,7 +21,7 @@ from ...ir.program import SeqExpr
 from ...ir.types import TensorType, TupleType, Type
 from ...op.primitive.loop import STEP, row_of
 from ..carried_types import CarriedTypes
-from .context import Unsupported
+from .context import UnsupportedCallError
 
 _MOST_READINGS: Final = 4
 _TORCH: Final[Any] = torch
@@ -53,7 +53,7 @@ _FRACTIONS: Final = (_PYTHON.truediv, _PYTHON.pow, _TORCH.sym_float, _TORCH._sym
 """Operators of which a fraction comes, whatever they are given."""
 
 
-class Reading(Protocol):
+class ConversionContext(Protocol):
     """The conversion under way, as loops need it."""
 
     @property
@@ -79,8 +79,8 @@ def is_loop(node: torch.fx.Node) -> bool:
     return node.target in _READERS
 
 
-def read_loop(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
-    """The results of a loop. Raises `Unsupported` for one that carries what is no tensor or integer."""
+def read_loop(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
+    """The results of a loop. Raises `UnsupportedCallError` for one that carries what is no tensor or integer."""
     return _READERS[node.target](reading, node)
 
 
@@ -88,7 +88,7 @@ def computed_with_tensors(target: Any, values: Sequence[Any]) -> Expr:
     """The result of Python's operator ``target`` on numbers that are tensors, or sizes; fractions are float64."""
     compute = _ARITHMETIC.get(target)
     if compute is None:
-        raise Unsupported(f"{getattr(target, '__name__', target)} of a number that a tensor or a size gives")
+        raise UnsupportedCallError(f"{getattr(target, '__name__', target)} of a number that a tensor or a size gives")
     numbers = [as_tensor(value) for value in values]
     dtypes = {cast("TensorType", number.ty).dtype for number in numbers}
     if target in _FRACTIONS or (len(dtypes) > 1 and "float64" in dtypes):
@@ -106,13 +106,13 @@ def as_tensor(value: Any) -> Expr:
         return const(value, "float64")
     if isinstance(value, SymExpr):
         return R.reshape(R.shape_to_tensor(ShapeExpr([value])), ())
-    raise Unsupported(f"a loop carries {value!r}; expected tensors and integers")
+    raise UnsupportedCallError(f"a loop carries {value!r}; expected tensors and integers")
 
 
 # --- the loops
 
 
-def _while_loop(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
+def _while_loop(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
     condition, body, first, captured = node.args
     starts = _starts(reading, first)
     more = cast("list[Any]", reading.value(captured))
@@ -126,7 +126,7 @@ def _while_loop(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
     return _looped(reading, node, starts, (), step, condition=goes_on)
 
 
-def _scan(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
+def _scan(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
     combine, first, rows, captured = node.args
     graph, more = reading.submodule(combine).graph, cast("list[Any]", reading.value(captured))
 
@@ -136,7 +136,7 @@ def _scan(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
     return _looped(reading, node, _starts(reading, first), _starts(reading, rows), step)
 
 
-def _map(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
+def _map(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
     function, rows, captured = node.args
     graph, more = reading.submodule(function).graph, cast("list[Any]", reading.value(captured))
 
@@ -146,7 +146,7 @@ def _map(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
     return _looped(reading, node, [], _starts(reading, rows), step)
 
 
-def _associative_scan(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]:
+def _associative_scan(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
     combine, rows, captured = node.args
     graph, more = reading.submodule(combine).graph, cast("list[Any]", reading.value(captured))
     scanned, builder = _starts(reading, rows), reading.builder
@@ -164,11 +164,11 @@ def _associative_scan(reading: Reading, node: torch.fx.Node) -> tuple[Expr, ...]
 
 def _length(x: Expr) -> Any:
     if not isinstance(x.ty, TensorType) or x.ty.shape is None:
-        raise Unsupported("what it scans has an unknown shape")
+        raise UnsupportedCallError("what it scans has an unknown shape")
     return x.ty.shape[0]
 
 
-def _starts(reading: Reading, values: Any) -> list[Expr]:
+def _starts(reading: ConversionContext, values: Any) -> list[Expr]:
     return [reading.builder.normalize_argument(as_tensor(value)) for value in cast("list[Any]", reading.value(values))]
 
 
@@ -176,14 +176,14 @@ def _truth(value: Any) -> Expr:
     return as_tensor(value[0] if isinstance(value, tuple | list) else value)
 
 
-def _tensors(reading: Reading, given: Any) -> list[Expr]:
+def _tensors(reading: ConversionContext, given: Any) -> list[Expr]:
     """The results of a graph, as operands: several values, or the only one."""
     values = cast("Sequence[Any]", given) if isinstance(given, tuple | list) else [given]
     return [reading.builder.normalize_argument(as_tensor(value)) for value in values]
 
 
 def _looped(
-    reading: Reading,
+    reading: ConversionContext,
     node: torch.fx.Node,
     starts: Sequence[Expr],
     scanned: Sequence[Expr],
@@ -202,12 +202,12 @@ def _looped(
         seq = _body(builder, [number, *carried, *slices], lambda given=carried: step([*given, *slices]))
         assert isinstance(seq.body, Tuple)
         if contains_impure_call(seq):
-            raise Unsupported("its steps draw random numbers; draw them before the loop")
+            raise UnsupportedCallError("its steps draw random numbers; draw them before the loop")
         results = seq.body.fields
         if not types.widen([value.ty for value in results[first : first + len(starts)]]):
             break
     else:
-        raise Unsupported("each step changes the type of what it carries")
+        raise UnsupportedCallError("each step changes the type of what it carries")
     body = builder.emit(loop_body([number, *carried, *slices], seq, results), f"{node.name}_body")
     found = builder.emit(R.loop(body, starts, scanned, condition=condition), node.name)
     assert isinstance(found.ty, TupleType)
@@ -226,7 +226,7 @@ def _body(builder: BlockBuilder, params: Sequence[Var], write: Callable[[], list
 
 def _slice_of(x: Expr) -> Type:
     if not isinstance(x.ty, TensorType) or x.ty.shape is None:
-        raise Unsupported("what it scans has an unknown shape")
+        raise UnsupportedCallError("what it scans has an unknown shape")
     return row_of(x.ty)
 
 
@@ -234,7 +234,7 @@ def _higher_order(name: str) -> Any:
     return getattr(torch.ops.higher_order, name)
 
 
-_READERS: Final[Mapping[Any, Callable[[Reading, torch.fx.Node], tuple[Expr, ...]]]] = {
+_READERS: Final[Mapping[Any, Callable[[ConversionContext, torch.fx.Node], tuple[Expr, ...]]]] = {
     _higher_order("while_loop"): _while_loop,
     _higher_order("scan"): _scan,
     _higher_order("map_impl"): _map,

@@ -12,7 +12,7 @@ from ...ir.dims import Dim, SymVar
 from ...ir.expr import Expr
 from ..errors import ConvertError
 from .context import cast as as_dtype
-from .signature import Check
+from .signature import SizeCheck
 from .sizes import SizeTable
 from .tensors import dtype_name
 
@@ -37,7 +37,7 @@ def is_operator(target: Any) -> bool:
     return hasattr(target, "_schema") and hasattr(target, "overloadpacket")
 
 
-def asserted(node: torch.fx.Node, sizes: SizeTable) -> Iterator[Check]:
+def asserted(node: torch.fx.Node, sizes: SizeTable) -> Iterator[SizeCheck]:
     """What a node promises of a size that is read from a tensor, as far as it compares it with another or a number."""
     condition = node.args[0] if node.args else None
     if str(node.target) != "aten._assert_scalar.default" or not isinstance(condition, torch.fx.Node):

@@ -13,7 +13,7 @@ from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, Tuple
 from ...ir.op import Call, Op
 from ...ir.types import Type
-from .context import Unsupported
+from .context import UnsupportedCallError
 from .tensors import default_device, dtype_name, torch_dtype
 
 _PYTORCH: Final = frozenset({"aten", "prim", "prims", "quantized", "inductor", "higher_order", "profiler", "_c10d"})
@@ -59,10 +59,13 @@ def declared_for(target: Any) -> Op | None:
 def outside_call(
     target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], types: Sequence[Type], *, pure: bool = True
 ) -> Call:
-    """A call of ``target``, whose results are of ``types``. Raises `Unsupported` for what a call cannot hold."""
+    """A call of ``target``, whose results are of ``types``.
+
+    Raises `UnsupportedCallError` for what a call cannot hold.
+    """
     schema = target._schema
     if schema.is_mutable:
-        raise Unsupported("it changes its arguments in place")
+        raise UnsupportedCallError("it changes its arguments in place")
     operands: list[Any] = []
     attributes: dict[str, Any] = {}
     given = _arguments(schema, args, kwargs)
@@ -79,12 +82,12 @@ def outside_call(
     untold = [] if op is None else _untold(op, schema, given)
     if op is not None and not (untold and is_own):
         if untold:
-            raise Unsupported(f"its declaration as {op.name} has no {untold[0]}, which the call gives")
+            raise UnsupportedCallError(f"its declaration as {op.name} has no {untold[0]}, which the call gives")
         stated = {name: value for name, value in attributes.items() if name in op.attributes}
         try:
             return op(*operands, **stated)
         except OpTypeError as error:
-            raise Unsupported(f"its declaration as {op.name} does not allow for this call: {error}") from error
+            raise UnsupportedCallError(f"its declaration as {op.name} does not allow for this call: {error}") from error
     return Op.foreign(_qualified(target), "torch", pure=pure)(*operands, ty_args=types, **attributes)
 
 
@@ -116,7 +119,7 @@ def _operand(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return Tuple([cast(Expr, item) for item in cast("Sequence[Any]", value)])
     if value is not None and not isinstance(value, Expr):
-        raise Unsupported(f"{value!r} stands where a tensor is expected")
+        raise UnsupportedCallError(f"{value!r} stands where a tensor is expected")
     return value
 
 
@@ -134,9 +137,11 @@ def _attribute(name: str, value: Any) -> Any:
         case torch.dtype():
             return dtype_name(value)
         case torch.device() | torch.layout() | torch.memory_format():
-            raise Unsupported(f"its argument {name} is {value}, which an attribute cannot hold")
+            raise UnsupportedCallError(f"its argument {name} is {value}, which an attribute cannot hold")
         case _:
-            raise Unsupported(f"its argument {name} is a {type(value).__name__}, which an attribute cannot hold")
+            raise UnsupportedCallError(
+                f"its argument {name} is a {type(value).__name__}, which an attribute cannot hold"
+            )
 
 
 def torch_operator(op: Op) -> Callable[..., Any] | None:

@@ -1,7 +1,7 @@
 """The signature of a program from PyTorch: the nesting of its inputs and outputs, and the names of its tensors.
 
 The facts travel as one attribute of the function, a JSON text, so they survive rewriting and the written form;
-`Signature` reads and writes it.
+`CallingConvention` reads and writes it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from torch.utils import _pytree as pytree
 from ...ir.program import Function
 from ..errors import ConvertError
 
-Kind: TypeAlias = Literal["parameter", "frozen", "buffer", "temporary", "constant"]
+StateKind: TypeAlias = Literal["parameter", "frozen", "buffer", "temporary", "constant"]
 """A trainable parameter, one without gradient, a buffer in or not in the ``state_dict``, a constant of the code."""
 
 Leaf: TypeAlias = "tuple[str, Any]"
 """("value" or "number", index among the function's own), ("complex", two such), or ("constant", a value of JSON)."""
 
-Check: TypeAlias = "tuple[int | str, str, int | str]"
+SizeCheck: TypeAlias = "tuple[int | str, str, int | str]"
 """A promise about sizes: two numbers or names of sizes, and a comparison of Python between."""
 
 ATTRIBUTE: Final = "torch_signature"
@@ -38,7 +38,7 @@ COMPLEX: Final = "complex"
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class CallingConvention:
     """The calling convention of one program.
 
     ``tensors`` gives each tensor of the model's state its kind, by dotted name; ``aliases`` further names of the same
@@ -56,14 +56,14 @@ class Signature:
     out_spec: str | None
     inputs: tuple[Leaf, ...]
     outputs: tuple[Leaf, ...]
-    tensors: tuple[tuple[str, Kind], ...]
+    tensors: tuple[tuple[str, StateKind], ...]
     aliases: tuple[tuple[str, str], ...] = ()
     mutated: tuple[str, ...] = ()
     detached: tuple[str, ...] = ()
     written: tuple[int, ...] = ()
     arguments: tuple[str, ...] = ()
     sizes: tuple[tuple[str, int, int | None, int], ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[SizeCheck, ...] = ()
     structures: tuple[tuple[int, str], ...] = ()
 
     def text(self) -> str:
@@ -71,19 +71,19 @@ class Signature:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @staticmethod
-    def of(function: Function) -> Signature | None:
+    def of(function: Function) -> CallingConvention | None:
         """The signature that a function carries; None for one that did not come from PyTorch."""
         text = function.attrs.get(ATTRIBUTE)
         if text is None:
             return None
         facts = cast("dict[str, Any]", json.loads(text))
-        return Signature(**{name: _as_tuples(value) for name, value in facts.items()})
+        return CallingConvention(**{name: _as_tuples(value) for name, value in facts.items()})
 
 
 class Nesting:
     """Calls of one program: its own flat arguments out of nested ones, and nested results out of its own."""
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: CallingConvention) -> None:
         self._inputs: Final = signature.inputs
         self._outputs: Final = signature.outputs
         self._in_spec: Final = _loaded(signature.in_spec)

@@ -1,8 +1,8 @@
 """Calls of ATen operators, remembered beside what they were read as, so that they can come back as they were.
 
 Reading one call may give one binding or hundreds. The variables of these carry, in their origins, the `SourceCall` that
-they were made for: the operator, its arguments, and the steps that it was read as. `Match` says where these steps stand
-in a program unchanged, and what the operands of the call are there.
+they were made for: the operator, its arguments, and the steps that it was read as. `FoundCall` says where these steps
+stand in a program unchanged, and what the operands of the call are there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Inner:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairOfReals:
     """A complex number as its real and its imaginary part."""
 
     real: Any
@@ -57,7 +57,7 @@ class Computed:
 
 Pattern: TypeAlias = "Slot | Inner | Expr | tuple[Pattern, ...]"
 """An operand of a step: an expression stands for itself, a tuple for a `Tuple` of the language."""
-Result: TypeAlias = "Pattern | Pair | None"
+Result: TypeAlias = "Pattern | PairOfReals | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ class BindingForm:
 class SourceCall:
     """One call of an ATen operator in a model that was read; none is equal to another.
 
-    ``args`` and ``kwargs`` are its arguments, with a `Slot` for each value (a `Pair` for complex numbers) and with
-    dims. ``results`` are its results in the same form, `Inner` for those that a step gives; ``is_tuple`` tells several
-    results, or a tuple of one, from a single one.
+    ``args`` and ``kwargs`` are its arguments, with a `Slot` for each value (a `PairOfReals` for complex numbers) and
+    with dims. ``results`` are its results in the same form, `Inner` for those that a step gives; ``is_tuple`` tells
+    several results, or a tuple of one, from a single one.
     """
 
     target: str
@@ -91,7 +91,7 @@ class SourceCall:
     def outputs(self) -> Iterator[tuple[int, int, int]]:
         """Each step that gives a result: the step, the index of the result, and 1 for an imaginary part."""
         for index, result in enumerate(self.results):
-            parts = (result.real, result.imag) if isinstance(result, Pair) else (result,)
+            parts = (result.real, result.imag) if isinstance(result, PairOfReals) else (result,)
             for part, pattern in enumerate(parts):
                 if isinstance(pattern, Inner):
                     yield pattern.step, index, part
@@ -137,7 +137,7 @@ class _Recorder:
 
     def template(self, value: Any) -> Any:
         if isinstance(value, ComplexPair):
-            return Pair(self._slot(value.real), self._slot(value.imag))
+            return PairOfReals(self._slot(value.real), self._slot(value.imag))
         if isinstance(value, Expr):
             return self._slot(value)
         if isinstance(value, list | tuple):
@@ -182,7 +182,7 @@ class _Recorder:
 
     def result(self, value: Any) -> Result:
         if isinstance(value, ComplexPair):
-            return Pair(self._pattern(value.real), self._pattern(value.imag))
+            return PairOfReals(self._pattern(value.real), self._pattern(value.imag))
         return self._pattern(value) if isinstance(value, Expr) else None
 
 
@@ -193,7 +193,7 @@ def is_alias(binding: Binding) -> bool:
     )
 
 
-class Match:
+class FoundCall:
     """A `SourceCall` found again in a program, as far as its results were given to `add`.
 
     ``definitions`` are the bindings of the program. ``members`` are the variables that its steps are bound to.
@@ -356,7 +356,7 @@ def _slots_in(value: Any) -> Iterator[Slot]:
         item = pending.pop()
         if isinstance(item, Slot):
             yield item
-        elif isinstance(item, Pair):
+        elif isinstance(item, PairOfReals):
             pending += [item.real, item.imag]
         elif isinstance(item, list | tuple):
             pending.extend(cast("Sequence[Any]", item))

@@ -19,7 +19,7 @@ ACTIVATIONS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LayerKind:
     """One of the layers: its gates and default activations, and which operands are what."""
 
     name: str
@@ -38,7 +38,7 @@ class Kind:
 class _Cell:
     """One direction of a layer: its weights, and what a step does to the state."""
 
-    def __init__(self, xp: Any, kind: Kind, operands: Sequence[Any], attrs: Mapping[str, Any], way: int) -> None:
+    def __init__(self, xp: Any, kind: LayerKind, operands: Sequence[Any], attrs: Mapping[str, Any], way: int) -> None:
         self.xp, self.attrs, self.kind = xp, attrs, kind
         _, weight, recurrence, bias = operands[:4]
         self.size: int = recurrence.shape[2]
@@ -112,7 +112,7 @@ def _lstm(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
 _STEPS: Final = {"rnn": _rnn, "gru": _gru, "lstm": _lstm}
 
 
-def run(xp: Any, kind: Kind, operands: Sequence[Any], attrs: Mapping[str, Any]) -> list[Any]:
+def run(xp: Any, kind: LayerKind, operands: Sequence[Any], attrs: Mapping[str, Any]) -> list[Any]:
     """All states of the layer, and the last of each: what its operator gives.
 
     ``operands`` are those of the operator, None for what is left out. Cost: that of a step for each step.

@@ -16,7 +16,7 @@ from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from ..rules import common_dtype, require_float
 from ..semantics import cast, dtype_name
-from .recurrence import ACTIVATIONS, Kind, run
+from .recurrence import ACTIVATIONS, LayerKind, run
 
 __all__ = ["gru", "lstm", "rnn"]
 
@@ -57,7 +57,7 @@ def _sizes(call: Call, index: int, ndim: int) -> tuple[Dim | None, ...]:
     return ty.shape
 
 
-def _infer(call: Call, kind: Kind) -> Type:
+def _infer(call: Call, kind: LayerKind) -> Type:
     for index in range(3):
         require_float(call, index)
     attrs = call.attrs
@@ -94,7 +94,7 @@ def _infer(call: Call, kind: Kind) -> Type:
     return TupleType([sequence, *[TensorType((ways, batch, hidden), dtype) for _ in kind.states]])
 
 
-def _reference(kind: Kind) -> Any:
+def _reference(kind: LayerKind) -> Any:
     def reference(xp: Any, *operands: Any, **attrs: Any) -> Any:
         given: list[Any] = [None if isinstance(operand, tuple) else operand for operand in operands]
         given += [None] * (kind.operands - len(given))
@@ -108,7 +108,7 @@ def _reference(kind: Kind) -> Any:
     return reference
 
 
-def _declare(kind: Kind, attributes: dict[str, Any]) -> Op:
+def _declare(kind: LayerKind, attributes: dict[str, Any]) -> Op:
     names = [*_WEIGHTS, "initial_hidden?", *(["initial_cell?"] if len(kind.states) > 1 else []), "sequence_lengths?"]
     return Op(
         f"relax.nn.{kind.name}",
@@ -119,16 +119,18 @@ def _declare(kind: Kind, attributes: dict[str, Any]) -> Op:
     )
 
 
-RNN_KIND: Final = Kind("rnn", 1, ("tanh",), (4,), 5)
-GRU_KIND: Final = Kind("gru", 3, ("sigmoid", "tanh"), (4,), 5)
-LSTM_KIND: Final = Kind("lstm", 4, ("sigmoid", "tanh", "tanh"), (4, 5), 6, 7)
+RNN_KIND: Final = LayerKind("rnn", 1, ("tanh",), (4,), 5)
+GRU_KIND: Final = LayerKind("gru", 3, ("sigmoid", "tanh"), (4,), 5)
+LSTM_KIND: Final = LayerKind("lstm", 4, ("sigmoid", "tanh", "tanh"), (4, 5), 6, 7)
 
 RNN: Final = _declare(RNN_KIND, {})
 GRU: Final = _declare(GRU_KIND, {"linear_before_reset": False})
 LSTM: Final = _declare(LSTM_KIND, {"input_forget": False})
 
 
-def _call(op: Op, kind: Kind, operands: Sequence[Expr | None], activations: Sequence[str] | None, **attrs: Any) -> Call:
+def _call(
+    op: Op, kind: LayerKind, operands: Sequence[Expr | None], activations: Sequence[str] | None, **attrs: Any
+) -> Call:
     """A call with an empty tuple for what is left out before something that is given."""
     given = list(operands)
     while given[-1] is None:

@@ -33,7 +33,7 @@ from ...pattern import PatternContext, is_op, is_tuple, wildcard
 from ...rewrite import Bindings, Decline, Rule, decline
 from ..context import PassContext, PassError
 from ..passes import FunctionPass, Pass, RulePass
-from .indices import Span, index_of, visible_keys
+from .indices import VisibleKeys, index_of, visible_keys
 from .other_attention import LEFT_OUT, OTHER_ATTENTION, given, with_other_attention
 from .rotary import Rotation, numbers_of_pairs, part_of, rotation_of
 from .slopes import BiasOfPlaces, bias_of_places
@@ -133,10 +133,10 @@ class _Decoder:
     def _bias(self, var: Var, call: Call, keys: _Cache) -> BiasOfPlaces:
         """Which keys each query sees, and what lifts them; raises `PassError` for another mask."""
         past, count = shape_of(keys.past)[2], shape_of(call.args[0])[1]
-        span = Span()
+        span = VisibleKeys()
         if call.attrs.causal_mask == "BottomRight":
             size = call.attrs.window_size
-            span = Span(None if size is None else past - size + 1, past)
+            span = VisibleKeys(None if size is None else past - size + 1, past)
         elif call.attrs.causal_mask is not None:
             raise PassError(f"{var.name_hint} is masked as if there were no cache")
         bias = given(call, 3)
@@ -148,7 +148,7 @@ class _Decoder:
                 raise PassError(f"the mask of {var.name_hint} is more than a causal one and a window")
             span = found
         if span.most is None and dims_equal(count, 1) is True:
-            span = Span(None, past)
+            span = VisibleKeys(None, past)
         if span.most is None or dims_equal(span.most, past) is not True:
             raise PassError(f"{var.name_hint} is not causal")
         size = None if span.least is None else span.most - span.least + 1

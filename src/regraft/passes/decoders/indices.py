@@ -30,7 +30,7 @@ class Index(NamedTuple):
     first: Dim
 
 
-class Span(NamedTuple):
+class VisibleKeys(NamedTuple):
     """Query i sees the keys from ``i + least`` to ``i + most``; None where there is no such end."""
 
     least: Dim | None = None
@@ -165,10 +165,10 @@ def _moved(index: Index | None, call: Call, *, only_unit_axes: bool) -> Index | 
 # --- masks
 
 
-def visible_keys(bias: Expr, bindings: Mapping[Var, Expr]) -> Span | None:
+def visible_keys(bias: Expr, bindings: Mapping[Var, Expr]) -> VisibleKeys | None:
     """The keys that a bias of attention leaves visible, where places decide that; None if it does anything else."""
     if uniform_of(bias, bindings) == 0:
-        return Span()
+        return VisibleKeys()
     found = _call_of(bias, bindings)
     if found is None:
         return None
@@ -205,17 +205,17 @@ def _lifts_the_lowest(call: Call, bindings: Mapping[Var, Expr]) -> bool:
     return bias is resolve(bindings, call.args[2]) and number is not None and number <= AS_GOOD_AS_INFINITE
 
 
-def _span(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) -> Span | None:
+def _span(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) -> VisibleKeys | None:
     ends: dict[str, Dim] = {}
     for end in _ends(condition, bindings, is_negated=is_negated):
         if end is None or end[0] in ends:
             return None
         ends[end[0]] = end[1]
-    return Span(**ends)
+    return VisibleKeys(**ends)
 
 
 def _ends(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) -> Iterator[tuple[str, Dim] | None]:
-    """The ends of a span, each as the field of `Span` that it is; None for a condition that is something else."""
+    """The ends of a span, each as the field of `VisibleKeys` that it is; None for any other condition."""
     leaf = resolve(bindings, condition)
     uniform = uniform_of(leaf, bindings)
     if uniform is not None:

@@ -13,7 +13,7 @@ from ...ir.program import Function
 from ...ir.types import Type
 from ...op.composite.attention import ATTENTION, attention
 from ..context import PassContext
-from ..fuse_attention.fuse import Attention, attention_rule
+from ..fuse_attention.fuse import AttentionParts, attention_rule
 from ..fuse_attention.scores import NoAttention
 
 LEFT_OUT: Final = Tuple([])
@@ -41,7 +41,7 @@ OTHER_ATTENTION: Final = Op(
 ``cap`` above 0; ``sinks`` (heads,) are scores of a key without a value."""
 
 
-def _as_other(parts: Attention) -> Expr:
+def _as_other(parts: AttentionParts) -> Expr:
     if parts.cap is None and parts.sinks is None:
         raise NoAttention("the scores are not capped, and there are no sinks")
     beside = [LEFT_OUT if one is None else one for one in (parts.bias, parts.sinks)]

@@ -29,7 +29,7 @@ class Rotation(NamedTuple):
     interleaved: bool = False
 
 
-class Part(NamedTuple):
+class AxisSlice(NamedTuple):
     """The elements from ``begin`` to ``end`` of the last axis of ``whole``, every one or every ``stride``-th."""
 
     whole: Expr
@@ -127,22 +127,22 @@ def _attrs(value: Expr) -> Any:
     return value.attrs
 
 
-def _reaches(part: Part, end: int) -> bool:
+def _reaches(part: AxisSlice, end: int) -> bool:
     """True if no element up to ``end`` is missing behind the last of ``part``, or too many."""
     return end - part.stride <= _last(part) < end
 
 
-def _last(part: Part) -> int:
+def _last(part: AxisSlice) -> int:
     return part.begin + (part.end - 1 - part.begin) // part.stride * part.stride
 
 
-def part_of(value: Expr, bindings: Mapping[Var, Expr]) -> Part | None:
+def part_of(value: Expr, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
     """``value`` as a stretch of the last axis of another tensor, cut by a slice or a split; None if it is none."""
     cut = _cut_of(value, bindings)
     return cut if cut is not None and cut.stride == 1 else None
 
 
-def _cut_of(value: Expr, bindings: Mapping[Var, Expr]) -> Part | None:
+def _cut_of(value: Expr, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
     leaf = resolve(bindings, value)
     bound = bindings.get(leaf) if isinstance(leaf, Var) else leaf
     if isinstance(bound, TupleGetItem):
@@ -161,10 +161,10 @@ def _cut_of(value: Expr, bindings: Mapping[Var, Expr]) -> Part | None:
     if not _is_last(axis, whole) or stride < 1:
         return None
     begin, end = (min(max(place + width if place < 0 else place, 0), width) for place in (begin, end))
-    return Part(whole, begin, end, stride) if begin < end else None
+    return AxisSlice(whole, begin, end, stride) if begin < end else None
 
 
-def _column_of(squeezed: Call, bindings: Mapping[Var, Expr]) -> Part | None:
+def _column_of(squeezed: Call, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
     """A column of a last axis that was taken apart into rows: every so-many-th element of what it was."""
     column = part_of(squeezed.args[0], bindings)
     axes = squeezed.attrs.axis
@@ -181,10 +181,10 @@ def _column_of(squeezed: Call, bindings: Mapping[Var, Expr]) -> Part | None:
         or not same_sizes([*lead, count], [*shape_of(whole)[:-1], width // stride])
     ):
         return None
-    return Part(whole, column.begin, width, stride)
+    return AxisSlice(whole, column.begin, width, stride)
 
 
-def _part_of_split(field: TupleGetItem, bindings: Mapping[Var, Expr]) -> Part | None:
+def _part_of_split(field: TupleGetItem, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
     leaf = resolve(bindings, field.tuple_value)
     split = bindings.get(leaf) if isinstance(leaf, Var) else leaf
     if not is_call_of(split, "relax.split") or not isinstance(split, Call):
@@ -194,7 +194,7 @@ def _part_of_split(field: TupleGetItem, bindings: Mapping[Var, Expr]) -> Part | 
     if not _is_last(split.attrs.axis, whole) or None in widths:
         return None
     ends = list(accumulate(width for width in widths if width is not None))
-    return Part(whole, ends[-2] if field.index else 0, ends[-1])
+    return AxisSlice(whole, ends[-2] if field.index else 0, ends[-1])
 
 
 def _numbers(value: Expr) -> list[int] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ... import op as ops
-from ...analysis.axes import Group, Groups, View, arrangement, atoms, axis_of, onward, regrouped, sources, together
+from ...analysis.axes import AxisGroup, Groups, View, arrangement, atoms, axis_of, onward, regrouped, sources, together
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
 from ...analysis.tensors import dtype_of, number_of, same_sizes, shape_of
@@ -28,7 +28,7 @@ from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..compile_time import weights_of
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
-from .heads import SHARE_HEADS, Layout
+from .heads import SHARE_HEADS, HeadLayout
 from .scores import NoAttention, bias_of, read_scores
 
 
@@ -58,7 +58,7 @@ with PatternContext() as _ATTENTION:
     _product = _matmul | _einsum | _einsum_turned
 
 
-def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[Group]:
+def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[AxisGroup]:
     """The axes of the softmax; raises `NoAttention` if it, or what follows it, is not that of attention."""
     softmax, values = bindings[matchings[_softmax if _softmax in matchings else _softmax_of_more]], matchings[_values]
     assert isinstance(softmax, Call)
@@ -98,7 +98,9 @@ def _shape_without_sink(matchings: Mapping[Any, Any]) -> Sequence[Dim]:
     return scores
 
 
-def _sinks_of_heads(matchings: Mapping[Any, Any], scores: Groups, layout: Layout, bindings: Bindings) -> Expr | None:
+def _sinks_of_heads(
+    matchings: Mapping[Any, Any], scores: Groups, layout: HeadLayout, bindings: Bindings
+) -> Expr | None:
     """The sink of each head, (heads,), if there are any; raises `NoAttention` where they are not one for each head."""
     if _sinks not in matchings:
         return None
@@ -113,7 +115,7 @@ def _sinks_of_heads(matchings: Mapping[Any, Any], scores: Groups, layout: Layout
     raise NoAttention("the sinks are not one number for each head")
 
 
-def _weighted_sum(matchings: Mapping[Any, Any], scores: Groups, bindings: Bindings) -> tuple[View, View, Group]:
+def _weighted_sum(matchings: Mapping[Any, Any], scores: Groups, bindings: Bindings) -> tuple[View, View, AxisGroup]:
     """The values, their sum by weights, whose softmax has the axes ``scores``, and the axis that only these have."""
     groups = regrouped(scores, shape_of(matchings[_weights]))
     if groups is None or groups[-2:] != scores[-2:]:
@@ -132,13 +134,13 @@ def _weighted_sum(matchings: Mapping[Any, Any], scores: Groups, bindings: Bindin
     return product.view(theirs, axes), summed, axes[last]
 
 
-def _layout(lead: Groups, keys: View) -> Layout:
+def _layout(lead: Groups, keys: View) -> HeadLayout:
     """Which of the leading axes of scores are the batch, and which heads, by what the ``keys`` have."""
     if len(lead) == 1:
         parts = atoms(lead[0])
-        return Layout(parts[:1], parts[1:])
+        return HeadLayout(parts[:1], parts[1:])
     count = 2 if len(lead) == 3 and {*atoms(lead[2])} <= {*together(keys.groups)} else 1
-    return Layout(together(lead[:count]), together(lead[count:]))
+    return HeadLayout(together(lead[:count]), together(lead[count:]))
 
 
 def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
@@ -151,7 +153,7 @@ def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
     return NoAttention(f"the keys are {how}; expected their last two axes exchanged, so that each key is a row")
 
 
-class Attention(NamedTuple):
+class AttentionParts(NamedTuple):
     """The parts of an attention, (batch, sequence, heads, size) as ``nn.attention`` takes them.
 
     With a ``cap``, scaled scores become ``cap * tanh(scores / cap)`` before the bias and the mask. ``sinks`` (heads,)
@@ -168,11 +170,11 @@ class Attention(NamedTuple):
     sinks: Expr | None
 
 
-Attend: TypeAlias = Callable[[Attention], Expr]
+Attend: TypeAlias = Callable[[AttentionParts], Expr]
 """An attention as an operator; raises `NoAttention` for what the operator cannot be."""
 
 
-def _as_nn_attention(parts: Attention) -> Expr:
+def _as_nn_attention(parts: AttentionParts) -> Expr:
     if parts.cap is not None:
         raise NoAttention(f"the scores are capped at {parts.cap:g} by tanh, which nn.attention does not do")
     if parts.sinks is not None:
@@ -212,7 +214,7 @@ def _fused(
     if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
         bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
     sinks = _sinks_of_heads(matchings, groups, layout, bindings)
-    attended = attend(Attention(query, key, value, bias, scale * placed[1] * shared[0][1], causal, cap, sinks))
+    attended = attend(AttentionParts(query, key, value, bias, scale * placed[1] * shared[0][1], causal, cap, sinks))
     edits = _results(View(attended, [layout.batch, rows, layout.heads, last]), summed, bindings)
     if any(is_subtype(new.ty, old.ty) is not True for old, new in edits.items()):
         raise NoAttention("the result has another dtype than the operands, or a shape that is less precisely known")

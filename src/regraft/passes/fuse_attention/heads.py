@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ...analysis.axes import Arrangement, Group, Groups, View, arrangement, atoms, axis_of, nearest, sources, together
+from ...analysis.axes import (
+    Arrangement,
+    AxisGroup,
+    Groups,
+    View,
+    arrangement,
+    atoms,
+    axis_of,
+    nearest,
+    sources,
+    together,
+)
 from ...analysis.tensors import shape_of
 from ...ir.expr import Expr
 from ...ir.op import Call
@@ -18,25 +29,27 @@ from ...rewrite import Bindings, Decline, Rule, decline
 
 Views: TypeAlias = Sequence[View | None]
 """The `sources` of an operand, None for those that are not to be taken."""
-Placed: TypeAlias = tuple[Arrangement, float]
+PlacedOperand: TypeAlias = tuple[Arrangement, float]
 """An operand in the layout, and the number that it is to be multiplied by."""
 
 
-class Layout(NamedTuple):
+class HeadLayout(NamedTuple):
     """What batch and heads are made of."""
 
-    batch: Group
-    heads: Group
+    batch: AxisGroup
+    heads: AxisGroup
 
-    def placed(self, views: Views, sequence: Group, size: Group, heads: Group | None = None) -> Placed | None:
+    def placed(
+        self, views: Views, sequence: AxisGroup, size: AxisGroup, heads: AxisGroup | None = None
+    ) -> PlacedOperand | None:
         """An operand in this layout, with all ``heads`` or those that it has; None if it has other axes."""
         wanted = [self.batch, sequence, self.heads if heads is None else heads, size]
         axes = set(together(wanted))
         return nearest([view if view and set(together(view.groups)) == axes else None for view in views], wanted)
 
     def shared(
-        self, keys: Views, values: Views, sequence: Group, sizes: Sequence[Group]
-    ) -> tuple[Placed, Placed] | None:
+        self, keys: Views, values: Views, sequence: AxisGroup, sizes: Sequence[AxisGroup]
+    ) -> tuple[PlacedOperand, PlacedOperand] | None:
         """Keys and values, with the fewest heads that consecutive heads of the queries may share."""
         heads = atoms(self.heads)
         for count in range(len(heads) + 1):
@@ -69,7 +82,7 @@ def _shared(attention: Call, matchings: dict[Any, Any], bindings: Bindings) -> E
         [view if view.factor == 1.0 else None for view in sources(View(one, [batch, sequence, heads, size]), bindings)]
         for one, size in zip(operands, sizes, strict=True)
     )
-    placed = Layout(batch, heads).shared(keys, values, sequence, sizes)
+    placed = HeadLayout(batch, heads).shared(keys, values, sequence, sizes)
     written = [operand.written() for operand, _ in placed or ()]
     if not written:
         return decline("keys and values are not both repeated")

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from ... import op as ops
-from ...analysis.axes import Group, Groups, View, axis_of, regrouped, size_of
+from ...analysis.axes import AxisGroup, Groups, View, axis_of, regrouped, size_of
 from ...analysis.contraction import Contraction, contraction_of
 from ...analysis.finite_values import FiniteValues
 from ...analysis.tensors import HALF, dtype_of, same_sizes, shape_of, without_factor
@@ -29,7 +29,7 @@ from ...ir.op import Call, Op
 from ...pattern import is_op, wildcard
 from ...pattern.matcher.match import compiled
 from ...rewrite import Bindings
-from .heads import Layout
+from .heads import HeadLayout
 
 AS_GOOD_AS_INFINITE: Final = -1e30
 """A number so low that adding a score to it in float32 gives the number again."""
@@ -72,7 +72,7 @@ class Mask(NamedTuple):
     kept: bool = True
 
 
-Step: TypeAlias = Scale | Floor | Tangent | Mask
+ScoreStep: TypeAlias = Scale | Floor | Tangent | Mask
 
 
 class Scores(NamedTuple):
@@ -81,8 +81,8 @@ class Scores(NamedTuple):
     product: Var
     query: View
     keys: View
-    size: Group
-    steps: Sequence[Step]
+    size: AxisGroup
+    steps: Sequence[ScoreStep]
 
 
 class _Place(NamedTuple):
@@ -90,9 +90,9 @@ class _Place(NamedTuple):
 
     value: Expr
     groups: Groups
-    steps: Sequence[Step] = ()
+    steps: Sequence[ScoreStep] = ()
 
-    def inner(self, value: Expr, step: Step) -> _Place:
+    def inner(self, value: Expr, step: ScoreStep) -> _Place:
         return _Place(value, self.groups, (step, *self.steps))
 
 
@@ -219,7 +219,7 @@ class Bias(NamedTuple):
     doubt: str | None
 
 
-def bias_of(scores: Scores, layout: Layout, bindings: Bindings, finite: FiniteValues) -> Bias:
+def bias_of(scores: Scores, layout: HeadLayout, bindings: Bindings, finite: FiniteValues) -> Bias:
     """The steps of ``scores`` as one scale and one bias; raises `NoAttention` where they are none."""
     scale, bias, causal = 1.0, None, None
     before: float | None = None  # the scale of what the hyperbolic tangent is taken of

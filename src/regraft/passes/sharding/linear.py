@@ -10,7 +10,7 @@ from ...ir.op import Op, Trait
 from ...pattern import DFPattern, is_op, wildcard
 
 
-class Linear(NamedTuple):
+class LinearPattern(NamedTuple):
     """A linear layer: ``pattern`` matches its result, with or without a bias."""
 
     pattern: DFPattern
@@ -19,12 +19,12 @@ class Linear(NamedTuple):
     bias: DFPattern
 
 
-def linear(data: DFPattern | None = None) -> Linear:
+def linear(data: DFPattern | None = None) -> LinearPattern:
     """The pattern of a linear layer of ``data``, by default of anything."""
     matrix, bias = wildcard(), wildcard()
     side = is_op("relax.permute_dims")(matrix) | matrix
     product = is_op("relax.matmul")(data if data is not None else wildcard(), side)
-    return Linear(is_op("relax.add")(product, bias) | product, matrix, bias)
+    return LinearPattern(is_op("relax.add")(product, bias) | product, matrix, bias)
 
 
 def elementwise() -> DFPattern:

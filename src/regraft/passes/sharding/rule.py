@@ -26,7 +26,7 @@ rows that are summed over, so that each device has a part of the sum."""
 COLUMN: Final = "column"
 ROW: Final = "row"
 
-Check: TypeAlias = "Callable[[Mapping[DFPattern, Any], int], str | None]"
+ShardingCheck: TypeAlias = "Callable[[Mapping[DFPattern, Any], int], str | None]"
 """``check(matchings, ways)``: why a match is not to be cut into ``ways`` parts; None if it may be."""
 
 
@@ -53,7 +53,7 @@ class ShardingRule:
     pattern: DFPattern
     roles: Mapping[DFPattern, Role]
     name: str
-    check: Check | None = None
+    check: ShardingCheck | None = None
     optional: frozenset[DFPattern] = field(default_factory=frozenset[DFPattern])
 
     def plan(self, module: IRModule, axis: str, ways: int = 1, found: ShardingPlan | None = None) -> ShardingPlan:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...analysis.values import resolve
 from ...ir.expr import Expr
 from ..chain_pattern import ChainPattern
-from .machine import FAILED, Goal, Goals, Search, Step
+from .machine import FAILED, Goal, Goals, MatchState, Step
 from .rows import Run, gather
 
 
@@ -43,14 +43,14 @@ class Chain:
         self._next = Step(pattern, self._below_a_link)
         self._last = Step(pattern, self._at_the_end)
 
-    def _begin(self, search: Search, goal: Goal) -> Goals:
+    def _begin(self, search: MatchState, goal: Goal) -> Goals:
         in_vain: set[Any] | None = set() if self.forgets and search.seen is None else None
         return self._onward(search, goal, _Place(goal[1], 0, None, len(search.awaiting), in_vain))
 
-    def _onward(self, search: Search, goal: Goal, place: _Place) -> Goals:
+    def _onward(self, search: MatchState, goal: Goal, place: _Place) -> Goals:
         return search.choose(self._ways(search, goal, place))
 
-    def _ways(self, search: Search, goal: Goal, place: _Place) -> Iterator[Goals]:
+    def _ways(self, search: MatchState, goal: Goal, place: _Place) -> Iterator[Goals]:
         """One more link, or else the end."""
         least, most = self.pattern.links.min, self.pattern.links.max
         operand, length = place.operand, place.length
@@ -66,7 +66,7 @@ class Chain:
         if place.in_vain is not None and search.found == found:
             place.in_vain.add(key)
 
-    def _below_a_link(self, search: Search, goal: Goal) -> Goals:
+    def _below_a_link(self, search: MatchState, goal: Goal) -> Goals:
         outer, place = goal[1]
         row, run = search.forget(self.run.own), self.run
         if len(search.awaiting) > place.awaiting and not run.keep_awaiting(search, place.awaiting, row):
@@ -80,10 +80,10 @@ class Chain:
             return self._onward(search, outer, place._replace(operand=below[1]))
         return self._ended(search, outer, place) if length >= self.pattern.links.min else FAILED
 
-    def _at_the_end(self, search: Search, goal: Goal) -> Goals:
+    def _at_the_end(self, search: MatchState, goal: Goal) -> Goals:
         return self._ended(search, *goal[1])
 
-    def _ended(self, search: Search, goal: Goal, place: _Place) -> Goals:
+    def _ended(self, search: MatchState, goal: Goal, place: _Place) -> Goals:
         """Bind the chain, and its links to lists."""
         pattern, run, rows = self.pattern, self.run, place.rows
         leaves: list[Expr] = []

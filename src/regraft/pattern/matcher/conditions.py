@@ -34,7 +34,7 @@ from ..pattern import (
     WildcardPattern,
 )
 from .links import other_users, view_of
-from .machine import Search
+from .machine import MatchState
 
 
 def leaf_check(pattern: DFPattern) -> Callable[[Definitions, Expr], bool]:
@@ -77,7 +77,7 @@ def size_variables(pattern: DFPattern) -> Sequence[SymVar]:
             return ()
 
 
-def condition(pattern: ConstrainedPattern) -> Callable[[Search, Expr], bool]:
+def condition(pattern: ConstrainedPattern) -> Callable[[MatchState, Expr], bool]:
     """The condition that ``pattern`` puts on a leaf that has matched what is inside of it."""
     match pattern:
         case TypePattern(ty=ty):
@@ -101,7 +101,7 @@ def condition(pattern: ConstrainedPattern) -> Callable[[Search, Expr], bool]:
             raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
 
 
-def users_of(search: Search, leaf: Expr, *, beside_match: bool = False) -> tuple[list[Var], bool] | None:
+def users_of(search: MatchState, leaf: Expr, *, beside_match: bool = False) -> tuple[list[Var], bool] | None:
     """The bindings that compute with ``leaf``, and whether it is seen after the block; None if not bound there.
 
     With ``beside_match`` without those that are described by what is matched so far. Cost: then linear in the match.
@@ -130,12 +130,12 @@ def _flat(found: Any) -> Iterator[Any]:
             yield one
 
 
-def _typed(pattern: DFPattern, holds: Callable[[Expr, dict[SymVar, Any]], bool]) -> Callable[[Search, Expr], bool]:
+def _typed(pattern: DFPattern, holds: Callable[[Expr, dict[SymVar, Any]], bool]) -> Callable[[MatchState, Expr], bool]:
     """A condition on the type of a leaf, which binds the size variables of ``pattern``."""
     if not size_variables(pattern):
         return lambda _search, leaf: holds(leaf, {})
 
-    def check(search: Search, leaf: Expr) -> bool:
+    def check(search: MatchState, leaf: Expr) -> bool:
         sizes = dict(search.sizes)
         if not holds(leaf, sizes):
             return False
@@ -151,10 +151,10 @@ def _has_shape(ty: Type, shape: ShapeType, sizes: dict[SymVar, Any]) -> bool:
     return bind_type(shape, ShapeType(ty.shape), sizes) is True
 
 
-def _attributes(attrs: Mapping[str, Any]) -> Callable[[Search, Expr], bool]:
+def _attributes(attrs: Mapping[str, Any]) -> Callable[[MatchState, Expr], bool]:
     wanted = [(name, attribute_key(value), value) for name, value in attrs.items()]
 
-    def holds(search: Search, leaf: Expr) -> bool:
+    def holds(search: MatchState, leaf: Expr) -> bool:
         expr = definition(search.definitions, leaf)
         if not isinstance(expr, Call | Function):
             return False

@@ -22,9 +22,9 @@ from ..context import PatternContext, SameShapeConstraint, UseConstraint
 from ..parts import bindable, fixed_op, own_parts, root_ops
 from ..pattern import DFPattern, PatternError, RepeatPattern, all_patterns
 from .conditions import size_variables
-from .goals import Steps
+from .goals import CompiledPatterns
 from .links import Link, heights_above, other_users, taken_by, uses, values_of, view_of
-from .machine import FAILED, Goal, Goals, Search, Step, Tracer
+from .machine import FAILED, Goal, Goals, MatchState, Step, Tracer
 from .rows import gather
 
 
@@ -53,7 +53,7 @@ class _Planner:
             raise PatternError(
                 "every root of the context is a repeat with min=0, which nothing would match; give one min=1"
             )
-        self.steps = Steps(self.roots)
+        self.steps = CompiledPatterns(self.roots)
         self._refuse_constraints()
         self.anchor = min(self.roots, key=_reluctance)
         waiting = tuple(root for root in self.roots if root is not self.anchor)
@@ -105,7 +105,7 @@ class _Planner:
         """The goal of placing what is ``left``."""
         return (self._next, left, None, None, -1)
 
-    def _go_on(self, search: Search, goal: Goal) -> Goals:
+    def _go_on(self, search: MatchState, goal: Goal) -> Goals:
         left: _Open = goal[1]
         # Where an alternative was not taken, a constraint on its patterns says nothing; that is known at the end.
         ready = [one for one in left.pending if not left.waiting or all(p in search.bound for p in one[0])]
@@ -120,7 +120,7 @@ class _Planner:
         link, root = self._nearest(search, plain or [min(left.waiting, key=_reluctance)])
         return (self._seek[root], (link, left, None), None, None, -1)
 
-    def _nearest(self, search: Search, waiting: Sequence[DFPattern]) -> tuple[Link, DFPattern]:
+    def _nearest(self, search: MatchState, waiting: Sequence[DFPattern]) -> tuple[Link, DFPattern]:
         bound = search.bound
         for root in waiting:
             ops = self._ops[root]
@@ -139,18 +139,18 @@ class _Planner:
     def _seeking(self, root: DFPattern) -> Step:
         step = self.steps.of[root]
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             link, left, _ = goal[1]
             group = self._group(search, root, left)
             return search.choose(together(search, link, left, group) if group else one(search, link, left))
 
-        def one(search: Search, link: Link, left: _Open) -> Iterator[Goals]:
+        def one(search: MatchState, link: Link, left: _Open) -> Iterator[Goals]:
             taken = taken_by(search, left.placed)
             for candidate in link.candidates(search):
                 if candidate not in taken:
                     yield (step, candidate, self.after(left.place([root])), None, 0)
 
-        def together(search: Search, link: Link, left: _Open, group: Sequence[DFPattern]) -> Iterator[Goals]:
+        def together(search: MatchState, link: Link, left: _Open, group: Sequence[DFPattern]) -> Iterator[Goals]:
             """The candidates are found once, and handed out in combinations, in block order."""
             own, last = self._own[root], left.placed[-1]
             taken = taken_by(search, left.placed)
@@ -166,7 +166,7 @@ class _Planner:
                             search.bind(pattern, *pair)
                 yield self.after(left.place(group))
 
-        def why(search: Search, goal: Goal) -> reasons.Reason:
+        def why(search: MatchState, goal: Goal) -> reasons.Reason:
             link, left, _ = goal[1]
             group = self._group(search, root, left)
             taken = taken_by(search, left.placed)
@@ -175,7 +175,7 @@ class _Planner:
 
         return Step(root, run, why)
 
-    def _group(self, search: Search, root: DFPattern, left: _Open) -> list[DFPattern]:
+    def _group(self, search: MatchState, root: DFPattern, left: _Open) -> list[DFPattern]:
         """The waiting roots that are alike and can be placed together with ``root``; empty if it is placed alone.
 
         All that they share with other roots has to be known. Size variables may be shared without being bound by any
@@ -229,16 +229,16 @@ class _RepeatRoot:
         # Where only the length is wrong, that counts as further than any value that did not match.
         self._of_other_length = Step(root, _fail, self._wrong_count, apart=apart, further=len(self.own) + 1)
 
-    def _wrong_count(self, _search: Search, goal: Goal) -> reasons.Reason:
+    def _wrong_count(self, _search: MatchState, goal: Goal) -> reasons.Reason:
         return reasons.wrong_count(self.root, *goal[1])
 
-    def _seek(self, search: Search, goal: Goal) -> Goals:
+    def _seek(self, search: MatchState, goal: Goal) -> Goals:
         link, left, anchor = goal[1]
         if anchor is None and not self.binds_sizes and all(p in search.bound for p in self.shared):
             return (self._gathered, (link, left), None, None, -1)
         return search.choose(self._sets(search, link, left, anchor))
 
-    def _sets(self, search: Search, link: Link, left: _Open, anchor: Var | None) -> Iterator[Goals]:
+    def _sets(self, search: MatchState, link: Link, left: _Open, anchor: Var | None) -> Iterator[Goals]:
         """The sets that agree with what is matched so far, or those of the anchor that were not offered before."""
         view, count = view_of(search), len(search.awaiting)
         taken: set[Expr] = set() if anchor is not None else taken_by(search, left.placed)
@@ -250,7 +250,7 @@ class _RepeatRoot:
         if anchor is None and not seen:
             yield self._settle(search, [], [], left)
 
-    def _agree(self, search: Search, goal: Goal) -> Goals:
+    def _agree(self, search: MatchState, goal: Goal) -> Goals:
         seen, left, count, is_anchor = goal[1]
         if any(search.refuses(one) for one in search.awaiting[count:]):
             return FAILED
@@ -265,13 +265,13 @@ class _RepeatRoot:
         search.change("awaiting", search.awaiting[:count])
         return (self._gathered, (self._nearest(search), left), None, None, -1)
 
-    def _nearest(self, search: Search) -> Link:
+    def _nearest(self, search: MatchState) -> Link:
         users = view_of(search).users
         links = [Link(part, above, self.ops) for part, above in self.heights if part in search.bound]
         leaves = [(len(users.get(leaf, ())), link) for link in links if isinstance(leaf := _leaf_of(search, link), Var)]
         return min(leaves, key=lambda one: one[0])[1] if leaves else Link(None, frozenset(), self.ops)
 
-    def _gather(self, search: Search, goal: Goal) -> Goals:
+    def _gather(self, search: MatchState, goal: Goal) -> Goals:
         link, left = goal[1]
         view, placed = view_of(search), [root for root in left.placed if root is not self.root]
         taken = taken_by(search, placed)
@@ -286,7 +286,7 @@ class _RepeatRoot:
                 rows.append(row)
         return self._settle(search, leaves, rows, left)
 
-    def _settle(self, search: Search, leaves: list[Expr], rows: list[Any], left: _Open) -> Goals:
+    def _settle(self, search: MatchState, leaves: list[Expr], rows: list[Any], left: _Open) -> Goals:
         extent, count = self.root.extent, len(rows)
         wanted = None if extent is None else search.extents.get(extent)
         if count < self.root.min:
@@ -299,11 +299,11 @@ class _RepeatRoot:
         return self.planner.after(left.place([self.root]) if self.root in left.waiting else left)
 
 
-def _fail(_search: Search, _goal: Goal) -> Goals:
+def _fail(_search: MatchState, _goal: Goal) -> Goals:
     return FAILED
 
 
-def _leaf_of(search: Search, link: Link) -> Any:
+def _leaf_of(search: MatchState, link: Link) -> Any:
     return None if link.part is None else search.bound[link.part][0]
 
 
@@ -319,17 +319,17 @@ def _binds_sizes(root: DFPattern) -> bool:
 
 
 def _use_check(use: UseConstraint) -> Step:
-    def values(search: Search) -> tuple[BlockView, Expr, Expr]:
+    def values(search: MatchState) -> tuple[BlockView, Expr, Expr]:
         return view_of(search), search.bound[use.source][0], search.bound[use.user][0]
 
-    def run(search: Search, goal: Goal) -> Goals:
+    def run(search: MatchState, goal: Goal) -> Goals:
         if use.source not in search.bound or use.user not in search.bound:
             return goal[2]
         view, source, user = values(search)
         holds = uses(view, user, source, use.index) and not (use.only and any(other_users(view, source, user)))
         return goal[2] if holds else FAILED
 
-    def why(search: Search, _goal: Goal) -> reasons.Reason:
+    def why(search: MatchState, _goal: Goal) -> reasons.Reason:
         view, source, user = values(search)
         if not uses(view, user, source, use.index):
             return reasons.not_used(source, user, use.index, view.definitions)
@@ -339,10 +339,10 @@ def _use_check(use: UseConstraint) -> Step:
 
 
 def _shape_check(constraint: SameShapeConstraint) -> Step:
-    def leaves(search: Search) -> list[Expr]:
+    def leaves(search: MatchState) -> list[Expr]:
         return [search.bound[p][0] for p in constraint.args if p in search.bound]
 
-    def run(search: Search, goal: Goal) -> Goals:
+    def run(search: MatchState, goal: Goal) -> Goals:
         types = [leaf.ty for leaf in leaves(search)]
         shapes = [ty.shape if isinstance(ty, TensorType) else None for ty in types]
         same = all(s is not None and shapes_equal(shapes[0] or (), s) is True for s in shapes)
@@ -420,7 +420,7 @@ class CompiledContext:
         self, view: BlockView, anchor: Var, seen: set[Any], tracer: Tracer | None = None
     ) -> Iterator[dict[Any, Any]]:
         """Each match whose anchor is the binding ``anchor``; ``seen`` holds the groups that were offered already."""
-        search = Search(view.definitions, view, tracer, seen)
+        search = MatchState(view.definitions, view, tracer, seen)
         for _ in search.solutions(self._planner.goals(resolve(view.definitions, anchor))):
             found: dict[Any, Any] = {pattern: pair[0] for pattern, pair in search.bound.items()}
             if search.sizes:

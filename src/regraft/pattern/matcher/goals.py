@@ -39,11 +39,11 @@ from ..pattern import (
 )
 from .chains import Chain
 from .conditions import condition, leaf_check, size_variables, users_of
-from .machine import FAILED, Closing, Goal, Goals, Rejection, Search, Step
-from .rows import Row, Run
+from .machine import FAILED, Closing, Goal, Goals, MatchState, Rejection, Step
+from .rows import ChildRow, Run
 
 
-class Steps:
+class CompiledPatterns:
     """The steps of all patterns in ``roots``, which are matched together."""
 
     def __init__(self, roots: Sequence[DFPattern]) -> None:
@@ -115,9 +115,9 @@ class Steps:
         )
         return not says_more and not self._is_decided_last
 
-    def _row(self, owner: DFPattern, parts: Sequence[DFPattern], first: int, *, allow_rest: bool = False) -> Row:
+    def _row(self, owner: DFPattern, parts: Sequence[DFPattern], first: int, *, allow_rest: bool = False) -> ChildRow:
         steps = [self.runs[p].step if isinstance(p, RepeatPattern) else self.root(p) for p in parts]
-        return Row(owner, parts, steps, first, allow_rest=allow_rest)
+        return ChildRow(owner, parts, steps, first, allow_rest=allow_rest)
 
     def _call(self, pattern: CallPattern) -> Step:
         callee, op, count = pattern.op, fixed_op(pattern.op), len(pattern.args)
@@ -126,7 +126,7 @@ class Steps:
         is_open = row.is_open
         commutes = (op is None or op.is_commutative) and (is_open or allow_rest or _differ(pattern.args))
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             definitions = search.definitions
             leaf = resolve(definitions, goal[1])
             call = definitions.get(leaf, leaf)
@@ -144,7 +144,7 @@ class Steps:
                 search.trail.append(callee)
             return operands(search, call, goal)
 
-        def operands(search: Search, call: Call, goal: Goal) -> Goals:
+        def operands(search: MatchState, call: Call, goal: Goal) -> Goals:
             args = call.args
             turns = commutes and len(args) == 2 and args[0] is not args[1]
             if turns and type(call.op) is Op and call.op.is_commutative:
@@ -152,7 +152,7 @@ class Steps:
                 search.choices.append((len(search.trail), iter((other,))))
             return row.goals(args, goal[2], goal)
 
-        def why(search: Search, goal: Goal) -> reasons.Reason:
+        def why(search: MatchState, goal: Goal) -> reasons.Reason:
             return reasons.wrong_call(pattern, resolve(search.definitions, goal[1]), search.definitions)
 
         operands_step = Step(pattern, lambda search, goal: operands(search, goal[1], goal), apart=frozenset({pattern}))
@@ -162,7 +162,7 @@ class Steps:
         row = self._row(pattern, pattern.fields, 0)
         count = None if row.is_open else len(pattern.fields)
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             whole = _tuple_of(pattern, search, goal, count)
             return FAILED if whole is None else row.goals(whole.fields, goal[2], goal)
 
@@ -172,11 +172,11 @@ class Steps:
         """Each part takes any field that is left."""
         parts = [self.root(part) for part in pattern.fields]
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             whole = _tuple_of(pattern, search, goal, len(parts))
             return FAILED if whole is None else (pick_step, whole.fields, *goal[2:])
 
-        def pick(search: Search, goal: Goal) -> Goals:
+        def pick(search: MatchState, goal: Goal) -> Goals:
             left: tuple[Any, ...] = goal[1]
             if not left:
                 return goal[2]
@@ -195,17 +195,17 @@ class Steps:
     def _projection(self, pattern: TupleGetItemPattern) -> Step:
         inner, index = self.root(pattern.tuple), pattern.index
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             return search.choose(ways(search, goal))
 
-        def ways(search: Search, goal: Goal) -> Iterator[Goals]:
+        def ways(search: MatchState, goal: Goal) -> Iterator[Goals]:
             leaf = resolve(search.definitions, goal[1])
             for item in projections(search.definitions, goal[1]):
                 if index is None or item.index == index:
                     search.bind(pattern, leaf, item)
                     yield (inner, item.tuple_value, goal[2], goal, 0)
 
-        def why(search: Search, goal: Goal) -> reasons.Reason:
+        def why(search: MatchState, goal: Goal) -> reasons.Reason:
             return reasons.wrong_projection(pattern, resolve(search.definitions, goal[1]), search.definitions)
 
         return Step(pattern, run, why)
@@ -215,7 +215,7 @@ class Steps:
             *((self.root(side), _copy(pattern, side)) for side in (pattern.left, pattern.right)), strict=True
         )
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             other = (right, goal[1], (right_end, None, *goal[2:]), goal, 1)
             search.choices.append((len(search.trail), iter((other,))))
             return (left, goal[1], (left_end, None, *goal[2:]), goal, 0)
@@ -225,7 +225,7 @@ class Steps:
     def _and(self, pattern: AndPattern) -> Step:
         left, right, end = self.root(pattern.left), self.root(pattern.right), _copy(pattern, pattern.left)
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             return (left, goal[1], (right, goal[1], (end, None, *goal[2:]), goal, 1), goal, 0)
 
         return Step(pattern, run)
@@ -241,7 +241,7 @@ class Steps:
             for p in inside
         )
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             rejection = Rejection(goal, inner, search.definitions, awaited, {})
             if is_last or any(p not in search.bound for p in awaited):
                 search.change("awaiting", (*search.awaiting, rejection))
@@ -251,7 +251,7 @@ class Steps:
             search.bind(pattern, leaf, leaf)
             return goal[2]
 
-        def why(search: Search, goal: Goal) -> reasons.Reason:
+        def why(search: MatchState, goal: Goal) -> reasons.Reason:
             return reasons.rejected(pattern, resolve(search.definitions, goal[1]))
 
         return Step(pattern, run, why)
@@ -261,10 +261,10 @@ class Steps:
         inner, holds = self.root(pattern.pattern), condition(pattern)
         at_last = Step(pattern, _never, _users_beside(pattern)) if is_decided_last(pattern) else None
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             return (inner, goal[1], (check_step, None, *goal[2:]), goal, 0)
 
-        def check(search: Search, goal: Goal) -> Goals:
+        def check(search: MatchState, goal: Goal) -> Goals:
             leaf, shown = search.bound[pattern.pattern]
             if at_last is not None:
                 closing = Closing((at_last, leaf, *goal[2:]), holds)
@@ -274,7 +274,7 @@ class Steps:
             search.bind(pattern, leaf, shown)
             return goal[2]
 
-        def why(search: Search, _goal: Goal) -> reasons.Reason:
+        def why(search: MatchState, _goal: Goal) -> reasons.Reason:
             leaf = search.bound[pattern.pattern][0]
             if isinstance(pattern, UsersPattern):
                 return _users_beside(pattern)(search, (check_step, leaf, None, None, 0))
@@ -288,7 +288,7 @@ class Steps:
         row = self._row(pattern, pattern.params, 0)
         body_step = _inside(pattern, self.root(pattern.body), len(pattern.params))
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             leaf = resolve(search.definitions, goal[1])
             function = definition(search.definitions, leaf)
             if not isinstance(function, Function) or len(function.params) != len(pattern.params):
@@ -304,7 +304,7 @@ class Steps:
         then = _inside(pattern, self.root(pattern.then), 1)
         otherwise = _inside(pattern, self.root(pattern.otherwise), 2)
 
-        def run(search: Search, goal: Goal) -> Goals:
+        def run(search: MatchState, goal: Goal) -> Goals:
             leaf = resolve(search.definitions, goal[1])
             branch = definition(search.definitions, leaf)
             if not isinstance(branch, If):
@@ -316,15 +316,15 @@ class Steps:
         return Step(pattern, run, _wrong_leaf(pattern))
 
 
-def _never(_search: Search, _goal: Goal) -> Goals:
+def _never(_search: MatchState, _goal: Goal) -> Goals:
     return FAILED
 
 
-def _users_beside(pattern: DFPattern) -> Callable[[Search, Goal], reasons.Reason]:
+def _users_beside(pattern: DFPattern) -> Callable[[MatchState, Goal], reasons.Reason]:
     """The reason why the users of a goal's value are not those that are wanted."""
     assert isinstance(pattern, UsersPattern)
 
-    def why(search: Search, goal: Goal) -> reasons.Reason:
+    def why(search: MatchState, goal: Goal) -> reasons.Reason:
         return reasons.user_count(pattern, goal[1], users_of(search, goal[1], beside_match=pattern.count is None))
 
     return why
@@ -333,14 +333,14 @@ def _users_beside(pattern: DFPattern) -> Callable[[Search, Goal], reasons.Reason
 def _inside(owner: DFPattern, result: Step, index: int) -> Step:
     """The step for the result of a body, child ``index`` of ``owner``, looking through the bindings inside."""
 
-    def enter(search: Search, goal: Goal) -> Goals:
+    def enter(search: MatchState, goal: Goal) -> Goals:
         body, outer = goal[1], search.definitions
         bindings = (binding for block in body.blocks for binding in block)
         inside: Definitions = {b.var: b.value for b in bindings if isinstance(b, VarBinding)}
         search.change("definitions", ChainMap(inside, outer))  # pyright: ignore[reportArgumentType]
         return (result, body.body, (leave_step, outer, *goal[2:]), goal, index)
 
-    def leave(search: Search, goal: Goal) -> Goals:
+    def leave(search: MatchState, goal: Goal) -> Goals:
         search.change("definitions", goal[1])
         return goal[2]
 
@@ -364,7 +364,7 @@ def _looked_up(step: Step) -> Step:
     pattern, first, why_first = step.pattern, step.run, step.why
     asks_how = _asks_how_it_is_written(pattern)
 
-    def run(search: Search, goal: Goal) -> Goals:
+    def run(search: MatchState, goal: Goal) -> Goals:
         known = search.bound.get(pattern)
         if known is None:
             return first(search, goal)
@@ -373,7 +373,7 @@ def _looked_up(step: Step) -> Step:
             return FAILED
         return FAILED if asks_how and not _is_written_so(pattern, goal[1], search) else goal[2]
 
-    def why(search: Search, goal: Goal) -> reasons.Reason:
+    def why(search: MatchState, goal: Goal) -> reasons.Reason:
         known = search.bound.get(pattern)
         if known is not None:
             return reasons.shared_value(pattern, known[0], resolve(search.definitions, goal[1]))
@@ -398,7 +398,7 @@ def _asks_how_it_is_written(pattern: DFPattern) -> bool:
             return False
 
 
-def _is_written_so(pattern: DFPattern, operand: Expr, search: Search) -> bool:
+def _is_written_so(pattern: DFPattern, operand: Expr, search: MatchState) -> bool:
     """True if ``operand``, of the value that ``pattern`` is bound to, goes by the projections that it asks for."""
     definitions, bound = search.definitions, search.bound
 
@@ -426,7 +426,7 @@ def _is_written_so(pattern: DFPattern, operand: Expr, search: Search) -> bool:
 def _copy(outer: DFPattern, inner: DFPattern) -> Step:
     """``outer`` stands for what ``inner`` stands for."""
 
-    def run(search: Search, goal: Goal) -> Goals:
+    def run(search: MatchState, goal: Goal) -> Goals:
         search.bind(outer, *search.bound[inner])
         return goal[2]
 
@@ -434,20 +434,20 @@ def _copy(outer: DFPattern, inner: DFPattern) -> Step:
 
 
 def _leaf(pattern: DFPattern) -> Step:
-    def run(search: Search, goal: Goal) -> Goals:
+    def run(search: MatchState, goal: Goal) -> Goals:
         leaf = resolve(search.definitions, goal[1])
         if not accepts(search.definitions, leaf):
             return FAILED
         search.bind(pattern, leaf, leaf)
         return goal[2]
 
-    def anything(search: Search, goal: Goal) -> Goals:
+    def anything(search: MatchState, goal: Goal) -> Goals:
         leaf = resolve(search.definitions, goal[1])
         search.bound[pattern] = (leaf, leaf)
         search.trail.append(pattern)
         return goal[2]
 
-    def as_written(search: Search, goal: Goal) -> Goals:
+    def as_written(search: MatchState, goal: Goal) -> Goals:
         search.bind(pattern, resolve(search.definitions, goal[1]), goal[1])
         return goal[2]
 
@@ -461,14 +461,14 @@ def _leaf(pattern: DFPattern) -> Step:
             return Step(pattern, run, _wrong_leaf(pattern))
 
 
-def _wrong_leaf(pattern: DFPattern) -> Callable[[Search, Goal], reasons.Reason]:
+def _wrong_leaf(pattern: DFPattern) -> Callable[[MatchState, Goal], reasons.Reason]:
     return lambda search, goal: reasons.wrong_leaf(pattern, resolve(search.definitions, goal[1]), search.definitions)
 
 
 def _shape_literal(pattern: PrimArrPattern) -> Step:
     expected = ShapeType(pattern.fields)
 
-    def run(search: Search, goal: Goal) -> Goals:
+    def run(search: MatchState, goal: Goal) -> Goals:
         leaf, sizes = resolve(search.definitions, goal[1]), dict(search.sizes)
         if not isinstance(leaf, ShapeExpr) or bind_type(expected, leaf.ty, sizes) is not True:
             return FAILED
@@ -479,7 +479,7 @@ def _shape_literal(pattern: PrimArrPattern) -> Step:
     return Step(pattern, run, _wrong_leaf(pattern))
 
 
-def _tuple_of(pattern: DFPattern, search: Search, goal: Goal, count: int | None) -> Tuple | None:
+def _tuple_of(pattern: DFPattern, search: MatchState, goal: Goal, count: int | None) -> Tuple | None:
     """The tuple that a goal's operand is, now bound; None if it is none, or has not ``count`` fields."""
     leaf = resolve(search.definitions, goal[1])
     whole = definition(search.definitions, leaf)
@@ -489,8 +489,8 @@ def _tuple_of(pattern: DFPattern, search: Search, goal: Goal, count: int | None)
     return whole
 
 
-def _no_such_tuple(pattern: DFPattern, fields: Sequence[DFPattern]) -> Callable[[Search, Goal], reasons.Reason]:
-    def why(search: Search, goal: Goal) -> reasons.Reason:
+def _no_such_tuple(pattern: DFPattern, fields: Sequence[DFPattern]) -> Callable[[MatchState, Goal], reasons.Reason]:
+    def why(search: MatchState, goal: Goal) -> reasons.Reason:
         leaf = resolve(search.definitions, goal[1])
         whole = definition(search.definitions, leaf)
         if type(whole) is not Tuple:

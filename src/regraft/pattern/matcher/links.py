@@ -24,7 +24,7 @@ from ..pattern import (
     TuplePattern,
     UnorderedTuplePattern,
 )
-from .machine import Search
+from .machine import MatchState
 
 
 class Link(NamedTuple):
@@ -38,7 +38,7 @@ class Link(NamedTuple):
     ops: tuple[Op, ...] | None
     below: bool = False
 
-    def candidates(self, search: Search) -> list[Var]:
+    def candidates(self, search: MatchState) -> list[Var]:
         """The values to try, each under one name, in block order."""
         view = view_of(search)
         leaf = None if self.part is None else search.bound[self.part][0]
@@ -59,7 +59,7 @@ class Link(NamedTuple):
             found = [v for v in reached if resolve(view.definitions, v) is v]
         return sorted(found, key=view.rank)
 
-    def why_none(self, root: DFPattern, search: Search, count: int = 1) -> reasons.Reason:
+    def why_none(self, root: DFPattern, search: MatchState, count: int = 1) -> reasons.Reason:
         """The reason when too few of the candidates can stand for ``root``, or for ``count`` roots like it."""
         view = view_of(search)
         linked = None if self.part is None else search.bound[self.part][0]
@@ -67,7 +67,7 @@ class Link(NamedTuple):
         return reasons.no_candidate(root, linked, users, view.definitions, count)
 
 
-def view_of(search: Search) -> BlockView:
+def view_of(search: MatchState) -> BlockView:
     """The block that is searched."""
     assert search.view is not None
     return search.view
@@ -176,7 +176,7 @@ def other_users(view: BlockView, source: Expr, user: Expr | None = None) -> tupl
     return list(others), is_output
 
 
-def taken_by(search: Search, roots: Iterable[DFPattern]) -> set[Expr]:
+def taken_by(search: MatchState, roots: Iterable[DFPattern]) -> set[Expr]:
     """The values that ``roots`` stand for."""
     found: set[Expr] = set()
     for root in roots:

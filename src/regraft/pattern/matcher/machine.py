@@ -29,7 +29,7 @@ Goals: TypeAlias = "Goal | None"
 
 FAILED: Final[Any] = ()
 
-Pair: TypeAlias = "tuple[Any, Any]"
+BoundValue: TypeAlias = "tuple[Any, Any]"
 """The value of a pattern: the resolved leaf, and what a rewriter is shown."""
 
 MOST_RETRIES: Final = 100_000
@@ -54,8 +54,8 @@ class Step:
     def __init__(
         self,
         pattern: DFPattern,
-        run: Callable[[Search, Goal], Goals],
-        why: Callable[[Search, Goal], Reason] | None = None,
+        run: Callable[[MatchState, Goal], Goals],
+        why: Callable[[MatchState, Goal], Reason] | None = None,
         *,
         apart: frozenset[DFPattern] = frozenset(),
         further: int = 0,
@@ -77,14 +77,14 @@ class Rejection(NamedTuple):
     rejected: Step
     definitions: Definitions
     awaited: Sequence[DFPattern]
-    own: Mapping[DFPattern, Pair | None]
+    own: Mapping[DFPattern, BoundValue | None]
 
 
 class Closing(NamedTuple):
     """The goal of an `only_used_by` that is decided once all that the pattern describes is known."""
 
     goal: Goal
-    holds: Callable[[Search, Expr], bool]
+    holds: Callable[[MatchState, Expr], bool]
 
 
 Awaiting: TypeAlias = "Rejection | Closing"
@@ -93,7 +93,7 @@ Awaiting: TypeAlias = "Rejection | Closing"
 class Tracer(Protocol):
     """Listens to failures; `explain` is one."""
 
-    def failed(self, search: Search, goal: Goal) -> None:
+    def failed(self, search: MatchState, goal: Goal) -> None:
         """``goal`` failed; its step says why, on the search as it is now or on a `snapshot` of it."""
         ...
 
@@ -102,7 +102,7 @@ class Tracer(Protocol):
         ...
 
 
-class Search:
+class MatchState:
     """The state of one search: what patterns, sizes and extents stand for, and how to take that back."""
 
     __slots__ = (
@@ -131,7 +131,7 @@ class Search:
         self.view = view
         self.tracer = tracer
         self.seen = seen
-        self.bound: dict[DFPattern, Pair] = {}
+        self.bound: dict[DFPattern, BoundValue] = {}
         self.sizes: Mapping[SymVar, Any] = {}
         self.extents: Mapping[Extent, int] = {}
         self.awaiting: tuple[Awaiting, ...] = ()
@@ -140,9 +140,9 @@ class Search:
         self.longest = 0
         self.found = 0
 
-    def snapshot(self) -> Search:
+    def snapshot(self) -> MatchState:
         """A copy of what is known, for a reason that may be asked for later."""
-        copy = Search(self.definitions, self.view)
+        copy = MatchState(self.definitions, self.view)
         copy.bound, copy.sizes, copy.extents = dict(self.bound), self.sizes, self.extents
         return copy
 
@@ -156,10 +156,10 @@ class Search:
         self.trail.append((name, getattr(self, name)))
         setattr(self, name, value)
 
-    def forget(self, patterns: Iterable[DFPattern]) -> list[Pair | None]:
+    def forget(self, patterns: Iterable[DFPattern]) -> list[BoundValue | None]:
         """Let ``patterns`` stand for nothing again; gives what they stood for."""
         bound, trail = self.bound, self.trail
-        found: list[Pair | None] = []
+        found: list[BoundValue | None] = []
         for pattern in patterns:
             known = bound.pop(pattern, None)
             found.append(known)
@@ -226,7 +226,7 @@ class Search:
             else:
                 return
 
-    def trial(self, start: Goal, read: Sequence[DFPattern] = ()) -> list[Pair | None] | None:
+    def trial(self, start: Goal, read: Sequence[DFPattern] = ()) -> list[BoundValue | None] | None:
         """The values of the patterns ``read`` in the first way to reach ``start``; None if there is none.
 
         Nothing is changed.
@@ -264,7 +264,7 @@ class Search:
         return next((one.goal for one in self.awaiting if self.refuses(one)), None)
 
 
-def progress(search: Search, goal: Goal) -> tuple[int, int]:
+def progress(search: MatchState, goal: Goal) -> tuple[int, int]:
     """The progress of a failure: the number of parts that had matched, and the element of a repeat (-1: none)."""
     open_parts = {pattern for pattern in goal[0].apart if pattern in search.bound}
     element, place = -1, goal

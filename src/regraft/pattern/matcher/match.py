@@ -24,8 +24,8 @@ from ..pattern import (
     all_patterns,
 )
 from .conditions import leaf_check
-from .goals import Steps
-from .machine import Search, Tracer
+from .goals import CompiledPatterns
+from .machine import MatchState, Tracer
 
 
 def depth(pattern: DFPattern) -> int:
@@ -67,7 +67,7 @@ class CompiledPattern:
     __slots__ = ("depth", "links", "most_users", "ops", "pattern", "step", "step_count")
 
     def __init__(self, pattern: DFPattern) -> None:
-        steps = Steps([pattern])
+        steps = CompiledPatterns([pattern])
         self.pattern = pattern
         self.step = steps.root(pattern)
         self.step_count = len(steps.of) + len(steps.runs)
@@ -89,7 +89,7 @@ class CompiledPattern:
             for var, bound in definitions.items():
                 view.position[var] = len(view.position)
                 view.define(var, bound)
-        search = Search(definitions, view, tracer)
+        search = MatchState(definitions, view, tracer)
         for _ in search.solutions((self.step, value, None, None, 0)):
             found: dict[Any, Any] = {pattern: pair[1] for pattern, pair in search.bound.items()}
             if search.sizes:

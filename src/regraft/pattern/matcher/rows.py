@@ -17,7 +17,7 @@ from .. import reasons
 from ..parts import is_decided_last, root_ops
 from ..pattern import DFPattern, Extent, PrimArrPattern, RepeatPattern, all_patterns
 from .conditions import leaf_check
-from .machine import FAILED, Closing, Goal, Goals, Rejection, Search, Step
+from .machine import FAILED, Closing, Goal, Goals, MatchState, Rejection, Step
 
 _MOST_TO_EXPLAIN: Final = 1000
 """About so many ways to share a row out that cannot match are tried to say why they do not."""
@@ -39,11 +39,11 @@ class Run:
         self.step = Step(repeat, self._begin)
         self._element = Step(repeat, self._next)
 
-    def _begin(self, search: Search, goal: Goal) -> Goals:
+    def _begin(self, search: MatchState, goal: Goal) -> Goals:
         search.longest = max(search.longest, len(goal[1]))
         return (self._element, (goal[1], 0, None, search.awaiting), *goal[2:])
 
-    def _next(self, search: Search, goal: Goal) -> Goals:
+    def _next(self, search: MatchState, goal: Goal) -> Goals:
         values, index, rows, awaiting = goal[1]
         if index:
             row = search.forget(self.own)
@@ -60,7 +60,7 @@ class Run:
         following = (self._element, (values, index + 1, rows, search.awaiting), *goal[2:])
         return (self.inner, values[index], following, goal, index)
 
-    def keep_awaiting(self, search: Search, old: int, row: Sequence[Any]) -> bool:
+    def keep_awaiting(self, search: MatchState, old: int, row: Sequence[Any]) -> bool:
         """Decide what this element rejects, or keep for later what it binds; whether it may still match."""
         own = dict(zip(self.own, row, strict=True))
         fresh = [
@@ -76,7 +76,7 @@ class Run:
 
 
 def gather(
-    search: Search, repeat: RepeatPattern, own: Sequence[DFPattern], leaves: list[Expr], rows: Sequence[Any]
+    search: MatchState, repeat: RepeatPattern, own: Sequence[DFPattern], leaves: list[Expr], rows: Sequence[Any]
 ) -> None:
     """Bind a repeat to ``leaves``, and its elements' own patterns to what they stand for in each."""
     for index, pattern in enumerate(own):
@@ -87,7 +87,7 @@ def gather(
     search.bind(repeat, leaves, leaves)
 
 
-class Row:
+class ChildRow:
     """The parts of ``owner`` that stand in a row, from its child ``first`` on.
 
     ``runs`` are those of the repeats among them. With ``allow_rest`` values may be left over at the end.
@@ -125,10 +125,10 @@ class Row:
             rest = (step, values[index], rest, place, index + self._first)
         return rest
 
-    def _share_out(self, search: Search, goal: Goal) -> Goals:
+    def _share_out(self, search: MatchState, goal: Goal) -> Goals:
         return search.choose(self._ways(search, goal))
 
-    def _ways(self, search: Search, goal: Goal) -> Iterator[Goals]:
+    def _ways(self, search: MatchState, goal: Goal) -> Iterator[Goals]:
         values: Sequence[Expr] = goal[1]
         for lengths, extents in self._splits(search, values):
             if extents is not search.extents:
@@ -143,11 +143,11 @@ class Row:
                     goals = (self._steps[number], values[at + offset], goals, goal, number + self._first)
             yield goals
 
-    def _why(self, search: Search, goal: Goal) -> reasons.Reason:
+    def _why(self, search: MatchState, goal: Goal) -> reasons.Reason:
         known = [search.extents.get(repeat.extent) for _, repeat in self.repeats if repeat.extent is not None]
         return reasons.wrong_run(self.owner, search.bound[self.owner][0], len(goal[1]), self.parts, known)
 
-    def _splits(self, search: Search, values: Sequence[Expr]) -> Iterator[tuple[list[int], Mapping[Extent, int]]]:
+    def _splits(self, search: MatchState, values: Sequence[Expr]) -> Iterator[tuple[list[int], Mapping[Extent, int]]]:
         """The number of ``values`` that each unit takes, and the extents that follow."""
         count, unlimited = len(values), [None] * len(self.parts)
         if len(self.repeats) == 1 and not self._allow_rest:
@@ -166,7 +166,7 @@ class Row:
         for total in range(count, -1, -1) if self._allow_rest else (count,):
             yield from _shares(self.parts, self._units, total, limits, extents)
 
-    def _limits(self, search: Search, values: Sequence[Expr]) -> Limits:
+    def _limits(self, search: MatchState, values: Sequence[Expr]) -> Limits:
         leaves = [resolve(search.definitions, value) for value in values]
         callees = [getattr(definition(search.definitions, leaf), "op", None) for leaf in leaves]
         mark = len(search.trail)
@@ -190,7 +190,7 @@ class Row:
         return found
 
 
-def _fits_alone(search: Search, run: Step, value: Expr) -> bool:
+def _fits_alone(search: MatchState, run: Step, value: Expr) -> bool:
     return search.trial((run, [value], None, None, 0)) is not None
 
 

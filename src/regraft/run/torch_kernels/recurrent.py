@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from ...op.composite.recurrence import Kind
+from ...op.composite.recurrence import LayerKind
 from ...op.composite.recurrent import GRU_KIND, LSTM_KIND, RNN_KIND
 
 _ORDER: Final = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 2, 3, 1)}
@@ -16,13 +16,13 @@ _WEIGHTS: Final = 3
 """The number of operands before the bias."""
 
 
-def _ordered(x: Any, kind: Kind) -> Any:
+def _ordered(x: Any, kind: LayerKind) -> Any:
     """The rows of ``x``, of one direction, gate by gate in PyTorch's order."""
     gates = x.chunk(kind.gates, dim=0)
     return torch.cat([gates[gate] for gate in _ORDER[kind.name]], dim=0)
 
 
-def _kernel(kind: Kind, function: Any) -> Callable[..., Any]:
+def _kernel(kind: LayerKind, function: Any) -> Callable[..., Any]:
     states = len(kind.states)
 
     def run(

@@ -30,9 +30,9 @@ class UnsupportedNodeError(Exception):
 
 
 Imported: TypeAlias = Expr | Sizes
-Read: TypeAlias = "Callable[[NodeImporter], Imported | tuple[Imported | None, ...]]"
+ReadNode: TypeAlias = "Callable[[NodeImporter], Imported | tuple[Imported | None, ...]]"
 
-IMPORTERS: Final[dict[tuple[str, str], Read]] = {}
+IMPORTERS: Final[dict[tuple[str, str], ReadNode]] = {}
 """For each domain and operator, the function that reads a node of it."""
 
 REFUSED: Final[dict[tuple[str, str], str]] = {}
@@ -41,10 +41,10 @@ REFUSED: Final[dict[tuple[str, str], str]] = {}
 _MOST_SIZES: Final = 64
 
 
-def reads(*names: str, domain: str = "") -> Callable[[Read], Read]:
+def reads(*names: str, domain: str = "") -> Callable[[ReadNode], ReadNode]:
     """Enter a function into `IMPORTERS` under the names of operators."""
 
-    def enter(function: Read) -> Read:
+    def enter(function: ReadNode) -> ReadNode:
         for name in names:
             assert (domain, name) not in IMPORTERS, name
             IMPORTERS[domain, name] = function

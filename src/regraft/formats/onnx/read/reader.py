@@ -40,7 +40,7 @@ from ..write.model_facts import FACTS, ModelFacts
 from ..write.writer import DEFAULT_INPUTS, INPUT_NAMES, METADATA, OUTPUT_NAMES
 from . import declared, whole
 from .function_bodies import function_body
-from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, Read, UnsupportedNodeError, constant_of
+from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, ReadNode, UnsupportedNodeError, constant_of
 from .opening import (
     STANDARD,
     default_inputs,
@@ -379,7 +379,7 @@ class GraphImporter:
         tensors = [each.ty for each in found if each is not None and isinstance(each.ty, TensorType)]
         return any(ty.dtype is None or ty.ndim < 0 for ty in tensors)
 
-    def _first_reading(self, read: Read, node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
+    def _first_reading(self, read: ReadNode, node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
         """The result of ``read``, or where it declines a node of another domain, the node as it is."""
         try:
             return read(node)

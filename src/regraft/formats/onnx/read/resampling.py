@@ -23,7 +23,7 @@ _HALF: Final = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ResampledAxis:
     """An axis of ``size`` elements that becomes one of ``target``, by the factor ``scale``.
 
     ``target`` may be less than ``size * scale``, by a part of an element. ``start`` and ``end``, in shares of the
@@ -57,40 +57,40 @@ class Filter:
     exclude: bool = False
 
 
-def _half_pixel(axis: Axis, place: int) -> Fraction:
+def _half_pixel(axis: ResampledAxis, place: int) -> Fraction:
     return (place + _HALF) / axis.scale - _HALF
 
 
-def _symmetric(axis: Axis, place: int) -> Fraction:
+def _symmetric(axis: ResampledAxis, place: int) -> Fraction:
     """The middle of the axis stays in the middle, though the result is less than it should be by a part."""
     return Fraction(axis.size, 2) * (1 - axis.target / axis.extent) + _half_pixel(axis, place)
 
 
-def _pytorch_half_pixel(axis: Axis, place: int) -> Fraction:
+def _pytorch_half_pixel(axis: ResampledAxis, place: int) -> Fraction:
     return _half_pixel(axis, place) if axis.target > 1 else Fraction(0)
 
 
-def _align_corners(axis: Axis, place: int) -> Fraction:
+def _align_corners(axis: ResampledAxis, place: int) -> Fraction:
     # ONNX says the size before it was made whole; ONNX Runtime and PyTorch take the one that the result has.
     return Fraction(0) if axis.target == 1 else Fraction(place * (axis.size - 1), axis.target - 1)
 
 
-def _asymmetric(axis: Axis, place: int) -> Fraction:
+def _asymmetric(axis: ResampledAxis, place: int) -> Fraction:
     return place / axis.scale
 
 
-def _tf_half_pixel_for_nn(axis: Axis, place: int) -> Fraction:
+def _tf_half_pixel_for_nn(axis: ResampledAxis, place: int) -> Fraction:
     return (place + _HALF) / axis.scale
 
 
-def _crop(axis: Axis, place: int) -> Fraction:
+def _crop(axis: ResampledAxis, place: int) -> Fraction:
     length = axis.size - 1
     if axis.extent == 1:
         return (axis.start + axis.end) / 2 * length
     return axis.start * length + place * (axis.end - axis.start) * length / (axis.extent - 1)
 
 
-COORDINATES: Final[dict[str, Callable[[Axis, int], Fraction]]] = {
+COORDINATES: Final[dict[str, Callable[[ResampledAxis, int], Fraction]]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
     "pytorch_half_pixel": _pytorch_half_pixel,
@@ -132,7 +132,7 @@ def _as_single(place: Fraction) -> Fraction:
     return Fraction(float(np.float32(float(place))))
 
 
-def _taps_at(place: Fraction, axis: Axis, kind: Filter) -> Taps:
+def _taps_at(place: Fraction, axis: ResampledAxis, kind: Filter) -> Taps:
     def inside(tap: int) -> int:
         return min(max(tap, 0), axis.size - 1)
 
@@ -153,7 +153,7 @@ def _taps_at(place: Fraction, axis: Axis, kind: Filter) -> Taps:
     return [(inside(tap), share) for tap, share in taps if share != 0.0]
 
 
-def resampled(axis: Axis, coordinates: str, kind: Filter) -> tuple[list[Taps], list[bool]]:
+def resampled(axis: ResampledAxis, coordinates: str, kind: Filter) -> tuple[list[Taps], list[bool]]:
     """For each element of the result its taps, and whether it lies beyond the axis (which `CROP` fills)."""
     places = [COORDINATES[coordinates](axis, place) for place in range(axis.target)]
     beyond = [coordinates == CROP and not 0 <= place <= axis.size - 1 for place in places]

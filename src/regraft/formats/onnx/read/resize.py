@@ -15,7 +15,7 @@ from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
 from ....ir.types import ShapeType, TensorType
 from .importing import Imported, NodeImporter, in_dtype, reads
-from .resampling import CROP, Axis, Filter, Taps, resampled
+from .resampling import CROP, Filter, ResampledAxis, Taps, resampled
 from .run_time import count_of
 from .run_time_resize import resize_by_factors, resize_to_sizes
 from .sizes import Sizes
@@ -184,7 +184,7 @@ def _by_axis(node: NodeImporter, target: _Target, coordinates: str, kind: Filter
         start, end = bounds[axis]
         if goal == size and (start, end) == (0, 1) and axis not in target.factors:
             continue
-        along = Axis(size, goal, target.factors.get(axis, Fraction(goal, size)), start, end)
+        along = ResampledAxis(size, goal, target.factors.get(axis, Fraction(goal, size)), start, end)
         taps, beyond = resampled(along, coordinates, kind)
         x = _gathered(node, x, axis, taps)
         if any(beyond):

@@ -23,7 +23,7 @@ from ....op.decompose import record
 from ....op.program_xp import DecomposeError
 from ...errors import ConvertError
 from ..attributes import STANDARD_DOMAIN, onnx_attribute
-from .lowering import Lowered, Lowering, Outside, lowers_others, widely_had
+from .lowering import Lowered, Lowering, OutsideOperators, lowers_others, widely_had
 from .whole import whole_node
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _body(op: Op, types: Sequence[Type], call: Call, opset: int) -> LoweredFunct
     given = [param for param, arg in zip(params, call.args, strict=True) if not _is_missing(arg)]
     inner = Call(op, args, call.attrs, call.ty_args)
     function = Function(given, SeqExpr([], inner), inner.ty, attrs={"global_symbol": "main"})
-    return lower_function(IRModule({"main": function}), "main", opset, Outside(spelled_out=op))
+    return lower_function(IRModule({"main": function}), "main", opset, OutsideOperators(spelled_out=op))
 
 
 def _is_missing(arg: Expr) -> bool:

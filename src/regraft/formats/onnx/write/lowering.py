@@ -108,7 +108,7 @@ def widely_had(name: OnnxName) -> bool:
     return name.domain in _OF_RUNTIMES
 
 
-class Outside(NamedTuple):
+class OutsideOperators(NamedTuple):
     """The lowering of calls of operators that are no part of the vocabulary.
 
     ``runtime_has`` says whether an operator that a declaration names can be run; others are functions of the model or,
@@ -148,7 +148,7 @@ class Lowering:
     values: dict[Var, Lowered]
     reshapes: dict[ir.Value, tuple[ir.Value, Sequence[Dim]]]
     """For each value that is another one in a new shape: that one, and its shape."""
-    outside: Outside
+    outside: OutsideOperators
     """The lowering of operators that are no part of the vocabulary."""
 
     def __init__(
@@ -158,7 +158,7 @@ class Lowering:
         *,
         is_from_onnx: bool = False,
         is_kept: Callable[[SourceNode], bool] = lambda _node: False,
-        outside: Outside | None = None,
+        outside: OutsideOperators | None = None,
     ) -> None:
         """``is_kept``: which nodes of the model that the program was are written as they were read."""
         self.graph = graph
@@ -168,7 +168,7 @@ class Lowering:
         self.functions = {}
         self.values = {}
         self.reshapes = {}
-        self.outside = outside or Outside()
+        self.outside = outside or OutsideOperators()
         self._inlined: list[str] = []
         self._shown_sizes: dict[SymVar, Dim] = {}
         self._size_names = NameSupply()

@@ -23,7 +23,7 @@ OLDEST: Final = 13
 _STANDARD: Final = ("", "ai.onnx")
 
 
-class Span(NamedTuple):
+class OpsetRange(NamedTuple):
     """The first and the last opset in which a node holds."""
 
     first: int
@@ -136,13 +136,13 @@ def _takes(version: _Version, node: ir.Node) -> bool:
     )
 
 
-def span_of(node: ir.Node, opset: int) -> Span | None:
+def span_of(node: ir.Node, opset: int) -> OpsetRange | None:
     """The opsets in which ``node``, which was written for ``opset``, holds; None for one that is not of that opset.
 
     Operators of other domains, which have versions of their own, hold in all.
     """
     if node.domain not in _STANDARD:
-        return Span(1, _newest())
+        return OpsetRange(1, _newest())
     versions = _versions(node.op_type)
     own = max((place for place, one in enumerate(versions) if one.since <= opset), default=None)
     if own is None or not _takes(versions[own], node):
@@ -152,7 +152,7 @@ def span_of(node: ir.Node, opset: int) -> Span | None:
         first -= 1
     while last + 1 < len(versions) and not _is_anew(node, versions[last + 1]) and _takes(versions[last + 1], node):
         last += 1
-    return Span(versions[first].since, _newest() if last + 1 == len(versions) else versions[last + 1].since - 1)
+    return OpsetRange(versions[first].since, _newest() if last + 1 == len(versions) else versions[last + 1].since - 1)
 
 
 def types_of(op_type: str, opset: int) -> frozenset[str]:

@@ -31,12 +31,12 @@ from ..element_types import to_onnx_dtype
 from ..external_data import as_checked, write_model
 from ..source_nodes import ORIGIN_KEY, SourceNode
 from .graph import GraphWriter
-from .lowering import LOWERINGS, Lowered, Lowering, Outside, flat
+from .lowering import LOWERINGS, Lowered, Lowering, OutsideOperators, flat
 from .model_facts import ModelFacts, versions_of
 from .opsets import OLDEST, first_opset, span_of, write_down
 from .tidy import tidy
 
-__all__ = ["DEFAULT_OPSET", "LOWERINGS", "LoweredFunction", "Port", "as_model", "lower_function", "to_onnx"]
+__all__ = ["DEFAULT_OPSET", "LOWERINGS", "GraphPort", "LoweredFunction", "as_model", "lower_function", "to_onnx"]
 
 OPSETS: Final = range(13, 27)
 """The opsets that can be written; the last is the newest that ONNX Runtime 1.31 supports in full."""
@@ -52,7 +52,7 @@ METADATA: Final = "metadata"
 """The attribute of a module that holds the metadata of a source model, as pairs of key and value."""
 
 
-class Port(NamedTuple):
+class GraphPort(NamedTuple):
     """One tensor at the border of a graph: its value, and the type it stands for."""
 
     value: ir.Value
@@ -63,8 +63,8 @@ class LoweredFunction(NamedTuple):
     """A function as an ONNX graph."""
 
     graph: ir.Graph
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[GraphPort, ...]
+    outputs: tuple[GraphPort, ...]
     functions: dict[tuple[str, str, str], ir.Function]
 
 
@@ -164,7 +164,7 @@ def _check(proto: onnx.ModelProto) -> None:
 
 
 def lower_function(
-    module: IRModule, name: str, opset: int = DEFAULT_OPSET, outside: Outside | None = None
+    module: IRModule, name: str, opset: int = DEFAULT_OPSET, outside: OutsideOperators | None = None
 ) -> LoweredFunction:
     """The function ``name`` as an ONNX graph to be run; constants share their memory. Raises `ConvertError`."""
     graph = GraphWriter(opset)
@@ -296,8 +296,8 @@ def _lowered(
     graph: GraphWriter,
     is_kept: Callable[[SourceNode], bool],
     defaults: dict[ir.Value, Any] | None,
-    outside: Outside | None = None,
-) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    outside: OutsideOperators | None = None,
+) -> tuple[tuple[GraphPort, ...], tuple[GraphPort, ...]]:
     """Write the nodes of a function; gives its inputs and outputs.
 
     ``defaults`` takes the inputs that have a default, with their numbers, of which the nodes must know nothing; without
@@ -322,7 +322,7 @@ def _lowered(
 
 
 def _as_graph(
-    name: str, graph: GraphWriter, opset: int, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
+    name: str, graph: GraphWriter, opset: int, inputs: tuple[GraphPort, ...], outputs: tuple[GraphPort, ...]
 ) -> LoweredFunction:
     read = [value for node in _all_nodes(graph.nodes) for value in node.inputs if value is not None]
     used = dict.fromkeys([value.name or "" for value in (*read, *[port.value for port in outputs])])
@@ -353,8 +353,8 @@ def _all_nodes(nodes: Sequence[ir.Node]) -> Iterator[ir.Node]:
             stack.extend(body)
 
 
-def _inputs(lowering: Lowering, function: Function) -> tuple[Port, ...]:
-    ports: list[Port] = []
+def _inputs(lowering: Lowering, function: Function) -> tuple[GraphPort, ...]:
+    ports: list[GraphPort] = []
     for param in function.params:
         lowering.values[param] = _input(lowering, param.name_hint, param.ty, ports, f"parameter {param.name_hint}")
     names: tuple[str, ...] = function.attrs.get(INPUT_NAMES, ())
@@ -383,13 +383,13 @@ def _take_defaults(lowering: Lowering, function: Function, defaults: dict[ir.Val
         lowering.values[binding.var] = taken[id(data)]
 
 
-def _input(lowering: Lowering, name: str, ty: Type, ports: list[Port], place: str) -> Lowered:
+def _input(lowering: Lowering, name: str, ty: Type, ports: list[GraphPort], place: str) -> Lowered:
     if isinstance(ty, TupleType):
         fields = enumerate(ty.fields)
         return tuple([_input(lowering, f"{name}_{i}", field, ports, f"{place}[{i}]") for i, field in fields])
     value = lowering.graph.value("float32", name)
     value.type, value.shape = _border_type(lowering, ty, place)
-    ports.append(Port(value, ty))
+    ports.append(GraphPort(value, ty))
     return value
 
 
@@ -411,7 +411,9 @@ def _border_type(lowering: Lowering, ty: Type, place: str) -> tuple[ir.TensorTyp
             raise ConvertError(f"{place} is {ty!r}; an ONNX model takes and gives tensors, shapes and scalars")
 
 
-def _outputs(lowering: Lowering, function: Function, values: Sequence[ir.Value], inputs: set[int]) -> tuple[Port, ...]:
+def _outputs(
+    lowering: Lowering, function: Function, values: Sequence[ir.Value], inputs: set[int]
+) -> tuple[GraphPort, ...]:
     graph = lowering.graph
     types = _leaf_types(function.body.ty)
     if len(types) != len(values):
@@ -420,7 +422,7 @@ def _outputs(lowering: Lowering, function: Function, values: Sequence[ir.Value],
     body = function.body.body
     hint = body.name_hint if isinstance(body, Var) else "output"
     graph.hint, graph.origins = hint, ()
-    ports: list[Port] = []
+    ports: list[GraphPort] = []
     seen: set[int] = set()
     produced = {id(value) for node in graph.nodes for value in node.outputs}
     for index, (value, ty) in enumerate(zip(values, types, strict=True)):
@@ -430,7 +432,7 @@ def _outputs(lowering: Lowering, function: Function, values: Sequence[ir.Value],
             value = graph.op("Identity", value)
         seen.add(id(value))
         if id(value) in inputs:
-            ports.append(Port(value, ty))
+            ports.append(GraphPort(value, ty))
             continue
         tensor, shape = _border_type(lowering, ty, f"output {index}")
         value.shape = shape if shape is not None else value.shape
@@ -439,7 +441,7 @@ def _outputs(lowering: Lowering, function: Function, values: Sequence[ir.Value],
         assert tensor.dtype == value.dtype, f"{function.name}: output {index} is {value.dtype}, expected {tensor.dtype}"
         if len(names) == len(values) and value.name != names[index]:
             _rename(graph, value, names[index])
-        ports.append(Port(value, ty))
+        ports.append(GraphPort(value, ty))
     return tuple(ports)
 
 

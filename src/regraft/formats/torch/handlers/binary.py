@@ -13,14 +13,14 @@ from .... import op as R
 from ....ir.dims import SymExpr
 from ....ir.dtypes import is_bool, is_float, is_integer
 from ....ir.expr import Expr
-from ..context import Context, Operand, cast, converts, dtype_of, promoted_dtype
+from ..context import Context, TorchOperand, cast, converts, dtype_of, promoted_dtype
 from .unary import in_wide_floats, is_signed
 
 
 def _arithmetic(function: Callable[..., Expr]) -> Callable[..., Expr]:
     """A handler for arithmetic in the promoted dtype."""
 
-    def handler(context: Context, x: Operand, other: Operand) -> Expr:
+    def handler(context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
         return context.narrow(function, x, other)
 
     return handler
@@ -29,13 +29,13 @@ def _arithmetic(function: Callable[..., Expr]) -> Callable[..., Expr]:
 def _compared(function: Callable[..., Expr]) -> Callable[..., Expr]:
     """A handler for comparisons in the promoted dtype."""
 
-    def handler(context: Context, x: Operand, other: Operand) -> Expr:
+    def handler(context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
         return function(*_comparable(context, x, other))
 
     return handler
 
 
-def _comparable(context: Context, x: Operand, other: Operand) -> tuple[Expr, Expr]:
+def _comparable(context: Context, x: TorchOperand, other: TorchOperand) -> tuple[Expr, Expr]:
     left, right = context.promoted(x, other)
     if is_bool(dtype_of(left)):
         left, right = cast(left, "int8"), cast(right, "int8")
@@ -52,7 +52,7 @@ def _logical(function: Callable[..., Expr]) -> Callable[..., Expr]:
 
 
 def _bitwise(function: Callable[..., Expr]) -> Callable[..., Expr]:
-    def handler(context: Context, x: Operand, other: Operand) -> Expr:
+    def handler(context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
         return function(*context.promoted(x, other))
 
     return handler
@@ -129,21 +129,23 @@ def _hypot(context: Context, x: Expr, other: Expr) -> Expr:
 
 
 @converts("add.Tensor", "add.Scalar")
-def _add(context: Context, x: Operand, other: Operand, alpha: float = 1) -> Expr:
+def _add(context: Context, x: TorchOperand, other: TorchOperand, alpha: float = 1) -> Expr:
     return _scaled_sum(context, R.add, x, other, alpha)
 
 
 @converts("sub.Tensor", "sub.Scalar", "subtract.Tensor")
-def _sub(context: Context, x: Operand, other: Operand, alpha: float = 1) -> Expr:
+def _sub(context: Context, x: TorchOperand, other: TorchOperand, alpha: float = 1) -> Expr:
     return _scaled_sum(context, R.subtract, x, other, alpha)
 
 
 @converts("rsub.Tensor", "rsub.Scalar")
-def _rsub(context: Context, x: Operand, other: Operand, alpha: float = 1) -> Expr:
+def _rsub(context: Context, x: TorchOperand, other: TorchOperand, alpha: float = 1) -> Expr:
     return _scaled_sum(context, R.subtract, other, x, alpha)
 
 
-def _scaled_sum(context: Context, function: Callable[..., Expr], x: Operand, other: Operand, alpha: float) -> Expr:
+def _scaled_sum(
+    context: Context, function: Callable[..., Expr], x: TorchOperand, other: TorchOperand, alpha: float
+) -> Expr:
     if alpha == 1:
         return context.narrow(function, x, other)
     if not isinstance(other, Expr):
@@ -158,7 +160,7 @@ def _scaled_sum(context: Context, function: Callable[..., Expr], x: Operand, oth
 
 
 @converts("div.Tensor", "div.Scalar", "true_divide.Tensor", "divide.Tensor")
-def _divide(context: Context, x: Operand, other: Operand) -> Expr:
+def _divide(context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
     dtype = context.output_dtype()
     if is_float(promoted_dtype(x, other)):
         return context.narrow(R.divide, x, other)
@@ -170,7 +172,7 @@ def _truncated_quotient(x1: Expr, x2: Expr) -> Expr:
 
 
 @converts("div.Tensor_mode", "div.Scalar_mode")
-def _divide_rounded(context: Context, x: Operand, other: Operand, *, rounding_mode: str | None) -> Expr:
+def _divide_rounded(context: Context, x: TorchOperand, other: TorchOperand, *, rounding_mode: str | None) -> Expr:
     if rounding_mode is None:
         return _divide(context, x, other)
     if rounding_mode == "floor":
@@ -181,12 +183,12 @@ def _divide_rounded(context: Context, x: Operand, other: Operand, *, rounding_mo
 
 
 @converts("pow.Tensor_Tensor", "pow.Scalar")
-def _power(context: Context, x: Operand, exponent: Operand) -> Expr:
+def _power(context: Context, x: TorchOperand, exponent: TorchOperand) -> Expr:
     return context.narrow(R.power, x, exponent)
 
 
 @converts("pow.Tensor_Scalar")
-def _power_of_number(context: Context, x: Expr, exponent: Operand) -> Expr:
+def _power_of_number(context: Context, x: Expr, exponent: TorchOperand) -> Expr:
     if not isinstance(exponent, SymExpr):
         if exponent == 2:
             return R.square(cast(x, context.output_dtype()))
@@ -198,7 +200,7 @@ def _power_of_number(context: Context, x: Expr, exponent: Operand) -> Expr:
 
 
 @converts("remainder.Scalar_Tensor")
-def _remainder_of_number(context: Context, x: Operand, other: Expr) -> Expr:
+def _remainder_of_number(context: Context, x: TorchOperand, other: Expr) -> Expr:
     return context.narrow(R.floor_mod, x, other)
 
 
@@ -210,7 +212,7 @@ def _xlogy(context: Context, x: Expr, other: Expr) -> Expr:
 
 
 @converts("copysign.Tensor", "copysign.Scalar")
-def _copysign(context: Context, x: Expr, other: Operand) -> Expr:
+def _copysign(context: Context, x: Expr, other: TorchOperand) -> Expr:
     dtype = context.output_dtype()
     size = R.abs(cast(x, dtype))
     return R.where(is_signed(context.scalar(other, dtype)), R.negative(size), size)
@@ -220,13 +222,13 @@ def _copysign(context: Context, x: Expr, other: Operand) -> Expr:
 
 
 @converts("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
-def _where(context: Context, condition: Expr, x: Operand, other: Operand) -> Expr:
+def _where(context: Context, condition: Expr, x: TorchOperand, other: TorchOperand) -> Expr:
     dtype = context.output_dtype()
     return R.where(cast(condition, "bool"), context.scalar(x, dtype), context.scalar(other, dtype))
 
 
 @converts("masked_fill.Scalar", "masked_fill.Tensor")
-def _masked_fill(context: Context, x: Expr, mask: Expr, value: Operand) -> Expr:
+def _masked_fill(context: Context, x: Expr, mask: Expr, value: TorchOperand) -> Expr:
     return R.where(mask, context.scalar(value, dtype_of(x)), x)
 
 
@@ -249,16 +251,16 @@ def _clamp_by_tensors(context: Context, x: Expr, min: Expr | None = None, max: E
 
 
 @converts("clamp_min", "clamp_min.Tensor")
-def _clamp_min(context: Context, x: Expr, min: Operand) -> Expr:
+def _clamp_min(context: Context, x: Expr, min: TorchOperand) -> Expr:
     return _between(context, cast(x, context.output_dtype()), min, None)
 
 
 @converts("clamp_max", "clamp_max.Tensor")
-def _clamp_max(context: Context, x: Expr, max: Operand) -> Expr:
+def _clamp_max(context: Context, x: Expr, max: TorchOperand) -> Expr:
     return _between(context, cast(x, context.output_dtype()), None, max)
 
 
-def _between(context: Context, x: Expr, low: Operand | None, high: Operand | None) -> Expr:
+def _between(context: Context, x: Expr, low: TorchOperand | None, high: TorchOperand | None) -> Expr:
     dtype = dtype_of(x)
     if low is not None:
         x = R.maximum(x, context.scalar(low, dtype))
@@ -266,7 +268,7 @@ def _between(context: Context, x: Expr, low: Operand | None, high: Operand | Non
 
 
 @converts("lerp.Scalar", "lerp.Tensor")
-def _lerp(context: Context, x: Expr, end: Expr, weight: Operand) -> Expr:
+def _lerp(context: Context, x: Expr, end: Expr, weight: TorchOperand) -> Expr:
     dtype = context.output_dtype()
 
     def between(start: Expr, stop: Expr, *weights: Expr) -> Any:

@@ -10,7 +10,7 @@ import torch
 from .... import op as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
-from ..context import Context, Operand, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, TorchOperand, cast, converts, dtype_of, rank, shape_of
 from ..tensors import to_numpy, torch_dtype
 
 
@@ -39,7 +39,7 @@ def _empty(context: Context, *_like: Any, **_how: Any) -> Expr:
 
 @converts("full", "full_like", "new_full")
 def _full(context: Context, _like: Any, *values: Any, **named: Any) -> Expr:
-    value: Operand = values[-1] if values else named["fill_value"]
+    value: TorchOperand = values[-1] if values else named["fill_value"]
     if isinstance(value, int | float):
         return _made(context, value)
     dtype = context.output_dtype()
@@ -47,7 +47,7 @@ def _full(context: Context, _like: Any, *values: Any, **named: Any) -> Expr:
 
 
 @converts("fill.Scalar", "fill.Tensor")
-def _fill(context: Context, x: Expr, value: Operand) -> Expr:
+def _fill(context: Context, x: Expr, value: TorchOperand) -> Expr:
     return R.full(shape_of(x), context.scalar(value, dtype_of(x)), dtype_of(x))
 
 
@@ -58,7 +58,7 @@ def _copy(context: Context, x: Expr, src: Expr, non_blocking: bool = False) -> E
 
 
 @converts("scalar_tensor")
-def _scalar_tensor(context: Context, value: Operand, **_how: Any) -> Expr:
+def _scalar_tensor(context: Context, value: TorchOperand, **_how: Any) -> Expr:
     return context.scalar(value, context.output_dtype())
 
 

@@ -8,12 +8,12 @@ from typing import Any, Final, Literal, TypeAlias
 from .... import op as R
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ..context import Context, Operand, axis_of, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, TorchOperand, axis_of, cast, converts, dtype_of, rank, shape_of
 from .indexing import without_masks
 from .unary import lowest_of
 
-Reduction: TypeAlias = Literal["update", "add", "mul", "mean", "max", "min"]
-_REDUCTIONS: Final[dict[str, Reduction]] = {
+ScatterReduction: TypeAlias = Literal["update", "add", "mul", "mean", "max", "min"]
+_REDUCTIONS: Final[dict[str, ScatterReduction]] = {
     "sum": "add",
     "prod": "mul",
     "mean": "mean",
@@ -24,7 +24,7 @@ _REDUCTIONS: Final[dict[str, Reduction]] = {
 }
 
 
-def _scattered(context: Context, x: Expr, dim: int, index: Expr, src: Expr, reduction: Reduction) -> Expr:
+def _scattered(context: Context, x: Expr, dim: int, index: Expr, src: Expr, reduction: ScatterReduction) -> Expr:
     """``x`` with elements of ``src`` put along an axis; ``src`` may be larger than the index, as in PyTorch."""
     src = cast(src, dtype_of(x))
     if rank(x) == 0:
@@ -43,11 +43,11 @@ def _scatter(context: Context, x: Expr, dim: int, index: Expr, src: Expr) -> Exp
 
 
 @converts("scatter.value")
-def _scatter_value(context: Context, x: Expr, dim: int, index: Expr, value: Operand) -> Expr:
+def _scatter_value(context: Context, x: Expr, dim: int, index: Expr, value: TorchOperand) -> Expr:
     return _scattered(context, x, dim, index, _filled(context, value, x, index), "update")
 
 
-def _filled(context: Context, value: Operand, x: Expr, index: Expr) -> Expr:
+def _filled(context: Context, value: TorchOperand, x: Expr, index: Expr) -> Expr:
     return R.broadcast_to(context.scalar(value, dtype_of(x)), shape_of(index))
 
 
@@ -57,7 +57,9 @@ def _scatter_reduced(context: Context, x: Expr, dim: int, index: Expr, src: Expr
 
 
 @converts("scatter.value_reduce")
-def _scatter_value_reduced(context: Context, x: Expr, dim: int, index: Expr, value: Operand, *, reduce: str) -> Expr:
+def _scatter_value_reduced(
+    context: Context, x: Expr, dim: int, index: Expr, value: TorchOperand, *, reduce: str
+) -> Expr:
     return _scattered(context, x, dim, index, _filled(context, value, x, index), _REDUCTIONS[reduce])
 
 
@@ -107,7 +109,7 @@ def _index_copy(context: Context, x: Expr, dim: int, index: Expr, source: Expr) 
 
 
 @converts("index_fill.int_Scalar", "index_fill.int_Tensor")
-def _index_fill(context: Context, x: Expr, dim: int, index: Expr, value: Operand) -> Expr:
+def _index_fill(context: Context, x: Expr, dim: int, index: Expr, value: TorchOperand) -> Expr:
     axis = axis_of(dim, rank(x))
     return _along(axis, x, index, context.scalar(value, dtype_of(x)), accumulate=False)
 
