@@ -92,7 +92,6 @@ LEFT_OUT: Final[dict[str, str]] = {
             "AttachExternModules",
             "BasePyModule",
             "ComputePrimValue",
-            "ExecBuilder",
             "LowerRuntimeBuiltin",
             "StaticPlanBlockMemory",
             "VMBuiltinLower",

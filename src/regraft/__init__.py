@@ -77,7 +77,9 @@ from .op.operators import OPERATORS
 from .op.primitive.shape import get_shape_of
 from .reference import programs as _programs
 from .run import (
+    DataType,
     Device,
+    ExecBuilder,
     Executable,
     ExecutionError,
     Mesh,
@@ -136,6 +138,7 @@ _ROOMS = (
     "dpl",
     "engine",
     "error",
+    "exec_builder",
     "expr",
     "expr_functor",
     "formats",
@@ -259,12 +262,14 @@ __all__ = [
     "BlockBuilder",
     "Call",
     "Constant",
+    "DataType",
     "DataTypeImm",
     "DataflowBlock",
     "DataflowBlockRewrite",
     "DataflowVar",
     "Device",
     "DummyGlobalInfo",
+    "ExecBuilder",
     "Executable",
     "ExecutionError",
     "Expr",

@@ -1,5 +1,29 @@
 """Relax's name for values and devices at run time: what `regraft.run` holds of them."""
 
-from .run import Device, Executable, ShapeTuple, Tensor, convert, cpu, device, empty, tensor
+from .run import (
+    DataType,
+    Device,
+    Executable,
+    ShapeTuple,
+    Tensor,
+    convert,
+    cpu,
+    device,
+    empty,
+    load_module,
+    tensor,
+)
 
-__all__ = ["Device", "Executable", "ShapeTuple", "Tensor", "convert", "cpu", "device", "empty", "tensor"]
+__all__ = [
+    "DataType",
+    "Device",
+    "Executable",
+    "ShapeTuple",
+    "Tensor",
+    "convert",
+    "cpu",
+    "device",
+    "empty",
+    "load_module",
+    "tensor",
+]

@@ -6,10 +6,12 @@ held.
 """
 
 from .errors import BuildError, ExecutionError, TypeCheckError
+from .exec_builder import ExecBuilder
 from .executable import Executable
 from .externs import get_global_func, register_func, remove_global_func
 from .mesh import Mesh
 from .relax_values import (
+    DataType,
     Device,
     ShapeTuple,
     Tensor,
@@ -22,12 +24,15 @@ from .relax_values import (
     register_global_func,
     tensor,
 )
+from .saved_executable import load_module
 from .targets import Target, build, register_target, remove_target, runs_on, target_names
 from .virtual_machine import VirtualMachine, VMInstrumentReturnKind
 
 __all__ = [
     "BuildError",
+    "DataType",
     "Device",
+    "ExecBuilder",
     "Executable",
     "ExecutionError",
     "Mesh",
@@ -44,6 +49,7 @@ __all__ = [
     "device",
     "empty",
     "get_global_func",
+    "load_module",
     "opencl",
     "register_func",
     "register_global_func",

@@ -5,10 +5,14 @@ An engine makes an `Executable` from its functions; `virtual_machine` drives one
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .errors import ExecutionError
+
+if TYPE_CHECKING:
+    from ..ir.module import IRModule
 
 EntryFunction: TypeAlias = Callable[..., Any]
 Around: TypeAlias = Callable[[str, Callable[..., Any], tuple[Any, ...], Callable[[], Any]], Any]
@@ -23,18 +27,21 @@ class Executable:
     neither in nor out: a result may share memory with an argument or a constant.
     """
 
-    __slots__ = ("_functions", "parameters", "source", "target")
+    __slots__ = ("_functions", "parameters", "program", "source", "target")
     target: str
     source: str
     """The program as the engine runs it, for reading."""
     parameters: dict[str, tuple[str, ...]]
     """The names of the parameters of each function, where the module said them."""
+    program: IRModule | None
+    """The program that was built; None where the engine holds its constants in a form of its own."""
 
     def __init__(self, target: str, functions: Mapping[str, EntryFunction], source: str) -> None:
         self.target = target
         self.source = source
         self._functions: Final = dict(functions)
         self.parameters: dict[str, tuple[str, ...]] = {}
+        self.program = None
 
     @property
     def device_kinds(self) -> tuple[str, ...]:
@@ -55,6 +62,15 @@ class Executable:
             f"target {self.target!r} runs a program as a whole, so nothing can look on at its calls; "
             'build for "numpy" (or "llvm")'
         )
+
+    def export_library(self, file_name: str | os.PathLike[str], **_relax_options: Any) -> None:
+        """Write this into a file, constants included, for `load_module`: a program as data, and no machine code.
+
+        Raises `ExecutionError` where the engine keeps no program: only ``"numpy"`` (``"llvm"``) does.
+        """
+        from .saved_executable import save_executable
+
+        save_executable(self, file_name)
 
     def jit(self, **_relax_options: Any) -> Executable:
         """Itself: it is ready to run, as what Relax's ``jit`` gives."""

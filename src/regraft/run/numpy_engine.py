@@ -64,6 +64,7 @@ class _NumpyExecutable(Executable):
     def __init__(self, program: PythonModule, entries: Mapping[str, EntryFunction], module: IRModule) -> None:
         super().__init__("numpy", entries, program.source)
         self._program: Final = program
+        self.program = module
         self._signatures: Final = {name: function.params for name, function in module.items()}
 
     def watched(self, around: Around) -> Mapping[str, EntryFunction]:

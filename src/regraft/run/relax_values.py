@@ -98,6 +98,12 @@ def convert(value: Any) -> Any:
     return value
 
 
+class DataType(str):
+    """A dtype as a value: its name."""
+
+    __slots__ = ()
+
+
 class ShapeTuple(tuple[int, ...]):
     """A shape as a value: a tuple of sizes."""
 

@@ -91,6 +91,11 @@ class VirtualMachine:
 
         return refuse
 
+    @property
+    def module(self) -> Executable:
+        """The executable, by its name in Relax."""
+        return self.executable
+
     def _entry(self, name: str) -> EntryFunction:
         """The function of a name, looked at by the instrument if there is one."""
         run = self._watched.get(name) or self.executable[name]
