@@ -51,6 +51,8 @@ OTHER: list[tuple[rx.Call, Attribute]] = [
     (op.sum(tensor(), axis=[0, 1]), {"axis": [-2, -1]}),
     (op.nn.conv2d(IMAGE, KERNEL, padding=(1, 2)), {"padding": 1}),
     (op.nn.max_pool2d(IMAGE, (2, 2)), {"strides": 2}),
+    (op.nn.conv2d(IMAGE, KERNEL, strides=3), {"strides": [3]}),
+    (op.nn.conv2d(IMAGE, KERNEL, padding=1), {"padding": [1]}),
 ]
 
 

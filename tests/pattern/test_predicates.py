@@ -26,6 +26,7 @@ from regraft.dpl import (
 from regraft.pattern import PatternError
 from regraft.pattern.reference import matches
 from regraft.testing import check_rule
+from tests.pattern.test_large_patterns import calls_of
 
 
 def tensor(*shape: Any, dtype: str = "float32") -> rx.Var:
@@ -161,6 +162,50 @@ def test_a_chain_is_of_any_length_in_the_matcher_and_in_its_definition() -> None
     definitions = get_var2val(function)
     (found,) = matches(pattern, definitions, value)
     assert len(found[pattern.args[0].links]) == 20_000  # type: ignore[attr-defined]
+
+
+def exponentials(count: int, first: Callable[[rx.Expr], rx.Expr]) -> rx.Function:
+    x = tensor(2)
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            value = builder.emit(first(x))
+            for _ in range(count):
+                value = builder.emit(op.exp(value))
+            value = builder.emit_output(value)
+        builder.emit_func_output(value)
+    return builder.get()["main"]
+
+
+def looking(lengths: list[int]) -> rx.Rule:
+    """A rule that notes the number of links of each chain over a sine, and changes nothing."""
+    links: list[DFPattern] = []
+
+    def link(inner: DFPattern) -> DFPattern:
+        links.append(is_op("relax.exp")(inner))
+        return links[-1]
+
+    pattern = chain(link, until=is_op("relax.sin")(wildcard()), min=1)
+    return rx.Rule(pattern, lambda _, found: lengths.append(len(found[links[0]])), "look")
+
+
+@pytest.mark.parametrize(("first", "found"), [(op.tan, 0), (op.sin, 1)])
+def test_a_chain_at_the_root_is_searched_in_steps_linear_in_the_program(first: Any, found: int) -> None:
+    lengths: list[int] = []
+    rule = looking(lengths)
+    programs = [exponentials(count, first) for count in (200, 400)]
+    few, many = (calls_of(lambda: rule(program)) for program in programs)  # noqa: B023 - called at once
+    assert many < 2.2 * few
+    assert lengths == found * [*range(1, 201), *range(1, 401)]
+
+
+def test_a_chain_is_found_after_what_it_ends_in_was_rewritten() -> None:
+    with PatternContext() as context:
+        tangent = is_op("relax.tan")(wildcard())
+    sine = rx.Rule(context, lambda found, values: {found[tangent]: op.sin(values[found[tangent]].args[0])}, "sine")
+    lengths: list[int] = []
+    (looking(lengths) | sine)(exponentials(5, op.tan))
+    assert sorted(lengths) == [1, 2, 3, 4, 5]
 
 
 def test_a_chain_that_ends_nowhere_is_not_searched_by_every_way_through_a_diamond() -> None:

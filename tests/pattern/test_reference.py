@@ -10,7 +10,7 @@ from hypothesis import assume, event, example, given, settings
 from hypothesis import strategies as st
 
 from regraft.analysis.values import BlockView
-from regraft.dpl import DFPattern, PatternContext, PatternError, is_op, wildcard
+from regraft.dpl import DFPattern, PatternContext, PatternError, chain, elementwise, is_op, wildcard
 from regraft.ir import Constant, Expr, Op
 from regraft.pattern.matcher.context_match import compiled_context
 from regraft.pattern.matcher.match import CompiledPattern, compiled
@@ -38,9 +38,9 @@ def described(match: dict[Any, Any]) -> str:
     return "; ".join(f"{key!r} -> {value!r}" for key, value in match.items())
 
 
-def ways(form: CompiledPattern, block: RandomBlock, value: Expr) -> list[dict[Any, Any]]:
+def ways(form: CompiledPattern, block: RandomBlock, value: Expr, remembered: Any = None) -> list[dict[Any, Any]]:
     """All that the compiled pattern finds at ``value``."""
-    return list(form.matches(block.definitions, value, view=BlockView(block.block)))
+    return list(form.matches(block.definitions, value, None, BlockView(block.block), remembered))
 
 
 @settings(max_examples=300)
@@ -50,6 +50,26 @@ def test_chains_have_the_matches_of_their_definition_in_the_same_order(seed: int
     block = RandomBlock(random, random.randint(2, 8))
     writer = PatternWriter(random, block.definitions, chains=True)
     hold_to_definition(writer.pattern(random.choice(block.values()), random.randint(1, 3)), block)
+
+
+@settings(max_examples=300)
+@given(seed=SEEDS)
+def test_what_is_remembered_of_chains_changes_no_match(seed: int) -> None:
+    random = Random(seed)
+    block = RandomBlock(random, random.randint(2, 8))
+    writer = PatternWriter(random, block.definitions, chains=True)
+    end = writer.pattern(random.choice(block.values()), random.randint(0, 2))
+    values, remembered, least = random.choices(block.values(), k=12), dict[Any, Any](), random.randint(0, 2)
+    link = random.choice([elementwise(), is_op("relax.exp") | is_op("relax.add")(wildcard(), wildcard())])
+    for pattern in (chain(link, end, min=least), is_op("relax.negative")(chain(elementwise(), end))):
+        try:
+            for value in values:
+                want = [frozen(m) for m in ways(compiled(pattern), block, value)]
+                got = [frozen(m) for m in ways(compiled(pattern), block, value, remembered)]
+                assert got == want, f"{pattern!r} at {value.name_hint} in\n{block.block!r}"
+        except PatternError:
+            assume(False)
+    event(f"something is remembered: {any(any(known.values()) for known in remembered.values())}")
 
 
 @settings(max_examples=400)

@@ -170,9 +170,10 @@ def _numbers(value: Any) -> tuple[Any, ...]:
 
 
 def _for_each_axis(value: Any, held: Any) -> Any:
-    """One number, or half of the paddings, as many times as ``held`` has them."""
+    """One number as many times as ``held`` has them; a sequence has one for each axis, or for each of two ends."""
     numbers, many = _numbers(value), len(_numbers(held))
-    is_short = 0 < len(numbers) in (1, many // 2) and all(type(number) is int for number in numbers)
+    is_short = (value is not numbers or len(numbers) > 1) and len(numbers) in (1, many // 2)
+    is_short = is_short and all(type(number) is int for number in numbers)
     return numbers * (many // len(numbers)) if is_short else numbers
 
 

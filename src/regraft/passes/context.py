@@ -271,7 +271,7 @@ class PassContext:
         def rewriter(*arguments: Any) -> Any:
             return _SPENT if self._left == 0 else rule.rewriter(*arguments)
 
-        return Rule(rule.pattern, rewriter, rule.name, approximate=rule.approximate)
+        return rule.with_rewriter(rewriter)
 
     # --- what runs passes
 

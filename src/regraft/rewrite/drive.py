@@ -28,7 +28,7 @@ from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, is_
 from ..pattern.context import PatternContext
 from ..pattern.matcher.context_match import CompiledContext, compiled_context
 from ..pattern.matcher.links import values_of
-from ..pattern.matcher.machine import SearchLimitError
+from ..pattern.matcher.machine import Remembered, SearchLimitError
 from ..pattern.matcher.match import CompiledPattern, compiled
 from ..pattern.pattern import DFPattern
 from .emission import Emission
@@ -208,6 +208,7 @@ class BlockRun:
         self.queue: deque[Var] = deque()
         self.queued: set[Var] = set()
         self.bindings = Bindings(session)
+        self.remembered: Remembered = {}
         self._declined = _Declined(session)
         if plan.most_users >= 0:
             session.recounted = {}
@@ -261,7 +262,7 @@ class BlockRun:
     def _try_ways(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
         rewriter = rule.rewriter
         session = self.session
-        for ways, matchings in enumerate(form.matches(session.definitions, var, view=session), 1):
+        for ways, matchings in enumerate(form.matches(session.definitions, var, None, session, self.remembered), 1):
             if rule.takes_bindings:
                 seen = Bindings(session, {id(value): var, **self._known(var, value, matchings)})
                 result = _asked(rule, var, rewriter, value, matchings, seen)
@@ -385,6 +386,11 @@ class BlockRun:
                         (frontier if self._may_be_link(user) else above).append(user)
                         self._enqueue(user)
             frontier = above
+        for known in self.remembered.values():
+            if self.plan.most_users >= 0:
+                known.clear()
+            for var in reached:
+                known.pop(var, None)
 
     def _may_be_link(self, var: Var) -> bool:
         """True if ``var`` may be a link, or a part of one, in a chain of any length."""

@@ -160,6 +160,12 @@ class Rule(PatternMatchingRewriter):
         found.assumes_finite = True
         return found
 
+    def with_rewriter(self, rewriter: CallRewriter | BindingsRewriter) -> Rule:
+        """The same rule with another rewriter, which takes what this one's takes; its form for a module as well."""
+        found = copy(self)
+        found.rewriter = rewriter
+        return found
+
     def rules(self) -> tuple[Rule, ...]:
         """The rule itself."""
         return (self,)

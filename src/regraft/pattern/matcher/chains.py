@@ -2,18 +2,53 @@
 
 A link is matched first, with its hole standing for any value; what stands there is the next operand. The patterns of a
 link are forgotten before the next one, and gathered in lists at the end, like those of a repeat.
+
+The values of one long run are each the top of a chain. `MatchState.remembered` keeps what the chain below a value came
+to, so that the value above adds one link to it, and a block is searched in steps linear in its length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from ...analysis.values import resolve
-from ...ir.expr import Expr
+from ...ir.expr import Expr, Var
 from ..chain_pattern import ChainPattern
-from .machine import FAILED, Goal, Goals, MatchState, Step
-from .rows import Run, gather
+from ..parts import fixed_op
+from ..pattern import CallPattern, DFPattern, all_patterns
+from .machine import FAILED, BoundValue, Goal, Goals, MatchState, Step
+from .rows import Run, bind_run
+
+
+class _Way(NamedTuple):
+    """One way down, of so many ``links``: for each pattern of a link what it stands for in them, from the end up.
+
+    Of a pattern these are the leaves, and what is shown of them; the links themselves come first. Longer ways share the
+    lists, so only the first ``links`` are this way's. ``ends`` are the patterns below the links.
+    """
+
+    columns: list[list[Any]]
+    links: int
+    ends: Sequence[tuple[DFPattern, BoundValue]]
+
+    def under(self, rows: list[list[Any]]) -> _Way:
+        """This way with more links above it, given from the end up."""
+        is_longest = len(self.columns[0]) == self.links
+        columns = self.columns if is_longest else [column[: self.links] for column in self.columns]
+        for index, column in enumerate(columns):
+            column.extend([row[index] for row in rows])
+        return _Way(columns, len(columns[0]), self.ends)
+
+
+class _Known(dict[Expr, "dict[int, tuple[_Way, int] | None]"]):
+    """The operands from which a chain has one way down at most: that way, and the number of its links above them.
+
+    By the number of links above the operand, as far as it matters. ``ways`` counts all that were found so far.
+    """
+
+    ways = 0
+    latest: _Way | None = None
 
 
 class _Place(NamedTuple):
@@ -27,17 +62,29 @@ class _Place(NamedTuple):
     rows: Any
     awaiting: int
     in_vain: set[Any] | None
+    known: _Known | None
 
 
 class Chain:
-    """The step of ``pattern``; ``forgets`` says that the rest of a match does not depend on the way of a chain."""
+    """The step of ``pattern``; ``forgets`` says that the rest of a match does not depend on the way of a chain.
 
-    def __init__(self, pattern: ChainPattern, run: Run, until: Step, forgets: bool) -> None:
+    If it ``is_closed``, the ways down from a value depend on nothing else in the match.
+    """
+
+    def __init__(self, pattern: ChainPattern, run: Run, until: Step, forgets: bool, is_closed: bool) -> None:
         self.pattern = pattern
         self.run = run
         self.until = until
         self.forgets = forgets
+        self.is_closed = is_closed and pattern.links.max is None
         self.hole = run.own.index(pattern.hole)
+        self.link = run.own.index(pattern.links.pattern)
+        self.ends = all_patterns(pattern.until)
+        self.callees = [
+            (index, call.op, op)
+            for index, call in enumerate(run.own)
+            if isinstance(call, CallPattern) and (op := fixed_op(call.op)) is not None
+        ]
         self.step = Step(pattern, self._begin)
         self._each = Step(pattern.links, self._begin)
         self._next = Step(pattern, self._below_a_link)
@@ -45,7 +92,10 @@ class Chain:
 
     def _begin(self, search: MatchState, goal: Goal) -> Goals:
         in_vain: set[Any] | None = set() if self.forgets and search.seen is None else None
-        return self._onward(search, goal, _Place(goal[1], 0, None, len(search.awaiting), in_vain))
+        known = None
+        if self.is_closed and in_vain is not None and search.remembered is not None:
+            known = search.remembered.setdefault(self.step, _Known())
+        return self._onward(search, goal, _Place(goal[1], 0, None, len(search.awaiting), in_vain, known))
 
     def _onward(self, search: MatchState, goal: Goal, place: _Place) -> Goals:
         return search.choose(self._ways(search, goal, place))
@@ -53,11 +103,17 @@ class Chain:
     def _ways(self, search: MatchState, goal: Goal, place: _Place) -> Iterator[Goals]:
         """One more link, or else the end."""
         least, most = self.pattern.links.min, self.pattern.links.max
-        operand, length = place.operand, place.length
-        key = (resolve(search.definitions, operand), min(length, least) if most is None else length)
+        operand, length, known = place.operand, place.length, place.known
+        above = min(length, least) if most is None else length
+        key = (resolve(search.definitions, operand), above)
         if place.in_vain is not None and key in place.in_vain:
             return
-        found = search.found
+        if known is not None and above in known.get(operand, ()):
+            way = known[operand][above]
+            if way is not None:
+                yield self._ended(search, goal, place, *way)
+            return
+        found, ways = search.found, 0 if known is None else known.ways
         if most is None or length < most:
             each = (self._each, None, None, goal, 0)
             yield (self.run.inner, operand, (self._next, (goal, place), *goal[2:]), each, length)
@@ -65,6 +121,9 @@ class Chain:
             yield (self.until, operand, (self._last, (goal, place), *goal[2:]), goal, 1)
         if place.in_vain is not None and search.found == found:
             place.in_vain.add(key)
+        if known is not None and known.ways - ways < 2 and isinstance(operand, Var):
+            way = None if known.ways == ways or known.latest is None else (known.latest, length)
+            known.setdefault(operand, {})[above] = way
 
     def _below_a_link(self, search: MatchState, goal: Goal) -> Goals:
         outer, place = goal[1]
@@ -75,7 +134,7 @@ class Chain:
         search.longest = max(search.longest, length)
         rows = ((resolve(search.definitions, place.operand), row), place.rows)
         below = row[self.hole]
-        place = _Place(place.operand, length, rows, len(search.awaiting), place.in_vain)
+        place = place._replace(length=length, rows=rows, awaiting=len(search.awaiting))
         if below is not None:
             return self._onward(search, outer, place._replace(operand=below[1]))
         return self._ended(search, outer, place) if length >= self.pattern.links.min else FAILED
@@ -83,16 +142,34 @@ class Chain:
     def _at_the_end(self, search: MatchState, goal: Goal) -> Goals:
         return self._ended(search, *goal[1])
 
-    def _ended(self, search: MatchState, goal: Goal, place: _Place) -> Goals:
-        """Bind the chain, and its links to lists."""
-        pattern, run, rows = self.pattern, self.run, place.rows
-        leaves: list[Expr] = []
-        parts: list[Any] = []
+    def _ended(
+        self, search: MatchState, goal: Goal, place: _Place, below: _Way | None = None, skipped: int = 0
+    ) -> Goals:
+        """Bind the chain, and its links to lists; those after the first may be known: ``below``, less its last few."""
+        pattern, own, bound, rows = self.pattern, self.run.own, search.bound, place.rows
+        above: list[list[Any]] = []
         while rows is not None:
             (leaf, row), rows = rows
-            leaves.append(leaf)
-            parts.append(row)
-        gather(search, pattern.links, run.own, leaves[::-1], parts[::-1])
-        shown = parts[-1][run.own.index(pattern.links.pattern)] if parts else search.bound[pattern.until]
-        search.bind(pattern, resolve(search.definitions, goal[1]), shown[1])
+            above.append([leaf, *(part for pair in row for part in (pair or _NOTHING))])
+        is_known = below is not None
+        if below is None:
+            ends = [(part, bound[part]) for part in self.ends if part in bound] if place.known is not None else ()
+            below = _Way([[] for _ in range(1 + 2 * len(own))], 0, ends)
+        for part, pair in below.ends:
+            if part not in bound:
+                search.bind(part, *pair)
+        way = below._replace(links=below.links - skipped).under(above)
+        links, *columns = [column[way.links - 1 :: -1] if way.links else [] for column in way.columns]
+        bind_run(search, pattern.links, own, links, columns)
+        for index, callee, op in self.callees if is_known and links else ():
+            if own[index] in bound and callee not in bound:
+                search.bind(callee, op, op)
+        shown = columns[2 * self.link + 1][0] if links else bound[pattern.until][1]
+        search.bind(pattern, resolve(search.definitions, goal[1]), shown)
+        if place.known is not None:
+            place.known.ways += 1
+            place.known.latest = way
         return goal[2]
+
+
+_NOTHING: Final = (None, None)

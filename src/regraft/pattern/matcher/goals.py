@@ -88,7 +88,8 @@ class CompiledPatterns:
             case OrPattern():
                 step = self._or(pattern)
             case ChainPattern():
-                step = Chain(pattern, self.runs[pattern.links], self.root(pattern.until), self._forgets(pattern)).step
+                run, until = self.runs[pattern.links], self.root(pattern.until)
+                step = Chain(pattern, run, until, self._forgets(pattern), self._is_closed(pattern)).step
             case AndPattern():
                 step = self._and(pattern)
             case NotPattern():
@@ -114,6 +115,15 @@ class CompiledPatterns:
             if p is not pattern.links
         )
         return not says_more and not self._is_decided_last
+
+    def _is_closed(self, pattern: ChainPattern) -> bool:
+        """True if nothing in what a chain ends in stands, or is counted, elsewhere in the patterns too."""
+        return not any(
+            (p in self._met_again and fixed_op(p) is None)
+            or size_variables(p)
+            or (isinstance(p, RepeatPattern) and p.extent is not None)
+            for p in all_patterns(pattern.until)
+        )
 
     def _row(self, owner: DFPattern, parts: Sequence[DFPattern], first: int, *, allow_rest: bool = False) -> ChildRow:
         steps = [self.runs[p].step if isinstance(p, RepeatPattern) else self.root(p) for p in parts]

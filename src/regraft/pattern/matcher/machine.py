@@ -32,6 +32,9 @@ FAILED: Final[Any] = ()
 BoundValue: TypeAlias = "tuple[Any, Any]"
 """The value of a pattern: the resolved leaf, and what a rewriter is shown."""
 
+Remembered: TypeAlias = "dict[Step, Any]"
+"""For each step that keeps something from one search to the next, a dictionary of what it found at each value."""
+
 MOST_RETRIES: Final = 100_000
 """So many choices a search resumes at one value before it gives up; a few more for each element of a long run."""
 
@@ -113,6 +116,7 @@ class MatchState:
         "found",
         "longest",
         "awaiting",
+        "remembered",
         "seen",
         "sizes",
         "tracer",
@@ -126,11 +130,13 @@ class MatchState:
         view: BlockView | None = None,
         tracer: Tracer | None = None,
         seen: set[Any] | None = None,
+        remembered: Remembered | None = None,
     ) -> None:
         self.definitions: Mapping[Any, Expr] = definitions
         self.view = view
         self.tracer = tracer
         self.seen = seen
+        self.remembered = remembered
         self.bound: dict[DFPattern, BoundValue] = {}
         self.sizes: Mapping[SymVar, Any] = {}
         self.extents: Mapping[Extent, int] = {}

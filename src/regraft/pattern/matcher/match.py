@@ -25,7 +25,7 @@ from ..pattern import (
 )
 from .conditions import leaf_check
 from .goals import CompiledPatterns
-from .machine import MatchState, Tracer
+from .machine import MatchState, Remembered, Tracer
 
 
 def depth(pattern: DFPattern) -> int:
@@ -78,18 +78,24 @@ class CompiledPattern:
         self.most_users = max((sys.maxsize if count is None else count for count in counts), default=-1)
 
     def matches(
-        self, definitions: Definitions, value: Expr, tracer: Tracer | None = None, view: BlockView | None = None
+        self,
+        definitions: Definitions,
+        value: Expr,
+        tracer: Tracer | None = None,
+        view: BlockView | None = None,
+        remembered: Remembered | None = None,
     ) -> Iterator[dict[Any, Any]]:
         """Each way in which ``value`` matches: from each pattern to what a rewriter is shown for it.
 
         Users are counted in the block ``view``; without it all ``definitions`` are one, of which nothing is seen after.
+        Searches of the same values share what is ``remembered``, of which the caller takes out what he changes.
         """
         if view is None and self.most_users >= 0:
             view = BlockView(None)
             for var, bound in definitions.items():
                 view.position[var] = len(view.position)
                 view.define(var, bound)
-        search = MatchState(definitions, view, tracer)
+        search = MatchState(definitions, view, tracer, remembered=remembered)
         for _ in search.solutions((self.step, value, None, None, 0)):
             found: dict[Any, Any] = {pattern: pair[1] for pattern, pair in search.bound.items()}
             if search.sizes:

@@ -55,7 +55,8 @@ class Run:
             while rows is not None:
                 row, rows = rows
                 found.append(row)
-            gather(search, self.repeat, self.own, [resolve(search.definitions, v) for v in values], found[::-1])
+            leaves = [resolve(search.definitions, value) for value in values]
+            gather(search, self.repeat, self.own, leaves, found[::-1])
             return goal[2]
         following = (self._element, (values, index + 1, rows, search.awaiting), *goal[2:])
         return (self.inner, values[index], following, goal, index)
@@ -79,11 +80,26 @@ def gather(
     search: MatchState, repeat: RepeatPattern, own: Sequence[DFPattern], leaves: list[Expr], rows: Sequence[Any]
 ) -> None:
     """Bind a repeat to ``leaves``, and its elements' own patterns to what they stand for in each."""
+    columns = [
+        [None if row[index] is None else row[index][side] for row in rows]
+        for index in range(len(own))
+        for side in (0, 1)
+    ]
+    bind_run(search, repeat, own, leaves, columns)
+
+
+def bind_run(
+    search: MatchState,
+    repeat: RepeatPattern,
+    own: Sequence[DFPattern],
+    leaves: list[Expr],
+    columns: Sequence[list[Any]],
+) -> None:
+    """`gather` from columns: two for each pattern, its leaves and what is shown, None in an element that has none."""
     for index, pattern in enumerate(own):
-        pairs = [row[index] for row in rows]
-        if not pairs or any(pairs):
-            columns = [[None if pair is None else pair[side] for pair in pairs] for side in (0, 1)]
-            search.bind(pattern, columns[0], columns[1])
+        found, shown = columns[2 * index : 2 * index + 2]
+        if not found or found.count(None) < len(found):
+            search.bind(pattern, found, shown)
     search.bind(repeat, leaves, leaves)
 
 
