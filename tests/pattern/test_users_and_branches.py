@@ -11,7 +11,7 @@ import pytest
 import regraft as rx
 from regraft import op
 from regraft.analysis import get_var2val
-from regraft.dpl import DFPattern, PatternError, is_if, is_op, is_tuple, repeat, wildcard
+from regraft.dpl import DFPattern, PatternError, PatternWarning, is_if, is_op, is_tuple, repeat, wildcard
 from regraft.ir import BindingBlock, If, SeqExpr, VarBinding
 from regraft.pattern.matcher.match import compiled
 from regraft.pattern.reference import matches
@@ -159,12 +159,13 @@ def test_the_calls_of_a_repeat_and_of_a_rejected_pattern_are_looked_at_as_a_whol
     assert found == {"alone": 1, "other": 0, "run": 1, "whole run": 0, "rejected": 0, "not rejected": 1}
 
 
-def test_only_used_by_another_pattern_needs_a_context_and_the_error_says_what_to_write_without_one() -> None:
+def test_only_used_by_another_pattern_without_a_context_is_a_warning_that_says_what_to_write() -> None:
     inner = exp(wildcard())
-    with pytest.raises(
-        PatternError, match=r"with PatternContext\(\):.*in the pattern of one value, write p\.only_used_by\(\)"
-    ):
-        inner.only_used_by(relu(inner))
+    with pytest.warns(PatternWarning, match=r"with PatternContext\(\):.*in the\s+pattern of one value, write p\.only"):
+        row = inner.only_used_by(relu(inner))
+    assert len(row.patterns) == 2
+    with pytest.warns(PatternWarning, match="with PatternContext"):
+        inner.same_shape_as(wildcard())
 
 
 def test_a_number_of_users_is_checked_when_a_pattern_is_made() -> None:

@@ -28,7 +28,7 @@ from .build import (
     repeat,
     wildcard,
 )
-from .context import PatternContext, PatternSeq, SameShapeConstraint, UseConstraint
+from .context import PatternContext, PatternSeq, PatternWarning, SameShapeConstraint, UseConstraint
 from .matchings import Matchings
 from .pattern import (
     AndPattern,
@@ -82,6 +82,7 @@ __all__ = [
     "PatternContext",
     "PatternError",
     "PatternSeq",
+    "PatternWarning",
     "PrimArrPattern",
     "RepeatPattern",
     "SameShapeConstraint",

@@ -7,6 +7,7 @@ patterns together. `match_dfb` finds the first match in a block; `regraft.rewrit
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
@@ -153,10 +154,23 @@ class PatternContext:
         return None if found is None else Matchings(found, dfb)
 
 
-def _demand_use(use: UseConstraint) -> None:
+class PatternWarning(UserWarning):
+    """A constraint between patterns was written where nothing holds it."""
+
+
+def demand(constraint: UseConstraint | SameShapeConstraint) -> None:
+    """Add a constraint to the innermost open context; without one nothing holds it, and a `PatternWarning` says so."""
     context = PatternContext.current()
-    if context is not None:
-        context.add_use(use)
+    if context is None:
+        message = (
+            "a constraint between patterns is held by a context only: write it inside `with PatternContext():`; in the "
+            "pattern of one value, write p.only_used_by() inside of its user"
+        )
+        warnings.warn(message, PatternWarning, stacklevel=4)
+    elif isinstance(constraint, UseConstraint):
+        context.add_use(constraint)
+    else:
+        context.add_same_shape(constraint)
 
 
 @final
@@ -173,11 +187,11 @@ class PatternSeq:
         if not self.patterns:
             raise PatternError("a PatternSeq needs at least one pattern")
         for source, user in zip(self.patterns, self.patterns[1:], strict=False):
-            _demand_use(UseConstraint(source, user, -1, only_use))
+            demand(UseConstraint(source, user, -1, only_use))
 
     def _extend(self, other: DFPattern | PatternSeq, index: int, *, only: bool) -> PatternSeq:
         more = other.patterns if isinstance(other, PatternSeq) else (other,)
-        _demand_use(UseConstraint(self.patterns[-1], more[0], index, only))
+        demand(UseConstraint(self.patterns[-1], more[0], index, only))
         joined = PatternSeq((self.patterns[0],))
         joined.patterns = (*self.patterns, *more)
         return joined
@@ -209,7 +223,7 @@ class PatternSeq:
         copies = [duplicate(pattern, done) for pattern in self.patterns]
         for use in () if context is None else tuple(context.uses):
             if use.source in done and use.user in done:
-                _demand_use(UseConstraint(done[use.source], done[use.user], use.index, use.only))
+                demand(UseConstraint(done[use.source], done[use.user], use.index, use.only))
         joined = PatternSeq((copies[0],))
         joined.patterns = tuple(copies)
         return joined

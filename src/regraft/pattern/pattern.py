@@ -128,12 +128,10 @@ class DFPattern:
 
     def same_shape_as(self, *args: DFPattern) -> SameShapeConstraint:
         """In a `PatternContext`: this value and those of ``args`` certainly have one shape."""
-        from .context import PatternContext, SameShapeConstraint
+        from .context import SameShapeConstraint, demand
 
         constraint = SameShapeConstraint((self, *args))
-        context = PatternContext.current()
-        if context is not None:
-            context.add_same_shape(constraint)
+        demand(constraint)
         return constraint
 
     def dup(self) -> DFPattern:
