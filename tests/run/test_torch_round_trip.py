@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -352,3 +353,81 @@ def test_a_complex_buffer_that_the_model_changes_is_changed_in_every_call() -> N
     before, after = program.module(), rx.optimize(program).module()
     for given in (torch.randn(4, 6), torch.randn(4, 6)):
         assert_same(after(given), before(given))
+
+
+def _gradients(module: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    module.zero_grad()
+    given = x.clone().requires_grad_()
+    result = module(given)
+    result.sum().backward()
+    learned = dict(module.named_parameters())
+    grads = [given.grad, *[learned[name].grad for name in sorted(learned)]]
+    return [result, *[torch.zeros(()) if grad is None else grad for grad in grads]]
+
+
+def _target(self: Any, x: torch.Tensor) -> torch.Tensor:
+    hidden = self.first(x)
+    with torch.no_grad():
+        wanted = torch.softmax(self.second(hidden), -1)
+    return self.second(hidden.detach()) * hidden + wanted * hidden
+
+
+def _phases(self: Any, x: torch.Tensor) -> torch.Tensor:
+    waves = torch.fft.rfft(self.first(x))
+    return torch.fft.irfft(waves * waves.detach().conj()) + self.second(x).detach()
+
+
+def _straight_through(self: Any, x: torch.Tensor) -> torch.Tensor:
+    soft = torch.softmax(self.first(x), -1)
+    hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(-1, keepdim=True), 1.0)
+    return self.second(hard - soft.detach() + soft)
+
+
+@pytest.mark.parametrize("function", [_target, _phases, _straight_through])
+def test_gradients_stop_where_they_did(function: Callable[..., Any]) -> None:
+    torch.manual_seed(0)
+    program = torch.export.export(Of(function, first=nn.Linear(4, 4), second=nn.Linear(4, 4)), (torch.randn(3, 4),))
+    x = torch.randn(3, 4)
+    want = _gradients(program.module(), x)
+    assert_same(_gradients(rx.optimize(program).module(), x), want)
+    for one, other in zip(_gradients(rx.to_torch(rx.from_torch(program)), x), want, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_transforms_of_functions_that_stayed_in_a_program_are_read() -> None:
+    def batched(self: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.vmap(lambda row: row.sin() @ self.inner.weight + row.sum())(x)
+
+    def derivative(_: Any, x: torch.Tensor) -> Any:
+        return torch.func.jvp(lambda value: value.sin() * 2, (x,), (x.cos(),))
+
+    rows = {0: Dim("n")}
+    many = torch.export.export(Of(batched, inner=nn.Linear(4, 4)), (torch.randn(6, 3, 4),), dynamic_shapes=((rows,),))
+    x = torch.randn(9, 3, 4)
+    assert_same(rx.optimize(many).module()(x), many.module()(x))
+    slope = torch.export.export(Of(derivative), (torch.randn(3, 4),))
+    assert_same(rx.optimize(slope).module()(x[0]), slope.module()(x[0]))
+
+
+class _Turned(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.zeros(4, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.table.t().add_(x)
+        return self.table * 2
+
+
+def test_a_program_that_would_have_more_operators_comes_back_as_it_was(tmp_path: Path) -> None:
+    program = torch.export.export(_Turned(), (torch.randn(4),))
+    reports: list[Any] = []
+    done = rx.optimize(program, report=reports.append)
+    assert operators(done) == operators(program)
+    assert reports[0].to_dict()["kept"] == "the result has more operators"
+    before, after = program.module(), done.module()
+    for x in (torch.randn(4), torch.randn(4)):
+        assert_same(after(x), before(x))  # each has buffers of its own
+    torch.export.save(program, tmp_path / "before.pt2")
+    rx.optimize(tmp_path / "before.pt2", output=tmp_path / "after.pt2")
+    assert (tmp_path / "after.pt2").read_bytes() == (tmp_path / "before.pt2").read_bytes()

@@ -273,7 +273,13 @@ def as_source(model: Model, module: IRModule) -> Any:
 
 def as_it_is(model: Model) -> Any:
     """The model in the form in which it was given, untouched; for a file, what the file holds."""
-    return model.source if model.path is None else as_source(model, model.module)
+    if model.path is not None:
+        return as_source(model, model.module)
+    if model.form == "torch" and isinstance(model.source, sys.modules["torch"].export.ExportedProgram):
+        from ..formats.torch.exported import with_own_buffers
+
+        return with_own_buffers(model.source)
+    return model.source
 
 
 def write_as_it_is(model: Model, path: Path) -> None:

@@ -256,7 +256,7 @@ def optimize(
         return _made(opened, done, measurement, lowered, stages, _rules_first(chosen, rules), verification, sizes)
 
     is_asked = rules is not None or precision != "float32" or opset is not None or ir_version is not None
-    may_stay = keeps and opened.form == "onnx" and not is_asked and not timed
+    may_stay = keeps and not is_asked and not timed
     hand_over = partial(_handed_over, opened, stays=stays, may_stay=may_stay, safetensors=safetensors)
     if written_to is None:
         with stages.stage("converting"):
@@ -275,11 +275,10 @@ def _handed_over(
 ) -> tuple[Optimized, Any]:
     """``done``, and the model in the form that it came in or the path that it was written to.
 
-    It is the model as it was if that ``stays``, or ``may_stay`` and would otherwise be larger in nodes and bytes, or
-    cannot be written.
+    It is the model as it was if that ``stays``, or ``may_stay`` and would otherwise be larger, or cannot be written.
     """
     if not stays:
-        why = "the result has more nodes and more bytes"
+        why = "the result has more operators" if opened.form == "torch" else "the result has more nodes and more bytes"
         is_alike = may_stay and (path is None) == (opened.path is None)
         result: Any = path
         try:

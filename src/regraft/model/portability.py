@@ -92,16 +92,23 @@ def as_portable(
 
 
 def is_larger(opened: Model, result: Any) -> bool:
-    """True if ``result``, a file or a message, has more nodes than the ONNX model that was opened, and more bytes.
+    """True if ``result``, a file or an object, is larger than the model that was opened, in the terms of its format.
 
-    That happens to a model of functions, whose nodes are written wherever a function is called. The bodies of loops and
-    branches count. Cost: models that take more bytes are parsed.
+    An ONNX model then has more nodes and more bytes, as happens to one of functions, whose nodes are written wherever
+    a function is called. A program of PyTorch has more operators, as happens to one that writes in place. The bodies of
+    loops and branches count. Cost: results of PyTorch, and larger ones of ONNX, are read again.
     """
+    if opened.is_changed:
+        return False
+    if opened.form == "torch":
+        from ..formats.torch.source_facts import has_more_operators
+
+        return has_more_operators(opened.loaded or opened.source, result)
     if isinstance(result, Path):
         sizes = sum(files.sizes_of_files(opened.files)), sum(files.sizes_of(result).values())
     else:
         sizes = opened.source.ByteSize(), result.ByteSize()
-    if sizes[1] <= sizes[0] + MOST_GROWN or opened.is_changed:
+    if sizes[1] <= sizes[0] + MOST_GROWN:
         return False
 
     from ..formats.onnx.described import node_count

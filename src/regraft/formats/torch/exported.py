@@ -1,7 +1,7 @@
 """From a module to a graph without side effects.
 
 The graph is taken as it was exported, with `linear`, attention and the like whole. Only where there are in-place
-operators or regions (`no_grad`, autocast) is it made functional.
+operators, regions (`no_grad`, autocast) or transforms of functions (`torch.vmap`) is it made functional.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind, InputS
 from ..errors import ConvertError
 from .autocast import with_parts_in_regions
 from .dropout import has_dropout, hide_dropout, show_dropout
+from .gradient_stops import detach_regions, has_regions
+from .nodes import all_nodes, is_transform
 from .quiet import quiet
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
@@ -94,10 +96,10 @@ def dim_names(program: ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
 
 
 def prepared(program: ExportedProgram) -> ExportedProgram:
-    """``program`` without in-place operators and regions."""
+    """``program`` without in-place operators, regions and transforms of functions."""
     if not isinstance(program, ExportedProgram):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConvertError(f"expected a torch.nn.Module or an ExportedProgram, not a {type(program).__name__}")
-    if any(_has_effect(node) for node in program.graph.nodes):
+    if any(map(_has_effect, all_nodes(program.graph_module))):
         try:
             with torch.no_grad(), quiet():
                 functional = cast(Any, _ready(program)).run_decompositions({})
@@ -110,7 +112,8 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
 
 def _ready(program: ExportedProgram) -> ExportedProgram:
     """``program`` as PyTorch makes it functional rightly: with its constants as buffers, each tensor once, with
-    those operators taken apart that autocast would otherwise miss, and with dropout hidden.
+    those operators taken apart that autocast would otherwise miss, with dropout hidden, and with gradients cut behind
+    regions that have none.
 
     PyTorch makes functional what changes buffers, under one name each, and nothing else. A tensor that is neither a
     parameter nor a buffer is a constant there, and may be changed all the same; so is a buffer that the model also
@@ -118,7 +121,7 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
     """
     constants = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.CONSTANT_TENSOR]
     module = with_parts_in_regions(program.graph_module)
-    if not constants and module is program.graph_module and not has_dropout(module):
+    if not constants and module is program.graph_module and not has_dropout(module) and not has_regions(module):
         return program
     module = copy.deepcopy(module)
     for node, source in zip(module.graph.nodes, program.graph.nodes, strict=False):
@@ -126,6 +129,7 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
             break
         node.name = source.name  # a copy has other names where these are words of Python's own
     hide_dropout(module)
+    detach_regions(module)
     nodes = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
     owners: dict[tuple[object, ...], InputSpec] = {}
     specs = list(program.graph_signature.input_specs)
@@ -156,6 +160,27 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
     )
 
 
+def with_own_buffers(program: ExportedProgram) -> ExportedProgram:
+    """``program``; where it writes in place, one whose buffers no other program changes. Parameters stay shared."""
+    signature = program.graph_signature
+    if not signature.buffers_to_mutate and not any(map(_has_effect, all_nodes(program.graph_module))):
+        return program
+    learned = {str(spec.target) for spec in signature.input_specs if spec.kind is InputKind.PARAMETER}
+    own = {name: tensor for name, tensor in program.state_dict.items() if name not in learned}
+    own, constants = copy.deepcopy((own, dict(program.constants)))
+    return ExportedProgram(
+        root=program.graph_module,
+        graph=program.graph,
+        graph_signature=signature,
+        state_dict={**program.state_dict, **own},
+        range_constraints=cast(Any, program).range_constraints,
+        module_call_graph=program.module_call_graph,
+        example_inputs=program.example_inputs,
+        constants=constants,
+        verifiers=program.verifiers,
+    )
+
+
 def state_tensor(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
     """The tensor of the model's state that an input of the graph stands for."""
     name = str(spec.target)
@@ -177,7 +202,7 @@ def _has_effect(node: torch.fx.Node) -> bool:
     if node.op != "call_function":
         return False
     schema = getattr(node.target, "_schema", None)
-    if getattr(schema, "is_mutable", False):
+    if getattr(schema, "is_mutable", False) or is_transform(node):
         return True
     return getattr(node.target, "__name__", "") in _REGIONS or str(node.target) == _PART_OF_SUBCLASS
 

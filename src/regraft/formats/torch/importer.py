@@ -27,13 +27,12 @@ from .context import PARTS, Context, UnsupportedCallError, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
 from .exported import IGNORED, argument_names, dim_names, export, memory_of, prepared, state_tensor
+from .gradient_stops import detaching
 from .loops import computed_with_tensors, is_loop, read_loop
 from .nodes import (
-    BATCHING,
     all_nodes,
     asserted,
     has_tensor_for_number,
-    is_batching,
     is_branch,
     is_integer,
     is_of_sizes,
@@ -135,6 +134,7 @@ class _Importer:
         self._written: Final[list[int]] = []
         self._checks: Final[list[SizeCheck]] = []
         self._output_leaves: Final[list[Leaf]] = []
+        self._cuts: Final = detaching(program)
         self._within: SourceCall | None = None
         self._wholes: Final = WholeNumbers(self.builder)
 
@@ -290,10 +290,6 @@ class _Importer:
         if is_loop(node):
             self._values[node] = self._loop(node)
             return
-        if is_batching(node):
-            self._note(node, BATCHING)
-            self._values[node] = self._stand_in(node)
-            return
         name = str(node.target)
         if name in IGNORED:
             self._checks.extend(asserted(node, self._sizes))
@@ -346,6 +342,10 @@ class _Importer:
             found = given(node, Conversion(self._values, self.builder, self.value))
             if found is not NotImplemented:
                 return found
+        if node in self._cuts:
+            operand = self.value(node.args[0])
+            parts = [R.grad.no_grad(part) for _, part in parts_of("", operand)]
+            return ComplexPair(*parts) if isinstance(operand, ComplexPair) else parts[0]
         handler = handler_of(node)
         if handler is not None:
             self._context.node = node

@@ -82,14 +82,8 @@ def is_branch(node: torch.fx.Node) -> bool:
     return node.target is torch.ops.higher_order.cond
 
 
-BATCHING: Final = (
-    "torch.vmap, which stayed in the program as it does for associative_scan(combine_mode='generic'); "
-    "use combine_mode='pointwise', or write the batched axis out"
-)
-
-
-def is_batching(node: torch.fx.Node) -> bool:
-    """True if a node opens, closes or passes a level of `torch.vmap`, which is no operator."""
+def is_transform(node: torch.fx.Node) -> bool:
+    """True if a node opens, closes or passes a level of `torch.vmap` or of a derivative, which is no operator."""
     return not is_operator(node.target) and str(getattr(node.target, "__module__", "")).startswith("torch._functorch")
 
 

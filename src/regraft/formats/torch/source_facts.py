@@ -1,20 +1,35 @@
-"""An exported program in its own terms: how often each ATen operator occurs."""
+"""An exported program in its own terms: how often each ATen operator occurs, and whether there are more than before."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
 from ..source import SourceFacts
-from .nodes import all_nodes
+from .files import load_exported
+from .nodes import all_nodes, is_operator
 
 
 def torch_facts(program: ExportedProgram) -> SourceFacts:
     """The facts of an exported program; branches are counted. Cost: linear."""
     counts = Counter(_name(node.target) for node in all_nodes(program.graph_module) if node.op == "call_function")
     return SourceFacts("PyTorch", {"torch": torch.__version__}, counts)
+
+
+def has_more_operators(before: Any, after: Any) -> bool:
+    """True if ``after``, a program or its file, calls more operators than ``before``; False unless both are programs.
+
+    Branches are counted. Cost: linear; a file is read, but for its weights.
+    """
+    programs = before, load_exported(after) if isinstance(after, Path) else after
+    if not all(isinstance(program, ExportedProgram) for program in programs):
+        return False
+    counts = [sum(is_operator(node.target) for node in all_nodes(program.graph_module)) for program in programs]
+    return counts[1] > counts[0]
 
 
 def _name(target: object) -> str:
