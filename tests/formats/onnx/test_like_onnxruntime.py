@@ -262,3 +262,79 @@ def test_logarithms_of_sums_of_integers_are_cut_off(op_type: str, keepdims: int)
     for dtype in (np.int32, np.int64):
         given = {**inputs, "x": x.astype(dtype)}
         _check(one_node(op_type, given, fixed=["axes"], opset=18, keepdims=keepdims), given)
+
+
+# --- convolution, recurrence, slices, bounds
+
+
+@pytest.mark.parametrize("mode", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("length", [8, 10])
+def test_what_a_given_output_size_cuts_off_goes_to_the_front_unless_the_file_says_upper(mode: str, length: int) -> None:
+    inputs = {"x": _floats(1, 2, 5), "w": _floats(2, 3, 3)}
+    _check_node("ConvTranspose", inputs, opset=11, auto_pad=mode, output_shape=[length], strides=[2])
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("kernel", "stride"), [(4, 2), (3, 1), (1, 3), (2, 3)])
+def test_a_transposed_convolution_pads_an_axis_of_open_size_itself(mode: str, kernel: int, stride: int) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], auto_pad=mode, strides=[stride])
+    model = _model([node], [("x", [1, 2, "n"])], ["y"], {"w": _floats(2, 3, kernel)})
+    for length in (4, 7):
+        _check(model, {"x": _floats(1, 2, length)})
+
+
+@pytest.mark.parametrize(("op_type", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+@pytest.mark.parametrize("clip", [0.3, 2.0])
+def test_recurrent_layers_cut_what_goes_into_their_gates(op_type: str, gates: int, clip: float) -> None:
+    inputs = {"x": _floats(4, 2, 2) * 2, "w": _floats(1, 3 * gates, 2), "r": _floats(1, 3 * gates, 3)}
+    _check(one_node(op_type, inputs, fixed=["w", "r"], opset=14, hidden_size=3, clip=clip), inputs)
+
+
+@pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1, -(2**63), 1])
+@pytest.mark.parametrize("size", [4, "n"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_slice_backwards_to_the_greatest_integer_goes_on_to_the_first_element(
+    end: int, size: int | str, is_known: bool
+) -> None:
+    bounds = {"b": np.asarray([3]), "e": np.asarray([end])}
+    rest = {"a": np.asarray([0]), "s": np.asarray([-1])}
+    node = helper.make_node("Slice", ["x", "b", "e", "a", "s"], ["y"])
+    model = _model([node], [("x", [size])], ["y"], {**bounds, **rest} if is_known else rest)
+    if not is_known:
+        model.graph.input.extend(helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in bounds)
+    _check(model, {"x": _ramp(4), **({} if is_known else bounds)})
+
+
+def test_a_slice_of_a_shape_backwards_to_the_greatest_integer_takes_the_first_size() -> None:
+    numbers = {"b": np.asarray([-1]), "e": np.asarray([2**63 - 1]), "a": np.asarray([0]), "s": np.asarray([-1])}
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Slice", ["shape", "b", "e", "a", "s"], ["turned"]),
+        helper.make_node("Reshape", ["x", "turned"], ["y"]),
+    ]
+    _check(_model(nodes, [("x", ["n", 3])], ["y"], numbers), {"x": _ramp(2, 3)})
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_the_greatest_element_may_be_sought_along_an_axis_of_open_size(axis: int) -> None:
+    node = helper.make_node("Hardmax", ["x"], ["y"], axis=axis)
+    model = _model([node], [("x", ["n", "k"])], ["y"])
+    _check(model, {"x": np.asarray([[1, 3, 3], [2, 0, 5]], np.float32)})
+
+
+@pytest.mark.parametrize("given", [{}, {"min": 0.0}, {"max": 0.0}])
+def test_a_bound_that_an_old_file_leaves_out_is_the_greatest_number(given: dict[str, float]) -> None:
+    inputs = {"x": np.asarray([np.inf, -np.inf, np.nan, 1, -1], np.float32)}
+    model = one_node("Clip", inputs, opset=6, **given)
+    _check(model, inputs)
+    assert_same(run_onnxruntime(rx.optimize(model), inputs), run_onnxruntime(model, inputs))
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_elements_that_are_chosen_at_run_time_stay_one_node(rank: int) -> None:
+    node = helper.make_node("Compress", ["x", "c"], ["y"], **({} if rank == 1 else {"axis": 0}))
+    model = _model([node], [("x", [3, 2][:rank])], ["y"])
+    model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, [3]))
+    inputs = {"x": _floats(*[3, 2][:rank]), "c": np.asarray([True, False, True])}
+    _check(model, inputs)
+    assert [node.op_type for node in rx.optimize(model).graph.node] == ["Compress"]

@@ -132,7 +132,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-def test_an_lstm_sees_its_cell_through_peepholes_and_cuts_what_goes_into_activations() -> None:
+def test_an_lstm_sees_its_cell_through_peepholes_and_cuts_what_goes_into_its_gates() -> None:
     x, w, r, b, h, c = parameters("lstm", 1)
     p, bound = random(1, 3 * HIDDEN), 0.7
     hidden, memory, rows = h[0], c[0], []
@@ -145,7 +145,7 @@ def test_an_lstm_sees_its_cell_through_peepholes_and_cuts_what_goes_into_activat
         i, o, f, g = np.split(step @ w[0].T + hidden @ r[0].T + b[0, : 4 * HIDDEN] + b[0, 4 * HIDDEN :], 4, axis=1)
         enter, forget = sigmoid(cut(i + look[0] * memory)), sigmoid(cut(f + look[2] * memory))
         memory = forget * memory + enter * np.tanh(cut(g))
-        hidden = sigmoid(cut(o + look[1] * memory)) * np.tanh(cut(memory))
+        hidden = sigmoid(cut(o + look[1] * memory)) * np.tanh(memory)
         rows.append(hidden[None])
     check(
         lambda *given: nn.lstm(*given[:6], peephole=given[6], clip=bound),

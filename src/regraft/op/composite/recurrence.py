@@ -55,11 +55,15 @@ class _Cell:
         self.peephole = None if seeing is None else seeing[way, ...]
 
     def apply(self, place: int, x: Any) -> Any:
-        """The activation at ``place`` of ``x``, which is cut before."""
+        """The activation at ``place`` of ``x``."""
+        return apply(self.xp, Op.get(ACTIVATIONS[self.functions[place]]), x)
+
+    def opened(self, place: int, x: Any) -> Any:
+        """The activation at ``place`` of what goes into a gate or is a new state, which is cut before."""
         bound = self.attrs["clip"]
         if bound is not None:
             x = self.xp.minimum(self.xp.maximum(x, self.xp.full_like(x, -bound)), self.xp.full_like(x, bound))
-        return apply(self.xp, Op.get(ACTIVATIONS[self.functions[place]]), x)
+        return self.apply(place, x)
 
     def gate(self, x: Any, place: int) -> Any:
         """The part of one gate in a row of all."""
@@ -77,20 +81,20 @@ class _Cell:
 
 
 def _rnn(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
-    return [cell.apply(0, cell.entering(x) + cell.carried(state[0]))]
+    return [cell.opened(0, cell.entering(x) + cell.carried(state[0]))]
 
 
 def _gru(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
     [hidden] = state
     entering, carried = cell.entering(x), cell.carried(hidden)
-    update, reset = (cell.apply(0, cell.gate(entering, place) + cell.gate(carried, place)) for place in (0, 1))
+    update, reset = (cell.opened(0, cell.gate(entering, place) + cell.gate(carried, place)) for place in (0, 1))
     if cell.attrs["linear_before_reset"]:
         kept = reset * cell.gate(carried, 2)
     else:
         kept = cell.xp.matmul(reset * hidden, cell.gate(cell.turned, 2))
         if cell.recurrent_bias is not None:
             kept = kept + cell.gate(cell.recurrent_bias, 2)
-    new = cell.apply(1, cell.gate(entering, 2) + kept)
+    new = cell.opened(1, cell.gate(entering, 2) + kept)
     return [(1.0 - update) * new + update * hidden]
 
 
@@ -102,10 +106,10 @@ def _lstm(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
         gate = cell.gate(gates, place)
         return gate if cell.peephole is None else gate + cell.gate(cell.peephole, place) * cells
 
-    enter = cell.apply(0, seeing(0, memory))
-    forget = 1.0 - enter if cell.attrs["input_forget"] else cell.apply(0, seeing(2, memory))
-    memory = forget * memory + enter * cell.apply(1, cell.gate(gates, 3))
-    leave = cell.apply(0, seeing(1, memory))
+    enter = cell.opened(0, seeing(0, memory))
+    forget = 1.0 - enter if cell.attrs["input_forget"] else cell.opened(0, seeing(2, memory))
+    memory = forget * memory + enter * cell.opened(1, cell.gate(gates, 3))
+    leave = cell.opened(0, seeing(1, memory))
     return [leave * cell.apply(2, memory), memory]
 
 

@@ -162,7 +162,7 @@ def rnn(
     (ways, hidden, hidden); ``bias`` (ways, 2 * hidden), that of ``x`` and that of ``h``; ``initial_hidden`` (ways,
     batch, hidden), zeros if left out; ``sequence_lengths`` (batch,), integers: past its length, a sequence gives
     zeros. Attributes: ``direction``, "forward", "reverse" or "bidirectional", of 1, 1 and 2 ways; ``activations``,
-    a name for each way; ``clip``, which what goes into an activation is cut to. Result: a tuple of all states
+    a name for each way; ``clip``, which what goes into a gate is cut to. Result: a tuple of all states
     (steps, ways, batch, hidden) and the last one (ways, batch, hidden). Its gradient needs a known number of steps.
     Cost: steps times that of the products. Raises `OpTypeError` for shapes that do not go together.
     """

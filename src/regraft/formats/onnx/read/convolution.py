@@ -121,7 +121,7 @@ def _transposed_padding(
     target, mode = node.attr("output_shape"), node.attr("auto_pad", "NOTSET")
     if target is None and mode in ("NOTSET", "VALID"):
         return tuple(node.attr("pads") or (0,) * (2 * rank)), extra
-    sizes, kernel = node.known_shape()[2:], node.known_shape(1)[2:]
+    sizes, kernel = node.shape()[2:], node.attr("kernel_shape") or node.known_shape(1)[2:]
     before: list[int] = []
     after: list[int] = []
     more: list[int] = []
@@ -129,11 +129,13 @@ def _transposed_padding(
         goal = sizes[axis] * strides[axis] if target is None else target[-rank:][axis]
         full = (sizes[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 + extra[axis]
         total = full - goal
+        if not isinstance(total, int):
+            raise node.refuse("how much is cut off depends on sizes that are known at run time only")
         # A stride beyond the kernel leaves the result of SAME short of the goal, as ONNX Runtime has it.
         short = 0 if target is None else max(-total, 0)
         total = max(total, 0)
         small, large = total // 2, total - total // 2
-        first, last = (large, small) if mode == "SAME_LOWER" else (small, large)
+        first, last = (small, large) if mode == "SAME_UPPER" else (large, small)
         before.append(first)
         after.append(last)
         more.append(extra[axis] + short)

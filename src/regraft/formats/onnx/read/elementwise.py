@@ -14,7 +14,7 @@ from ....ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
 from ....ir.expr import Constant, Expr
 from ..same_operators import SAME
 from .bits import as_power_of_two
-from .importing import IMPORTERS, Imported, NodeImporter, reads
+from .importing import IMPORTERS, Imported, NodeImporter, in_dtype, reads
 
 _READ: Final[dict[str, Callable[..., Expr]]] = {
     "BitwiseAnd": ops.bitwise_and,
@@ -151,6 +151,8 @@ def _number(bound: Any) -> Any:
 def _bound(node: NodeImporter, name: str, index: int) -> Any:
     """A bound of `Clip`; one that is NaN leaves its side open in ONNX Runtime, and so here."""
     bound = node.attr(name) if node.attr(name) is not None else node.optional(index)
+    if bound is None and node.opset < 11:
+        return float(np.finfo(np.float32).min if name == "min" else np.finfo(np.float32).max)
     number = _number(bound)
     if isinstance(number, float) and np.isnan(number):
         return None
@@ -275,10 +277,12 @@ def _hardmax(node: NodeImporter) -> Imported:
     if 0 in node.shape():
         return node.operand(0)
     size = node.shape()[axis]
-    if not isinstance(size, int):
-        raise node.refuse("the size of its axis is known at run time only")
-    place = ops.argmax(node.operand(0), axis=axis)
-    return ops.one_hot(place, node.like(1), node.like(0), depth=size, axis=axis)
+    if isinstance(size, int):
+        place = ops.argmax(node.operand(0), axis=axis)
+        return ops.one_hot(place, node.like(1), node.like(0), depth=size, axis=axis)
+    along = [size if place == axis % node.rank() else 1 for place in range(node.rank())]
+    places = node.emit(ops.reshape(ops.arange(size, dtype="int64"), along))
+    return in_dtype(ops.equal(places, ops.argmax(node.operand(0), axis=axis, keepdims=True)), node.dtype())
 
 
 @reads("Dropout")

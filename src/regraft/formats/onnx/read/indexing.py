@@ -90,9 +90,10 @@ def _compress(node: NodeImporter) -> Imported:
     else:
         places = const(np.flatnonzero(flags))
     axis = node.attr("axis")
-    if axis is None:
-        return ops.take(ops.flatten(node.operand(0)), places, axis=0)
-    return ops.take(node.operand(0), places, axis=axis)
+    x = node.operand(0)
+    if axis is None and node.rank() != 1:
+        x = ops.flatten(x)
+    return ops.take(x, places, axis=axis or 0)
 
 
 @reads("ArgMax", "ArgMin")

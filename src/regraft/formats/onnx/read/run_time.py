@@ -7,6 +7,8 @@ on tensors. The readers of the other modules come here when an operand is not kn
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from .importing import NodeImporter, in_dtype
 from .sizes import Sizes
 
 _END = np.iinfo(np.int64).max
+NO_END: Final = (np.iinfo(np.int32).max, _END)  # as the end of a slice backwards, ONNX Runtime takes these as none
 
 
 def integers(numbers: Sequence[int] | int) -> Expr:
@@ -177,7 +180,10 @@ def cut(node: NodeImporter) -> Expr:
     if known is None or any(step < 0 for step in known):
         # Backwards, a start before the first element means the first.
         first = ops.maximum(begins, ops.negative(shape_row(node)))
-        begins = node.emit(ops.where(ops.less(steps, integers(0)), first, begins))
+        is_backwards = node.emit(ops.less(steps, integers(0)))
+        begins = node.emit(ops.where(is_backwards, first, begins))
+        without = reduce(ops.logical_or, [ops.equal(ends, integers(number)) for number in NO_END])
+        ends = node.emit(ops.where(ops.logical_and(is_backwards, without), integers(-_END), ends))
     found = ops.dynamic_strided_slice(node.operand(0), begins, ends, steps)
     return named_axes(node, found, range(node.rank()) if isinstance(axes, Expr) else axes)
 

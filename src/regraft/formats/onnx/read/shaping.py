@@ -349,6 +349,8 @@ def _inside(node: NodeImporter, begin: Dim, end: Dim, axis: int, step: int) -> t
     """Bounds as Python's slices take them: ONNX brings a start before the axis to its first element."""
     shape = node.ty(0).shape
     size = None if shape is None else shape[axis]
+    if step < 0 and end in run_time.NO_END:
+        end = -(2**62)
     if isinstance(end, int) and end > 2**31:
         end = size if size is not None and step > 0 else 2**62
     if isinstance(size, int) and isinstance(begin, int) and isinstance(end, int):

@@ -29,6 +29,7 @@ from ....ir.dims import (
 from ....ir.dtypes import is_bool, is_integer
 from ....ir.expr import Constant, const
 from .importing import Imported, NodeImporter
+from .run_time import NO_END
 from .sizes import Sizes
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -242,7 +243,8 @@ def _slice(node: NodeImporter, operands: list[_Array]) -> _Array:
     ):
         size = found.shape[axis]
         first = max(begin, -size) if step < 0 else begin
-        found = np.take(found, range(*slice(first, end, step).indices(size)), axis=axis)
+        last = None if step < 0 and end in NO_END else end
+        found = np.take(found, range(*slice(first, last, step).indices(size)), axis=axis)
     return found
 
 
