@@ -229,11 +229,11 @@ def test_weights_leave_a_bit_unused_where_the_target_sums_pairs(tmp_path: Path) 
 
 
 def test_counted_times_follow_the_rates_of_what_is_computed_in() -> None:
-    x = np.zeros((256, 1024), np.float32)
+    x = np.zeros((2048, 1024), np.float32)
     module = module_of(x.shape, lambda builder, x: R.matmul(x, weights(1024, 1024)))
     rates = {"float32": 10.0, "int8": 40.0, "bfloat16": 20.0, "memory": 1000.0}
     machine = MachineDescription("given", "x86-64", (), 2, rates=rates)
-    operations = 2 * 256 * 1024 * 1024
+    operations = 2 * 2048 * 1024 * 1024
 
     def seconds(module: Any, **options: Any) -> float:
         return expected_seconds(module, "main", [x], machine, **options)
@@ -245,8 +245,8 @@ def test_counted_times_follow_the_rates_of_what_is_computed_in() -> None:
 
 
 def test_one_row_waits_for_its_weights_so_fewer_bits_are_counted_as_faster() -> None:
-    x = np.zeros((1, 2048), np.float32)
-    module = module_of(x.shape, lambda builder, x: R.matmul(x, weights(2048, 2048)))
+    x = np.zeros((1, 4096), np.float32)
+    module = module_of(x.shape, lambda builder, x: R.matmul(x, weights(4096, 4096)))
     machine = PROFILES["avx512-vnni"]
     whole = expected_seconds(module, "main", [x], machine)
     gains = [whole / expected_seconds(QuantizeWeights(bits)(module), "main", [x], machine) for bits in (8, 4)]
@@ -267,9 +267,20 @@ def test_symbolic_sizes_are_those_of_the_inputs() -> None:
         return y
 
     module = regraft.IRModule({"main": main})
-    machine = MachineDescription("given", "x86-64", (), 1, rates={"float32": 1.0, "memory": 1000.0})
-    few, many = (expected_seconds(module, "main", [np.zeros((n, 64), np.float32)], machine) for n in (1, 100))
-    assert many == pytest.approx(100 * few, rel=1e-6)
+    machine = MachineDescription("given", "x86-64", (), 1, rates={"float32": 1.0, "memory": 1e9})
+    none, few, many = (
+        expected_seconds(module, "main", [np.zeros((n, 64), np.float32)], machine) for n in (0, 1, 100)
+    )
+    assert many - none == pytest.approx(100 * (few - none), rel=1e-6)
+
+
+def test_a_small_model_waits_for_its_engine_and_not_for_its_products() -> None:
+    x = np.zeros((4, 16), np.float32)
+    module = module_of(x.shape, lambda builder, x: R.matmul(x, weights(16, 16)))
+    machine = PROFILES["amx"]
+    whole = expected_seconds(module, "main", [x], machine, engine="openvino")
+    assert whole / expected_seconds(module, "main", [x], machine, engine="openvino", precision="bfloat16") < 1.05
+    assert expected_seconds(module, "main", [x], machine) < whole < 1e-3
 
 
 def test_a_machine_that_is_saved_is_read_back(tmp_path: Path) -> None:

@@ -199,10 +199,15 @@ def _in_order_of_trial(search: PrecisionSearch, found: Sequence[Candidate | Refu
 
 def _expected(search: PrecisionSearch, one: Candidate) -> float:
     """The seconds that a candidate is expected to take by its counts, before it is made."""
-    forms, own = one.forms, one.rest
-    inputs, threads = search.inputs[0], search.bench.threads
     return expected_seconds(
-        search.module, search.name, inputs, search.machine, precision=own, threads=threads, forms=forms
+        search.module,
+        search.name,
+        search.inputs[0],
+        search.machine,
+        engine=one.engine,
+        precision=one.rest,
+        threads=search.bench.threads,
+        forms=one.forms,
     )
 
 

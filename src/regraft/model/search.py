@@ -162,10 +162,18 @@ class PrecisionSearch:
 
     def _counted(self, one: Candidate, tried: Tried, row: Attempt) -> Attempt:
         """``row`` with the gain that is expected on a machine that is not at hand."""
-        precision = one.options.get("precision", "float32")
+        ways = (self.module, self.bench.engine or _JUDGE, "float32"), (tried.module, one.engine, one.rest)
         old, new = (
-            expected_seconds(module, self.name, self.inputs[0], self.machine, precision=own, threads=self.bench.threads)
-            for module, own in ((self.module, "float32"), (tried.module, precision))
+            expected_seconds(
+                module,
+                self.name,
+                self.inputs[0],
+                self.machine,
+                engine=engine,
+                precision=precision,
+                threads=self.bench.threads,
+            )
+            for module, engine, precision in ways
         )
         row = replace(row, expected=old / new if new else 1.0)
         return row if row.ratio > _EXPECTED_NOISE else replace(row, problem="it is not expected to be faster")
