@@ -268,9 +268,7 @@ def test_symbolic_sizes_are_those_of_the_inputs() -> None:
 
     module = regraft.IRModule({"main": main})
     machine = MachineDescription("given", "x86-64", (), 1, rates={"float32": 1.0, "memory": 1e9})
-    none, few, many = (
-        expected_seconds(module, "main", [np.zeros((n, 64), np.float32)], machine) for n in (0, 1, 100)
-    )
+    none, few, many = (expected_seconds(module, "main", [np.zeros((n, 64), np.float32)], machine) for n in (0, 1, 100))
     assert many - none == pytest.approx(100 * (few - none), rel=1e-6)
 
 

@@ -97,6 +97,13 @@ def test_a_model_that_keeps_more_than_keys_and_values_is_named() -> None:
         read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
 
 
+def test_a_model_that_looks_at_its_places_to_decide_is_an_error_that_says_where() -> None:
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+    config = transformers.LlamaConfig(**SIZES, rope_parameters=rope)
+    with pytest.raises(ConvertError, match=r"modeling_rope_utils\.py:\d+ \(control flow depends on the values of ten"):
+        read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
+
+
 class _Masked(torch.nn.Module):
     """A step that also takes a mask of all tokens and the places of the new ones, as many files do."""
 

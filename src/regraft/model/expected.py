@@ -1,7 +1,8 @@
 """The expected time of a program on a machine: counted, not measured.
 
 Each call takes the longer of two: its operations at the rate of what it is computed in, and its bytes at the rate of
-memory. Starting a run and each call take a time of their own, which is what small models wait for. Good for the ratio of two programs that compute the same, on a machine that is not at hand.
+memory. Starting a run and each call take a time of their own, which is what small models wait for. Good for the ratio
+of two programs that compute the same, on a machine that is not at hand.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ The program takes ids (1, count) and, for each layer, keys and values (1, heads,
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from ...ir.dims import SymVar
 from ...ir.module import IRModule
 from ...ir.types import TensorType
 from ..errors import ConvertError
+from .exported import export
 from .importer import from_torch
 
 _COUNT, _PAST = 3, 5
@@ -28,7 +28,7 @@ _check: Any = getattr(torch, "_check")  # noqa: B009 - public in all but its nam
 """Takes a condition on sizes to hold, which the export then need not prove."""
 
 
-class _CachedModel(torch.nn.Module):
+class StepWithCache(torch.nn.Module):
     """A causal language model of transformers as a function of ids and a cache in one list."""
 
     def __init__(self, model: Any) -> None:
@@ -36,6 +36,7 @@ class _CachedModel(torch.nn.Module):
         self.model = model
 
     def forward(self, input_ids: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Logits, and the keys and values of all tokens."""
         from transformers.cache_utils import DynamicCache
 
         cache: Any = DynamicCache()
@@ -70,7 +71,7 @@ def step_of(model: Any, past: int = _PAST) -> tuple[torch.nn.Module, tuple[torch
     if not hasattr(found, "logits") or not layers or not all(map(_keeps_rows, layers)):
         raise ConvertError(f"{type(model).__name__} is no causal language model whose cache is keys and values")
     kept = [tensor[:, :, :past].contiguous() for layer in layers for tensor in (layer.keys, layer.values)]
-    return _CachedModel(model).eval(), (torch.ones(1, _COUNT, dtype=torch.int64), *kept)
+    return StepWithCache(model).eval(), (torch.ones(1, _COUNT, dtype=torch.int64), *kept)
 
 
 def _keeps_rows(layer: Any) -> bool:
@@ -82,15 +83,12 @@ def _keeps_rows(layer: Any) -> bool:
 def decoder_from_torch(model: Any) -> IRModule:
     """A causal language model of transformers, on CPU and in eval mode, as a program over ids and its cache.
 
-    Raises `ConvertError` for another model, and where an export holds for one length only. Cost: that of
-    `torch.export`.
+    Raises `ConvertError` for another model, one that cannot be exported, and where an export holds for one length only.
+    Cost: that of `torch.export`.
     """
     step, arguments = step_of(model)
     dynamic = ({1: Dim.AUTO}, tuple({2: Dim.AUTO} for _ in arguments[1:]))
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exported = torch.export.export(step, arguments, dynamic_shapes=dynamic)
-    return _with_named_sizes(from_torch(exported))
+    return _with_named_sizes(from_torch(export(step, arguments, None, dynamic)))
 
 
 def _with_named_sizes(module: IRModule) -> IRModule:
