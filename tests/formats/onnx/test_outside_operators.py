@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
+from onnxruntime_extensions import get_library_path
 
 import regraft as rx
 from regraft.script import relax as R
@@ -186,6 +187,50 @@ def test_a_library_of_operators_that_cannot_be_loaded_is_an_error(tmp_path: Path
     library.write_text("no library")
     with pytest.raises(rx.RegraftError, match=r"custom_ops: ONNX Runtime cannot load .*ops\.so"):
         rx.build(program, custom_ops=library)["program"](np.ones((2, 3), "float32"), np.ones(3, "float32"))
+
+
+@rx.operator("outside.parts_by_sign", onnx="ai.onnx.contrib::NegPos")
+def parts_by_sign(xp: Any, x: Any) -> Any:
+    """The part below zero and the part above it; three times that, so that a result tells which of the two ran."""
+    return xp.minimum(x, xp.zeros_like(x)) * 3.0, xp.maximum(x, xp.zeros_like(x)) * 3.0
+
+
+def test_a_declared_operator_runs_from_a_compiled_library_and_without_it_by_its_meaning() -> None:
+    x = rx.Var("x", rx.TensorType((rx.SymVar("n"), 2), "float32"))
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            parts = builder.emit(parts_by_sign(rx.op.negative(x)))
+            size = builder.emit_output(rx.op.subtract(parts[1], parts[0]))
+        builder.emit_func_output(size)
+    module, array = builder.get(), np.asarray([[-1, 2], [3, -4], [0, 5]], "float32")
+    library = get_library_path()
+    for program in (module, rx.optimize(module)):
+        np.testing.assert_array_equal(rx.build(program, custom_ops=library)["main"](array), abs(array))
+        np.testing.assert_array_equal(rx.build(program, custom_ops=[library])["main"](array[:1]), abs(array[:1]))
+        np.testing.assert_array_equal(rx.build(program)["main"](array), 3 * abs(array))
+    options = onnxruntime.SessionOptions()
+    options.register_custom_ops_library(library)
+    session = onnxruntime.InferenceSession(rx.to_onnx(module).SerializeToString(), options)
+    np.testing.assert_array_equal(session.run(None, {"x": array})[0], abs(array))
+
+
+@pytest.mark.parametrize("level", [None, 3])
+def test_a_foreign_operator_of_a_model_runs_from_a_compiled_library(level: int | None) -> None:
+    nodes = [
+        helper.make_node("Neg", ["x"], ["turned"]),
+        helper.make_node("SegmentSum", ["turned", "groups"], ["sums"], domain="ai.onnx.contrib"),
+        helper.make_node("Neg", ["sums"], ["y"]),
+    ]
+    groups = helper.make_tensor_value_info("groups", TensorProto.INT64, [3])
+    graph = helper.make_graph(nodes, "g", [tensor("x", 3, 2), groups], [tensor("y", "m", 2)])
+    graph.value_info.append(tensor("sums", "m", 2))
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.contrib", 1)]
+    module = rx.from_onnx(helper.make_model(graph, opset_imports=imports, ir_version=10))
+    program = module if level is None else rx.optimize(module, level=level)
+    array = np.arange(6, dtype=np.float32).reshape(3, 2)
+    run = rx.build(program, custom_ops=get_library_path())["main"]
+    np.testing.assert_array_equal(run(array, np.asarray([0, 0, 1])), [[2, 4], [4, 5]])
 
 
 # --- operators of ONNX that cannot be read
