@@ -55,7 +55,7 @@ def runs(op: Op) -> bool:
     """True if calls of ``op`` run here."""
     from ..formats.onnx.write.writer import LOWERINGS
 
-    return op.name in LOWERINGS or (op.is_open and op.reference is not None)
+    return op.name in LOWERINGS or (op.reference is not None and not op.is_primitive)
 
 
 def compile_module(

@@ -14,7 +14,7 @@ import regraft.op as R
 from regraft.engine import build
 from regraft.formats import from_onnx, to_onnx
 from regraft.formats.onnx.write.kernels import KERNELS
-from regraft.formats.onnx.write.writer import LOWERINGS
+from regraft.formats.onnx.write.lowering import LOWERINGS, REASONS
 from regraft.ir import (
     BlockBuilder,
     Function,
@@ -66,6 +66,10 @@ def test_every_primitive_is_written_in_nodes_of_its_own_or_leaves_the_program() 
     written = {name.removeprefix("relax.") for name in LOWERINGS}
     assert primitives - written == UNWRITABLE
     assert written <= names
+
+
+def test_a_composite_has_nodes_of_its_own_for_a_reason_only() -> None:
+    assert set(REASONS) == {name for name in LOWERINGS if not Op.get(name).is_primitive}
 
 
 def test_the_table_of_kernels_is_no_more_than_onnxruntime_has() -> None:

@@ -121,8 +121,8 @@ def _outer_type(call: Call) -> Type:
 
 
 def _outer(xp: Any, x1: Any, x2: Any) -> Any:
-    column, row = xp.reshape(x1, (-1, 1)), xp.reshape(x2, (1, -1))
-    return xp.logical_and(column, row) if dtype_name(x1.dtype) == "bool" else xp.multiply(column, row)
+    column = xp.expand_dims(x1, axis=1)
+    return xp.logical_and(column, x2) if dtype_name(x1.dtype) == "bool" else xp.multiply(column, x2)
 
 
 OUTER = Op("relax.outer", ("x1", "x2"), infer=_outer_type, reference=_outer)

@@ -65,11 +65,6 @@ def _reshape(lowering: Lowering, call: Call) -> Lowered:
     return lowering.graph.op("Reshape", x, lowering.tensor(shape), allowzero=1)
 
 
-@lowers("nn.batch_flatten")
-def _batch_flatten(lowering: Lowering, call: Call) -> Lowered:
-    return lowering.graph.op("Flatten", lowering.tensor(call.args[0]), axis=1)
-
-
 @lowers("expand_dims")
 def _expand_dims(lowering: Lowering, call: Call) -> Lowered:
     axes = call.attrs["axis"]
@@ -130,7 +125,7 @@ def _stack(lowering: Lowering, call: Call) -> Lowered:
     return graph.op("Concat", *rows, axis=axis)
 
 
-@lowers("split")
+@lowers("split", because="1 node in place of one for each part")
 def _split(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
     axis: int = call.attrs["axis"]
@@ -223,7 +218,7 @@ def _gather_elements(lowering: Lowering, call: Call) -> Lowered:
     return lowering.graph.op("GatherElements", x, indices, axis=call.attrs["axis"])
 
 
-@lowers("gather_nd")
+@lowers("gather_nd", because="1 node in place of 7 to 16, 1.3 to 1.7 times as fast")
 def _gather_nd(lowering: Lowering, call: Call) -> Lowered | None:
     indices = tensor_type(call.args[1]).shape
     if indices is not None and indices[-1] == 0:
@@ -309,7 +304,7 @@ def _dynamic_strided_slice(lowering: Lowering, call: Call) -> Lowered:
     return graph.op("Slice", lowering.tensor(call.args[0]), begins, ends, axes, strides)
 
 
-@lowers("reverse_sequence")
+@lowers("reverse_sequence", because="1 node in place of 6, though up to 2.5 times as slow")
 def _reverse_sequence(lowering: Lowering, call: Call) -> Lowered | None:
     rank = known_rank(call.args[0])
     along, batch = call.attrs["seq_axis"] % rank, call.attrs["batch_axis"] % rank
@@ -336,7 +331,7 @@ def _scattered(
     return graph.cast(found, dtype)
 
 
-@lowers("scatter_elements")
+@lowers("scatter_elements", because="1 node in place of 14, though sums are 1.5 times as slow")
 def _scatter_elements(lowering: Lowering, call: Call) -> Lowered:
     if call.attrs["reduction"] == "mean":
         return _scattered_mean(lowering, call)
@@ -367,7 +362,7 @@ def _scatter_nd(lowering: Lowering, call: Call) -> Lowered:
     return _scattered(lowering, "ScatterND", data, as_indices(lowering, call.args[1]), updates, call.attrs["reduction"])
 
 
-@lowers("index_put")
+@lowers("index_put", because="with two index tensors 12 nodes in place of 19, 1.5 times as fast")
 def _index_put(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
     data, values = lowering.tensor(call.args[0]), lowering.tensor(call.args[2])

@@ -23,7 +23,7 @@ _SUMMED_IN_BYTES: Final = 4
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 
 
-@lowers("quantize")
+@lowers("quantize", because="1 node in place of 9, 16 times as fast")
 def _quantize(lowering: Lowering, call: Call) -> Lowered | None:
     data, scale, zero_point = lowering.tensors(call.args)
     result = call.attrs["out_dtype"]
@@ -33,7 +33,7 @@ def _quantize(lowering: Lowering, call: Call) -> Lowered | None:
     return lowering.graph.op("QuantizeLinear", data, scale, zero_point, axis=call.attrs["axis"])
 
 
-@lowers("dequantize")
+@lowers("dequantize", because="1 node in place of 4, 1.3 times as fast")
 def _dequantize(lowering: Lowering, call: Call) -> Lowered | None:
     data, scale, zero_point = lowering.tensors(call.args)
     fits = dtype_of(scale) == call.attrs["out_dtype"] == "float32"
@@ -56,14 +56,14 @@ def _is_even(call: Call) -> bool:
     return scale.shape == zero_point.shape == (data.shape[call.attrs["axis"]],)
 
 
-@lowers("dynamic_quantize")
+@lowers("dynamic_quantize", because="1 node in place of 31, 17 times as fast")
 def _dynamic_quantize(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
     [data] = lowering.tensors(call.args)
     return graph.ops("DynamicQuantizeLinear", [graph.cast(data, "float32")], 3)
 
 
-@lowers("matmul_integer")
+@lowers("matmul_integer", because="1 node in place of 5, twice as fast")
 def _matmul_integer(lowering: Lowering, call: Call) -> Lowered | None:
     rows, right_side, columns = (tensor_type(call.args[index]) for index in (2, 1, 3))
     if rows.ndim or (columns.ndim and right_side.ndim > 2):
@@ -77,7 +77,7 @@ def _is_zero(arg: Expr) -> bool:
     return isinstance(arg, Constant) and not arg.data.numpy().any()
 
 
-@lowers("matmul_blocks")
+@lowers("matmul_blocks", because="1 node in place of 15, 2.9 times as fast on one row, sums of bytes")
 def _matmul_blocks(lowering: Lowering, call: Call) -> Lowered | None:
     graph = lowering.graph
     data, weights, scales = lowering.tensors(call.args)

@@ -98,12 +98,12 @@ _LEAST_CHANNELS = 8
 """Fewer channels are no block of channels."""
 
 
-@lowers("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
+@lowers("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", because="1 node in place of 6 to 24, 3 to 12 times as fast")
 def _max_pool(lowering: Lowering, call: Call) -> Lowered | None:
     return _pool(lowering, call, "MaxPool", {})
 
 
-@lowers("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
+@lowers("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d", because="1 node in place of 7 to 25, up to 11 times as fast")
 def _avg_pool(lowering: Lowering, call: Call) -> Lowered | None:
     if call.attrs["ceil_mode"]:
         # ONNX Runtime divides by other counts for windows that reach past the end.
@@ -197,7 +197,7 @@ def _keep_padding_apart(graph: GraphWriter, x: ir.Value, rank: int) -> None:
         producer.replace_input_with(3, graph.integers(range(rank)))
 
 
-@lowers("grad.max_pool2d_backward")
+@lowers("grad.max_pool2d_backward", because="6 nodes in place of 89, 1.2 times as fast")
 def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
     """The pooling says where each greatest element stands, and the adjoint goes there.
 
@@ -232,7 +232,7 @@ def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
     return graph.cast(_arranged(graph, found, "NCHW", attrs["layout"]), dtype)
 
 
-@lowers("grad.avg_pool2d_backward")
+@lowers("grad.avg_pool2d_backward", because="10 to 13 nodes in place of 23 to 40, 2 to 3 times as fast")
 def _avg_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
     """Each window's share is spread over it: a transposed convolution of each channel with ones."""
     attrs, graph = call.attrs, lowering.graph
@@ -266,7 +266,10 @@ def _gathered_at(graph: GraphWriter, places: ir.Value, shares: ir.Value, shape: 
     return graph.op("Reshape", graph.op("ScatterElements", result, places, shares, reduction="add"), shape)
 
 
-@lowers("nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d")
+@lowers(
+    *[f"nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3)],
+    because="1 node in place of 3 to 35, 1.6 to 2.4 times as fast",
+)
 def _adaptive_avg_pool(lowering: Lowering, call: Call) -> Lowered | None:
     attrs, graph = call.attrs, lowering.graph
     layout, letters = attrs["layout"], _LETTERS[len(attrs["layout"])]
@@ -320,7 +323,7 @@ def _all_sizes(call: Call) -> list[int] | None:
     return known if len(known) == len(sizes) else None
 
 
-@lowers("image.resize2d", "image.resize3d")
+@lowers("image.resize2d", "image.resize3d", because="1 node in place of 12 to 18, 2.5 to 5 times as fast")
 def _resize(lowering: Lowering, call: Call) -> Lowered | None:
     attrs, graph = call.attrs, lowering.graph
     dtype, layout, method = operand_dtype(call), attrs["layout"], attrs["method"]
@@ -350,7 +353,7 @@ def _resize(lowering: Lowering, call: Call) -> Lowered | None:
 _GRID_MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 
 
-@lowers("image.grid_sample")
+@lowers("image.grid_sample", because="2 nodes in place of 94, 4.7 times as fast")
 def _grid_sample(lowering: Lowering, call: Call) -> Lowered | None:
     attrs, graph = call.attrs, lowering.graph
     dtype, rank = operand_dtype(call), len(attrs["layout"])

@@ -7,7 +7,7 @@ from .elementwise import operand_dtype
 from .lowering import Lowered, Lowering, lowers
 
 
-@lowers("nn.col2im")
+@lowers("nn.col2im", because="1 node in place of 53, 24 times as fast")
 def _col2im(lowering: Lowering, call: Call) -> Lowered | None:
     if operand_dtype(call) not in ("float32", "float16", "bfloat16"):
         return None
