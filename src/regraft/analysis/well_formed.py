@@ -20,7 +20,7 @@ from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, is_leaf
 from ..ir.reading import defining_symvars
 from ..ir.steps import Steps, run_steps
-from ..ir.types import FuncType, ObjectType, TensorType, Type, is_subtype, type_symvars
+from ..ir.types import FuncType, ObjectType, TensorType, Type, erase_unbound, is_subtype, type_symvars
 from ..ir.visitor import parts_of
 from .variables import own_symvars
 
@@ -99,7 +99,7 @@ class _Checker:
                     raise self.fail(f"parameter {param.name_hint} is a DataflowVar; a parameter is a plain Var")
                 self._require_sizes(_sizes_from_around(param.ty), f"the type of parameter {param.name_hint}")
                 self._bind(param)
-            self._require_sizes(type_symvars(function.ret_ty), "the return type")
+            self._require_sizes(_sizes_from_around(function.ret_ty), "the return type")
             self._pure.append(function.is_pure and not function.attrs.get("relax.force_pure"))
             yield self._seq(function.body)
             self._pure.pop()
@@ -245,10 +245,21 @@ class _Checker:
 
 def _sizes_from_around(ty: Type) -> list[SymVar]:
     """The size variables that ``ty`` mentions; of a function, without those that its parameters define."""
-    own: set[SymVar | None] = set()
-    if isinstance(ty, FuncType):
-        own.update(size for param in ty.params or () for size in defining_symvars(param))
+    own = _own_sizes(ty)
     return [size for size in type_symvars(ty) if size not in own]
+
+
+def _own_sizes(ty: Type) -> set[SymVar | None]:
+    """The size variables that the parameters of a function define."""
+    if not isinstance(ty, FuncType):
+        return set()
+    return {size for param in ty.params or () for size in defining_symvars(param)}
+
+
+def _without_own_sizes(ty: Type) -> Type:
+    """A function whose own sizes may be any, as a promise of it without them has it."""
+    own = _own_sizes(ty)
+    return erase_unbound(ty, lambda size: size not in own)
 
 
 def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
@@ -283,5 +294,7 @@ def check_well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
 
 
 def _is_closure(result: Type, promised: Type) -> bool:
-    """True if a closure, which is an object to the types, may be the function that was promised."""
-    return isinstance(result, ObjectType) and isinstance(promised, FuncType)
+    """True if a closure, an object to the types or one with sizes of its own, may be the function that was promised."""
+    if not isinstance(promised, FuncType):
+        return False
+    return isinstance(result, ObjectType) or is_subtype(_without_own_sizes(result), promised) is True

@@ -151,8 +151,8 @@ class FunctionWriter:
         if cast is not None:
             labels = [f"match_cast {var.name_hint} = {text}"]
             self._check(f"match_cast_{identifier(var.name_hint)}", labels, [cast], [text], indent, value, var)
-        untrusted = isinstance(value, Call) and self._is_untrusted(value)
-        named = not unread or untrusted or self._verify
+        untrusted = not unread and isinstance(value, Call) and self._is_untrusted(value)
+        named = not unread or self._verify
         target = f"{self._declare(var)} = " if named else ""
         if target or not isinstance(value, Var | Constant):
             self._line(indent, f"{target}{text}", Place(self.name, var, value, self._names))

@@ -252,3 +252,15 @@ def t_module_well_formed_recursive():
             return x
 
     return relax.analysis.check_well_formed(M)
+
+
+def t_a_function_with_sizes_of_its_own_is_a_result():
+    @R.function
+    def foo(y: R.Tensor(("k",), "float32")):
+        @R.function
+        def local(x: R.Tensor(["m", "n"], "float32")) -> R.Tensor(["m", "n"], "float32"):
+            return x
+
+        return local
+
+    return bool(relax.analysis.check_well_formed(tvm.IRModule.from_expr(foo)))

@@ -332,3 +332,20 @@ def t_private_function_is_not_called():
             return R.exp(x)
 
     return _run(M, tensor(A), name="hidden")
+
+
+def t_a_result_that_nothing_reads_may_be_none():
+    @tvm.register_global_func("tests.relax.machine.write", override=True)
+    def write(x, y):
+        y.copyfrom(x.numpy())
+
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def foo(x: R.Tensor((3, 4), "float32"), y: R.Tensor((3, 4), "float32")):
+            z = R.call_packed("tests.relax.machine.write", x, y, ty_args=(R.Tensor(ndim=2, dtype="float32")))
+            return y
+
+    x, y = [tvm.runtime.tensor(np.full((3, 4), i, "float32")) for i in (1, 2)]
+    vm = relax.VirtualMachine(relax.build(Module, "llvm"), tvm.cpu())
+    return [vm["foo"](x, y), y]
