@@ -24,7 +24,9 @@ from regraft.model import search as room
 from regraft.model.attempts import agreement_of
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
 from regraft.model.samples import read_samples
+from regraft.run import BuildError
 from regraft.run.openvino_engine import supported_precisions
+from regraft.run.originals import onnx_original, openvino_original
 from regraft.run.processor import FEATURES, processor_features
 from tests.cli.harness import invoke
 from tests.model.clock import turns_of
@@ -383,6 +385,27 @@ def test_a_sample_on_which_the_model_does_not_run_is_named_with_its_whole_number
             optimize(path, precision="auto", engine="onnxruntime", **given)
     with pytest.raises(UsageError, match=r"bad\.npz: the model does not run on it \(ids from -3 to 12\): ONNX"):
         optimize(path, verify=True, inputs=tmp_path / "bad.npz")
+
+
+def test_a_file_that_openvino_does_not_open_is_lowered_for_it_as_the_program_that_was_read(tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["" : 17]> bands (float[4, 33] x) => (float[4, 16] y) {
+        count = Constant<value_int = 16>()
+        length = Constant<value_int = 64>()
+        rate = Constant<value_int = 8000>()
+        low = Constant<value_float = 0.0>()
+        high = Constant<value_float = 4000.0>()
+        weights = MelWeightMatrix(count, length, rate, low, high)
+        y = MatMul(x, weights)
+    }"""
+    onnx.save(onnx.parser.parse_model(text), file := tmp_path / "bands.onnx")
+    with pytest.raises(BuildError, match="OpenVINO cannot open the model"):
+        openvino_original(file)
+    sample = RNG.standard_normal((4, 33)).astype(np.float32)
+    output = tmp_path / "out.onnx"
+    _, report = lowered(file, "int8", output=output, engine="openvino", calibrate=[{"x": sample}])
+    assert report.kept is not None
+    (expected,), (found,) = (onnx_original(path)([sample]) for path in (file, output))
+    assert outputs_error([expected], [found])[0] == pytest.approx(report.kept.error, rel=0.05)
 
 
 def test_precisions_and_engines_that_do_not_exist_are_refused(products: Path, tmp_path: Path) -> None:
