@@ -33,7 +33,23 @@ def test_a_right_side_that_depends_on_another_result_is_left() -> None:
         "y1, y2",
     )
     assert CombineParallelMatmul()(before) is before
-    assert "independence" in str(report(CombineParallelMatmul(), before))
+    assert "y2 is computed from y1" in str(report(CombineParallelMatmul(), before))
+
+
+@pytest.mark.parametrize(
+    ("right", "reason"),
+    [
+        ("R.reshape(u, (1, 3, 4))", "the right sides of y1 and y2 have 2 and 3 axes"),
+        ("u, out_dtype='float64'", "y1 and y2 are float32 and float64"),
+        ("R.exp(R.matmul(u, R.matmul(x, w)))", "y2 is computed from y1"),
+    ],
+)
+def test_what_keeps_two_products_apart_is_told(right: str, reason: str) -> None:
+    shape = (3, 4) if "matmul" not in right else (3, 2)
+    before = program(
+        _signature(x=(2, 3), w=(3, 4), u=shape), f"y1 = R.matmul(x, w)\ny2 = R.matmul(x, {right})", "y1, y2"
+    )
+    assert reason in str(report(CombineParallelMatmul(), before))
 
 
 def test_a_dependence_through_a_cast_is_seen() -> None:

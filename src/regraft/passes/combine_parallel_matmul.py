@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from .. import op as ops
 from ..analysis.values import resolve
@@ -38,6 +38,10 @@ with PatternContext() as _parallel:
     _left, _right = wildcard(), wildcard()
     _matmul = is_op("relax.matmul")(_left, _right)
     repeat(_matmul, shared=[_left], min=2)
+
+
+_MOST_COMPARED: Final = 8
+"""With so many others a branch without a group is compared to say why."""
 
 
 class _Branch(NamedTuple):
@@ -95,6 +99,33 @@ def _groups(branches: Sequence[_Branch], bindings: Bindings) -> list[list[_Branc
         key = (depths[branch.var], branch.weight_type.shape[:-1], branch.weight_type.dtype, result.dtype)
         groups.setdefault(key, []).append(branch)
     return [sorted(group, key=lambda branch: not isinstance(branch.width, int)) for group in groups.values()]
+
+
+def _apart(alone: _Branch, branches: Sequence[_Branch], bindings: Bindings) -> str:
+    """The reason why ``alone`` cannot be one matmul with the branch most like it, of the first few."""
+
+    def differences(other: _Branch) -> list[str]:
+        first, second = sorted((alone, other), key=branches.index)
+        names = f"{first.var.name_hint} and {second.var.name_hint}"
+        types, results = (first.weight_type, second.weight_type), (first.var.ty, second.var.ty)
+        found: list[str] = []
+        if bindings.depends_on(second.var, [first.var]):
+            found.append(f"{second.var.name_hint} is computed from {first.var.name_hint}")
+        assert types[0].shape is not None
+        assert types[1].shape is not None
+        if types[0].ndim != types[1].ndim:
+            found.append(f"the right sides of {names} have {types[0].ndim} and {types[1].ndim} axes")
+        for axis, sizes in enumerate(zip(types[0].shape[:-1], types[1].shape[:-1], strict=False)):
+            if sizes[0] != sizes[1] and not found:
+                found.append(f"the right sides of {names} have sizes {sizes[0]} and {sizes[1]} on axis {axis}")
+        if isinstance(results[0], TensorType) and isinstance(results[1], TensorType):
+            dtypes = results[0].dtype, results[1].dtype
+            found.extend([f"{names} are {dtypes[0]} and {dtypes[1]}"] if dtypes[0] != dtypes[1] else [])
+        return found or [f"{names} are computed from different numbers of the other products"]
+
+    others = [branch for branch in branches if branch is not alone][:_MOST_COMPARED]
+    nothing = [f"{alone.var.name_hint}: no other product is left to combine it with"]
+    return " and ".join(min(map(differences, others), key=len, default=nothing))
 
 
 def _out_dtype(group: Sequence[_Branch]) -> str | None:
@@ -242,14 +273,14 @@ def combine(
     for group in _groups(branches, bindings):
         names = ", ".join(branch.var.name_hint for branch in group)
         if len(group) == 1:
-            reasons.append(f"{names}: no other right side has its sizes (but the last), dtype and independence")
+            reasons.append(_apart(group[0], branches, bindings))
             continue
         made = _combined(matchings[_left], group, matchings[_matmul], bindings, check, layout)
         if isinstance(made, str):
             reasons.append(f"{names}: {made}")
         else:
             edits.update(made)
-    return edits or decline("; ".join(reasons))
+    return edits or decline("; ".join(dict.fromkeys(reasons)))
 
 
 def CombineParallelMatmul(check: GroupCheck | None = None, *, layout: JoinLayout = "concat") -> Pass:
