@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regraft import op
+from regraft import Rule, op
 from regraft.analysis import get_var2val
 from regraft.dpl import *
 from regraft.dpl import ExternFuncPattern, FunctionPattern, PatternContext, PatternError, TuplePattern
@@ -192,9 +192,11 @@ def test_a_call_pattern_wants_as_many_arguments_as_it_lists() -> None:
         (lambda: is_op("relax.exp")(wildcard()).has_dtype("float32").has_attr({"axis": 1}), "it has: none"),
     ],
 )
-def test_what_no_call_can_have_is_refused_when_the_pattern_is_made(make: Any, message: str) -> None:
+def test_what_no_call_can_have_never_matches_and_is_refused_in_a_rule(make: Any, message: str) -> None:
+    pattern = make()
+    assert not pattern.match(R.exp(tensor()))
     with pytest.raises(PatternError, match=message):
-        make()
+        Rule(pattern, lambda expr, found: expr)
 
 
 def test_calls_of_outside_functions_are_matched_by_name_and_arguments() -> None:

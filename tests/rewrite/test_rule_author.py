@@ -75,11 +75,11 @@ def test_everything_that_says_something_of_a_rule_is_a_page_in_a_notebook() -> N
     assert "relu twice: " in checked._repr_html_()
 
 
-def test_a_wrong_operand_count_or_attribute_of_a_pattern_is_told_when_it_is_made() -> None:
+def test_a_wrong_operand_count_or_attribute_of_a_pattern_is_told_when_its_rule_is_made() -> None:
     with pytest.raises(PatternError, match=r"relax\.exp takes 1 operand \(x\), and the pattern has 2"):
-        is_op("relax.exp")(wildcard(), wildcard())
+        rx.Rule(is_op("relax.exp")(wildcard(), wildcard()), lambda expr, found: expr)
     with pytest.raises(PatternError, match="has no attribute 'axes'; did you mean 'axis'"):
-        is_op("relax.nn.softmax")(wildcard()).has_attr({"axes": 1})
+        rx.Rule(is_op("relax.nn.softmax")(wildcard()).has_attr({"axes": 1}), lambda expr, found: expr)
 
 
 def test_an_exception_of_a_rewriter_says_which_rule_where_and_what_matched() -> None:

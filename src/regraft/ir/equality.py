@@ -115,9 +115,11 @@ class Comparer:
         return False
 
     def _step(self, a: Any, b: Any, place: _Path | None) -> bool:
-        if type(a) is not type(b):
-            return self._differ(a, b, place)
         kind = cast("type[object]", type(a))
+        if kind is not type(b):
+            if not (isinstance(a, tuple) and isinstance(b, tuple)):
+                return self._differ(a, b, place)
+            kind = tuple  # fields with names are as equal as fields without
         if kind in SHARED:
             if kind is Call and self._plainly_same(a, b):
                 return True

@@ -112,8 +112,8 @@ def collapse_to(share: Expr, operand: Expr) -> Expr:
 
 
 def broadcast_like(share: Expr, operand: Expr) -> Expr:
-    """``share`` repeated to the shape of ``operand``."""
-    return share if has_shape_of(share, operand) else broadcast.broadcast_to(share, shape_like(operand))
+    """``share`` repeated to the shape of ``operand``; written down even where it has that shape, as Relax does."""
+    return broadcast.broadcast_to(share, shape_like(operand))
 
 
 def reshape_like(share: Expr, operand: Expr) -> Expr:

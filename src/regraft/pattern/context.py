@@ -180,10 +180,11 @@ class PatternSeq:
     Outside of a context it is the row alone: patterns that belong to no context have nothing that ties them.
     """
 
-    __slots__ = ("patterns",)
+    __slots__ = ("_links", "patterns")
 
     def __init__(self, patterns: Iterable[DFPattern], only_use: bool = False) -> None:
         self.patterns = tuple(patterns)
+        self._links = (only_use,) * (len(self.patterns) - 1)
         if not self.patterns:
             raise PatternError("a PatternSeq needs at least one pattern")
         for source, user in zip(self.patterns, self.patterns[1:], strict=False):
@@ -192,9 +193,19 @@ class PatternSeq:
     def _extend(self, other: DFPattern | PatternSeq, index: int, *, only: bool) -> PatternSeq:
         more = other.patterns if isinstance(other, PatternSeq) else (other,)
         demand(UseConstraint(self.patterns[-1], more[0], index, only))
-        joined = PatternSeq((self.patterns[0],))
-        joined.patterns = (*self.patterns, *more)
+        links = other._links if isinstance(other, PatternSeq) else ()
+        return self._over((*self.patterns, *more), (*self._links, only, *links))
+
+    @staticmethod
+    def _over(patterns: tuple[DFPattern, ...], links: tuple[bool, ...]) -> PatternSeq:
+        joined = PatternSeq(patterns[:1])
+        joined.patterns, joined._links = patterns, links
         return joined
+
+    def __repr__(self) -> str:
+        """The row with ``>>`` before what alone uses the pattern at its left, and ``^`` before other users."""
+        links = ["", *(" >> " if only else " ^ " for only in self._links)]
+        return f"[{''.join(f'{link}{pattern}' for link, pattern in zip(links, self.patterns, strict=True))}]"
 
     def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
         """The last pattern's value is used by ``other``'s first (as operand ``index``, or any if -1)."""
@@ -224,6 +235,4 @@ class PatternSeq:
         for use in () if context is None else tuple(context.uses):
             if use.source in done and use.user in done:
                 demand(UseConstraint(done[use.source], done[use.user], use.index, use.only))
-        joined = PatternSeq((copies[0],))
-        joined.patterns = tuple(copies)
-        return joined
+        return self._over(tuple(copies), self._links)

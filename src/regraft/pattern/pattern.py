@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any, Self, cast, final, overload
 
 from ..ir.dims import Dim
 from ..ir.dtypes import as_dtype
+from ..ir.errors import IRError
 from ..ir.expr import Expr, Var
 from ..ir.op import Op
 from ..ir.types import Type, as_dim
-from .possible import PatternError, check_count, check_names
 
 if TYPE_CHECKING:
     from .context import PatternSeq, SameShapeConstraint
     from .matchings import Matchings
+
+
+class PatternError(IRError):
+    """A pattern that cannot mean anything: a wrong field, a constraint outside of a context, a bad repeat."""
 
 
 _recorders: list[Any] = []
@@ -133,6 +137,10 @@ class DFPattern:
         constraint = SameShapeConstraint((self, *args))
         demand(constraint)
         return constraint
+
+    def same_as(self, other: object) -> bool:
+        """True if ``other`` is this very pattern."""
+        return self is other
 
     def dup(self) -> DFPattern:
         """A pattern like this one that may stand for another value; its parts are duplicated too."""
@@ -278,8 +286,6 @@ class CallPattern(DFPattern):
         self.op = checked(op, "the callee of a call pattern")
         self.args = tuple(checked(arg, f"argument {i} of a call pattern") for i, arg in enumerate(args))
         self.varg_default_wildcard = varg_default_wildcard
-        if not any(isinstance(arg, RepeatPattern) for arg in self.args):
-            check_count(operators_of(op), len(self.args), more=varg_default_wildcard)
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.op, *self.args)
@@ -473,10 +479,6 @@ class AttrPattern(ConstrainedPattern):
     def __init__(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> None:
         super().__init__(pattern)
         self.attrs = {name: _canonical(value) for name, value in attrs.items()}
-        while isinstance(pattern, ConstrainedPattern):
-            pattern = pattern.pattern
-        if isinstance(pattern, CallPattern):
-            check_names(operators_of(pattern.op), self.attrs)
 
 
 @final
@@ -568,21 +570,6 @@ class RepeatPattern(DFPattern):
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.pattern,)
-
-
-def operators_of(callee: DFPattern) -> list[Op] | None:
-    """The operators that ``callee`` stands for; None where it may be any."""
-    found: list[Op] = []
-    stack = [callee]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, OrPattern):
-            stack.extend((one.left, one.right))
-        elif isinstance(one, ExprPattern) and isinstance(one.expr, Op):
-            found.append(one.expr)
-        else:
-            return None
-    return found
 
 
 def all_patterns(root: DFPattern, closed: type[DFPattern] | None = None) -> list[DFPattern]:

@@ -1,19 +1,57 @@
-"""The limits of a pattern of a call: a number of operands and names of attributes that its operator has."""
+"""The limits of a pattern of a call: a number of operands and names of attributes that its operator has.
+
+A pattern beyond them never matches. That is an answer, as in Relax; in a rule it is a slip of its author.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from ..ir.errors import IRError
 from ..ir.op import Op
+from .pattern import (
+    AttrPattern,
+    CallPattern,
+    ConstrainedPattern,
+    DFPattern,
+    ExprPattern,
+    NotPattern,
+    OrPattern,
+    PatternError,
+    RepeatPattern,
+    all_patterns,
+)
 
 
-class PatternError(IRError):
-    """A pattern that cannot mean anything: a wrong field, a constraint outside of a context, a bad repeat."""
+def check_possible(pattern: DFPattern) -> None:
+    """Raise `PatternError` where a part of ``pattern`` is a call that no operator of it can make. Cost: linear."""
+    for part in all_patterns(pattern, NotPattern):
+        if isinstance(part, CallPattern) and not any(isinstance(arg, RepeatPattern) for arg in part.args):
+            _check_count(_operators_of(part.op), len(part.args), more=part.varg_default_wildcard)
+        elif isinstance(part, AttrPattern):
+            call = part.pattern
+            while isinstance(call, ConstrainedPattern):
+                call = call.pattern
+            if isinstance(call, CallPattern):
+                _check_names(_operators_of(call.op), part.attrs)
 
 
-def check_count(operators: Sequence[Op] | None, given: int, *, more: bool) -> None:
+def _operators_of(callee: DFPattern) -> list[Op] | None:
+    """The operators that ``callee`` stands for; None where it may be any."""
+    found: list[Op] = []
+    stack = [callee]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, OrPattern):
+            stack.extend((one.left, one.right))
+        elif isinstance(one, ExprPattern) and isinstance(one.expr, Op):
+            found.append(one.expr)
+        else:
+            return None
+    return found
+
+
+def _check_count(operators: Sequence[Op] | None, given: int, *, more: bool) -> None:
     """Raise `PatternError` where no call of ``operators`` has ``given`` operands, or with ``more`` at least as many."""
     for op in operators or ():
         least, most = op.arity
@@ -30,7 +68,7 @@ def check_count(operators: Sequence[Op] | None, given: int, *, more: bool) -> No
     raise PatternError(f"{first.name} takes {wanted} operand{plural} ({names}), and the pattern has {given}{hint}")
 
 
-def check_names(operators: Sequence[Op] | None, names: Iterable[str]) -> None:
+def _check_names(operators: Sequence[Op] | None, names: Iterable[str]) -> None:
     """Raise `PatternError` for a name of an attribute that no call of ``operators`` has."""
     if not operators or any(op.is_foreign for op in operators):
         return

@@ -20,6 +20,7 @@ from ..ir.module import IRModule
 from ..ir.program import Function
 from ..pattern.context import PatternContext
 from ..pattern.pattern import DFPattern
+from ..pattern.possible import check_possible
 from .errors import RewriteError
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ class Rule(PatternMatchingRewriter):
             raise RewriteError(f"a rule needs a pattern or a PatternContext, got {pattern!r}")
         if not callable(rewriter):
             raise RewriteError(f"a rule needs a function that makes the replacement, got {rewriter!r}")
+        for root in (pattern,) if isinstance(pattern, DFPattern) else pattern.roots():
+            check_possible(root)
         self.pattern = pattern
         self.rewriter: Callable[..., Any] = rewriter
         self.takes_bindings = isinstance(pattern, DFPattern) and _takes_a_third(rewriter)

@@ -7,7 +7,7 @@ are to stay.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,17 @@ from ..ir.expr import Expr, ShapeExpr, Tuple, const
 from ..ir.program import Function
 from ..run.relax_values import Tensor
 
-FirstState: TypeAlias = tuple[str, tuple[int, ...], float | tuple[float, ...]]
-"""Dtype and sizes of a state, and the number that it holds throughout, or all of its numbers in order."""
+
+class FirstState(NamedTuple):
+    """A state: its dtype, its sizes, and the number that it holds throughout, or all of its numbers in order."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    fill: float | tuple[float, ...]
+
+    def numpy(self) -> np.ndarray:
+        """A new array of what the state holds."""
+        return _array(*self)
 
 
 def states_of(arrays: Iterable[Any]) -> tuple[FirstState, ...]:
@@ -29,7 +38,7 @@ def states_of(arrays: Iterable[Any]) -> tuple[FirstState, ...]:
         array = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
         numbers = tuple(array.astype(array.dtype if array.dtype.kind in "biu" else "float64").ravel().tolist())
         fill = numbers[0] if numbers and len(set(numbers)) == 1 else numbers
-        found.append((as_dtype(array.dtype), array.shape, fill))
+        found.append(FirstState(as_dtype(array.dtype), array.shape, fill))
     return tuple(found)
 
 

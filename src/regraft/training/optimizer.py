@@ -102,7 +102,7 @@ class Optimizer:
         """The states to begin with, described; raises `NotSetError` before `init`."""
         if self._state is not None:
             return states_of(self._state)
-        return tuple([(s.ty.dtype or "", _sizes(s.ty), s.fill) for s in self._states()])
+        return tuple([FirstState(s.ty.dtype or "", _sizes(s.ty), s.fill) for s in self._states()])
 
     def get_function(self) -> Function:
         """The program of one step, public under the optimizer's name. Raises `NotSetError` before `init`."""
