@@ -117,7 +117,7 @@ class Comparer:
     def _step(self, a: Any, b: Any, place: _Path | None) -> bool:
         kind = cast("type[object]", type(a))
         if kind is not type(b):
-            if not (isinstance(a, tuple) and isinstance(b, tuple)):
+            if not (issubclass(kind, tuple) and issubclass(type(b), tuple)):
                 return self._differ(a, b, place)
             kind = tuple  # fields with names are as equal as fields without
         if kind in SHARED:

@@ -57,6 +57,8 @@ class _Converter:
             is_output = not isinstance(binding.var, DataflowVar)
             fixed = isinstance(binding, MatchCast) or (is_output and isinstance(binding.value, Tuple | TupleGetItem))
             arranged = None if fixed else self._arranged(binding.value)
+            if isinstance(binding, MatchCast) and self._keeps_cast(binding):
+                continue
             if arranged is None:
                 self._row.append(self._on_values(binding))
             else:
@@ -71,6 +73,23 @@ class _Converter:
             return
         new = DataflowVar(self._names.fresh(var.name_hint), value.ty, var.origins)
         self._row.append(VarBinding(new, value))
+        self._kept_as(var, new, permutation)
+
+    def _keeps_cast(self, binding: MatchCast) -> bool:
+        """True if the cast is of a value whose axes are kept in another order, and so is what it gives."""
+        ty, value = binding.ty, binding.value
+        if value not in self._kept or not isinstance(ty, TensorType) or ty.shape is None:
+            return False
+        kept, permutation = self._kept[cast("Var", value)]
+        if len(permutation) != len(ty.shape):
+            return False
+        arranged = TensorType([ty.shape[axis] for axis in permutation], ty.dtype, ty.vdevice)
+        new = DataflowVar(self._names.fresh(binding.var.name_hint), arranged, binding.var.origins)
+        self._row.append(MatchCast(new, kept, arranged))
+        self._kept_as(binding.var, new, permutation)
+        return True
+
+    def _kept_as(self, var: Var, new: Var, permutation: Permutation | list[Permutation]) -> None:
         if isinstance(permutation, list):
             self._tuples[var] = (new, permutation)
         else:

@@ -3,6 +3,7 @@ from tvm import relax
 from tvm.relax import transform
 from tvm.script import ir as I
 from tvm.script import relax as R
+from tvm.script import tirx as T
 
 
 def t_conv_relu():
@@ -223,5 +224,21 @@ def t_keepdims_sum():
                 d = R.subtract(y, c)
                 R.output(d)
             return d
+
+    return transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})(Before)
+
+
+def t_match_cast():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor("float32", ndim=4), w: R.Tensor("float32", ndim=4)) -> R.Tensor(None, "float32", ndim=4):
+            N, C, H, W = T.int64(), T.int64(), T.int64(), T.int64()
+            with R.dataflow():
+                y: R.Tensor("float32", ndim=4) = R.nn.conv2d(x, w, out_dtype="float32")
+                y1 = R.match_cast(y, R.Tensor((N, C, H, W), "float32"))
+                z = R.add(y1, y1)
+                R.output(z)
+            return z
 
     return transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})(Before)
