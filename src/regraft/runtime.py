@@ -10,6 +10,7 @@ from .run import (
     cpu,
     device,
     empty,
+    from_dlpack,
     load_module,
     tensor,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "cpu",
     "device",
     "empty",
+    "from_dlpack",
     "load_module",
     "tensor",
 ]

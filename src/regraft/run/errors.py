@@ -25,5 +25,9 @@ class TypeCheckError(ExecutionError, TypeError):
     """
 
 
+class MissingFunctionError(ExecutionError, AttributeError):
+    """A function of an executable that there is none of; Relax raises AttributeError."""
+
+
 class AssertionFailedError(ExecutionError, AssertionError):
     """A condition of ``R.assert_op`` that does not hold."""

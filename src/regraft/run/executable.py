@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from .errors import ExecutionError
+from .errors import ExecutionError, MissingFunctionError
 
 if TYPE_CHECKING:
     from ..ir.module import IRModule
@@ -84,7 +84,8 @@ class Executable:
     def __getitem__(self, name: str) -> EntryFunction:
         found = self._functions.get(name)
         if found is None:
-            raise ExecutionError(f"there is no function {name!r}; there are: {', '.join(self._functions) or 'none'}")
+            known = ", ".join(self._functions) or "none"
+            raise MissingFunctionError(f"there is no function {name!r}; there are: {known}")
         return found
 
     def __contains__(self, name: object) -> bool:

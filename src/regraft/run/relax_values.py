@@ -87,6 +87,11 @@ def tensor(arr: Any, device: object = None, mem_scope: str | None = None) -> Ten
     return np.array(arr).view(Tensor)
 
 
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """An array of another library that speaks DLPack, as a `Tensor` over the same memory."""
+    return np.from_dlpack(ext_tensor).view(Tensor)
+
+
 def empty(shape: Iterable[int], dtype: str = "float32", device: object = None, mem_scope: str | None = None) -> Tensor:
     """A `Tensor` with nothing in it yet."""
     del device, mem_scope
@@ -99,9 +104,25 @@ def convert(value: Any) -> Any:
 
 
 class DataType(str):
-    """A dtype as a value: its name."""
+    """A dtype as a value: its name, ``"float32"``, or of several lanes, ``"int8x4"``."""
 
     __slots__ = ()
+
+    @property
+    def lanes(self) -> int:
+        """The numbers that one element holds."""
+        return int(self.partition("x")[2] or 1)
+
+    @property
+    def bits(self) -> int:
+        """The size of one number."""
+        name = self.partition("x")[0]
+        return 8 if name == "bool" else int(name.lstrip("abcdefghijklmnopqrstuvwxyz").partition("_")[0])
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return (self.bits * self.lanes + 7) // 8
 
 
 class ShapeTuple(tuple[int, ...]):

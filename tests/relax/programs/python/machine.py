@@ -349,3 +349,31 @@ def t_a_result_that_nothing_reads_may_be_none():
     x, y = [tvm.runtime.tensor(np.full((3, 4), i, "float32")) for i in (1, 2)]
     vm = relax.VirtualMachine(relax.build(Module, "llvm"), tvm.cpu())
     return [vm["foo"](x, y), y]
+
+
+def t_machines_of_nothing_and_functions_that_are_not_there():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            return x
+
+    kinds = []
+    for attempt in (
+        lambda: relax.VirtualMachine(1, tvm.cpu()),
+        lambda: relax.VirtualMachine(relax.build(Module, "llvm"), tvm.cpu())["nothing"],
+    ):
+        try:
+            attempt()
+        except (ValueError, AttributeError) as error:
+            kinds.append([kind.__name__ for kind in (ValueError, AttributeError) if isinstance(error, kind)][-1:])
+    return kinds
+
+
+def t_dtypes_as_values():
+    dtypes = [tvm.DataType(name) for name in ("float32", "int8x4", "bfloat16", "bool", "float8_e4m3fn")]
+    return [[str(dtype), dtype.bits, dtype.lanes, dtype.itemsize] for dtype in dtypes]
+
+
+def t_arrays_of_another_library():
+    return tvm.runtime.from_dlpack(np.arange(6, dtype="float32").reshape(2, 3))
