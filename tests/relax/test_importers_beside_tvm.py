@@ -83,6 +83,22 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (V, torch.tensor([0, 1])),
     ),
     "fills": (lambda x: (torch.full((2, 3), 2.0), torch.zeros_like(x), x.masked_fill(x > 0, 1.0)), (V,)),
+    "one image alone": (lambda x: (F.max_pool2d(x[0], 2), F.max_pool1d(x[0, 0], 2)), (X,)),
+    "spreads": (
+        lambda x: (
+            x.var(),
+            x.std(1),
+            x.var(dim=(0, -1), keepdim=True),
+            torch.std(x, correction=0),
+            x.var(1, correction=2),
+        ),
+        (V,),
+    ),
+    "steps between two numbers": (
+        lambda x: (torch.linspace(0, 1, steps=9), F.affine_grid(x, [1, 3, 4, 5], align_corners=False)),
+        (X[:, :2, 0, :3],),
+    ),
+    "a squeeze of nothing, a constant": (lambda x: (x.squeeze(0), torch.tensor([3, 1]), x.repeat(1, 1)), (V,)),
     "one tensor after another": (
         lambda x: (torch.cat((x,)), torch.tensordot(x, x.T, 1), torch.trace(x[:, :2] + x[:, 2:])),
         (V,),
@@ -95,6 +111,7 @@ LAYERS: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
         (X,),
     ),
     "norms with weights": (nn.Sequential(nn.LayerNorm(10), nn.GroupNorm(3, 3)), (X,)),
+    "an instance norm with weights": (nn.InstanceNorm2d(3, affine=True, track_running_stats=True).eval(), (X,)),
     "norms without weights": (nn.Sequential(nn.LayerNorm(10, elementwise_affine=False), nn.InstanceNorm2d(3)), (X,)),
     "an embedding": (nn.Embedding(10, 3), (torch.ones(2, 4, dtype=torch.int64),)),
     "dropout of a model in training": (nn.Sequential(nn.Dropout(0.5), nn.ReLU()), (V,)),

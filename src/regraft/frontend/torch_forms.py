@@ -19,7 +19,7 @@ import torch
 
 from .. import op as R
 from ..formats.torch.context import dtype_of, fields_of, rank, shape_of
-from ..formats.torch.custom import Conversion, Converter
+from ..formats.torch.custom import Conversion
 from ..formats.torch.tensors import dtype_name
 from ..ir.dims import Dim
 from ..ir.dtypes import is_bool, is_float, is_integer
@@ -174,6 +174,21 @@ def _reduction(function: Callable[..., Expr]) -> RelaxForm:
     return reduce
 
 
+def _variance(
+    call: CallForm, x: Expr, dim: Any = None, *, correction: float | None = None, keepdim: bool = False
+) -> Any:
+    lost = 1 if correction is None else correction
+    counted = range(rank(x)) if _axes(dim) is None else [dim] if isinstance(dim, int) else dim
+    sizes = [shape_of(x)[axis] for axis in counted]
+    if not all(isinstance(size, int) for size in sizes):
+        return NotImplemented
+    count = math.prod(int(str(size)) for size in sizes)
+    result = R.variance(x, _axes(dim), keepdims=keepdim)
+    if not lost:
+        return result
+    return NotImplemented if count <= lost else R.multiply(call.emit(result), like(x, count / (count - lost)))
+
+
 def _any(_call: CallForm, x: Expr, dim: Any = None, keepdim: bool = False) -> Any:
     if not is_bool(dtype_of(x)):
         return NotImplemented
@@ -280,9 +295,13 @@ def _max_pool(pool: Callable[..., Expr], layout: str) -> RelaxForm:
         dilation: Any = 1,
         ceil_mode: bool = False,
     ) -> Any:
-        if call.uses(1) or rank(x) != len(layout):
+        if call.uses(1):
             return NotImplemented  # Relax's importer gives zeros for the indices
-        pooled = call.emit(pool(x, size, stride or size, padding, dilation, ceil_mode, layout=layout))
+        alone = rank(x) < len(layout)
+        images = call.emit(R.expand_dims(x, [0])) if alone else x
+        pooled = call.emit(pool(images, size, stride or size, padding, dilation, ceil_mode, layout=layout))
+        if alone:
+            pooled = call.emit(R.squeeze(pooled, [0]))
         return call.results(pooled, call.emit(R.zeros_like(pooled)))
 
     return form
@@ -360,7 +379,8 @@ def _split(call: CallForm, x: Expr, sizes: int | Sequence[int], dim: int = 0) ->
 
 
 def _squeeze(_call: CallForm, x: Expr, axes: Sequence[int]) -> Any:
-    return R.squeeze(x, list(axes)) if axes and all(shape_of(x)[axis] == 1 for axis in axes) else NotImplemented
+    known = all(isinstance(shape_of(x)[axis], int) for axis in axes)
+    return R.squeeze(x, list(axes)) if axes and known else NotImplemented
 
 
 def _expand(_call: CallForm, x: Expr, sizes: Sequence[Dim], **_: Any) -> Any:
@@ -374,6 +394,10 @@ def _view(_call: CallForm, x: Expr, shape: Sequence[Dim]) -> Any:
 
 def _permute(_call: CallForm, x: Expr, axes: Sequence[int]) -> Expr:
     return R.permute_dims(x, list(axes))
+
+
+def _repeat(_call: CallForm, x: Expr, repeats: Sequence[Dim]) -> Expr:
+    return R.tile(x, list(repeats))
 
 
 def _cat(_call: CallForm, tensors: Sequence[Expr], dim: int = 0) -> Any:
@@ -445,6 +469,24 @@ def _full_like(call: CallForm, x: Expr, value: Any, **_: Any) -> Any:
     return R.full_like(x, const(value, name), None if name == dtype_of(x) else name)
 
 
+def _linspace(call: CallForm, start: Any, end: Any, steps: Any, **_: Any) -> Any:
+    """The first half counted from the start, the other from the end, as PyTorch rounds them."""
+    name = dtype_name(call.node.meta["val"].dtype)
+    if not is_float(name) or not all(isinstance(one, int | float) for one in (start, end, steps)) or steps < 2:
+        return NotImplemented
+
+    def away(places: Expr) -> Expr:
+        floats = call.emit(R.astype(places, name))
+        return call.emit(R.multiply(floats, const((end - start) / (steps - 1), name)))
+
+    places = call.emit(R.arange(0, steps, 1, dtype="int64"))
+    early = call.emit(R.less(places, const(steps // 2, "int64")))
+    from_start = call.emit(R.add(away(places), const(float(start), name)))
+    left = call.emit(R.subtract(const(steps - 1, "int64"), places))
+    from_end = call.emit(R.subtract(const(float(end), name), away(left)))
+    return R.where(early, from_start, from_end)
+
+
 def _scalar(call: CallForm, value: Any, **_: Any) -> Any:
     if not isinstance(value, int | float):
         return NotImplemented
@@ -495,6 +537,7 @@ FORMS: Final[Mapping[str, RelaxForm]] = {
     "prod.default": _reduction(R.prod),
     "max.default": _reduction(R.max),
     "min.default": _reduction(R.min),
+    "var.correction": _variance,
     "any.dim": _any,
     "any.dims": _any,
     "linalg_vector_norm.default": _norm,
@@ -519,6 +562,7 @@ FORMS: Final[Mapping[str, RelaxForm]] = {
     "view.default": _view,
     "reshape.default": _view,
     "permute.default": _permute,
+    "repeat.default": _repeat,
     "diagonal.default": _diagonal,
     "cat.default": _cat,
     "scatter.value": _scatter_number,
@@ -526,6 +570,7 @@ FORMS: Final[Mapping[str, RelaxForm]] = {
     "index_put.default": _index_put,
     "full.default": _full,
     "full_like.default": _full_like,
+    "linspace.default": _linspace,
     "scalar_tensor.default": _scalar,
     "cumsum.default": _scan(R.cumsum),
     "cumprod.default": _scan(R.cumprod),
@@ -537,22 +582,3 @@ FORMS: Final[Mapping[str, RelaxForm]] = {
     "native_dropout.default": _dropout,
 }
 """Relax's forms, by the overloads of ATen."""
-
-
-def converters_with_forms(given: Mapping[str, Converter], table: Mapping[str, RelaxForm]) -> dict[str, Converter]:
-    """The conversions of a caller, and the forms of a table for all other operators."""
-    theirs = {name.removeprefix("aten.") for name in given}
-    forms = {
-        name: _converter(form)
-        for name, form in table.items()
-        if name not in theirs and name.partition(".")[0] not in theirs
-    }
-    return {**forms, **given}
-
-
-def _converter(form: RelaxForm) -> Converter:
-    def convert(node: torch.fx.Node, conversion: Conversion) -> Any:
-        named = {name: conversion.value(value) for name, value in node.kwargs.items()}
-        return form(CallForm(node, conversion), *conversion.retrieve_args(node), **named)
-
-    return convert

@@ -11,7 +11,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from ..analysis import remove_all_unused
 from ..formats.torch import from_torch
-from ..formats.torch.custom import Converter
+from ..formats.torch.custom import Conversion, Converter
 from ..ir.attrs import Attrs
 from ..ir.builder import NameSupply
 from ..ir.dims import Dim, SymVar
@@ -22,8 +22,8 @@ from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType, TupleType
-from ..ir.visitor import iter_bindings
-from .torch_forms import FORMS, converters_with_forms
+from ..ir.visitor import iter_bindings, walk
+from .torch_forms import FORMS, CallForm, RelaxForm
 from .traced_forms import FORMS_OF_TRACED, FORMS_OF_WHOLE_OPERATORS
 from .traced_results import with_results_as_traced
 
@@ -52,10 +52,12 @@ def from_exported_program(
     that the model changes are no results. Raises what `regraft.from_torch` raises.
     """
     if run_ep_decomposition:
-        exported_program = cast(Any, exported_program).run_decompositions()
+        decompositions: dict[Any, Any] = cast(Any, torch.export).default_decompositions()
+        decompositions.pop(torch.ops.aten.linspace.default, None)  # its parts compare integers with fractions
+        exported_program = cast(Any, exported_program).run_decompositions(decompositions)
     return _module(
         exported_program,
-        converters_with_forms(custom_convert_map or {}, FORMS if run_ep_decomposition else FORMS_OF_WHOLE_OPERATORS),
+        _converters_with_forms(custom_convert_map or {}, FORMS if run_ep_decomposition else FORMS_OF_WHOLE_OPERATORS),
         keep_params_as_input=keep_params_as_input,
         unwrap_unit_return_tuple=unwrap_unit_return_tuple,
         no_bind_return_tuple=no_bind_return_tuple,
@@ -85,7 +87,7 @@ def from_fx(
     results = next(node for node in model.graph.nodes if node.op == "output").args[0]
     module = _module(
         program,
-        converters_with_forms(custom_convert_map or {}, FORMS_OF_TRACED),
+        _converters_with_forms(custom_convert_map or {}, FORMS_OF_TRACED),
         keep_params_as_input=keep_params_as_input,
         unwrap_unit_return_tuple=unwrap_unit_return_tuple or not isinstance(results, tuple | list),
         no_bind_return_tuple=no_bind_return_tuple,
@@ -100,6 +102,25 @@ def from_fx(
     attrs = {**bound.attrs, **({"num_input": len(input_info)} if keep_params_as_input else {})}
     function = Function(params, bound.body, bound.ret_ty, bound.is_pure, attrs)
     return module.with_function("main", function.bind_symbolic_vars(_sizes_as_given(renamed, input_info)))
+
+
+def _converters_with_forms(given: Mapping[str, Converter], table: Mapping[str, RelaxForm]) -> dict[str, Converter]:
+    """The conversions of a caller, and the forms of a table for all other operators."""
+    theirs = {name.removeprefix("aten.") for name in given}
+    forms = {
+        name: _converter(form)
+        for name, form in table.items()
+        if name not in theirs and name.partition(".")[0] not in theirs
+    }
+    return {**forms, **given}
+
+
+def _converter(form: RelaxForm) -> Converter:
+    def convert(node: torch.fx.Node, conversion: Conversion) -> Any:
+        named = {name: conversion.value(value) for name, value in node.kwargs.items()}
+        return form(CallForm(node, conversion), *conversion.retrieve_args(node), **named)
+
+    return convert
 
 
 def _module(
@@ -242,14 +263,15 @@ class _DtypesOfResults(ExprMutator):
 
 
 def _without_names_for_results(block: BindingBlock, results: Expr) -> tuple[list[Binding], Expr]:
-    """The bindings of a block and the results, without variables that only give a result another name."""
+    """The bindings of a block and the results, without variables that only name another variable or a constant."""
+    if not isinstance(results, Tuple):
+        return list(block.bindings), results
+    read = {part for binding in block.bindings for part in walk(binding.value)}
     named = {
         binding.var: binding.value
         for binding in block.bindings
-        if isinstance(binding, VarBinding) and isinstance(binding.value, Var)
+        if isinstance(binding, VarBinding) and isinstance(binding.value, Var | Constant) and binding.var not in read
     }
-    if not isinstance(results, Tuple):
-        return list(block.bindings), results
     fields = [named.get(field, field) if isinstance(field, Var) else field for field in results.fields]
     return [binding for binding in block.bindings if binding.var not in named], Tuple(fields)
 
