@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -252,6 +253,14 @@ def _chosen(_: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 _ROWS, _LONG = Dim("rows", max=64), Dim("long", min=2, max=32)
 _HIGH, _WIDE = Dim("high", min=1, max=4), Dim("wide", min=1, max=4)
 
+
+def _shifted(_: Any, scores: torch.Tensor) -> torch.Tensor:
+    """Scores of relative positions, shifted as relative attention does: ``(n, 2n)`` read as ``(2n, n)``."""
+    rows, columns = scores.shape[1], 2 * scores.shape[1]
+    wide = torch.cat([scores, scores.flip(-1)], -1).reshape(-1, columns, rows)[:, 1:]
+    return torch.softmax(wide.reshape(-1, rows, columns - 1)[:, :, :rows], -1)
+
+
 DYNAMIC: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], tuple[Any, ...]], Any]] = {
     "table": (_Table, lambda a, b: (torch.randn(a, b, 8),), ({0: _ROWS, 1: _LONG},)),
     "multiples": (_Strided, lambda a, b: (torch.randn(1, 1, 8 * a, 8 * b),), ({2: 8 * _HIGH, 3: 8 * _WIDE},)),
@@ -259,6 +268,11 @@ DYNAMIC: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], tuple[Any
         _Step,
         lambda a, b: (torch.randn(a, 1, 8), torch.randn(a, 2, b, 4), torch.randn(a, 2, b, 4)),
         ({0: _ROWS}, {0: _ROWS, 2: _LONG}, {0: _ROWS, 2: _LONG}),
+    ),
+    "shift": (
+        lambda: Of(_shifted),
+        lambda a, b: (torch.randn(a, b, b),),
+        {"inputs": ({0: Dim.AUTO, 1: Dim.AUTO, 2: Dim.AUTO},)},
     ),
     "nonzero": (lambda: Of(_chosen), lambda a, b: (torch.randn(a, b),), {"inputs": ({0: _ROWS, 1: _LONG},)}),
 }
@@ -281,6 +295,19 @@ def test_dynamic_sizes_come_back_dynamic_with_their_limits(name: str) -> None:
         inputs = inputs_of(*sizes)
         with torch.no_grad():
             assert_same(result.module()(*inputs), model(*inputs))
+
+
+def test_bounds_of_slices_may_be_numbers_out_of_tensors_that_count_from_either_end() -> None:
+    def span(_: Any, x: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
+        return x[:, bounds[0] : bounds[1]] * 2
+
+    x = torch.randn(3, 9)
+    program = torch.export.export(Of(span), (x, torch.tensor([2, 7])))
+    read = rx.build(rx.from_torch(program), "numpy")
+    for first, last in ((2, 7), (-5, 8), (-20, -2), (4, 40)):
+        want = x[:, first:last] * 2
+        torch.testing.assert_close(torch.tensor(read["main"](x.numpy(), np.array([first, last]))), want)
+        torch.testing.assert_close(rx.optimize(program).module()(x, torch.tensor([first, last])), want)
 
 
 def test_a_size_beyond_its_limit_is_refused_as_by_the_source() -> None:

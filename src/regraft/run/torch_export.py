@@ -28,6 +28,7 @@ from .torch_state import repeatable
 
 _TOLERANCE: Final = 1e-3
 _VERIFIED: Final = 2
+_VIOLATED: Final = "Constraints violated"
 _PRIMES: Final = (
     11,
     13,
@@ -76,7 +77,13 @@ def export_torch(module: RegraftModule) -> ExportedProgram:
 
 def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, int]) -> ExportedProgram:
     args, kwargs = module.nesting.nested([_example(ty, choice) for ty in module.types])
-    program = export(module, args, kwargs, sizes.dynamic_shapes())
+    try:
+        program = export(module, args, kwargs, sizes.dynamic_shapes())
+    except ConvertError as error:
+        if _VIOLATED not in str(error.__cause__):
+            raise
+        # A fact that holds for every size within the limits, which PyTorch cannot prove, is checked at every call.
+        program = export(module, args, kwargs, sizes.dynamic_shapes(checked=True))
     keep_complex_whole(program)
     if module.signature.mutated or module.signature.written:
         write_in_place(program)
@@ -129,18 +136,28 @@ class _InputSizes:
                 for place, variable in enumerate(self.variables)
             }
 
-    def dynamic_shapes(self) -> Any:
-        """The arguments that `torch.export` needs to keep the sizes dynamic; None where there are none."""
+    def dynamic_shapes(self, *, checked: bool = False) -> Any:
+        """The arguments that `torch.export` needs to keep the sizes dynamic; None where there are none.
+
+        ``checked``: what PyTorch cannot prove of a size does not fail, but becomes a check of the program.
+        """
         if not self.variables:
             return None
         nesting = self._module.nesting
-        args, kwargs = nesting.nested([self._dynamic_axes(ty) for ty in self._module.types], marks=True)
+        args, kwargs = nesting.nested([self._dynamic_axes(ty, checked) for ty in self._module.types], marks=True)
         return {**dict(zip(nesting.arguments, args, strict=False)), **kwargs}
 
-    def _dynamic_axes(self, ty: Type) -> Any:
+    def _dynamic_axes(self, ty: Type, checked: bool) -> Any:
         if isinstance(ty, TensorType):
-            return {axis: self._mark(size) for axis, size in enumerate(ty.shape or ()) if not isinstance(size, int)}
+            mark = self._hint if checked else self._mark
+            return {axis: mark(size) for axis, size in enumerate(ty.shape or ()) if not isinstance(size, int)}
         return torch.export.Dim.AUTO if isinstance(ty, PrimType) and not isinstance(ty.value, int | float) else None
+
+    def _hint(self, size: Dim) -> Any:
+        """The mark of a size that PyTorch is to find out, with the limits of one that is a variable."""
+        limits = self._limits.get(size) if isinstance(size, SymVar) else None
+        auto: Any = torch.export.Dim.AUTO
+        return auto if limits is None else auto(min=limits.low, max=limits.high)
 
     def _mark(self, size: Dim) -> Any:
         """The named dim of a size that is linear in one variable; otherwise PyTorch finds out what it is."""

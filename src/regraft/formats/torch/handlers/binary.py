@@ -233,14 +233,20 @@ def _masked_fill(context: Context, x: Expr, mask: Expr, value: TorchOperand) -> 
 
 
 @converts("clamp", "clip", "hardtanh")
-def _clamp(context: Context, x: Expr, min: float | None = None, max: float | None = None, **limits: float) -> Expr:
+def _clamp(
+    context: Context,
+    x: Expr,
+    min: TorchOperand | None = None,
+    max: TorchOperand | None = None,
+    **limits: TorchOperand,
+) -> Expr:
     low, high = limits.get("min_val", min), limits.get("max_val", max)
     if context.operator() == "hardtanh":
         low, high = -1.0 if low is None else low, 1.0 if high is None else high
         if (low, high) == (0.0, 6.0) and is_float(dtype_of(x)):
             return R.nn.relu6(x)  # without gradient at the limits, as PyTorch has it
     x = cast(x, context.output_dtype())
-    if low is not None and high is not None and not isinstance(low, SymExpr) and not isinstance(high, SymExpr):
+    if isinstance(low, int | float) and isinstance(high, int | float):
         return R.clip(x, low, high)
     return _between(context, x, low, high)
 

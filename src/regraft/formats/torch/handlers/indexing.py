@@ -21,11 +21,28 @@ def _bounds(x: Expr, axis: int, start: Dim | None, end: Dim | None) -> tuple[Dim
     return 0 if start is None else start, last
 
 
+def _along_axes(context: Context, ndim: int, axis: int, value: Dim | Expr, others: int) -> Expr:
+    """A vector with one number for each axis: ``value`` for ``axis``, ``others`` for the rest."""
+    parts = [const([others] * count, "int64") for count in (axis, ndim - axis - 1)]
+    vectors = [parts[0], R.reshape(context.scalar(value, "int64"), (1,)), parts[1]]
+    return R.concat([part for part in vectors if shape_of(part) != (0,)], axis=0)
+
+
 @converts("slice.Tensor")
 def _slice(
-    context: Context, x: Expr, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1
+    context: Context,
+    x: Expr,
+    dim: int = 0,
+    start: Dim | Expr | None = None,
+    end: Dim | Expr | None = None,
+    step: int = 1,
 ) -> Expr:
     axis = axis_of(dim, rank(x))
+    if isinstance(start, Expr) or isinstance(end, Expr):
+        bounds = (0 if start is None else start, _END if end is None else end, step)
+        others = (0, _END, 1)
+        vectors = [_along_axes(context, rank(x), axis, *pair) for pair in zip(bounds, others, strict=True)]
+        return R.dynamic_strided_slice(x, *vectors)
     first, last = _bounds(x, axis, start, end)
     if step == 1 and first == 0 and last == shape_of(x)[axis]:
         return x
