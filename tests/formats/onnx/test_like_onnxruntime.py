@@ -338,3 +338,48 @@ def test_elements_that_are_chosen_at_run_time_stay_one_node(rank: int) -> None:
     inputs = {"x": _floats(*[3, 2][:rank]), "c": np.asarray([True, False, True])}
     _check(model, inputs)
     assert [node.op_type for node in rx.optimize(model).graph.node] == ["Compress"]
+
+
+@pytest.mark.parametrize("begin", [-(2**63), -(2**31), -3])
+@pytest.mark.parametrize("length", [1, 4])
+def test_a_slice_backwards_that_begins_before_an_axis_of_open_size_takes_its_first_element(
+    begin: int, length: int
+) -> None:
+    bounds = {"b": np.asarray([begin]), "e": np.asarray([-(2**63)]), "a": np.asarray([0]), "s": np.asarray([-1])}
+    node = helper.make_node("Slice", ["x", "b", "e", "a", "s"], ["y"])
+    _check(_model([node], [("x", ["n"])], ["y"], bounds), {"x": _ramp(length)})
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric"])
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+def test_the_nearest_element_is_sought_in_single_precision(coordinates: str, rounding: str) -> None:
+    given = {"mode": "nearest", "coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
+    for size, scale in ((10, 0.6), (7, 0.6), (5, 0.6), (9, 0.7), (6, 2.3)):
+        inputs = {"x": _ramp(size), "roi": None, "scales": np.asarray([scale], np.float32)}
+        _check(one_node("Resize", inputs, fixed=["scales"], opset=19, **given), {"x": _ramp(size)})
+
+
+def test_a_cropped_part_is_spread_over_the_size_that_the_result_has_where_elements_are_not_mixed() -> None:
+    region = np.asarray([0.2, 0.9], np.float32)
+    inputs = {"x": _ramp(12), "roi": region, "scales": np.asarray([0.3], np.float32)}
+    given = {"mode": "nearest", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    _check(one_node("Resize", inputs, fixed=["roi", "scales"], opset=19, **given), {"x": _ramp(12)})
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_a_filter_that_aligns_corners_is_as_wide_as_the_factors_say(mode: str) -> None:
+    inputs = {"x": _floats(1, 1, 6, 7), "roi": None, "scales": np.asarray([1, 1, 0.45, 0.65], np.float32)}
+    given = {"mode": mode, "antialias": 1, "coordinate_transformation_mode": "align_corners"}
+    _check(one_node("Resize", inputs, fixed=["scales"], opset=19, **given), {"x": inputs["x"]})
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("given", [{}, {"axes": [0, -1]}])
+def test_means_and_variances_are_taken_out_of_half_precision(
+    dtype: type[np.generic], given: dict[str, list[int]]
+) -> None:
+    inputs = {"x": _floats(2, 3, 3, 4).astype(dtype)}
+    model = one_node("MeanVarianceNormalization", inputs, opset=21, **given)
+    (expected,), (found,) = run_onnxruntime(model, inputs), run_onnxruntime(rx.optimize(model), inputs)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(run_here(model, inputs)[0], expected, rtol=2e-3, atol=2e-3)

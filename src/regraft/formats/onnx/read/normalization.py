@@ -38,6 +38,17 @@ def _layer_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
     return normal, mean, ops.rsqrt(ops.add(variance, const(epsilon, dtype)))
 
 
+@reads("MeanVarianceNormalization")
+def _mean_variance_norm(node: NodeImporter) -> Imported:
+    x, dtype = node.operand(0), node.dtype()
+    axes = [axis % node.rank() for axis in node.attr("axes", [0, 2, 3])]
+    wide = node.emit(in_dtype(x, "float32")) if dtype in ("float16", "bfloat16") else x
+    centred = node.emit(ops.subtract(wide, ops.mean(wide, axes, True)))
+    spread = node.emit(ops.sqrt(ops.mean(ops.square(centred), axes, True)))
+    epsilon = const(1e-9, "float64" if dtype == "float64" else "float32")
+    return in_dtype(node.emit(ops.divide(centred, ops.add(spread, epsilon))), dtype)
+
+
 @reads("RMSNormalization", "SimplifiedLayerNormalization")
 def _rms_norm(node: NodeImporter) -> Imported:
     rank = node.rank()

@@ -1,8 +1,8 @@
 """Where the elements of a resized axis come from, as ONNX's `Resize` says in all its modes.
 
 Numbers only: for each element of the result the elements that are mixed, with their weights. Places are worked out
-in exact fractions, so none is moved across an element by rounding, and the nearest element is sought from there in
-single precision, as ONNX Runtime seeks it. `resize` makes programs of it.
+in exact fractions, so none is moved across an element by rounding, and the nearest element is sought in single
+precision, step by step as ONNX Runtime seeks it. `resize` makes programs of it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 Taps: TypeAlias = list[tuple[int, float]]
 """Elements of an axis, each with its weight."""
+
+Number: TypeAlias = Any
+"""An exact `Fraction`, or a number of single precision. One formula serves both: it divides by whole numbers only."""
 
 CROP: Final = "tf_crop_and_resize"
 _HALF: Final = Fraction(1, 2)
@@ -32,14 +35,20 @@ class ResampledAxis:
 
     size: int
     target: int
-    scale: Fraction
-    start: Fraction = Fraction(0)
-    end: Fraction = Fraction(1)
+    scale: Number
+    start: Number = Fraction(0)
+    end: Number = Fraction(1)
 
     @property
-    def extent(self) -> Fraction:
+    def extent(self) -> Number:
         """The size of the result before it was made whole."""
         return self.size * self.scale
+
+    @property
+    def in_single(self) -> ResampledAxis:
+        """The axis whose places are worked out in single precision."""
+        scale, start, end = (np.float32(float(number)) for number in (self.scale, self.start, self.end))
+        return ResampledAxis(self.size, self.target, scale, start, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,46 +66,50 @@ class Filter:
     exclude: bool = False
 
 
-def _half_pixel(axis: ResampledAxis, place: int) -> Fraction:
-    return (place + _HALF) / axis.scale - _HALF
+def _centre(axis: ResampledAxis, place: Number) -> Number:
+    return (2 * place + 1) / axis.scale / 2
 
 
-def _symmetric(axis: ResampledAxis, place: int) -> Fraction:
+def _half_below(place: Number) -> Number:
+    return (2 * place - 1) / 2
+
+
+def _half_pixel(axis: ResampledAxis, place: Number) -> Number:
+    return _half_below(_centre(axis, place))
+
+
+def _symmetric(axis: ResampledAxis, place: Number) -> Number:
     """The middle of the axis stays in the middle, though the result is less than it should be by a part."""
-    return Fraction(axis.size, 2) * (1 - axis.target / axis.extent) + _half_pixel(axis, place)
+    return _half_below(axis.size * (1 - axis.target / axis.extent) / 2 + _centre(axis, place))
 
 
-def _pytorch_half_pixel(axis: ResampledAxis, place: int) -> Fraction:
-    return _half_pixel(axis, place) if axis.target > 1 else Fraction(0)
+def _pytorch_half_pixel(axis: ResampledAxis, place: Number) -> Number:
+    return _half_pixel(axis, place) if axis.target > 1 else place * 0
 
 
-def _align_corners(axis: ResampledAxis, place: int) -> Fraction:
+def _align_corners(axis: ResampledAxis, place: Number) -> Number:
     # ONNX says the size before it was made whole; ONNX Runtime and PyTorch take the one that the result has.
-    return Fraction(0) if axis.target == 1 else Fraction(place * (axis.size - 1), axis.target - 1)
+    return place * 0 if axis.target == 1 else place * (axis.size - 1) / (axis.target - 1)
 
 
-def _asymmetric(axis: ResampledAxis, place: int) -> Fraction:
+def _asymmetric(axis: ResampledAxis, place: Number) -> Number:
     return place / axis.scale
 
 
-def _tf_half_pixel_for_nn(axis: ResampledAxis, place: int) -> Fraction:
-    return (place + _HALF) / axis.scale
-
-
-def _crop(axis: ResampledAxis, place: int) -> Fraction:
+def _crop(axis: ResampledAxis, place: Number) -> Number:
     length = axis.size - 1
     if axis.extent == 1:
         return (axis.start + axis.end) / 2 * length
     return axis.start * length + place * (axis.end - axis.start) * length / (axis.extent - 1)
 
 
-COORDINATES: Final[dict[str, Callable[[ResampledAxis, int], Fraction]]] = {
+COORDINATES: Final[dict[str, Callable[[ResampledAxis, Number], Number]]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
     "pytorch_half_pixel": _pytorch_half_pixel,
     "align_corners": _align_corners,
     "asymmetric": _asymmetric,
-    "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
+    "tf_half_pixel_for_nn": _centre,
     CROP: _crop,
 }
 """The map from a place in the result to one in the axis."""
@@ -127,17 +140,22 @@ _WEIGHTS: Final[dict[str, tuple[int, Callable[[float, float], float]]]] = {
 }
 
 
-def _as_single(place: Fraction) -> Fraction:
-    """A place to the precision that ONNX Runtime works it out in, where one just beside a half is at it."""
-    return Fraction(float(np.float32(float(place))))
+def nearest(axis: ResampledAxis, coordinates: str, kind: Filter, *, exact: bool = False) -> list[int]:
+    """The one element that each element of the result is: as ONNX Runtime seeks it, or at the exact place."""
+    source, rounded = COORDINATES[coordinates], _ROUNDINGS[kind.rounding]
+    single = axis.in_single
+    places = (
+        source(axis, Fraction(place)) if exact else Fraction(float(source(single, np.float32(place))))
+        for place in range(axis.target)
+    )
+    return [_inside(axis, rounded(place)) for place in places]
 
 
-def _taps_at(place: Fraction, axis: ResampledAxis, kind: Filter) -> Taps:
-    def inside(tap: int) -> int:
-        return min(max(tap, 0), axis.size - 1)
+def _inside(axis: ResampledAxis, tap: int) -> int:
+    return min(max(tap, 0), axis.size - 1)
 
-    if kind.mode == "nearest":
-        return [(inside(_ROUNDINGS[kind.rounding](_as_single(place))), 1.0)]
+
+def _mixed(place: Fraction, axis: ResampledAxis, kind: Filter) -> Taps:
     radius, weight = _WEIGHTS[kind.mode]
     shrink = min(axis.scale, Fraction(1)) if kind.antialias else Fraction(1)
     reach = radius / shrink
@@ -150,11 +168,13 @@ def _taps_at(place: Fraction, axis: ResampledAxis, kind: Filter) -> Taps:
     if kind.exclude or kind.antialias:
         total = sum(share for _, share in taps)
         taps = [(tap, share / total) for tap, share in taps]
-    return [(inside(tap), share) for tap, share in taps if share != 0.0]
+    return [(_inside(axis, tap), share) for tap, share in taps if share != 0.0]
 
 
 def resampled(axis: ResampledAxis, coordinates: str, kind: Filter) -> tuple[list[Taps], list[bool]]:
     """For each element of the result its taps, and whether it lies beyond the axis (which `CROP` fills)."""
-    places = [COORDINATES[coordinates](axis, place) for place in range(axis.target)]
+    places = [COORDINATES[coordinates](axis, Fraction(place)) for place in range(axis.target)]
     beyond = [coordinates == CROP and not 0 <= place <= axis.size - 1 for place in places]
-    return [_taps_at(place, axis, kind) for place in places], beyond
+    if kind.mode == "nearest":
+        return [[(tap, 1.0)] for tap in nearest(axis, coordinates, kind)], beyond
+    return [_mixed(place, axis, kind) for place in places], beyond

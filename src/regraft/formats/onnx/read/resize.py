@@ -15,12 +15,15 @@ from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
 from ....ir.types import ShapeType, TensorType
 from .importing import Imported, NodeImporter, in_dtype, reads
-from .resampling import CROP, Filter, ResampledAxis, Taps, resampled
+from .resampling import CROP, Filter, ResampledAxis, Taps, nearest, resampled
 from .run_time import count_of
 from .run_time_resize import resize_by_factors, resize_to_sizes
 from .sizes import Sizes
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
+
+_MOST_SOUGHT = 1 << 16
+"""The most elements of an axis whose sources are compared one by one."""
 
 
 @dataclass(slots=True)
@@ -68,8 +71,11 @@ def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, coordinates
     """The result of resizing by the factors for ``axes`` that operand ``index`` gives."""
     factors = _factors(node, index)
     target = None if factors is None else _scaled(node, axes, factors)
-    if target is not None and coordinates == "align_corners":
-        target.factors.clear()  # the sizes alone decide
+    is_by_sizes = (
+        kind.mode == "nearest" if coordinates == CROP else not kind.antialias
+    )  # a filter is as wide as factors
+    if target is not None and coordinates in (CROP, "align_corners") and is_by_sizes:
+        target.factors.clear()
     if target is None or not (_is_known(node, target) or _is_plain(target, coordinates, kind)):
         return resize_by_factors(node, index, axes, coordinates, kind)
     return _resized(node, target, coordinates, kind)
@@ -149,11 +155,23 @@ def _is_plain(target: _Target, coordinates: str, kind: Filter) -> bool:
     return plain and not (kind.exclude and kind.mode == "linear")
 
 
+def _is_moved(node: NodeImporter, target: _Target, changed: Sequence[int], coordinates: str, kind: Filter) -> bool:
+    """True if single precision takes another nearest element than the operators on images, which compute exactly."""
+    if kind.mode != "nearest" or not _is_known(node, target):
+        return False
+    sizes: list[Any] = target.sizes
+    pairs = [(node.known_shape()[axis], sizes[axis]) for axis in changed]
+    axes = [
+        ResampledAxis(size, goal, Fraction(goal, size)) for size, goal in pairs if size > 0 and goal <= _MOST_SOUGHT
+    ]
+    return any(nearest(axis, coordinates, kind) != nearest(axis, coordinates, kind, exact=True) for axis in axes)
+
+
 def _resized(node: NodeImporter, target: _Target, coordinates: str, kind: Filter) -> Expr:
     """The operator on images that says the same, or the elements of each axis gathered and weighted."""
     shape, sizes = node.shape(), target.sizes
     changed = [axis for axis in range(len(shape)) if shape[axis] != sizes[axis]]
-    plain = _is_plain(target, coordinates, kind)
+    plain = _is_plain(target, coordinates, kind) and not _is_moved(node, target, changed, coordinates, kind)
     if not changed and coordinates != CROP:
         # Where a factor is not 1, ONNX would still mix elements; ONNX Runtime copies what keeps its sizes.
         return ops.reshape(node.operand(0), list(shape))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .... import op as ops
-from ....ir.dims import Dim, SymExpr, SymVar, dim_product, dims_equal
+from ....ir.dims import Dim, SymExpr, SymVar, dim_max, dim_product, dims_equal
 from ....ir.dtypes import is_float, is_integer
 from ....ir.expr import Constant, Expr, PrimValue, ShapeExpr, const
 from ....ir.tensor_data import TensorData
@@ -349,13 +349,14 @@ def _inside(node: NodeImporter, begin: Dim, end: Dim, axis: int, step: int) -> t
     """Bounds as Python's slices take them: ONNX brings a start before the axis to its first element."""
     shape = node.ty(0).shape
     size = None if shape is None else shape[axis]
-    if step < 0 and end in run_time.NO_END:
-        end = -(2**62)
+    if step < 0:
+        if end in run_time.NO_END:
+            end = -(2**62)
+        if isinstance(begin, int) and begin < -1 and size is not None:
+            begin = -size if begin < -(2**31) else dim_max(begin, -size)
     if isinstance(end, int) and end > 2**31:
         end = size if size is not None and step > 0 else 2**62
     if isinstance(size, int) and isinstance(begin, int) and isinstance(end, int):
-        if step < 0 and begin < -size:
-            begin = -size
         return begin, end if end >= -(2**62) else -(2**62)
     if isinstance(end, int) and end < -(2**62):
         end = -(2**62)
