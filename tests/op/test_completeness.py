@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import regraft.op
-from regraft.ir import Op
+from regraft.analysis import free_vars
+from regraft.dpl import is_op, wildcard
+from regraft.ir import BlockBuilder, Call, Function, Op
 from regraft.script import relax as R
+from regraft.testing import NotRunnableError, assert_same_values
+from regraft.testing.instances import Instance, NoInstanceError
+from regraft.transform import Legalize
+from tests.op.calls import CALLS
 from tools.ops_table import NONE, columns, public_function, row, summary, table
 
 OPERATORS = [op for op in Op.all() if op.name.startswith("relax.")]
@@ -35,18 +42,48 @@ def test_every_operator_is_reached_by_its_name(namespace: object) -> None:
     assert [op.name for op in OPERATORS if public_function(op, namespace) is None] == []
 
 
-def test_every_operator_occurs_in_a_test_of_its_own(root: Path) -> None:
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (root / "tests" / "op").rglob("test_*.py")]
-    used: set[str] = set()
-    for node in (node for tree in trees for node in ast.walk(tree)):
-        match node:
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
-                used.add(name)
-            case ast.Constant(value=str() as text):
-                used.add(text.rpartition(".")[2])
-            case _:
-                pass
-    assert [op.name for op in OPERATORS if op.name.rpartition(".")[2] not in used] == []
+ELSEWHERE = {
+    "ccl": "runs on several workers: test_workers",
+    "dist.annotate_sharding": "takes a mesh and a placement: test_dist",
+    "loop": "takes functions: test_loop",
+    "memory.alloc_tensor": "takes a storage: test_machine",
+    "vm.alloc_tensor": "takes a storage: test_machine",
+}
+"""Operators that no call below is of, and why."""
+
+COMPUTED = [
+    op
+    for op in OPERATORS
+    if op.is_pure and op.reference is not None and ELSEWHERE.keys().isdisjoint({op.name[6:], op.name.split(".")[1]})
+]
+
+
+def _programs(op: Op) -> Iterator[Function]:
+    """Functions of one call of ``op``."""
+    written = CALLS.get(op.name.removeprefix("relax."))
+    if written is not None:
+        call = written()
+        assert isinstance(call, Call)
+        assert call.op is op
+        builder = BlockBuilder()
+        with builder.function("main", free_vars(call)):
+            builder.emit_func_output(builder.emit(call))
+        yield builder.get()["main"]
+        return
+    counts = [sum(not operand.optional for operand in op.operands) + op.variadic, len(op.operands)]
+    for seed in range(12):
+        pattern = is_op(op.name)(*[wildcard() for _ in range(counts[seed % 2])])
+        with suppress(NoInstanceError):
+            yield Instance(seed, plain=True).write(pattern)
+
+
+@pytest.mark.parametrize("op", COMPUTED, ids=lambda op: op.name)
+def test_every_operator_runs_on_its_reference_and_computes_what_it_is_made_of(op: Op) -> None:
+    for program in _programs(op):
+        with suppress(NotRunnableError):
+            assert_same_values(program, Legalize()(program), seeds=[0])
+            return
+    pytest.fail(f"no call of {op.name} was found that runs: add one to calls.CALLS")
 
 
 def test_an_operator_without_reference_or_engine_would_show() -> None:
