@@ -258,6 +258,30 @@ def main(q: R.Tensor((2, 4, 8), "float32"), k: R.Tensor((2, 8, 4), "float32"), v
     assert norm.reason == "the normalization follows nn.relu; only one that follows nn.conv2d is folded"
 
 
+def test_explain_of_a_model_names_the_part_that_a_pattern_lacks_and_nothing_where_little_of_it_is_there() -> None:
+    def left(body: str) -> dict[str, list[str]]:
+        lines = "\n        ".join(body.split("; "))
+        program = parse(f"""
+@R.function
+def main(x: R.Tensor((4, 64), "float32"), g: R.Tensor((64,), "float32"), w: R.Tensor((64, 8), "float32")):
+    with R.dataflow():
+        {lines}
+        R.output(y)
+    return y
+""")
+        found = explain_model(IRModule({"main": program}))
+        return {one.name: [each.reason for each in one.left] for one in found if one.left}
+
+    squared = "s = R.multiply(x, x); v = R.sum(s, axis=[-1], keepdims=True); r = R.rsqrt(R.add(v, R.const(1e-5)))"
+    assert left(f"{squared}; y = R.multiply(R.multiply(x, r), g)") == {
+        "RecognizeOperators": ["nearly rms_norm; at arg 0 of add, a call of mean is wanted, but v = sum(s)"]
+    }
+    assert left("p = R.matmul(x, w); q = R.matmul(x, R.reshape(w, (1, 64, 8))); y = R.add(p, q)") == {
+        "CombineParallelMatmul": ["the right sides of p and q have 2 and 3 axes"]
+    }
+    assert not left("h = R.nn.relu(R.multiply(x, g)); y = R.matmul(R.add(h, R.sqrt(R.abs(h))), w)")
+
+
 def test_attention_without_repeated_heads_is_nothing_that_was_left() -> None:
     program = parse("""
 @R.function

@@ -1,21 +1,22 @@
 """A model explained in a page: what a level combines and fuses in it, what it leaves alone, and why.
 
 The reasons are those that the passes' own rules gave while they ran. Where a rule did not even match, what looks like
-its business in the result is told with what stands in the way. Passes that tidy are left out: that a permutation moves
-axes is no news.
+its business in the result is told with what stands in the way: most of its pattern is there, and one part is not.
+Passes that tidy are left out: that a permutation moves axes is no news.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, final
 
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait
-from ..passes import PassReport
+from ..ir.program import Function
+from ..passes import Pass, PassContext, PassInstrument, PassReport
 from ..pattern import DFPattern, chain, elementwise, has_trait, is_op, wildcard
-from ..rewrite import Decline, Event, Rule, decline
+from ..rewrite import Decline, Event, PatternMatchingRewriter, Rule, RuleSet, decline, explain
 from ..rewrite.gate import ITSELF, UNCHANGED
 from .optimizing import optimize_module
 
@@ -74,6 +75,40 @@ def _after_another(expr: Any, _: Any, bindings: Any) -> Decline:
 _ALIKE: Final = {"FuseAttention": Rule(_sum, _between), "FoldBatchnormToConv2D": Rule(_norm, _after_another)}
 
 
+@final
+class _AppliedRules(PassInstrument):
+    """The rules that each pass applies, by the name of the pass and their own."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, dict[str, Rule]] = {}
+        self._name = ""
+
+    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Note which pass runs."""
+        self._name = info.name
+
+    def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
+        """Note its rules."""
+        self.of.setdefault(self._name, {}).update((rule.name, rule) for rule in rules.rules())
+
+
+_ENOUGH_PARTS: Final = 4
+"""So many parts of a pattern are there by chance only seldom; of a small pattern, half of them."""
+
+_MOST_NEARLY: Final = 50
+
+
+def _nearly(rules: Iterable[Rule], result: IRModule) -> dict[str, str]:
+    """The bindings where most of a rule's pattern is there, and the part that is not."""
+    found: dict[str, tuple[int, str]] = {}
+    for finding in explain(RuleSet(rules), result, limit=_MOST_NEARLY).findings:
+        for miss in finding.misses:
+            name, matched = miss.site.var.name_hint, miss.matched
+            if (matched >= _ENOUGH_PARTS or 2 * matched >= miss.parts) and matched > found.get(name, (0, ""))[0]:
+                found[name] = matched, f"nearly {finding.rule}; at {miss.place}, {miss.reason}"
+    return {name: reason for name, (_, reason) in found.items()}
+
+
 class Left(NamedTuple):
     """Places that a pass left alone for one reason: its wording at the first of them, and their bindings."""
 
@@ -95,14 +130,18 @@ def explain_model(module: IRModule, level: int | str = "default") -> tuple[Expla
     Reasons that differ in names of bindings and in numbers only are one. Cost: that of optimizing.
     """
     reports: dict[str, list[PassReport]] = {}
-    done = optimize_module(module, level=level)
+    outer, rules = PassContext.current(), _AppliedRules()
+    with PassContext(instruments=[*outer.instruments, rules], verify=outer.verify):
+        done = optimize_module(module, level=level)
     for one in done.passes:
         if one.name in COMBINING:
             reports.setdefault(one.name, []).append(one)
-    return tuple(_explained(name, found, done.module) for name, found in reports.items())
+    return tuple(
+        _explained(name, found, done.module, rules.of.get(name, {}).values()) for name, found in reports.items()
+    )
 
 
-def _explained(name: str, reports: Iterable[PassReport], result: IRModule) -> Explained:
+def _explained(name: str, reports: Iterable[PassReport], result: IRModule, rules: Iterable[Rule]) -> Explained:
     """One pass over all the rounds in which it ran; what a later round rewrote is not left."""
     last: PassReport | None = None
     rewrites = 0
@@ -116,7 +155,7 @@ def _explained(name: str, reports: Iterable[PassReport], result: IRModule) -> Ex
     alike: list[Event] = []
     if name in _ALIKE:
         _ALIKE[name](result, listener=alike.append)
-    left = {event.var.name_hint: event.reason or "" for event in alike} | left
+    left = _nearly(rules, result) | {event.var.name_hint: event.reason or "" for event in alike} | left
     for binding, reason in left.items():
         key = _NUMBER.sub("#", re.sub(rf"\b{re.escape(binding)}\b", "#", reason))
         wording.setdefault(key, reason)
