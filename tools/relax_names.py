@@ -90,7 +90,6 @@ LEFT_OUT: Final[dict[str, str]] = {
         (
             "AllocateWorkspace",
             "AttachExternModules",
-            "BasePyModule",
             "ComputePrimValue",
             "LowerRuntimeBuiltin",
             "StaticPlanBlockMemory",
@@ -210,6 +209,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.FunctionPass": "made by `function_pass`",
     "tvm.relax.dpl.PatternMatchingRewriter": "made by `from_pattern`, `from_module` and `@R.rewriter`",
     "tvm.relax.build": "takes the engine's name: numpy, onnxruntime, torch, xla, openvino; `llvm` is numpy",
+    "tvm.relax.BasePyModule": "holds functions of the language and of the outside; no TensorIR and no `I.pyfunc`",
     "tvm.relax.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr",
     "tvm.relax.ShapeExpr": "`values` is a tuple of dims: ints and symbolic sizes",
     "tvm.relax.FuncType": "opaque functions have a result type, not a function that derives it",

@@ -1,0 +1,149 @@
+"""A module whose functions are called with PyTorch's tensors, beside Python functions that are added to it.
+
+As `tvm.relax.BasePyModule`, without TensorIR: it holds functions of the language and functions of the outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ..ir.dtypes import numpy_dtype
+from ..ir.module import IRModule
+from ..ir.types import TensorType
+from .arrays import array_dtype
+from .errors import ExecutionError, MissingFunctionError
+from .executable import EntryFunction
+from .externs import get_global_func
+from .relax_values import Device, Tensor, tensor
+from .targets import build
+from .virtual_machine import VirtualMachine
+
+if TYPE_CHECKING:
+    import torch
+
+
+class BasePyModule:
+    """``BasePyModule(module, cpu()).main(*tensors)``: a module, built, whose results are PyTorch's tensors.
+
+    ``target`` is one of `build`, by default the reference engine. Raises what `build` raises.
+    """
+
+    def __init__(self, ir_mod: IRModule, device: Device, target: object = None) -> None:
+        self.ir_mod = ir_mod
+        self.device = device
+        self.target = "numpy" if target is None else target
+        self.tir_func_names: list[str] = []
+        self.relax_func_names = sorted(name for name, _ in ir_mod.items())
+        self.extern_funcs: dict[str, Callable[..., Any]] = {}
+        self.pyfuncs: dict[str, Callable[..., Any]] = {}
+        self.relax_vm = VirtualMachine(build(ir_mod, self.target), device) if self.relax_func_names else None
+
+    def __getattr__(self, name: str) -> Any:
+        """A function of the module, or what the module itself has by that name."""
+        if name.startswith("__") or "ir_mod" not in vars(self):
+            raise AttributeError(name)
+        return self.get_function(name) or getattr(self.ir_mod, name)
+
+    def __getitem__(self, name: Any) -> Any:
+        return self.ir_mod[name]
+
+    def get_function(self, name: str) -> EntryFunction | None:
+        """The function of a name, which takes and gives PyTorch's tensors; None if there is none."""
+        if name in self.extern_funcs:
+            return self.extern_funcs[name]
+        if self.relax_vm is None or name not in self.relax_func_names:
+            return None
+        run = self.relax_vm[name]
+
+        def call(*arguments: Any) -> Any:
+            return _as_torch(run(*map(_as_tensor, arguments)))
+
+        return call
+
+    def list_functions(self) -> Mapping[str, list[str]]:
+        """The names of the functions, by their kinds; there are none of TensorIR."""
+        return {"tirx": [], "relax": self.relax_func_names, "extern": list(self.extern_funcs)}
+
+    def add_python_function(self, name: str, func: Callable[..., Any]) -> None:
+        """Make ``self.name(*arguments)`` a call of ``func``, whose first parameter may be ``self``."""
+        self.pyfuncs[name] = func
+
+        @wraps(func)
+        def call(*arguments: Any, **named: Any) -> Any:
+            takes_self = next(iter(signature(func).parameters), None) == "self"
+            return func(self, *arguments, **named) if takes_self else func(*arguments, **named)
+
+        setattr(self, name, call)
+
+    def call_py_func(self, func_name: str, args: Sequence[Any]) -> Any:
+        """Call a function that was added: it gets this module first. `ExecutionError` if there is none."""
+        if func_name not in self.pyfuncs:
+            raise MissingFunctionError(f"no Python function {func_name!r} was added; add_python_function adds one")
+        return self.pyfuncs[func_name](self, *args)
+
+    def call_dps_packed(self, func_name: str, args: Sequence[Any], out_ty: Any) -> Any:
+        """Call an outside function that writes into arrays of ``out_ty``: a tensor's type or sizes, or a list of these.
+
+        A size that is not known is that of an argument of the same rank. Gives one tensor, or a list of them.
+        """
+        added = vars(self).get(func_name)
+        if added is not None:
+            return added(*args)
+        function = self.extern_funcs.setdefault(func_name, get_global_func(func_name))
+        types = cast("list[Any]", out_ty) if isinstance(out_ty, list) else [out_ty]
+        outputs = [tensor(_zeros(ty, args)) for ty in types]
+        function(*map(_as_tensor, args), *outputs)
+        results = [_as_torch(output) for output in outputs]
+        return results[0] if len(results) == 1 else results
+
+    def _convert_pytorch_to_tvm(self, tensors: Any) -> Any:
+        return _as_tensor(tensors)
+
+    def _convert_tvm_to_pytorch(self, tvm_tensors: Any) -> Any:
+        return _as_torch(tvm_tensors)
+
+    def script(self, **options: Any) -> str:
+        """The text of the module."""
+        return self.ir_mod.script(**options)
+
+    def show(self, **options: Any) -> None:
+        """Print the text of the module."""
+        self.ir_mod.show(**options)
+
+
+def _as_tensor(value: Any) -> Any:
+    """A tensor of PyTorch's as one of ours over the same memory, in tuples and lists, too; other values as they are."""
+    if isinstance(value, tuple | list):
+        return type(cast(Any, value))([_as_tensor(field) for field in cast("Sequence[Any]", value)])
+    if not type(value).__module__.startswith("torch"):
+        return value
+    from ..formats.torch.tensors import to_numpy
+
+    return to_numpy(value, "an argument").view(Tensor)
+
+
+def _as_torch(value: Any) -> torch.Tensor | Any:
+    if isinstance(value, tuple | list):
+        return type(cast(Any, value))([_as_torch(field) for field in cast("Sequence[Any]", value)])
+    if not isinstance(value, np.ndarray):
+        return value
+    from ..formats.torch.tensors import from_numpy
+
+    return from_numpy(cast(Any, value), array_dtype(value) or "")
+
+
+def _zeros(ty: Any, args: Sequence[Any]) -> Any:
+    if not isinstance(ty, TensorType):
+        return np.zeros(tuple(ty), np.float32)
+    shapes = [tuple(arg.shape) for arg in args if len(getattr(arg, "shape", ())) == ty.ndim]
+    sizes = ty.shape or ()
+    if ty.shape is None or (not shapes and not all(isinstance(size, int) for size in sizes)):
+        raise ExecutionError(f"the sizes of {ty!r} are not known from the arguments; give them as numbers")
+    known = shapes[0] if shapes else sizes
+    shape = [size if isinstance(size, int) else other for size, other in zip(sizes, known, strict=True)]
+    return np.zeros(cast(Any, shape), numpy_dtype(ty.dtype or "float32"))
