@@ -11,11 +11,14 @@ import onnx
 import pytest
 
 import regraft.op as R
+from regraft import optimize
 from regraft.engine import BuildError, ExecutionError, TypeCheckError, build
 from regraft.ir import Expr, Function, TensorType, Tuple, Var, const
-from regraft.run.openvino_engine import supported_precisions
+from regraft.passes.quantize import QuantizeWeights
+from regraft.run.openvino_engine import save_openvino, supported_precisions
 from regraft.run.originals import openvino_original
 from tests.kit import assert_close
+from tests.passes.harness import module_of
 from tests.run.programs import mlp, mlp_arrays
 
 TARGET = "openvino"
@@ -90,6 +93,20 @@ def test_a_lower_precision_is_coarser_and_keeps_the_types() -> None:
     assert found.dtype == np.float32
     assert 1e-5 < error < 2e-2
     np.testing.assert_allclose(_run([x], R.matmul(x, w), array), exact, rtol=1e-4, atol=1e-3)
+
+
+def test_products_of_weights_in_bytes_are_those_of_the_program_where_exact_is_asked_for(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    weights = [const(random.standard_normal((256, 256)).astype(np.float32) / 16) for _ in range(2)]
+    array = random.standard_normal((1, 256)).astype(np.float32)
+    module = module_of(array.shape, lambda builder, x: R.matmul(builder.emit(R.matmul(x, weights[0])), weights[1]))
+    module = QuantizeWeights(8)(module)
+    expected = build(module, target="numpy")["main"](array)
+    assert_close(build(module, target=TARGET, threads=1, exact=True)["main"](array), expected)
+    save_openvino(module, "main", tmp_path / "bytes.xml")
+    (found,) = openvino_original(tmp_path / "bytes.xml", threads=1, exact=True)([array])
+    assert_close(found, expected)
+    optimize(tmp_path / "bytes.xml", output=tmp_path / "out.onnx", verify=True)
 
 
 def test_a_precision_that_does_not_exist_is_refused_with_those_that_do() -> None:

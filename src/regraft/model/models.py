@@ -326,7 +326,7 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
             original = load_exported(original)
         return torch_original(original, model.function)
     if model.form == "openvino" and find_spec("openvino") is not None:
-        return openvino_original(model.source, threads=threads)
+        return openvino_original(model.source, threads=threads, exact=True)
     return None
 
 

@@ -54,15 +54,20 @@ def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: i
 
 
 def openvino_original(
-    model: str | os.PathLike[str] | onnx.ModelProto | Any, *, threads: int | None = None, precision: str = "float32"
+    model: str | os.PathLike[str] | onnx.ModelProto | Any,
+    *,
+    threads: int | None = None,
+    precision: str = "float32",
+    exact: bool = False,
 ) -> RunOriginal:
     """An ONNX file or model, or a file (``.xml``) or model of OpenVINO, on OpenVINO.
 
-    ``threads`` and ``precision`` are those of the engine. Raises `BuildError` when OpenVINO does not open it.
+    ``threads``, ``precision`` and ``exact`` are those of the engine. Raises `BuildError` when OpenVINO does not open
+    it.
     """
     from .openvino_engine import compile_settings, core, infer, reason
 
-    settings = compile_settings(precision, threads)
+    settings = compile_settings(precision, threads, exact=exact)
     try:
         if isinstance(model, str | os.PathLike):
             opened = core().read_model(os.fspath(model))
