@@ -310,13 +310,13 @@ def test_all_are_tried_whole_before_the_layers_of_any_go_back(
 ) -> None:
     order: list[tuple[str, str, str]] = []
     for name in ("attempt", "narrowed"):
-        plain = getattr(room.Search, name)
+        plain = getattr(room.PrecisionSearch, name)
 
         def noted(self: Any, one: Candidate, *rest: Any, plain: Any = plain, name: str = name) -> Any:
             order.append((name, one.name, one.engine))
             return plain(self, one, *rest)
 
-        monkeypatch.setattr(room.Search, name, noted)
+        monkeypatch.setattr(room.PrecisionSearch, name, noted)
     _, report = lowered(
         images, "int8", output=tmp_path / "out.onnx", calibrate=tmp_path / "samples", max_error=1e-4, budget=1000
     )
