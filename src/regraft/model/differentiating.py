@@ -58,14 +58,14 @@ def _weights_of(model: Model, names: Sequence[str]) -> dict[str, TensorData]:
 def _lifted(function: Function, weights: dict[str, TensorData]) -> Function:
     if not weights:
         return function
-    lifting = _Lifting(weights)
+    lifting = _ConstantsToParameters(weights)
     body = lifting.mutate(function.body)
     assert isinstance(body, SeqExpr)
     params = [*function.params, *lifting.params.values()]
     return Function(params, body, None, function.is_pure, function.attrs)
 
 
-class _Lifting(ExprMutator):
+class _ConstantsToParameters(ExprMutator):
     """Writes parameters in the place of constants."""
 
     def __init__(self, weights: dict[str, TensorData]) -> None:

@@ -22,7 +22,7 @@ from .context import PassContext
 from .passes import ModulePass, Pass
 
 
-class _Lifting(ExprMutator):
+class _FunctionLifting(ExprMutator):
     """Takes the local functions out of one function of the module."""
 
     def __init__(
@@ -133,12 +133,14 @@ def LambdaLift() -> Pass:
             variable, function = pending.pop(0)
             if any(isinstance(binding.value, Function) for binding in iter_bindings(function)):
                 lifted: dict[GlobalVar, Function] = {}
-                new = _Lifting(variable.name_hint, names, lifted, _bodies_of_loops(function), makers).mutate(function)
+                new = _FunctionLifting(variable.name_hint, names, lifted, _bodies_of_loops(function), makers).mutate(
+                    function
+                )
                 # A closure says less than the function that it was made of; what was promised still holds.
                 function = Function(new.params, new.body, function.ret_ty, new.is_pure, new.attrs)
                 pending[:0] = lifted.items()
             elif makers:
-                function = _Lifting(variable.name_hint, names, {}, set(), makers).mutate(function)
+                function = _FunctionLifting(variable.name_hint, names, {}, set(), makers).mutate(function)
             if _gives_closure(function):
                 makers.add(variable)
             table[variable] = function

@@ -96,7 +96,7 @@ class NewFunctions:
         return variable
 
 
-class _Match(NamedTuple):
+class _GroupToFuse(NamedTuple):
     """Bindings that are to become a function: ``group``, in order, of which ``root`` is the last."""
 
     pattern: FusionPattern
@@ -185,7 +185,7 @@ class _Fusing(WalkWithNewFunctions):
             changed = changed or reason is None
         return changed
 
-    def _matches(self, session: EditSession) -> Iterator[_Match]:
+    def _matches(self, session: EditSession) -> Iterator[_GroupToFuse]:
         """The matches of the patterns, from the end of the block, so that of two matches the larger is met first."""
         bound = {value: var for var, value in session.definitions.items() if var in session.position}
         taken: set[Var] = set()
@@ -213,7 +213,7 @@ class _Fusing(WalkWithNewFunctions):
         matched: Mapping[Any, Any],
         bound: Mapping[Expr, Var],
         taken: set[Var],
-    ) -> _Match | str:
+    ) -> _GroupToFuse | str:
         """The bindings that were matched, in order, or why they are not fused."""
         shown = [value for value in matched.values() if isinstance(value, Expr) and not isinstance(value, Tuple)]
         inside = {bound[value] for value in shown if value in bound} | {root}
@@ -234,9 +234,9 @@ class _Fusing(WalkWithNewFunctions):
         attrs: dict[str, Any] = {"Composite": pattern.name}
         if pattern.attrs_getter is not None:
             attrs.update(pattern.attrs_getter(annotated))
-        return _Match(pattern, root, group, attrs)
+        return _GroupToFuse(pattern, root, group, attrs)
 
-    def _fuse(self, session: EditSession, match: _Match) -> str | None:
+    def _fuse(self, session: EditSession, match: _GroupToFuse) -> str | None:
         """Put a call of a new function in the place of what was matched; or say why not."""
         group = match.group
         if any(_is_seen_outside(session, var, group) for var in group if var is not match.root):

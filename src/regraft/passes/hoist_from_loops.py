@@ -87,7 +87,7 @@ class _Hoisting(ExprMutator):
     def _before(self, binding: VarBinding, given: Mapping[Var, Expr]) -> Var:
         """The variable of a binding of the body that is computed before the loop."""
         bindings, in_dataflow = self._scopes[-1]
-        value = _Given(given).mutate(binding.value)
+        value = _OutsideValues(given).mutate(binding.value)
         make = DataflowVar if in_dataflow else Var
         var = make(binding.var.name_hint, value.ty, binding.var.origins)
         bindings.append(VarBinding(var, value))
@@ -105,7 +105,7 @@ class _Hoisting(ExprMutator):
         assert isinstance(parts.carried, Tuple)
         count, first = len(parts.carried.fields), 0 if parts.condition is None else 1
         kept = [index for index in range(count) if index not in constant]
-        inner = _Given(given).mutate(body)
+        inner = _OutsideValues(given).mutate(body)
         assert isinstance(inner.body.body, Tuple)
         fields = inner.body.body.fields
         params = [inner.params[0], *[inner.params[1 + index] for index in kept], *inner.params[1 + count :]]
@@ -120,7 +120,7 @@ class _Hoisting(ExprMutator):
         return Tuple([self.emit(one) if isinstance(one, TupleGetItem) else one for one in (*finals, *stacks)])
 
 
-class _Given(ExprMutator):
+class _OutsideValues(ExprMutator):
     """Puts values from outside in the place of variables, and takes out the bindings of those."""
 
     def __init__(self, given: Mapping[Var, Expr]) -> None:

@@ -155,19 +155,19 @@ with PatternContext() as _permuted_right:
     _s_ut = is_op("relax.matmul")(_s, _tu_permuted)
 
 
-class _Chain(NamedTuple):
+class _ProductChain(NamedTuple):
     """Three operands to multiply; ``known`` says of each whether it is known before the inputs."""
 
     operands: tuple[Expr, Expr, Expr]
     known: tuple[bool, bool, bool]
 
     @staticmethod
-    def of(a: Expr, b: Expr, c: Expr, known: dict[Var, None], bindings: Bindings) -> _Chain:
+    def of(a: Expr, b: Expr, c: Expr, known: dict[Var, None], bindings: Bindings) -> _ProductChain:
         first, second, third = (is_known(resolve(bindings, operand), known) for operand in (a, b, c))
-        return _Chain((a, b, c), (first, second, third))
+        return _ProductChain((a, b, c), (first, second, third))
 
 
-def _cost(chain: _Chain) -> tuple[Dim, Dim] | str:
+def _cost(chain: _ProductChain) -> tuple[Dim, Dim] | str:
     """The multiplications of ``(a @ b) @ c`` and of ``a @ (b @ c)``, or why they cannot be counted.
 
     A product that is known before the inputs costs nothing.
@@ -218,7 +218,7 @@ def _is_linear(cost: Dim, size: SymVar) -> bool:
 
 
 def _reordered(
-    old: Var, inner: Sequence[Var], chain: _Chain, bindings: Bindings, most: Mapping[str, int], *, left: bool
+    old: Var, inner: Sequence[Var], chain: _ProductChain, bindings: Bindings, most: Mapping[str, int], *, left: bool
 ) -> dict[Var, Expr] | Decline:
     """``old`` multiplied in the other order than now (the left pair first, if ``left``), if that is cheaper.
 
@@ -249,18 +249,18 @@ def _reordered(
 
 def _order_rules(known: dict[Var, None], most: Mapping[str, int]) -> RuleSet:
     def right_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        chain = _Chain.of(matchings[_a], matchings[_b], matchings[_c], known, bindings)
+        chain = _ProductChain.of(matchings[_a], matchings[_b], matchings[_c], known, bindings)
         return _reordered(matchings[_ab_c], [matchings[_ab]], chain, bindings, most, left=True)
 
     def left_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        chain = _Chain.of(matchings[_p], matchings[_q], matchings[_r], known, bindings)
+        chain = _ProductChain.of(matchings[_p], matchings[_q], matchings[_r], known, bindings)
         return _reordered(matchings[_p_qr], [matchings[_qr]], chain, bindings, most, left=False)
 
     def left_pair_permuted(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         permuted = bindings[matchings[_tu_permuted]]
         if not isinstance(permuted, Call) or permutation(permuted) != (1, 0):
             return decline("the inner product is permuted otherwise than by exchanging two axes")
-        chain = _Chain.of(matchings[_s], matchings[_u], matchings[_t], known, bindings)
+        chain = _ProductChain.of(matchings[_s], matchings[_u], matchings[_t], known, bindings)
         turned = (chain.operands[0], ops.permute_dims(chain.operands[1]), ops.permute_dims(chain.operands[2]))
         inner = [matchings[_tu], matchings[_tu_permuted]]
         return _reordered(matchings[_s_ut], inner, chain._replace(operands=turned), bindings, most, left=False)

@@ -192,7 +192,7 @@ def _used_by_products_only(function: Function, dtypes: _Dtypes) -> set[Var]:
     return {var for var in by_products if var not in otherwise}
 
 
-class _Block:
+class _BlockWriter:
     """Writes one dataflow block again.
 
     ``low`` are the values that are kept in half precision, by their old names; ``early`` those of outside that are
@@ -350,7 +350,7 @@ def _tensors(operand: Expr) -> list[Expr]:
     return [operand] if isinstance(operand.ty, TensorType | TupleType) else []
 
 
-class _Given(NamedTuple):
+class _FunctionState(NamedTuple):
     """The common state of all blocks of a function."""
 
     low: Mapping[Var, Var]
@@ -370,12 +370,12 @@ class _Given(NamedTuple):
         ]
 
 
-def _block(block: BindingBlock, given: _Given) -> BindingBlock:
+def _block(block: BindingBlock, given: _FunctionState) -> BindingBlock:
     """``block`` written again, or the dataflow blocks in its branches, if it is a plain one."""
     if not isinstance(block, DataflowBlock):
         bindings = [_with_branches(binding, given) for binding in block]
         return block if all(a is b for a, b in zip(bindings, block, strict=True)) else BindingBlock(bindings)
-    written = _Block(given.low, given.early(block), given.for_products, given.dtypes)
+    written = _BlockWriter(given.low, given.early(block), given.for_products, given.dtypes)
     for binding in block:
         written.write(binding)
     same = len(written.bindings) == len(block)
@@ -384,7 +384,7 @@ def _block(block: BindingBlock, given: _Given) -> BindingBlock:
     return DataflowBlock(written.bindings)
 
 
-def _with_branches(binding: Binding, given: _Given) -> Binding:
+def _with_branches(binding: Binding, given: _FunctionState) -> Binding:
     """``binding``, with the dataflow blocks in its branches written again; these see the parameters as they were."""
     value = binding.value
     if not isinstance(value, If) or isinstance(binding, MatchCast):
@@ -406,7 +406,7 @@ def _mixed(function: Function, dtypes: _Dtypes, names: Sequence[str]) -> Functio
             given[param] = Var(param.name_hint, param.ty.with_dtype(dtypes.low), param.origins)
     start: list[Binding] = []
     for_products = _used_by_products_only(function, dtypes)
-    blocks = [_block(block, _Given(given, for_products, dtypes)) for block in function.body.blocks]
+    blocks = [_block(block, _FunctionState(given, for_products, dtypes)) for block in function.body.blocks]
     outside = any(not isinstance(block, DataflowBlock) for block in function.body.blocks)
     if given and (outside or set(given) & set(_tensors(function.body.body))):
         start = [VarBinding(old, ops.astype(new, _HIGH)) for old, new in given.items()]

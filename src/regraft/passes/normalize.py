@@ -28,7 +28,7 @@ def Normalize() -> Pass:
     return FunctionPass(transform, "Normalize")
 
 
-class _Renaming(ExprMutator):
+class _GlobalRenaming(ExprMutator):
     """Puts global variables in the place of others of their names."""
 
     def __init__(self, variables: dict[str, GlobalVar]) -> None:
@@ -66,7 +66,7 @@ def NormalizeGlobalVar() -> Pass:
         if all(name == new for name, new in names.items()):
             return module
         variables = {name: GlobalVar(new, module[name].ty) for name, new in names.items()}
-        table = {variables[name]: _Renaming(variables).mutate(function) for name, function in module.items()}
+        table = {variables[name]: _GlobalRenaming(variables).mutate(function) for name, function in module.items()}
         return IRModule(table, module.attrs)
 
     return ModulePass(transform, "NormalizeGlobalVar")

@@ -33,7 +33,7 @@ _Matched: TypeAlias = Mapping[Any, Any]
 _Read: TypeAlias = Callable[[_Matched, Bindings], "Expr | str"]
 
 
-class _Form(NamedTuple):
+class _Formula(NamedTuple):
     """A formula: its ``result``, the values ``between`` operands and result, and how to read what matched."""
 
     context: PatternContext
@@ -90,7 +90,7 @@ def _gated(x: DFPattern, gate: DFPattern, half: DFPattern) -> tuple[DFPattern, t
     return product, inner
 
 
-def _gelu_by_erf() -> _Form:
+def _gelu_by_erf() -> _Formula:
     with PatternContext() as context:
         x, root, half, one = wildcard(), is_const(), is_const(), is_const()
         over, times = is_op("relax.divide")(x, root), is_op("relax.multiply")(x, root)
@@ -104,10 +104,10 @@ def _gelu_by_erf() -> _Form:
             return ops.nn.gelu(found[x])
         return "its numbers are not those of gelu"
 
-    return _Form(context, result, (over, times, erf, gate, *inner), read, "gelu")
+    return _Formula(context, result, (over, times, erf, gate, *inner), read, "gelu")
 
 
-def _gelu_by_tanh() -> _Form:
+def _gelu_by_tanh() -> _Formula:
     with PatternContext() as context:
         x, three, share, width, half, one = (wildcard(), *(is_const() for _ in range(5)))
         squared = is_op("relax.multiply")(x, x) | is_op("relax.square")(x)
@@ -126,10 +126,10 @@ def _gelu_by_tanh() -> _Form:
         return "its numbers are not those of gelu"
 
     between = (squared, power, product, part, curve, scaled, tanh, gate, *inner)
-    return _Form(context, result, between, read, "gelu_tanh")
+    return _Formula(context, result, between, read, "gelu_tanh")
 
 
-def _silu() -> _Form:
+def _silu() -> _Formula:
     with PatternContext() as context:
         x = wildcard()
         gate = is_op("relax.sigmoid")(x)
@@ -138,7 +138,7 @@ def _silu() -> _Form:
     def read(found: _Matched, _bindings: Bindings) -> Expr | str:
         return ops.nn.silu(found[x])
 
-    return _Form(context, result, (gate,), read, "silu")
+    return _Formula(context, result, (gate,), read, "silu")
 
 
 # --- normalizations
@@ -174,7 +174,7 @@ def _by_spread(x: DFPattern, two: DFPattern) -> _Scaled:
     return _Scaled(result, mean, epsilon, one, (squared, mean, variance, root, inverse, quotient))
 
 
-def _rms_norm() -> _Form:
+def _rms_norm() -> _Formula:
     with PatternContext() as context:
         x, weight, two = wildcard(), wildcard(), is_const()
         scaled = _by_spread(x, two)
@@ -189,7 +189,7 @@ def _rms_norm() -> _Form:
             return "the factor does not have the sizes of the normalized axes"
         return ops.nn.rms_norm(found[x], found[weight], axes, epsilon)
 
-    return _Form(context, result, (*scaled.between, scaled.result), read, "rms_norm")
+    return _Formula(context, result, (*scaled.between, scaled.result), read, "rms_norm")
 
 
 def _spread(scaled: _Scaled, two: DFPattern, x: DFPattern, found: _Matched, bindings: Bindings) -> list[int] | str:
@@ -205,7 +205,7 @@ def _spread(scaled: _Scaled, two: DFPattern, x: DFPattern, found: _Matched, bind
     return axes
 
 
-def _layer_norm() -> _Form:
+def _layer_norm() -> _Formula:
     with PatternContext() as context:
         x, gamma, beta, two = wildcard(), wildcard(), wildcard(), is_const()
         mean = is_op("relax.mean")(x)
@@ -226,10 +226,10 @@ def _layer_norm() -> _Form:
             return "factor or summand do not have the sizes of the normalized axes"
         return ops.nn.layer_norm(found[x], found[gamma], found[beta], axes, epsilon)
 
-    return _Form(context, result, (mean, centred, *scaled.between, scaled.result, weighted), read, "layer_norm")
+    return _Formula(context, result, (mean, centred, *scaled.between, scaled.result, weighted), read, "layer_norm")
 
 
-def _group_norm() -> _Form:
+def _group_norm() -> _Formula:
     with PatternContext() as context:
         x, ones, zeros, gamma, beta = wildcard(), is_const(), is_const(), wildcard(), wildcard()
         grouped = is_op("relax.reshape")(x, wildcard())
@@ -260,7 +260,7 @@ def _group_norm() -> _Form:
         axes = list(range(2, len(shape)))
         return ops.nn.group_norm(found[x], vectors[0], vectors[1], count, 1, axes, attrs.epsilon)
 
-    return _Form(context, result, (grouped, normal, back, weighted), read, "group_norm")
+    return _Formula(context, result, (grouped, normal, back, weighted), read, "group_norm")
 
 
 def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr | None:

@@ -109,7 +109,7 @@ class _Visit(FunctionWalk):
                 self.occurring[op.name.removeprefix("relax.")] += len(calls)
         gate = Gate(session, scope, len(block), dry=True)
         for search in self.searches:
-            search.look(_Block(session, gate, self.name, self.block_names[id(block)]))
+            search.look(_SearchedBlock(session, gate, self.name, self.block_names[id(block)]))
         session.release()
         return block
 
@@ -134,7 +134,7 @@ def _block_names(function: Function) -> dict[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _SearchedBlock:
     """A block to search."""
 
     session: EditSession
@@ -199,7 +199,7 @@ class _Explainer:
 
     # --- looking
 
-    def look(self, block: _Block) -> None:
+    def look(self, block: _SearchedBlock) -> None:
         """Try each candidate in ``block``."""
         for _, form in self.plan.calls:
             for var in block.session.candidates(form.ops):
@@ -208,7 +208,7 @@ class _Explainer:
         for _, form in self.plan.contexts:
             self._look_for_groups(block, form)
 
-    def _look_at_value(self, block: _Block, form: CompiledPattern, var: Var) -> None:
+    def _look_at_value(self, block: _SearchedBlock, form: CompiledPattern, var: Var) -> None:
         tracer = _Furthest()
         definitions = block.session.definitions
         if next(form.matches(definitions, var, tracer, block.session), None) is None:
@@ -222,7 +222,7 @@ class _Explainer:
         refusal = self._refusal(partial(run.try_value, self.rule, form, var, definitions[var]), events)
         self._match(block, var, (events[-1].matched if events else ()) or (var,), refusal)
 
-    def _look_for_groups(self, block: _Block, form: CompiledContext) -> None:
+    def _look_for_groups(self, block: _SearchedBlock, form: CompiledContext) -> None:
         seen: set[Any] = set()
         covered: dict[Var, None] = {}
         for anchor in block.session.candidates(form.anchor_ops):
@@ -260,7 +260,7 @@ class _Explainer:
 
     # --- keeping
 
-    def _match(self, block: _Block, var: Var, matched: tuple[Var, ...], refusal: Reason | None) -> None:
+    def _match(self, block: _SearchedBlock, var: Var, matched: tuple[Var, ...], refusal: Reason | None) -> None:
         self.match_count += 1
         self.refused_count += refusal is not None
         kept = self.accepted if refusal is None else self.refused
@@ -268,7 +268,7 @@ class _Explainer:
             kind, reason = refusal or (None, None)
             kept.append(Match(block.site(var), matched, kind, reason))
 
-    def _miss(self, block: _Block, var: Var, tracer: _Furthest) -> None:
+    def _miss(self, block: _SearchedBlock, var: Var, tracer: _Furthest) -> None:
         self.miss_count += 1
         order = -self.miss_count
         full = len(self.nearest) == self.limit
@@ -280,7 +280,7 @@ class _Explainer:
         else:
             heappush(self.nearest, entry)
 
-    def _missed(self, block: _Block, var: Var, tracer: _Furthest) -> Miss:
+    def _missed(self, block: _SearchedBlock, var: Var, tracer: _Furthest) -> Miss:
         goal, search = tracer.goal, tracer.search
         assert goal is not None, "a match fails at some goal"
         assert search is not None

@@ -70,7 +70,7 @@ def rule(
     if isinstance(before, ProgramPattern):
         if frozenset(loose):
             raise RewriteError(f"rule {called!r}: say what is loose where the part is taken: pattern_from(loose=...)")
-        form = _Form(called, before.variables, after, before.attributes, before.outputs)
+        form = _ReplacementBuilder(called, before.variables, after, before.attributes, before.outputs)
         return form.rule(before.pattern, approximate)
     given = _parameters(called, before)
     open_attributes = frozenset(loose)
@@ -95,7 +95,7 @@ def rule(
     operands = {one.name: one.pattern for one in given if one.name not in variables}
     numbers = {one.name for one in given if isinstance(one.kind, AnyNumber)}
     places = reader.places, reader.agreeing
-    form = _Form(called, operands, after, reader.attributes, outputs, numbers, variables, *places)
+    form = _ReplacementBuilder(called, operands, after, reader.attributes, outputs, numbers, variables, *places)
     return form.rule(context if len(outputs) > 1 else outputs[0], approximate)
 
 
@@ -202,7 +202,7 @@ class _Reader:
         return pattern
 
 
-class _Form:
+class _ReplacementBuilder:
     """Calls ``after`` with what a match stands for."""
 
     def __init__(

@@ -479,7 +479,7 @@ class _Form:
             return dtypes
         for pattern, name, wanted in self.attributes:
             call: Any = bindings.get(matchings[pattern], matchings[pattern])
-            value = _attribute(wanted, _Given(sizes, dtypes))
+            value = _attribute(wanted, _MatchedSizes(sizes, dtypes))
             if attribute_key(call.attrs[name]) != attribute_key(value):
                 return decline(f"{name}={value!r} is wanted, {_where(sizes)}, but here is {call.attrs[name]!r}")
         values = {p: matchings[o] for p, o in zip(self.replacement.params, self.operands, strict=True)}
@@ -487,7 +487,7 @@ class _Form:
         if isinstance(known, Decline):
             return known
         try:
-            return _instantiate(self.replacement, values, _Given(known, dtypes), targets)
+            return _instantiate(self.replacement, values, _MatchedSizes(known, dtypes), targets)
         except RegraftError as error:
             return decline(f"the replacement does not type-check here: {error}")
 
@@ -515,7 +515,7 @@ class _Form:
         return found
 
 
-class _Given(NamedTuple):
+class _MatchedSizes(NamedTuple):
     """The size variables and dtypes of a rule in a match."""
 
     sizes: Mapping[SymVar, Dim]
@@ -540,7 +540,7 @@ def _without_dtype(ty: Type) -> Type:
     return TensorType(ty.shape, None, ty.ndim) if isinstance(ty, TensorType) else ty
 
 
-def _instantiate(side: _Side, values: dict[Var, Expr], given: _Given, targets: list[Var]) -> list[Expr]:
+def _instantiate(side: _Side, values: dict[Var, Expr], given: _MatchedSizes, targets: list[Var]) -> list[Expr]:
     """The result of ``side``, over ``values`` for its parameters, with what else is ``given`` by the match.
 
     Where one output is computed from another, it uses the variable that the other is bound to (``targets``), so
@@ -566,7 +566,7 @@ def _instantiate(side: _Side, values: dict[Var, Expr], given: _Given, targets: l
     return returned
 
 
-def _rebuilt(value: Expr, values: Mapping[Var, Expr], given: _Given) -> Expr:
+def _rebuilt(value: Expr, values: Mapping[Var, Expr], given: _MatchedSizes) -> Expr:
     sizes = given.sizes
     match value:
         case Var():
@@ -591,7 +591,7 @@ def _rebuilt(value: Expr, values: Mapping[Var, Expr], given: _Given) -> Expr:
             return value
 
 
-def _attribute(value: Any, given: _Given) -> Any:
+def _attribute(value: Any, given: _MatchedSizes) -> Any:
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return tuple([_attribute(item, given) for item in items])

@@ -22,7 +22,7 @@ _Home: TypeAlias = DataflowBlock | None
 
 
 @dataclass(slots=True)
-class _Plan:
+class _RenamingPlan:
     """The replacement of each variable; see `_planned`."""
 
     aliases: dict[Var, Var] = field(default_factory=dict[Var, Var])
@@ -44,15 +44,15 @@ class _Plan:
         return var
 
 
-_Row: TypeAlias = tuple[Binding | None, list[Var], _Home]
+_DefinitionRow: TypeAlias = tuple[Binding | None, list[Var], _Home]
 
 
-def _rows(function: Function) -> Iterator[_Row]:
+def _rows(function: Function) -> Iterator[_DefinitionRow]:
     """Each binding of ``function``, what it uses, and the dataflow block around it; None stands for a result.
 
     What stands in branches and inner functions comes before the binding that they belong to.
     """
-    pending: list[tuple[SeqExpr | Binding | _Row, _Home]] = [(function.body, None)]
+    pending: list[tuple[SeqExpr | Binding | _DefinitionRow, _Home]] = [(function.body, None)]
     while pending:
         item, home = pending.pop()
         if isinstance(item, SeqExpr):
@@ -110,8 +110,8 @@ class _Values:
         return owner if len(owner.ty.fields) == len(value.fields) else None
 
 
-def _planned(function: Function) -> _Plan:
-    plan, values = _Plan(), _Values()
+def _planned(function: Function) -> _RenamingPlan:
+    plan, values = _RenamingPlan(), _Values()
     homes: dict[Var, _Home] = {}
     seen_outside: set[Var] = set()
     for binding, uses, home in _rows(function):
@@ -142,7 +142,7 @@ def _planned(function: Function) -> _Plan:
     return plan
 
 
-def _settle(plan: _Plan, var: Var, target: Var) -> None:
+def _settle(plan: _RenamingPlan, var: Var, target: Var) -> None:
     """Let one of two names go: that of ``var``, unless only ``var`` is seen outside of the block of ``target``."""
     while target in plan.renamed:
         target = plan.renamed[target]
@@ -158,12 +158,12 @@ def _settle(plan: _Plan, var: Var, target: Var) -> None:
             plan.aliases[var] = plan.renamed[target]
 
 
-def _is_local(plan: _Plan, var: Var) -> bool:
+def _is_local(plan: _RenamingPlan, var: Var) -> bool:
     return isinstance(var, DataflowVar) or var in plan.local
 
 
 class _OneName(ExprMutator):
-    def __init__(self, plan: _Plan) -> None:
+    def __init__(self, plan: _RenamingPlan) -> None:
         super().__init__()
         self._plan = plan
         self._taken = {*plan.aliases, *plan.renamed.values()}

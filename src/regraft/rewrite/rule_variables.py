@@ -59,7 +59,7 @@ class AttributeHole(NamedTuple):
     name: str
 
 
-class _Places:
+class _AttributeDifferences:
     """Finds the attributes in which two results of ``before`` differ."""
 
     def __init__(self, rule: str, variables: Mapping[str, AnyAttribute]) -> None:
@@ -104,7 +104,7 @@ def attribute_places(
         raise RewriteError(
             f"rule {rule!r}: before gives {len(first)} values, or {len(second)}, by its attribute variables"
         )
-    places = _Places(rule, variables)
+    places = _AttributeDifferences(rule, variables)
     found: dict[int, dict[str, Any]] = {}
     seen: set[int] = set()
     pending = list(zip(first, second, strict=False))

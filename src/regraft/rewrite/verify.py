@@ -93,7 +93,7 @@ def check_values(
     def outside(var: Var, value: Expr) -> bool:
         return var not in inside and isinstance(value, Call)
 
-    check = _Check(old, new, definitions, rule.approximate)
+    check = _EditCheck(old, new, definitions, rule.approximate)
     found = check.run(outside)
     if not isinstance(found, tuple):
         return found
@@ -108,7 +108,7 @@ def check_values(
     )
 
 
-class _Check:
+class _EditCheck:
     """Both sides of one edit, to be run on any number of inputs."""
 
     def __init__(

@@ -25,7 +25,7 @@ _TRACED: Final = "SymInt"
 """The class of numbers that PyTorch's tracer keeps open."""
 
 
-class _Check:
+class _CheckedValue:
     """One value at one place: a root, or field ``index`` of the value that check ``parent`` saw."""
 
     __slots__ = ("compound", "fixed", "index", "label", "parent", "place", "variables")
@@ -51,7 +51,7 @@ class _Check:
         raise NotImplementedError
 
 
-class _TensorCheck(_Check):
+class _TensorCheck(_CheckedValue):
     __slots__ = ("dtype", "name_dtype", "ndim")
 
     def __init__(self, where: str, label: str, parent: int, index: int, ty: TensorType, name_dtype: NameDtype) -> None:
@@ -74,7 +74,7 @@ class _TensorCheck(_Check):
         return shape
 
 
-class _ShapeCheck(_Check):
+class _ShapeCheck(_CheckedValue):
     __slots__ = ("ndim",)
     position_name = "value"
 
@@ -90,7 +90,7 @@ class _ShapeCheck(_Check):
         return value
 
 
-class _ScalarCheck(_Check):
+class _ScalarCheck(_CheckedValue):
     __slots__ = ("ty",)
 
     def __init__(self, where: str, label: str, parent: int, index: int, ty: PrimType) -> None:
@@ -114,7 +114,7 @@ class _ScalarCheck(_Check):
         return (value,) if isinstance(value, int) else ()
 
 
-class _TupleCheck(_Check):
+class _TupleCheck(_CheckedValue):
     __slots__ = ("count",)
 
     def __init__(self, where: str, label: str, parent: int, index: int, count: int) -> None:
@@ -129,7 +129,7 @@ class _TupleCheck(_Check):
         return ()
 
 
-class _FunctionCheck(_Check):
+class _FunctionCheck(_CheckedValue):
     __slots__ = ()
 
     def sizes_of(self, value: Any) -> Sequence[int]:
@@ -167,7 +167,7 @@ class TypeCheck:
     ) -> None:
         self._count: Final = len(types)
         self._known: Final = tuple(known)
-        checks: list[_Check] = []
+        checks: list[_CheckedValue] = []
         stack = [(label, -1, i, ty) for i, (label, ty) in enumerate(zip(labels, types, strict=True))][::-1]
         while stack:
             label, parent, index, ty = stack.pop()
@@ -212,7 +212,7 @@ class TypeCheck:
         """The sizes that values of the types determine, in the order of `defines`."""
         sizes: SizeValues = dict(zip(self._known, arguments[self._count :], strict=True))
         seen: list[Any] = []
-        pending: list[tuple[_Check, int, Dim, int]] = []
+        pending: list[tuple[_CheckedValue, int, Dim, int]] = []
         for check in self._checks:
             value = arguments[check.index] if check.parent < 0 else seen[check.parent][check.index]
             seen.append(value)
@@ -229,17 +229,17 @@ class TypeCheck:
             self._solve(pending, sizes)
         return tuple([sizes[variable] for variable in self.defines])
 
-    def _conflict(self, check: _Check, axis: int, variable: SymVar, size: int, have: int) -> TypeCheckError:
+    def _conflict(self, check: _CheckedValue, axis: int, variable: SymVar, size: int, have: int) -> TypeCheckError:
         first, i = next((c, i) for c in self._checks for i, v in c.variables if v is variable)
         source = "" if variable in self._known else f" ({first.position_name} {i} of {first.label})"
         return TypeCheckError(f"{check.size_text(axis, size)}; expected {variable} = {have}{source}")
 
-    def _solve(self, pending: list[tuple[_Check, int, Dim, int]], sizes: SizeValues) -> None:
+    def _solve(self, pending: list[tuple[_CheckedValue, int, Dim, int]], sizes: SizeValues) -> None:
         """Check the expressions, first those whose variables are known, solving for the others as far as
         possible.
         """
         while pending:
-            waiting: list[tuple[_Check, int, Dim, int]] = []
+            waiting: list[tuple[_CheckedValue, int, Dim, int]] = []
             for item in pending:
                 check, axis, dim, size = item
                 if type(size) is not int:
@@ -275,7 +275,7 @@ def _solve_traced(dim: Dim, size: Any, sizes: SizeValues) -> None:
             sizes[unknown[0]] = (size - evaluate(rest, sizes)) // factor
 
 
-def _value_of(dim: Dim, sizes: SizeValues, check: _Check) -> int:
+def _value_of(dim: Dim, sizes: SizeValues, check: _CheckedValue) -> int:
     try:
         return evaluate(dim, sizes)
     except ZeroDivisionError as error:

@@ -55,7 +55,8 @@ def lift_constants(module: IRModule, keeps: Callable[[TensorData], bool] = lambd
     needed = _with_callees(own, callees)
     variables = {name: _globals(name, function, needed[name].values()) for name, function in module.items()}
     functions = {
-        variables[name]: _Lifting(variables, needed).function(name, function) for name, function in module.items()
+        variables[name]: _ConstantLifting(variables, needed).function(name, function)
+        for name, function in module.items()
     }
     lifted = IRModule(functions, module.attrs)
     return Lifted(lifted, {name: tuple(constants.values()) for name, constants in needed.items()})
@@ -83,7 +84,7 @@ def _globals(name: str, function: Function, constants: Iterable[TensorData]) -> 
     return GlobalVar(name, FuncType(params, function.ret_ty, function.is_pure))
 
 
-class _Lifting(ExprMutator):
+class _ConstantLifting(ExprMutator):
     """Puts variables in place of the constants of one function, and hands them on to the functions that it calls."""
 
     def __init__(

@@ -156,7 +156,7 @@ class _Body:
         """The body with every call restored that can be."""
         found = list(self._found())
         while True:
-            emission = _Emission(found, self._bindings, self._outcome)
+            emission = _CallRestoration(found, self._bindings, self._outcome)
             broken = emission.first_broken(self._sizes)
             if broken is None:
                 return SeqExpr([BindingBlock(emission.bindings)], self._outcome)
@@ -239,7 +239,7 @@ def _calls_of(var: Var) -> list[SourceCall]:
     return [origin.call for origin in var.origins if isinstance(origin.call, SourceCall)]
 
 
-class _Emission:
+class _CallRestoration:
     """The bindings of a body with some calls restored."""
 
     def __init__(self, found: Sequence[_Found], bindings: Sequence[Binding], outcome: Expr) -> None:

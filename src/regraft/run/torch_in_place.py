@@ -57,7 +57,7 @@ class _View:
 
 
 @dataclass(frozen=True, slots=True)
-class _Write:
+class _BufferWrite:
     """One write on the way from what a buffer held to its new value.
 
     ``node`` gives what the part behind ``views`` of the buffer holds afterwards. The part becomes ``source``; without
@@ -102,12 +102,12 @@ def _copy_early(graph: torch.fx.Graph) -> None:
                 first.prepend(node)
 
 
-def _writes(value: Any, is_start: Callable[[Any], bool], views: tuple[_View, ...]) -> list[_Write] | None:
+def _writes(value: Any, is_start: Callable[[Any], bool], views: tuple[_View, ...]) -> list[_BufferWrite] | None:
     """The writes to the part behind ``views`` that lead from what ``is_start`` knows to ``value``, in order.
 
     None where something else does.
     """
-    found: list[_Write] = []
+    found: list[_BufferWrite] = []
     value = _plain(value)
     while not is_start(value):
         if not isinstance(value, torch.fx.Node):
@@ -117,11 +117,11 @@ def _writes(value: Any, is_start: Callable[[Any], bool], views: tuple[_View, ...
             view = _view(_PARTS[value.target], value.args[2:], value.kwargs)
             inside = _writes(source, partial(_is_view, view, whole), (*views, view))
             if inside is None:
-                found.append(_Write(value, (*views, view), source))
+                found.append(_BufferWrite(value, (*views, view), source))
             else:
-                found += [_Write(value, views, is_done=True), *reversed(inside)]
+                found += [_BufferWrite(value, views, is_done=True), *reversed(inside)]
         elif _twin(value) is not None:
-            found.append(_Write(value, views))
+            found.append(_BufferWrite(value, views))
         else:
             return None
         value = _plain(value.args[0])
@@ -150,7 +150,7 @@ def _is_same(first: Any, second: Any) -> bool:
     return _is_view(view, _plain(second.args[0]), first)
 
 
-def _is_read_later(buffer: torch.fx.Node, writes: Sequence[_Write], copy: torch.fx.Node) -> bool:
+def _is_read_later(buffer: torch.fx.Node, writes: Sequence[_BufferWrite], copy: torch.fx.Node) -> bool:
     """True if something reads what ``buffer`` held after a write to it, or the result is given to the caller."""
     if any(user.op == "output" for value in _sharing(writes[-1].node) for user in value.users):
         return True
@@ -168,7 +168,7 @@ def _is_read_later(buffer: torch.fx.Node, writes: Sequence[_Write], copy: torch.
     return False
 
 
-def _write(graph: torch.fx.Graph, write: _Write, buffer: torch.fx.Node) -> None:
+def _write(graph: torch.fx.Graph, write: _BufferWrite, buffer: torch.fx.Node) -> None:
     """Put the operator that writes in place of the one that gives a new tensor."""
     node, parts = write.node, [buffer]
     with graph.inserting_before(node):
@@ -213,7 +213,9 @@ def _write_statistics(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.f
         for norm, each in zip(norms, fields, strict=True):
             norm.append(each[_MEAN])
             norm.append(each[_VARIANCE])
-        if any(_is_read_later(at, [_Write(each[i], ()) for each in fields], copies[at]) for at, i in places.items()):
+        if any(
+            _is_read_later(at, [_BufferWrite(each[i], ()) for each in fields], copies[at]) for at, i in places.items()
+        ):
             continue
         for at in places:
             graph.erase_node(copies.pop(at))

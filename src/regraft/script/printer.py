@@ -582,9 +582,9 @@ def _sizes_of(part: Expr | Type) -> tuple[SymVar, ...]:
 
 
 _WITH_BINDINGS: Final = (VarBinding, MatchCast, BindingBlock, SeqExpr, If)
-_Form = Callable[[FunctionPrinter, Any, int], str]
+_PrintedForm = Callable[[FunctionPrinter, Any, int], str]
 
-_EXPRESSIONS: Final[Mapping[type[Expr], _Form]] = {
+_EXPRESSIONS: Final[Mapping[type[Expr], _PrintedForm]] = {
     Call: FunctionPrinter._call,  # pyright: ignore[reportPrivateUsage]
     Tuple: FunctionPrinter._tuple,  # pyright: ignore[reportPrivateUsage]
     TupleGetItem: FunctionPrinter._projection,  # pyright: ignore[reportPrivateUsage]

@@ -32,7 +32,7 @@ from .tir import ScalarConstructor
 
 
 @final
-class _Signature:
+class _FunctionHead:
     """The head of a function, before its body is read."""
 
     __slots__ = ("environment", "node", "options", "params", "ret", "sizes")
@@ -105,7 +105,7 @@ class Reader:
                     pass
         return found
 
-    def _signature(self, node: ast.FunctionDef, options: FunctionOptions, environment: Environment) -> _Signature:
+    def _signature(self, node: ast.FunctionDef, options: FunctionOptions, environment: Environment) -> _FunctionHead:
         arguments = node.args
         unusual = [arguments.vararg, arguments.kwarg, *arguments.kwonlyargs, *arguments.posonlyargs]
         for odd in unusual:
@@ -127,12 +127,12 @@ class Reader:
             environment.bind(argument.arg, variable)
             params.append(variable)
         ret = None if node.returns is None else reader.annotation(node.returns)
-        return _Signature(node, options, environment, tuple(params), ret)
+        return _FunctionHead(node, options, environment, tuple(params), ret)
 
     def _statements(self, environment: Environment, node: ast.FunctionDef) -> FunctionReader:
         return FunctionReader(self.source, environment, self.python, self._local)
 
-    def _body(self, signature: _Signature, name: str | None = None) -> Function:
+    def _body(self, signature: _FunctionHead, name: str | None = None) -> Function:
         node = signature.node
         reader = self._statements(signature.environment, node)
         body = reader.read(node)
@@ -171,11 +171,11 @@ class Reader:
         with _stack_guard(self.source, node):
             return _ModuleReader(self, node).read()
 
-    def signature(self, node: ast.FunctionDef, options: FunctionOptions, outer: Mapping[str, Any]) -> _Signature:
+    def signature(self, node: ast.FunctionDef, options: FunctionOptions, outer: Mapping[str, Any]) -> _FunctionHead:
         """The signature of a function of a module, whose names are looked up in ``outer`` too."""
         return self._signature(node, options, Environment(outer, SizeScope(self._dtypes(node))))
 
-    def body(self, signature: _Signature) -> Function:
+    def body(self, signature: _FunctionHead) -> Function:
         """The function of that signature."""
         function = self._body(signature)
         if self.strict and signature.options.check_well_formed:
@@ -252,7 +252,7 @@ class _ModuleReader:
         self.reader = reader
         self.node = node
         self.source = reader.source
-        self.signatures: dict[str, _Signature] = {}
+        self.signatures: dict[str, _FunctionHead] = {}
         self.variables: dict[str, GlobalVar] = {}
         self.table: dict[str, Function] = {}
         self.attrs: dict[str, Any] = {}

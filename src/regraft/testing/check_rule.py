@@ -118,7 +118,7 @@ def check_rule(
     if not rules:
         raise AssertionError("there is no rule to check")
     given = list(programs)
-    reports = [_Check(one, seed, rtol, atol, seconds, progress).run(examples, near_misses, given) for one in rules]
+    reports = [_RuleCheck(one, seed, rtol, atol, seconds, progress).run(examples, near_misses, given) for one in rules]
     total = RuleReport(" | ".join(one.rule for one in reports))
     for one in reports:
         total.programs += one.programs
@@ -132,7 +132,7 @@ def check_rule(
     return total
 
 
-class _Check:
+class _RuleCheck:
     def __init__(
         self,
         rule: Rule,

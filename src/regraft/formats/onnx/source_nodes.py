@@ -206,7 +206,7 @@ class StandingNodes:
         outputs = _outputs_now(source, by_name, self._bindings)
         pairs = zip(source.outputs, outputs, strict=True)
         found = [(then, now) for then, now in pairs if then is not None and now is not None]
-        match = _Match(source, self._bindings)
+        match = _NodeMatch(source, self._bindings)
         if not found or not all(match.equates(then, now) for then, now in found):
             return
         shown = {now for _, now in found}
@@ -320,7 +320,7 @@ def _outputs_now(
             found.append(None if var is None else by_name[var.name_hint])
             continue
         # Several may stand in any order.
-        same = (now for now in renamed if len(renamed) == 1 or _Match(source, bindings).equates(var, now))
+        same = (now for now in renamed if len(renamed) == 1 or _NodeMatch(source, bindings).equates(var, now))
         now = next(same, renamed[0] if renamed else None)
         if now is not None:
             renamed.remove(now)
@@ -334,7 +334,7 @@ def source_node_of(var: Var) -> SourceNode | None:
     return origin.source if isinstance(origin, SourceOrigin) else None
 
 
-class _Match:
+class _NodeMatch:
     """The steps of a node held against the bindings of a program."""
 
     __slots__ = ("_bindings", "_known", "_source", "steps")

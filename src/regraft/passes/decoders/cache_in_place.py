@@ -37,7 +37,7 @@ from .indices import VisibleKeys, index_of, visible_keys
 from .other_attention import LEFT_OUT, OTHER_ATTENTION, given, with_other_attention
 from .rotary import Rotation, numbers_of_pairs, part_of, rotation_of
 from .slopes import BiasOfPlaces, bias_of_places
-from .tables import Places
+from .tables import PositionTables
 
 TOTAL: Final = "total_length"
 """The parameter that says how many places there are after a step."""
@@ -61,7 +61,7 @@ class _Cache(NamedTuple):
     joined: Var
 
 
-class _Layer(NamedTuple):
+class _CachedAttention(NamedTuple):
     """One attention over a cache. ``query`` is (batch, heads, sequence, size); ``bias`` says which keys are seen.
 
     The heads of a text may be the batch of ``call``, whose own heads are one then.
@@ -75,7 +75,7 @@ class _Layer(NamedTuple):
     bias: BiasOfPlaces
 
 
-class _Decoder:
+class _CachedFunction:
     """A function with a cache, its attentions, and the function that it becomes."""
 
     def __init__(self, function: Function, longest: int) -> None:
@@ -87,12 +87,12 @@ class _Decoder:
             self._uses.update(resolve(self._values, leaf) for leaf in leaves_of(value))
         self._outputs = [resolve(self._values, leaf) for leaf in leaves_of(function.body.body)]
         self._biases: dict[Expr, BiasOfPlaces | None] = {}
-        self._tables: Places | None = None
+        self._tables: PositionTables | None = None
 
     # --- reading
 
-    def _layers(self) -> list[_Layer]:
-        found: list[_Layer] = []
+    def _layers(self) -> list[_CachedAttention]:
+        found: list[_CachedAttention] = []
         for var, value in self._values.items():
             if isinstance(value, Call) and any(is_call_of(value, name) for name in _ATTENTIONS):
                 found.append(self._layer(var, value))
@@ -100,12 +100,12 @@ class _Decoder:
             raise PassError("there is no attention in it that is one operator (FuseAttention makes it that)")
         return found
 
-    def _layer(self, var: Var, call: Call) -> _Layer:
+    def _layer(self, var: Var, call: Call) -> _CachedAttention:
         for order in (_HEADS_FIRST, _BATCH_OF_HEADS) if _may_be_heads(call) else (_HEADS_FIRST,):
             query, key, value = (self._as_in_cache(arg, order) for arg in call.args[:3])
             caches = self._cache(key), self._cache(value)
             if caches[0] is not None and caches[1] is not None:
-                return _Layer(var, call, query, caches[0], caches[1], self._bias(var, call, caches[0]))
+                return _CachedAttention(var, call, query, caches[0], caches[1], self._bias(var, call, caches[0]))
         raise PassError(f"the keys and values of {var.name_hint} are not a cache and new rows after it")
 
     def _as_in_cache(self, operand: Expr, order: Sequence[int]) -> Expr:
@@ -156,7 +156,7 @@ class _Decoder:
             raise PassError(f"the window of {var.name_hint} has no fixed size")
         return BiasOfPlaces(size, None)
 
-    def _computed_bias(self, var: Var, bias: Expr, places: Places | None) -> BiasOfPlaces:
+    def _computed_bias(self, var: Var, bias: Expr, places: PositionTables | None) -> BiasOfPlaces:
         """The bias of attention as what it is at all places, whatever it is computed by."""
         leaf = resolve(self._values, bias)
         if leaf not in self._biases:
@@ -166,11 +166,13 @@ class _Decoder:
             raise PassError(f"the mask of {var.name_hint} is more than a causal one, a window, and slopes")
         return found
 
-    def _places(self, past: Dim, count: Dim) -> Places | None:
+    def _places(self, past: Dim, count: Dim) -> PositionTables | None:
         if not isinstance(past, SymVar) or not (isinstance(count, SymVar) or dims_equal(count, 1) is True):
             return None
         if self._tables is None:
-            self._tables = Places(self._function, past, count if isinstance(count, SymVar) else None, self._longest)
+            self._tables = PositionTables(
+                self._function, past, count if isinstance(count, SymVar) else None, self._longest
+            )
         return self._tables
 
     # --- writing
@@ -208,7 +210,7 @@ class _Decoder:
         assert isinstance(past.ty, TensorType)
         return Var(past.name_hint, TensorType((batch, heads, self._longest, size), past.ty.dtype), past.origins)
 
-    def _turn(self, layer: _Layer, places: Places | None) -> _Turn | None:
+    def _turn(self, layer: _CachedAttention, places: PositionTables | None) -> _Turn | None:
         """The layer's rotary embedding as tables, None where queries or keys are not turned so."""
         query, key = self._rotation(layer.query), self._rotation(layer.keys.new)
         if query is None or key is None or places is None or query.width % (2 * _PAIRS):
@@ -330,7 +332,7 @@ def _needed(function: Function) -> list[Binding]:
 
 
 def _attended(
-    layer: _Layer, rooms: Mapping[Var, Var], present: Mapping[Var, Var], lengths: _Lengths, turn: _Turn | None
+    layer: _CachedAttention, rooms: Mapping[Var, Var], present: Mapping[Var, Var], lengths: _Lengths, turn: _Turn | None
 ) -> list[Binding]:
     """The attention of a layer as the operator that keeps the cache, and its three results."""
     query, key = (layer.query, layer.keys.new) if turn is None else (turn.query, turn.key)
@@ -402,7 +404,7 @@ def CacheInPlace(longest: int) -> Pass:
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return _Decoder(with_other_attention(_with_one_length(function), context), longest).in_place()
+        return _CachedFunction(with_other_attention(_with_one_length(function), context), longest).in_place()
 
     return FunctionPass(transform, "CacheInPlace", keeps_values=False)
 

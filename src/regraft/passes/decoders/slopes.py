@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ir.expr import Expr
 from ..fuse_attention.scores import AS_GOOD_AS_INFINITE
-from .tables import Places
+from .tables import PositionTables
 
 _AT_ONCE: Final = 1 << 22
 """Elements of a bias that are computed together."""
@@ -26,7 +26,7 @@ class BiasOfPlaces(NamedTuple):
     slopes: np.ndarray | None
 
 
-def bias_of_places(bias: Expr, places: Places) -> BiasOfPlaces | None:
+def bias_of_places(bias: Expr, places: PositionTables) -> BiasOfPlaces | None:
     """``bias``, (1, heads, queries, keys), as one of places; None if it is no causal one, or depends on inputs.
 
     What is added to all keys of a query changes nothing, and is left out. All queries up to the longest text are

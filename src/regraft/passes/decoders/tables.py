@@ -18,7 +18,7 @@ _ANY: Final = 1 << 40
 """All of a table is computed, however large."""
 
 
-class Places:
+class PositionTables:
     """Tables of a function in which ``count`` places, or one, follow ``past`` ones."""
 
     def __init__(self, function: Function, past: SymVar, count: SymVar | None, longest: int) -> None:

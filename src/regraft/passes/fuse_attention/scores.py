@@ -85,15 +85,15 @@ class Scores(NamedTuple):
     steps: Sequence[ScoreStep]
 
 
-class _Place(NamedTuple):
+class _ScorePosition(NamedTuple):
     """A value that may be the scores one step further in: its axes should be ``groups``."""
 
     value: Expr
     groups: Groups
     steps: Sequence[ScoreStep] = ()
 
-    def inner(self, value: Expr, step: ScoreStep) -> _Place:
-        return _Place(value, self.groups, (step, *self.steps))
+    def inner(self, value: Expr, step: ScoreStep) -> _ScorePosition:
+        return _ScorePosition(value, self.groups, (step, *self.steps))
 
 
 _inner, _other, _condition = wildcard(), wildcard(), wildcard()
@@ -116,7 +116,7 @@ def read_scores(scores: Expr, groups: Groups, bindings: Bindings) -> Scores:
     Nothing but the next step may use a step. A sum of two products is read with the first one as the scores.
     Cost: the values that are used by nothing but ``scores``.
     """
-    pending = [_Place(scores, groups)]
+    pending = [_ScorePosition(scores, groups)]
     reasons: list[tuple[int, NoAttention]] = []
     while pending:
         place = pending.pop()
@@ -131,7 +131,7 @@ def read_scores(scores: Expr, groups: Groups, bindings: Bindings) -> Scores:
     raise max(reasons, key=itemgetter(0))[1]
 
 
-def _read(place: _Place, bindings: Bindings) -> Scores | list[_Place]:
+def _read(place: _ScorePosition, bindings: Bindings) -> Scores | list[_ScorePosition]:
     """The scores, if ``place`` is their product; else what may be one step further in."""
     leaf = resolve(bindings, place.value)
     if not isinstance(leaf, Var) or leaf not in bindings:
@@ -156,7 +156,7 @@ def _read(place: _Place, bindings: Bindings) -> Scores | list[_Place]:
     raise NoAttention(f"{name}{how} is neither a product of queries and keys nor a scaled or masked one")
 
 
-def _further(found: Mapping[Any, Any], outer: Var, place: _Place, bindings: Bindings) -> _Place | None:
+def _further(found: Mapping[Any, Any], outer: Var, place: _ScorePosition, bindings: Bindings) -> _ScorePosition | None:
     """The scores one step inwards of ``outer``, in one way in which `_STEP` matches; None if it is none."""
     inner: Expr = found[_inner]
     if dtype_of(inner) != dtype_of(outer) and not (dtype_of(inner) in HALF and dtype_of(outer) == "float32"):
@@ -187,7 +187,7 @@ def _further(found: Mapping[Any, Any], outer: Var, place: _Place, bindings: Bind
     return place.inner(inner, Floor(float(number)))
 
 
-def _queries_and_keys(var: Var, product: Contraction, place: _Place) -> Scores:
+def _queries_and_keys(var: Var, product: Contraction, place: _ScorePosition) -> Scores:
     """``product``, bound to ``var``, as the scores whose axes are those of ``place``."""
     *_, row, column = product.result
     shared = product.rest(product.result)

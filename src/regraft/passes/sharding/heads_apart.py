@@ -22,7 +22,7 @@ from ...rewrite import Decline, Rule, RuleSet, decline
 _ELEMENTWISE: Final = ("add", "subtract", "multiply", "divide")
 
 
-class _Merge(NamedTuple):
+class _MergedAxes(NamedTuple):
     """A ``reshape`` of ``source`` that makes its first two axes, of sizes ``apart``, one of size ``merged``."""
 
     source: Expr
@@ -45,17 +45,17 @@ class _Merge(NamedTuple):
         return ops.expand_dims(other, 0) if shape[0] == 1 else None
 
 
-def _merge(reshaped: Call) -> _Merge | None:
+def _merge(reshaped: Call) -> _MergedAxes | None:
     """The axes that a ``reshape`` merges; None where it does something else."""
     before, after = stated_shape(reshaped.args[0]), stated_shape(reshaped)
     if before is None or after is None or len(before) != len(after) + 1 or len(after) < 2:
         return None
     if dims_equal(before[0] * before[1], after[0]) is not True or before[2:] != after[1:]:
         return None
-    return _Merge(reshaped.args[0], (before[0], before[1]), after[0])
+    return _MergedAxes(reshaped.args[0], (before[0], before[1]), after[0])
 
 
-_Write = Callable[[Call, list[_Merge], Any], "Expr | None"]
+_Write = Callable[[Call, list[_MergedAxes], Any], "Expr | None"]
 
 
 def _rule(name: str, pattern: DFPattern, reshaped: list[DFPattern], write: _Write) -> Rule:
@@ -76,7 +76,7 @@ def _rule(name: str, pattern: DFPattern, reshaped: list[DFPattern], write: _Writ
 def _product() -> Rule:
     sides: list[DFPattern] = [is_op("relax.reshape")(wildcard(), wildcard()) for _ in range(2)]
 
-    def write(call: Call, merges: list[_Merge], _: Any) -> Expr | None:
+    def write(call: Call, merges: list[_MergedAxes], _: Any) -> Expr | None:
         left, right = [merge.source for merge in merges]
         return ops.matmul(left, right, call.attrs.out_dtype) if len(stated_shape(left) or ()) >= 4 else None
 
@@ -86,7 +86,7 @@ def _product() -> Rule:
 def _transpose() -> Rule:
     reshaped = is_op("relax.reshape")(wildcard(), wildcard())
 
-    def write(call: Call, merges: list[_Merge], _: Any) -> Expr | None:
+    def write(call: Call, merges: list[_MergedAxes], _: Any) -> Expr | None:
         axes = call.attrs.axes
         if axes is None or axes[0] != 0:
             return None
@@ -100,7 +100,7 @@ def _elementwise() -> Rule:
     reshaped, other = is_op("relax.reshape")(wildcard(), wildcard()), wildcard()
     operator = reduce(lambda one, more: one | more, [is_op(f"relax.{name}") for name in _ELEMENTWISE])
 
-    def write(call: Call, merges: list[_Merge], matchings: Any) -> Expr | None:
+    def write(call: Call, merges: list[_MergedAxes], matchings: Any) -> Expr | None:
         beside = merges[0].of(matchings[other])
         return None if beside is None else Call(call.op, [merges[0].source, beside], call.attrs)
 

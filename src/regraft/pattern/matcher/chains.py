@@ -51,7 +51,7 @@ class _Known(dict[Expr, "dict[int, tuple[_Way, int] | None]"]):
     latest: _Way | None = None
 
 
-class _Place(NamedTuple):
+class _ChainState(NamedTuple):
     """The state of a chain below some links: ``rows`` has their leaves and parts, innermost first, as pairs.
 
     From an operand in ``in_vain`` no match was found, whatever the way to it.
@@ -95,12 +95,12 @@ class Chain:
         known = None
         if self.is_closed and in_vain is not None and search.remembered is not None:
             known = search.remembered.setdefault(self.step, _Known())
-        return self._onward(search, goal, _Place(goal[1], 0, None, len(search.awaiting), in_vain, known))
+        return self._onward(search, goal, _ChainState(goal[1], 0, None, len(search.awaiting), in_vain, known))
 
-    def _onward(self, search: MatchState, goal: Goal, place: _Place) -> Goals:
+    def _onward(self, search: MatchState, goal: Goal, place: _ChainState) -> Goals:
         return search.choose(self._ways(search, goal, place))
 
-    def _ways(self, search: MatchState, goal: Goal, place: _Place) -> Iterator[Goals]:
+    def _ways(self, search: MatchState, goal: Goal, place: _ChainState) -> Iterator[Goals]:
         """One more link, or else the end."""
         least, most = self.pattern.links.min, self.pattern.links.max
         operand, length, known = place.operand, place.length, place.known
@@ -143,7 +143,7 @@ class Chain:
         return self._ended(search, *goal[1])
 
     def _ended(
-        self, search: MatchState, goal: Goal, place: _Place, below: _Way | None = None, skipped: int = 0
+        self, search: MatchState, goal: Goal, place: _ChainState, below: _Way | None = None, skipped: int = 0
     ) -> Goals:
         """Bind the chain, and its links to lists; those after the first may be known: ``below``, less its last few."""
         pattern, own, bound, rows = self.pattern, self.run.own, search.bound, place.rows

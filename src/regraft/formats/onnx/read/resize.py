@@ -27,7 +27,7 @@ _MOST_SOUGHT = 1 << 16
 
 
 @dataclass(slots=True)
-class _Target:
+class _RequestedSizes:
     """The request of an operator: the sizes of the result, and the factor of each axis where they do not tell it."""
 
     sizes: list[Dim]
@@ -88,7 +88,7 @@ def _factors(node: NodeImporter, index: int) -> list[float] | None:
     return None if scales is None else np.asarray(scales, np.float32).tolist()
 
 
-def _scaled(node: NodeImporter, axes: Sequence[int], factors: Sequence[float]) -> _Target | None:
+def _scaled(node: NodeImporter, axes: Sequence[int], factors: Sequence[float]) -> _RequestedSizes | None:
     """The sizes that factors give; None where one is known at run time only."""
     shape = list(node.shape())
     inexact: dict[int, Fraction] = {}
@@ -104,10 +104,10 @@ def _scaled(node: NodeImporter, axes: Sequence[int], factors: Sequence[float]) -
             shape[axis] = size * int(scale)
         else:
             return None
-    return _Target(shape, inexact)
+    return _RequestedSizes(shape, inexact)
 
 
-def _sized(node: NodeImporter, axes: Sequence[int]) -> _Target | None:
+def _sized(node: NodeImporter, axes: Sequence[int]) -> _RequestedSizes | None:
     """The sizes that operand 3 gives for ``axes``; None where they are worked out at run time."""
     shape = list(node.shape())
     given = node.sizes(3)
@@ -119,7 +119,7 @@ def _sized(node: NodeImporter, axes: Sequence[int]) -> _Target | None:
     if policy == "stretch":
         for axis, size in zip(axes, given.values, strict=True):
             shape[axis] = size
-        return _Target(shape)
+        return _RequestedSizes(shape)
     own = node.known_shape()
     pairs = [(own[axis], size) for axis, size in zip(axes, given.values, strict=True) if isinstance(size, int)]
     ratios = [Fraction(target, size) for size, target in pairs]
@@ -130,7 +130,7 @@ def _sized(node: NodeImporter, axes: Sequence[int]) -> _Target | None:
         if target != own[axis] * factor:
             inexact[axis] = factor
         shape[axis] = target
-    return _Target(shape, inexact)
+    return _RequestedSizes(shape, inexact)
 
 
 def _named_sizes(node: NodeImporter, axes: Sequence[int]) -> list[Dim]:
@@ -144,18 +144,20 @@ def _named_sizes(node: NodeImporter, axes: Sequence[int]) -> list[Dim]:
     return dims
 
 
-def _is_known(node: NodeImporter, target: _Target) -> bool:
+def _is_known(node: NodeImporter, target: _RequestedSizes) -> bool:
     """True if all sizes, before and after, are numbers."""
     return all(isinstance(size, int) for size in (*node.shape(), *target.sizes))
 
 
-def _is_plain(target: _Target, coordinates: str, kind: Filter) -> bool:
+def _is_plain(target: _RequestedSizes, coordinates: str, kind: Filter) -> bool:
     """True if the operators on images say the same."""
     plain = target.is_by_sizes and not kind.antialias and coordinates not in (CROP, "half_pixel_symmetric")
     return plain and not (kind.exclude and kind.mode == "linear")
 
 
-def _is_moved(node: NodeImporter, target: _Target, changed: Sequence[int], coordinates: str, kind: Filter) -> bool:
+def _is_moved(
+    node: NodeImporter, target: _RequestedSizes, changed: Sequence[int], coordinates: str, kind: Filter
+) -> bool:
     """True if single precision takes another nearest element than the operators on images, which compute exactly."""
     if kind.mode != "nearest" or not _is_known(node, target):
         return False
@@ -167,7 +169,7 @@ def _is_moved(node: NodeImporter, target: _Target, changed: Sequence[int], coord
     return any(nearest(axis, coordinates, kind) != nearest(axis, coordinates, kind, exact=True) for axis in axes)
 
 
-def _resized(node: NodeImporter, target: _Target, coordinates: str, kind: Filter) -> Expr:
+def _resized(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind: Filter) -> Expr:
     """The operator on images that says the same, or the elements of each axis gathered and weighted."""
     shape, sizes = node.shape(), target.sizes
     changed = [axis for axis in range(len(shape)) if shape[axis] != sizes[axis]]
@@ -188,7 +190,7 @@ def _resized(node: NodeImporter, target: _Target, coordinates: str, kind: Filter
 # --- axis by axis
 
 
-def _by_axis(node: NodeImporter, target: _Target, coordinates: str, kind: Filter) -> Expr:
+def _by_axis(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind: Filter) -> Expr:
     shape = node.known_shape()
     x, dtype = node.operand(0), node.dtype()
     bounds = _part(node, coordinates)

@@ -63,7 +63,7 @@ class NoSuchOperatorError(ConvertError):
     """An operator that the opset which is written does not have."""
 
 
-class _Signature(NamedTuple):
+class _TypeParameters(NamedTuple):
     """The type parameters of an operator: one per input and output, the last one repeated for variadic ones."""
 
     inputs: tuple[str, ...]
@@ -73,7 +73,7 @@ class _Signature(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _signature(op_type: str, opset: int, domain: str) -> _Signature:
+def _signature(op_type: str, opset: int, domain: str) -> _TypeParameters:
     schema = onnx.defs.get_schema(op_type, opset, domain)
     fixed: dict[str, str] = {}
     for constraint in schema.type_constraints:
@@ -82,7 +82,7 @@ def _signature(op_type: str, opset: int, domain: str) -> _Signature:
     inputs = tuple(item.type_str for item in schema.inputs)
     outputs = tuple(item.type_str for item in schema.outputs)
     main = inputs[1] if op_type == "Where" else inputs[0] if inputs else ""
-    return _Signature(inputs, outputs, fixed, main)
+    return _TypeParameters(inputs, outputs, fixed, main)
 
 
 @lru_cache(maxsize=1024)
