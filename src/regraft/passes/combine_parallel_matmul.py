@@ -21,6 +21,7 @@ from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype
 from ..pattern import PatternContext, is_op, repeat, wildcard
 from ..rewrite import Bindings, Decline, Rule, decline
+from ..rewrite.one_name import tidied
 from .common_subexpressions import share_projections
 from .context import PassContext
 from .passes import FunctionPass, Pass
@@ -310,6 +311,6 @@ def CombineParallelMatmul(check: GroupCheck | None = None, *, layout: JoinLayout
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         prepared = share_projections(function)
         result = context.rewrite(prepared, rule)
-        return function if result is prepared else result
+        return function if result is prepared else tidied(result)
 
     return FunctionPass(transform, "CombineParallelMatmul")

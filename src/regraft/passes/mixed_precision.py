@@ -297,7 +297,8 @@ class _BlockWriter:
                 old = self._as_old(item, field)
                 fields.append(old if old is item else self._named(old, None))
             return Tuple(fields)
-        return ops.astype(local, _HIGH)
+        assert isinstance(ty, TensorType)
+        return ops.astype(local, ty.dtype or _HIGH)
 
     def _named(self, value: Expr, like: Var | None) -> DataflowVar:
         var = DataflowVar("lv", value.ty, like.origins if like is not None else ())

@@ -125,3 +125,23 @@ def t_output_tuple():
             return t
 
     return mixed(M)
+
+
+def t_half_beside_single_in_a_tuple():
+    @I.ir_module
+    class M:
+        @R.function
+        def main(
+            x: R.Tuple(R.Tensor((1, 3, 8), "float32"), R.Tensor((8, 8), "float16")), y: R.Tensor((8, 2), "float16")
+        ):
+            with R.dataflow():
+                a = x[0]
+                b = x[1]
+                c = R.matmul(b, y)
+                d = R.astype(a, "float16")
+                e = R.matmul(d, b)
+                f = R.astype(e, "float32")
+                R.output(c, f)
+            return c, f
+
+    return mixed(M)

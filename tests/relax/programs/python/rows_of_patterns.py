@@ -62,3 +62,15 @@ def t_gradient_of_a_sum_of_one_number():
             return total
 
     return Gradient("main")(Module)
+
+
+def t_combined_products_are_outputs():
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", R.Tensor((4, 8), "float32"))
+    weights = [relax.Var(f"w{i}", R.Tensor((8, 6 + i), "float32")) for i in range(3)]
+    with builder.function("main", [x, *weights]):
+        with builder.dataflow():
+            products = [builder.emit(R.nn.relu(builder.emit(R.matmul(x, weight)))) for weight in weights]
+            outputs = [builder.emit_output(product) for product in products]
+        builder.emit_func_output(relax.Tuple(outputs))
+    return relax.transform.CombineParallelMatmul()(builder.get())
