@@ -68,6 +68,19 @@ def test_foreign_operators_go_out_as_they_came(level: int | None) -> None:
     assert {each.domain: each.version for each in written.opset_import}["com.acme"] == 2
 
 
+def test_a_result_of_unknown_dtype_is_converted_and_goes_out_as_it_came() -> None:
+    nodes = [
+        helper.make_node("Foo", ["x"], ["a"], domain="com.acme"),
+        helper.make_node("Cast", ["a"], ["b"], to=TensorProto.FLOAT),
+        helper.make_node("Relu", ["b"], ["z"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [tensor("x", "n", 3)], [tensor("z", "n", 3)])
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.acme", 2)]
+    module = rx.from_onnx(helper.make_model(graph, opset_imports=imports))
+    for program in (module, rx.optimize(module)):
+        assert [node.op_type for node in rx.to_onnx(program).graph.node] == ["Foo", "Cast", "Relu"]
+
+
 def test_a_foreign_operator_is_pure_only_if_it_is_said_so() -> None:
     module = rx.from_onnx(foreign_model(), pure=("com.acme",))
     assert module["main"].is_pure

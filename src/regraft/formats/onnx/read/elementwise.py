@@ -115,13 +115,13 @@ def _cast_like(node: NodeImporter) -> Imported:
 
 
 def _converted(node: NodeImporter, target: str) -> Imported:
-    x, own = node.operand(0), node.dtype(0)
-    is_narrow = is_float(target) and itemsize(target) == 1 and target != "float4_e2m1fn"
-    if is_narrow and node.attr("saturate", 1) and is_float(own) and target not in ("float8_e8m0fnu",):
-        return _saturated(x, own, target)
+    x = node.operand(0)
     if target == "float8_e8m0fnu":
         return as_power_of_two(node, x)
-    if is_float(own) and is_integer(target) and target in ("int4", "uint4", "int2", "uint2"):
+    is_narrow = is_float(target) and itemsize(target) == 1 and target != "float4_e2m1fn"
+    if is_narrow and node.attr("saturate", 1) and is_float(node.dtype(0)):
+        return _saturated(x, node.dtype(0), target)
+    if target in ("int4", "uint4", "int2", "uint2") and is_float(node.dtype(0)):
         return ops.astype(ops.astype(x, "int32"), target)
     return ops.astype(x, target)
 
