@@ -101,8 +101,8 @@ class IRModule(Shown, Node):
         return found
 
     def get_global_vars(self) -> tuple[GlobalVar, ...]:
-        """The global variables of all functions, in order."""
-        return tuple(self.functions)
+        """The global variables of all functions, in order; then those of functions of the outside."""
+        return (*self.functions, *map(GlobalVar, self.outside))
 
     def __getitem__(self, name: str | GlobalVar) -> Function:
         if isinstance(name, GlobalVar):

@@ -581,3 +581,18 @@ def t_local_function():
             return z
 
     return relax.transform.CanonicalizeBindings()(Before)
+
+
+def t_outside_functions_among_the_names_of_a_module():
+    @I.ir_module
+    class Module:
+        outside = R.ExternFunc("outside")
+
+        @R.function
+        def f(x: R.Tensor((2,), "float32")):
+            return x
+
+    bb = relax.BlockBuilder()
+    bb.add_func(relax.ExternFunc("outside"), "outside")
+    modules = (Module, tvm.IRModule({"outside": relax.ExternFunc("outside")}), bb.get())
+    return [sorted(var.name_hint for var in module.get_global_vars()) for module in modules]
