@@ -298,7 +298,10 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   (Relax takes the length for the end), `add` and `sub` with `alpha` (Relax leaves it out), quotients of integers
   (Relax's are integers) and products of halves (Relax's are float32). Slices of several axes are one call for each
   axis, and a traced `numel` is a scalar. Keywords of functional pools, norms and transposed convolutions of traced
-  models count (Relax leaves some out), and an integer times a fraction is a fraction (Relax cuts it off).
+  models count (Relax leaves some out), and an integer times a fraction is a fraction (Relax cuts it off). Ours stays
+  also for `grid_sample` (Relax takes the places in another order of axes), `interpolate` with `antialias` and
+  `avg_pool2d` with `divisor_override` (Relax leaves both out), indices of two axes behind a whole one (Relax takes
+  each with all of the other), and random numbers (Relax's are zeros).
 - **Text is Relax's, but for numbers.** Programs are printed as Relax prints them. A float has as many digits as it
   needs, a short array stands where it is used (Relax leaves its numbers out without `show_meta=True`), an empty tuple
   that something reads keeps its name, and a scalar of another dtype than int64 says it: `T.int32(3)`.

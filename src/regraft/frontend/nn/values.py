@@ -17,6 +17,7 @@ from ...ir.dtypes import numpy_dtype
 from ...ir.errors import BuilderError
 from ...ir.expr import Constant, Expr, TupleGetItem, Var, const
 from ...ir.types import ObjectType, TensorType, TupleType
+from ...run.relax_values import Tensor as Array
 from .operators import TensorOperators
 
 Size = int | str | SymExpr
@@ -128,7 +129,7 @@ class Parameter(Tensor):
 
     def __init__(self, shape: Sequence[Size], dtype: str | None = None) -> None:
         self._sizes = tuple(shape)
-        self._data: np.ndarray | None = None
+        self._data: Array | None = None
         super().__init__(_expr=self.variable("param", {}, dtype or get_default_dtype()))
 
     def variable(self, name: str, named: dict[str, SymVar], dtype: str | None = None) -> Var:
@@ -145,7 +146,7 @@ class Parameter(Tensor):
         self._expr = expr
 
     @property
-    def data(self) -> np.ndarray | None:
+    def data(self) -> Array | None:
         """The values, None while they are not known. Setting takes anything that NumPy makes an array of.
 
         Raises `ValueError` for values of another shape or dtype.
@@ -165,7 +166,7 @@ class Parameter(Tensor):
             raise ValueError(f"the values are of shape {array.shape}, the parameter of shape {tuple(self.shape)}")
         if array.dtype != numpy_dtype(self.dtype):
             raise ValueError(f"the values are {array.dtype}, the parameter is {self.dtype}")
-        self._data = array
+        self._data = array.view(Array)
 
     def to(self, dtype: str | None = None) -> None:
         """Change the dtype of a parameter whose values are not known yet.
