@@ -14,6 +14,7 @@ from statistics import median
 from time import monotonic, perf_counter, process_time
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from ..ir.collection import collection_paused
 from ..ir.module import IRModule
 from ..run import build
 from .errors import UsageError
@@ -152,7 +153,8 @@ def time_in_turns(
     order = list(range(len(ways)))
     of_a_round = sum(one.repeats * one.wall for one in first)
     least = _GROUPS if max(one.wall for one in first) <= _SHORTEST else 0
-    with _collector_paused():
+    gc.collect()
+    with collection_paused():
         for number in range(rounds or _MOST_ROUNDS):
             if rounds is None and number >= least and deadline.left < of_a_round:
                 break
@@ -183,15 +185,3 @@ def _first_run(way: Callable[[], Any], now: Callable[[], float]) -> _First:
         if taken > _SHORTEST:
             break
     return found
-
-
-@contextmanager
-def _collector_paused() -> Generator[None]:
-    enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -13,6 +13,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from ... import op as R
 from ...ir.builder import BlockBuilder
+from ...ir.collection import collection_paused
 from ...ir.dims import SymExpr
 from ...ir.errors import OpTypeError
 from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var
@@ -138,6 +139,7 @@ class _Importer:
         self._within: SourceCall | None = None
         self._wholes: Final = WholeNumbers(self.builder)
 
+    @collection_paused()
     def module(self) -> IRModule:
         """The whole program."""
         self._placeholders()

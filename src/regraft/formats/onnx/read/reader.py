@@ -20,6 +20,7 @@ import onnx
 import onnx_ir as ir
 
 from ....ir.builder import BlockBuilder
+from ....ir.collection import collection_paused
 from ....ir.dims import Dim, SymVar, dims_equal
 from ....ir.dtypes import is_integer, numpy_dtype
 from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
@@ -60,6 +61,7 @@ _MOST_STEPS: Final = 20_000
 """The most work of one node: a number in a small file could otherwise stand for any amount of work."""
 
 
+@collection_paused()
 def from_onnx(
     model: str | os.PathLike[str] | onnx.ModelProto,
     *,

@@ -15,6 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from ....ir.builder import NameSupply
+from ....ir.collection import collection_paused
 from ....ir.expr import Constant, Var
 from ....ir.module import IRModule
 from ....ir.op import Call, is_call_of
@@ -68,6 +69,7 @@ class LoweredFunction(NamedTuple):
     functions: dict[tuple[str, str, str], ir.Function]
 
 
+@collection_paused()
 def to_onnx(
     module: IRModule | Function,
     path: str | os.PathLike[str] | None = None,
