@@ -34,3 +34,16 @@ def test_an_unknown_benchmark_is_an_error_that_lists_the_known(
 
 def test_every_benchmark_has_a_run_function() -> None:
     assert [name for name in available() if not callable(import_module(f"bench.bench_{name}").run)] == []
+
+
+def test_the_cookbook_gives_the_counts_of_its_benchmark() -> None:
+    root = Path(__file__).resolve().parents[1]
+
+    def counts(page: str) -> set[tuple[str, ...]]:
+        """The rows of model, nodes, time and rewrites here, time and rewrites there, without the times."""
+        rows = [[cell.strip() for cell in line.strip("|\n ").split("|")] for line in page.splitlines()]
+        return {(row[0], row[1], row[3], row[5]) for row in rows if len(row) == 6 and row[3].isdecimal()}
+
+    kept = counts((root / "bench/results/cookbook.md").read_text(encoding="utf-8"))
+    assert len(kept) == 4
+    assert counts((root / "docs/cookbook.md").read_text(encoding="utf-8")) == kept
