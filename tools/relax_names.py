@@ -273,6 +273,8 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   never computes (`subtract` of two bools, `bitwise_and` of floats) fail when they are built.
 - **Truth values beside numbers are numbers.** `R.add` of bool and float32 is float32 in either order, as the value is
   there. Logic on numbers gives 0 or 1 in their dtype. A scalar beside a tensor of rank 0 gives rank 0.
+- **A false promise is refused.** A declared return type that the result can never have is an error when the program is
+  read. One size variable may stand in several functions; Relax's `well_formed` wants one of its own for each.
 - **Programs never change.** Functions, blocks and expressions are immutable. A module's table may be edited in place.
 - **Two values that differ between tools are fixed here.** The gradient of `relu` at 0 is 0, as in PyTorch.
   `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples.
