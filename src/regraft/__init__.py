@@ -79,7 +79,6 @@ from .reference import programs as _programs
 from .run import (
     DataType,
     Device,
-    ExecBuilder,
     Executable,
     ExecutionError,
     Mesh,
@@ -126,6 +125,7 @@ if TYPE_CHECKING:
     from .rewrite import rewrite_call as rewrite_call
     from .rewrite import rule as rule
     from .run.base_py_module import BasePyModule as BasePyModule
+    from .run.exec_builder import ExecBuilder as ExecBuilder
     from .run.torch_out import save_torch as save_torch
     from .run.torch_out import to_torch as to_torch
     from .view import view as view
@@ -166,6 +166,7 @@ _ROOMS = (
 
 _ON_DEMAND = {
     "BasePyModule": "run.base_py_module",
+    "ExecBuilder": "run.exec_builder",
     "from_onnx": "formats.onnx",
     "from_openvino": "formats.openvino",
     "from_torch": "formats.torch",

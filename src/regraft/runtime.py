@@ -11,9 +11,9 @@ from .run import (
     device,
     empty,
     from_dlpack,
-    load_module,
     tensor,
 )
+from .run.saved_executable import load_module
 
 __all__ = [
     "DataType",

@@ -6,7 +6,6 @@ held.
 """
 
 from .errors import BuildError, ExecutionError, TypeCheckError
-from .exec_builder import ExecBuilder
 from .executable import Executable
 from .externs import get_global_func, register_func, remove_global_func
 from .mesh import Mesh
@@ -25,7 +24,6 @@ from .relax_values import (
     register_global_func,
     tensor,
 )
-from .saved_executable import load_module
 from .targets import Target, build, register_target, remove_target, runs_on, target_names
 from .virtual_machine import VirtualMachine, VMInstrumentReturnKind
 
@@ -33,7 +31,6 @@ __all__ = [
     "BuildError",
     "DataType",
     "Device",
-    "ExecBuilder",
     "Executable",
     "ExecutionError",
     "Mesh",
@@ -51,7 +48,6 @@ __all__ = [
     "empty",
     "from_dlpack",
     "get_global_func",
-    "load_module",
     "opencl",
     "register_func",
     "register_global_func",
