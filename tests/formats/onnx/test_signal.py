@@ -71,6 +71,16 @@ def test_a_signal_of_any_length_is_cut_into_frames() -> None:
             assert_close(run_here(model, given, target)[0], expected)
 
 
+@pytest.mark.parametrize("onesided", [0, 1])
+def test_a_signal_of_an_open_number_of_parts_is_real_where_half_of_its_spectrum_is_asked_for(onesided: int) -> None:
+    signal = RANDOM.standard_normal((2, 20, 1)).astype(np.float32)
+    inputs = {"signal": signal, "step": np.array(4), "window": None, "length": np.array(8)}
+    model = one_node("STFT", inputs, onesided=onesided, fixed=["step", "length"])
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "parts"
+    [expected] = run_there(model, inputs)
+    assert_close(run_here(model, inputs, "numpy")[0], expected)
+
+
 def test_a_transform_of_unknown_frames_says_so() -> None:
     inputs = {"signal": np.zeros((1, 16, 1), np.float32), "step": np.array(4), "window": None, "length": np.array(8)}
     with pytest.raises(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .... import op as ops
-from ....ir.dims import Dim, floordiv
+from ....ir.dims import Dim, dims_equal, floordiv
 from ....ir.dtypes import numpy_dtype
 from ....ir.expr import Expr, PrimValue, const
 from ....ir.types import TensorType
@@ -39,8 +39,9 @@ def _stft(node: NodeImporter) -> Imported:
     if window is not None:
         weights = node.emit(ops.reshape(in_dtype(window, node.dtype()), [length, 1]))
         frames = node.emit(ops.multiply(frames, weights))
-    is_real = node.shape()[2] == 1
-    return ops.signal.dft(frames, None, 2, onesided=bool(node.attr("onesided", 1)) and is_real)
+    # A signal of an open number of parts is real where half of its spectrum is asked for.
+    may_be_real = dims_equal(node.shape()[2], 2) is not True
+    return ops.signal.dft(frames, None, 2, onesided=bool(node.attr("onesided", 1)) and may_be_real)
 
 
 def _framed(node: NodeImporter, size: Dim, step: int, length: int) -> Expr:
