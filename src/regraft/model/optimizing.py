@@ -16,7 +16,7 @@ from ..ir.module import IRModule
 from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, Tape, op_counts
 from ..passes import report as report_passes
 from ..passes.passes import UntilStable
-from ..passes.pipeline import GROWING_CONSTANTS, named_passes, pipeline, recognizing
+from ..passes.pipeline import GROWING_CONSTANTS, LEVELS, named_passes, pipeline, recognizing
 from .decisions import Cache, Decisions
 from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
@@ -256,6 +256,7 @@ def optimize(
         return _made(opened, done, measurement, lowered, stages, _rules_first(chosen, rules), verification, sizes)
 
     is_asked = rules is not None or precision != "float32" or opset is not None or ir_version is not None
+    is_asked = is_asked or level in (LEVELS[-1], len(LEVELS) - 1)  # it rewrites, whether that pays or not
     may_stay = keeps and not is_asked and not timed
     hand_over = partial(_handed_over, opened, stays=stays, may_stay=may_stay, safetensors=safetensors)
     if written_to is None:
