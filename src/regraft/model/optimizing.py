@@ -41,6 +41,9 @@ RULES_AGAIN: Final = "rules, with operators recognized"
 Passes: TypeAlias = str | Pass | Iterable[Pass]
 ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], None]
 
+_WHATEVER_IT_PAYS: Final = (LEVELS[-1], len(LEVELS) - 1)
+"""The level that rewrites whether that pays or not, by name and number: its result is handed over in any case."""
+
 
 class Optimized(NamedTuple):
     """A module after the passes, and what each of them did."""
@@ -256,8 +259,7 @@ def optimize(
         return _made(opened, done, measurement, lowered, stages, _rules_first(chosen, rules), verification, sizes)
 
     is_asked = rules is not None or precision != "float32" or opset is not None or ir_version is not None
-    is_asked = is_asked or level in (LEVELS[-1], len(LEVELS) - 1)  # it rewrites, whether that pays or not
-    may_stay = keeps and not is_asked and not timed
+    may_stay = keeps and not (is_asked or timed or level in _WHATEVER_IT_PAYS)
     hand_over = partial(_handed_over, opened, stays=stays, may_stay=may_stay, safetensors=safetensors)
     if written_to is None:
         with stages.stage("converting"):
