@@ -182,11 +182,12 @@ def test_what_was_saved_of_one_module_is_loaded_by_another(tmp_path: Path) -> No
     torch.testing.assert_close(second(x), first(x), rtol=0, atol=0)
 
 
-def test_a_file_of_pytorch_goes_through_optimize_and_back_under_its_names(tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", [_LEVEL, 3, "3"])
+def test_a_file_of_pytorch_goes_through_optimize_and_back_under_its_names(tmp_path: Path, level: int | str) -> None:
     source, output = tmp_path / "in.pt2", tmp_path / "out.pt2"
     x = torch.randn(2, 5, 6)
     torch.export.save(torch.export.export(_model(), (x,)), source)
-    rx.optimize(source, output=output, level=_LEVEL, verify=True)
+    rx.optimize(source, output=output, level=level, verify=True)
     loaded: Any = torch.export.load(output)
     _assert_same(loaded.module(), x)
     assert any("query_key_value" in name for name in loaded.state_dict)

@@ -16,7 +16,7 @@ from ..ir.module import IRModule
 from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, Tape, op_counts
 from ..passes import report as report_passes
 from ..passes.passes import UntilStable
-from ..passes.pipeline import GROWING_CONSTANTS, LEVELS, named_passes, pipeline, recognizing
+from ..passes.pipeline import GROWING_CONSTANTS, level_number, named_passes, pipeline, recognizing
 from .decisions import Cache, Decisions
 from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
@@ -41,8 +41,8 @@ RULES_AGAIN: Final = "rules, with operators recognized"
 Passes: TypeAlias = str | Pass | Iterable[Pass]
 ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], None]
 
-_WHATEVER_IT_PAYS: Final = (LEVELS[-1], len(LEVELS) - 1)
-"""The level that rewrites whether that pays or not, by name and number: its result is handed over in any case."""
+_WHATEVER_IT_PAYS: Final = level_number("aggressive")
+"""The level that rewrites whether that pays or not: its result is handed over in any case."""
 
 
 class Optimized(NamedTuple):
@@ -259,7 +259,7 @@ def optimize(
         return _made(opened, done, measurement, lowered, stages, _rules_first(chosen, rules), verification, sizes)
 
     is_asked = rules is not None or precision != "float32" or opset is not None or ir_version is not None
-    may_stay = keeps and not (is_asked or timed or level in _WHATEVER_IT_PAYS)
+    may_stay = keeps and not (is_asked or timed or level_number(level) == _WHATEVER_IT_PAYS)
     hand_over = partial(_handed_over, opened, stays=stays, may_stay=may_stay, safetensors=safetensors)
     if written_to is None:
         with stages.stage("converting"):
