@@ -48,13 +48,13 @@ def load_module(path: str | os.PathLike[str]) -> Executable:
     """
     try:
         content = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ExecutionError(f"{path}: this is no executable that export_library wrote: {error}") from error
     if not isinstance(content, dict) or cast("dict[str, Any]", content).get("format") != _FORMAT:
         raise ExecutionError(f"{path}: this is no executable that export_library wrote")
     try:
         return _read(cast("dict[str, Any]", content))
-    except (IRError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (IRError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ExecutionError(f"{path}: the file is damaged: {error}") from error
 
 
