@@ -6,7 +6,7 @@ it, and puts the two together as a new function of the module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..analysis import remove_all_unused
 from ..analysis.values import leaves_of
@@ -156,15 +156,18 @@ class Gradient:
 
 def _holds_numbers(ty: Type) -> bool:
     """True for tensors and tuples of them: of integers, the gradient is zeros."""
-    if isinstance(ty, TupleType):
-        return bool(ty.fields) and all(_holds_numbers(field) for field in ty.fields)
-    return isinstance(ty, TensorType)
+    return _holds_for_all(lambda leaf: isinstance(leaf, TensorType), ty)
 
 
 def _all_differentiable(ty: Type) -> bool:
+    return _holds_for_all(is_differentiable, ty)
+
+
+def _holds_for_all(holds: Callable[[Type], bool], ty: Type) -> bool:
+    """True if ``ty``, or each leaf of a tuple type, which has some, is one that ``holds``."""
     if isinstance(ty, TupleType):
-        return bool(ty.fields) and all(_all_differentiable(field) for field in ty.fields)
-    return is_differentiable(ty)
+        return bool(ty.fields) and all(_holds_for_all(holds, field) for field in ty.fields)
+    return holds(ty)
 
 
 def _adjoint_function(

@@ -42,17 +42,21 @@ def errors_alone(groups: Sequence[LayerGroup]) -> dict[str, float]:
 
 def error_left(groups: Sequence[LayerGroup], count: int) -> float:
     """The error that is expected once the ``count`` worst layers went back."""
-    shares = sorted((group.share for group in groups for _ in group.layers), reverse=True)
-    return sum(shares[count:]) ** 0.5
+    return sum(_shares(groups)[count:]) ** 0.5
 
 
 def count_to_go_back(groups: Sequence[LayerGroup], allowed: float) -> int:
     """The fewest layers, the worst first, that have to go back until ``allowed`` is not expected to be exceeded."""
-    shares = sorted((group.share for group in groups for _ in group.layers), reverse=True)
+    shares = _shares(groups)
     left, count = sum(shares), 0
     while count < len(shares) and left > allowed * allowed:
         left, count = left - shares[count], count + 1
     return count
+
+
+def _shares(groups: Sequence[LayerGroup]) -> list[float]:
+    """The share of each layer, the largest first."""
+    return sorted((group.share for group in groups for _ in group.layers), reverse=True)
 
 
 def find_groups(

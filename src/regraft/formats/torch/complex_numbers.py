@@ -38,6 +38,13 @@ def parts_of(name: str, value: Any) -> list[tuple[str, Expr]]:
     return [(name, value)]
 
 
+def for_each_part(function: Callable[[Expr], Expr], value: Any) -> Any:
+    """What ``function`` gives of a tensor, or the pair of what it gives of both parts of complex numbers."""
+    if isinstance(value, ComplexPair):
+        return ComplexPair(function(value.real), function(value.imag))
+    return function(value)
+
+
 def converts_complex(*names: str, namespace: str = "aten") -> Callable[[Handler], Handler]:
     """Register a handler for complex operands or results of overloads, named as `converts` has them."""
     return converts(*names, namespace=namespace, table=COMPLEX_HANDLERS)

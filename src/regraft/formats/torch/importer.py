@@ -23,7 +23,7 @@ from ...ir.tensor_data import TensorData
 from ...ir.types import PrimType, TensorType, is_subtype
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
-from .complex_numbers import ComplexPair, WholeNumbers, handler_of, is_complex_call, parts_of
+from .complex_numbers import ComplexPair, WholeNumbers, for_each_part, handler_of, is_complex_call, parts_of
 from .context import PARTS, Context, UnsupportedCallError, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
@@ -248,8 +248,9 @@ class _Importer:
         for node, value in list(self._values.items()):
             if names.get(node.name) is not None and isinstance(value, Constant | ComplexPair):
                 with self.builder.origin(origin_of(node)):
-                    hidden = [self.builder.emit(R.grad.no_grad(part), node.name) for _, part in parts_of("", value)]
-                    self._values[node] = hidden[0] if len(hidden) == 1 else ComplexPair(*hidden)
+                    self._values[node] = for_each_part(
+                        lambda part, name=node.name: self.builder.emit(R.grad.no_grad(part), name), value
+                    )
 
     def _complex_state(self, tensor: torch.Tensor, name: str, kind: StateKind) -> ComplexPair:
         """A complex tensor of the state as two real ones, ``<name>.real`` and ``<name>.imag``."""
@@ -345,9 +346,7 @@ class _Importer:
             if found is not NotImplemented:
                 return found
         if node in self._cuts:
-            operand = self.value(node.args[0])
-            parts = [R.grad.no_grad(part) for _, part in parts_of("", operand)]
-            return ComplexPair(*parts) if isinstance(operand, ComplexPair) else parts[0]
+            return for_each_part(R.grad.no_grad, self.value(node.args[0]))
         handler = handler_of(node)
         if handler is not None:
             self._context.node = node
