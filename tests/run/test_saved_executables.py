@@ -62,7 +62,9 @@ def test_instructions_come_back_with_every_kind_of_constant(path: Path) -> None:
     + [
         f'{{"format": "regraft executable 1", "constants": "{{}}", "functions": {functions}}}'
         for functions in ('{"f": {"params": [], "steps": [["jump", "", [], 0]]}}', '{"f": 3}', "{}")
-    ],
+    ]
+    + ["[" * 200_000],
+    ids=range(9),
 )
 def test_a_damaged_file_is_refused_by_its_name(path: Path, content: str) -> None:
     path.write_text(content)
