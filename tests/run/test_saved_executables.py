@@ -80,3 +80,18 @@ def test_a_file_that_is_not_there_is_refused_by_its_name(path: Path) -> None:
 def test_an_engine_that_keeps_no_program_says_which_one_does(path: Path) -> None:
     with pytest.raises(rx.ExecutionError, match="save_json"):
         rx.build(rx.parse(PROGRAM), "onnxruntime").export_library(path)
+
+
+def test_an_executable_that_cannot_be_written_leaves_the_file_that_was_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_text("what was there")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(rx.RegraftError, match=r"cannot be written: No space left on device; what was there"):
+        rx.build(rx.parse(PROGRAM), "llvm").export_library(path)
+    assert path.read_text() == "what was there"
+    assert [file.name for file in path.parent.iterdir()] == [path.name]

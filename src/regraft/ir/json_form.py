@@ -72,14 +72,14 @@ def load_json(json_str: str) -> Any:
     """The program that `save_json` was given, read anew. Raises `IRError` for a text that is none of its own."""
     try:
         content = json.loads(json_str)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise IRError(f"this is no JSON: {error}") from None
     if not isinstance(content, dict) or cast("dict[str, Any]", content).get("format") != _FORMAT:
         raise IRError("this JSON holds no program of regraft: save_json writes one")
     try:
         reader = _Reader(cast("dict[str, Any]", content)["nodes"])
         return reader.value(content["root"])
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise IRError(f"the JSON of this program is damaged: {error!r}") from None
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ..ir.errors import IRError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple
 from ..ir.json_form import load_json, save_json
+from ..ir.whole_file import whole_file
 from .errors import ExecutionError
 from .exec_builder import RegisterExecutable
 from .executable import Executable
@@ -27,7 +28,10 @@ _FORMAT: Final = "regraft executable 1"
 
 
 def save_executable(executable: Executable, path: str | os.PathLike[str]) -> None:
-    """Write an executable into a file; `ExecutionError` for one that keeps no program."""
+    """Write an executable into a file, whole or not at all.
+
+    Raises `ExecutionError` for one that keeps no program, and where the file cannot be written.
+    """
     if isinstance(executable, RegisterExecutable):
         constants = save_json(Tuple([_as_node(value) for value in executable.constants]))
         content = {"functions": _written(executable.table), "constants": constants}
@@ -38,7 +42,11 @@ def save_executable(executable: Executable, path: str | os.PathLike[str]) -> Non
             f"what is built for {executable.target!r} holds the weights in a form of its own and keeps no program; "
             'build for "numpy" (or "llvm"), or save the module with save_json'
         )
-    Path(path).write_text(json.dumps({"format": _FORMAT, **content}))
+    try:
+        with whole_file(Path(path)) as file:
+            file.write(json.dumps({"format": _FORMAT, **content}).encode())
+    except OSError as error:
+        raise ExecutionError(f"{path} cannot be written: {error.strerror}; what was there is unchanged") from error
 
 
 def load_module(path: str | os.PathLike[str]) -> Executable:

@@ -20,6 +20,7 @@ from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
+from ..ir.whole_file import beside, whole_file
 from .constants import ConstantWriter, LoadBytes, Named, data_from_bytes, little_endian
 from .program_text import function_text, module_text
 from .safetensors_file import SUFFIX, SafetensorsFile, open_safetensors
@@ -47,7 +48,7 @@ class _WeightsFile:
     def store(self, data: TensorData) -> int:
         """Append the bytes of a tensor; returns where they begin."""
         if self._file is None:
-            self._file = _beside(self.path).open("x+b")
+            self._file = beside(self.path).open("x+b")
         content = little_endian(data.read()).reshape(-1).view(np.uint8).data
         start = -(-self._end // _ALIGNMENT) * _ALIGNMENT
         self._file.seek(start)
@@ -103,22 +104,9 @@ def save_script(program: IRModule | Function, path: str | os.PathLike[str], *, s
 
 
 def _write_whole(target: Path, text: str, weights: _WeightsFile | SafetensorsFile) -> None:
-    temporary = _beside(target)
-    try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(f"{text}\n")
-            file.flush()
-            os.fsync(file.fileno())
+    with whole_file(target) as file:
+        file.write(f"{text}\n".encode())
         weights.finish()
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _beside(path: Path) -> Path:
-    """A name in the same folder that no file has; what is opened there gets the permissions that files get there."""
-    return path.with_name(f".relax-{os.urandom(8).hex()}")
 
 
 def load_script(path: str | os.PathLike[str]) -> IRModule | Function:

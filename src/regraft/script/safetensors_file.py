@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast, final
@@ -19,6 +18,7 @@ import numpy as np
 from ..ir.dtypes import numpy_dtype
 from ..ir.errors import RegraftError
 from ..ir.tensor_data import TensorData
+from ..ir.whole_file import whole_file
 from .constants import LoadBytes, Named, data_from_bytes, little_endian
 
 SUFFIX: Final = ".safetensors"
@@ -40,13 +40,12 @@ _LONGEST_HEADER: Final = 100_000_000
 class SafetensorsFile:
     """A file of weights under construction; see `files.WeightsFile`, whose part it takes."""
 
-    __slots__ = ("_names", "_temporary", "_tensors", "path")
+    __slots__ = ("_names", "_tensors", "path")
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._tensors: list[tuple[str, TensorData]] = []
         self._names: set[str] = set()
-        self._temporary: Path | None = None
 
     def store(self, data: TensorData) -> int:
         """Take a tensor, to be written later; returns its place. Raises `RegraftError` for a dtype without a name."""
@@ -77,20 +76,13 @@ class SafetensorsFile:
             entries[name] = {"dtype": _NAMES[data.dtype], "shape": list(data.shape), "data_offsets": [begin, end]}
         text = json.dumps(entries, ensure_ascii=False).encode()
         text += b" " * (-len(text) % 8)
-        self._temporary = self.path.with_name(f".relax-{os.urandom(8).hex()}")
-        with self._temporary.open("xb") as file:
+        with whole_file(self.path) as file:
             file.write(len(text).to_bytes(8, "little") + text)
             for _, data in self._tensors:
                 file.write(little_endian(data.read()).reshape(-1).view(np.uint8).data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(self._temporary, self.path)
-        self._temporary = None
 
     def discard(self) -> None:
-        """Remove what was written, if it did not take its place."""
-        if self._temporary is not None:
-            self._temporary.unlink(missing_ok=True)
+        """Nothing: before `finish` nothing is written."""
 
 
 def _name_of(place: int, name: str | None) -> str:

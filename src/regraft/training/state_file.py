@@ -7,7 +7,6 @@ unsigned integers of their bits, with their names beside them.
 from __future__ import annotations
 
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from ..ir.dtypes import numpy_dtype
+from ..ir.whole_file import whole_file
 from .errors import TrainingError
 
 _FORMAT: Final = "regraft-training-1"
@@ -38,21 +38,10 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray])
         content[f"array/{name}"] = array
     content[_DTYPES_KEY] = np.array(foreign, dtype="U").reshape(-1, 2)
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise TrainingError(f"{target} cannot be written: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with whole_file(target) as file:
             np.savez(file, allow_pickle=False, **content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
     except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
         raise TrainingError(f"{target} cannot be written: {error.strerror}; what was there is unchanged") from error
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
