@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import onnx
 import onnx_ir as ir
 
+from ....analysis.unused import remove_all_unused
 from ....ir.builder import NameSupply
 from ....ir.collection import collection_paused
 from ....ir.expr import Constant, Var
@@ -168,10 +169,33 @@ def _check(proto: onnx.ModelProto) -> None:
 def lower_function(
     module: IRModule, name: str, opset: int = DEFAULT_OPSET, outside: OutsideOperators | None = None
 ) -> LoweredFunction:
-    """The function ``name`` as an ONNX graph to be run; constants share their memory. Raises `ConvertError`."""
-    graph = GraphWriter(opset)
-    inputs, outputs = _lowered(module, name, graph, _no_node, None, outside)
-    return _as_graph(name, graph, opset, inputs, outputs)
+    """The function ``name`` as an ONNX graph to be run; constants share their memory. Raises `ConvertError`.
+
+    Where other operators cannot say it, as for want of a size, nodes that no rewrite changed are those that they were.
+    """
+
+    lost: set[int] = set()
+
+    def written(is_kept: Callable[[SourceNode], bool]) -> LoweredFunction | None:
+        graph = GraphWriter(opset)
+        inputs, outputs = _lowered(module, name, graph, is_kept, None, outside)
+        kept = [(node, own) for node, own in graph.kept.items() if node not in graph.fixed]
+        gone = {graph.kept_from[node] for node, own in kept if not _holds(node, own, opset)}
+        lost.update(gone)
+        return None if gone else _as_graph(name, graph, opset, inputs, outputs)
+
+    def is_kept(source: SourceNode) -> bool:
+        return not source.node.domain and id(source) not in lost
+
+    try:
+        found = written(_no_node)
+    except ConvertError as error:
+        try:
+            found = written(is_kept) or written(is_kept)
+        except ConvertError:
+            raise error from None
+    assert found is not None, "a node that does not hold is not kept again"
+    return found
 
 
 def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | None = None) -> LoweredFunction:
@@ -305,7 +329,7 @@ def _lowered(
     ``defaults`` takes the inputs that have a default, with their numbers, of which the nodes must know nothing; without
     it they are constants.
     """
-    function = module[name]
+    function = remove_all_unused(module[name])  # what is left unused of a node must not take it apart
     lowering = Lowering(graph, module, is_from_onnx=INPUT_NAMES in function.attrs, is_kept=is_kept, outside=outside)
     inputs = _inputs(lowering, function)
     if defaults is not None:
