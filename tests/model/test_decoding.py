@@ -59,6 +59,26 @@ MODELS: dict[str, Any] = {
         tie_word_embeddings=False,
         scale_embedding=False,
     ),
+    "DeepSeek-V3, keys and values of one narrow row": lambda: transformers.DeepseekV3Config(
+        **SIZES,
+        num_key_value_heads=4,
+        q_lora_rank=24,
+        kv_lora_rank=16,
+        qk_rope_head_dim=8,
+        qk_nope_head_dim=16,
+        v_head_dim=24,
+        first_k_dense_replace=1,
+    ),
+    "JetMoe, heads that are repeated one after the other, and experts": lambda: transformers.JetMoeConfig(
+        vocab_size=64,
+        hidden_size=64,
+        num_hidden_layers=1,
+        intermediate_size=96,
+        num_key_value_heads=2,
+        kv_channels=16,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+    ),
     "GPT-2, places from a table": lambda: transformers.GPT2Config(
         vocab_size=64, n_embd=64, n_layer=1, n_head=4, n_positions=32
     ),

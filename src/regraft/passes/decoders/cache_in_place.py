@@ -25,6 +25,7 @@ from ...ir.expr import DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetI
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Binding, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
+from ...ir.reading import defining_symvars
 from ...ir.types import TensorType
 from ...ir.visitor import iter_bindings
 from ...op.extras.microsoft.grouped import group_query_attention
@@ -36,6 +37,7 @@ from ..passes import FunctionPass, Pass, RulePass
 from .indices import VisibleKeys, index_of, visible_keys
 from .other_attention import LEFT_OUT, OTHER_ATTENTION, given, with_other_attention
 from .rotary import Rotation, numbers_of_pairs, part_of, rotation_of
+from .row_maps import RowMaps, read_caches, row_maps
 from .slopes import BiasOfPlaces, bias_of_places
 from .tables import PositionTables
 
@@ -64,7 +66,8 @@ class _Cache(NamedTuple):
 class _CachedAttention(NamedTuple):
     """One attention over a cache. ``query`` is (batch, heads, sequence, size); ``bias`` says which keys are seen.
 
-    The heads of a text may be the batch of ``call``, whose own heads are one then.
+    The heads of a text may be the batch of ``call``, whose own heads are one then. With ``maps``, all are such that
+    attention is over the rows of the caches, from whose sums the result is to be made.
     """
 
     var: Var
@@ -73,6 +76,7 @@ class _CachedAttention(NamedTuple):
     keys: _Cache
     values: _Cache
     bias: BiasOfPlaces
+    maps: RowMaps | None = None
 
 
 class _CachedFunction:
@@ -104,9 +108,32 @@ class _CachedFunction:
         for order in (_HEADS_FIRST, _BATCH_OF_HEADS) if _may_be_heads(call) else (_HEADS_FIRST,):
             query, key, value = (self._as_in_cache(arg, order) for arg in call.args[:3])
             caches = self._cache(key), self._cache(value)
-            if caches[0] is not None and caches[1] is not None:
-                return _CachedAttention(var, call, query, caches[0], caches[1], self._bias(var, call, caches[0]))
+            if caches[0] is None or caches[1] is None or shape_of(caches[0].past)[3] != shape_of(caches[1].past)[3]:
+                continue
+            return _CachedAttention(var, call, query, caches[0], caches[1], self._bias(var, call, caches[0]))
+        if (mapped := self._mapped_layer(var, call)) is not None:
+            return mapped
         raise PassError(f"the keys and values of {var.name_hint} are not a cache and new rows after it")
+
+    def _mapped_layer(self, var: Var, call: Call) -> _CachedAttention | None:
+        """The layer over the rows of its caches where keys and values are linear maps of these; else None."""
+        read = [read_caches(arg, self._values, lambda leaf: self._cache(leaf) is not None) for arg in call.args[1:3]]
+        joined = list(dict.fromkeys([*(read[0] or ()), *(read[1] or ())]))
+        first, second = (self._cache(one) for one in joined) if len(joined) == 2 else (None, None)
+        if first is None or second is None:
+            return None
+        past, count = shape_of(first.past)[2], shape_of(call.args[0])[1]
+        places = self._places(past, count)
+        maps = None if places is None else row_maps(call.args[1], call.args[2], joined, places.of_rows)
+        bias = self._bias(var, call, first)
+        sinks = given(call, 4) if is_call_of(call, OTHER_ATTENTION.name) else None
+        if maps is None or (maps.order is not None and (bias.slopes is not None or sinks is not None)):
+            return None
+        query = ops.permute_dims(call.args[0], _HEADS_FIRST)
+        keys, values = maps.rows(first.new, second.new)
+        return _CachedAttention(
+            var, call, maps.query(query), first._replace(new=keys), second._replace(new=values), bias, maps
+        )
 
     def _as_in_cache(self, operand: Expr, order: Sequence[int]) -> Expr:
         """``operand`` of attention, whose axes in ``order`` are (batch, heads, sequence, size), with these axes."""
@@ -187,7 +214,7 @@ class _CachedFunction:
         lengths = _Lengths(past, count, batch, self._values)
         places = self._places(past, count)
         caches = [cache for layer in layers.values() for cache in (layer.keys, layer.values)]
-        rooms = {cache.past: self._room(cache.past) for cache in caches}
+        rooms = {cache.past: self._room(cache) for cache in caches}
         present = {cache.joined: Var(cache.joined.name_hint, rooms[cache.past].ty) for cache in caches}
         bindings: list[Binding] = []
         for binding in iter_bindings(self._function):
@@ -205,8 +232,8 @@ class _CachedFunction:
             raise PassError("something else than attention and places needs the length of the cache as a size")
         return made
 
-    def _room(self, past: Var) -> Var:
-        batch, heads, _, size = shape_of(past)
+    def _room(self, cache: _Cache) -> Var:
+        past, (batch, heads, _, size) = cache.past, shape_of(cache.new)
         assert isinstance(past.ty, TensorType)
         return Var(past.name_hint, TensorType((batch, heads, self._longest, size), past.ty.dtype), past.origins)
 
@@ -321,11 +348,15 @@ def _needed(function: Function) -> list[Binding]:
     """The bindings that the results of ``function`` are computed from.
 
     Checks of sizes on the way to what is no longer read are left out: they held for all places that were looked at.
+    Those that define a size are kept.
     """
     read = set(leaves_of(function.body.body))
+    known = {size for param in function.params for size in defining_symvars(param.ty)}
     kept: list[Binding] = []
     for binding in reversed(list(iter_bindings(function))):
-        if binding.var in read or (isinstance(binding.value, Call) and not binding.value.is_pure):
+        is_effect = isinstance(binding.value, Call) and not binding.value.is_pure
+        is_size = isinstance(binding, MatchCast) and not known.issuperset(defining_symvars(binding.ty))
+        if binding.var in read or is_effect or is_size:
             kept.append(binding)
             read.update(leaves_of(binding.value))
     return kept[::-1]
@@ -357,7 +388,7 @@ def _attended(
         kv_num_heads=shape_of(key)[1],
         do_rotary=int(turn is not None),
         rotary_interleaved=int(turn is not None and turn.interleaved),
-        scale=layer.call.attrs.scale,
+        scale=_scale(layer.call),
         softcap=layer.call.attrs.cap if is_other else 0.0,
         local_window_size=-1 if layer.bias.window is None else layer.bias.window,
     )
@@ -368,11 +399,19 @@ def _attended(
         for place, cache in enumerate(caches, 1)
     ]
     batch, heads, sequence, _ = shape_of(query)
-    size = shape_of(layer.var)[-1]
+    size = shape_of(query)[-1]
     attended = ops.reshape(TupleGetItem(found, 0), [batch, sequence, heads, size])
+    if layer.maps is not None:
+        attended = ops.permute_dims(layer.maps.result(ops.permute_dims(attended, _HEADS_FIRST)), _HEADS_FIRST)
     is_batch_of_heads = dims_equal(shape_of(layer.var)[0], batch) is not True
     bindings.append(VarBinding(layer.var, ops.permute_dims(attended, (2, 1, 0, 3)) if is_batch_of_heads else attended))
     return bindings
+
+
+def _scale(call: Call) -> float | None:
+    """The scale of an attention, whose queries may be given another size."""
+    size = shape_of(call.args[0])[3]
+    return call.attrs.scale if call.attrs.scale is not None or not isinstance(size, int) else size**-0.5
 
 
 def _may_be_heads(call: Call) -> bool:
@@ -394,6 +433,9 @@ def CacheInPlace(longest: int) -> Pass:
     how many places there are after a step; rows beyond hold anything. Attention becomes ``GroupQueryAttention`` of ONNX
     Runtime; rotary embedding goes into it, with tables of all places. Where the memory of the cache that comes in is
     that of the one that goes out, only the new rows are written.
+
+    Where keys and values are linear maps of the rows that are kept (`row_maps`), attention is over these rows: the two
+    caches of a layer get one width then, and each holds what both held if keys are made of both.
 
     Needs: attention as one operator with a causal mask, and with a window or slopes where there are any
     (`FuseAttention`); only with sinks, or where a hyperbolic tangent caps the scores, is it read as it is written out.

@@ -46,13 +46,27 @@ class PositionTables:
         """
         if self._count is None and count != 1:
             return self._together([self.rows(value, place, 1) for place in range(first, first + count)])
+        return self._value(value, first, count, {})
+
+    def of_rows(self, value: Expr, joined: Mapping[Var, np.ndarray]) -> np.ndarray | None:
+        """``value`` where the ``joined`` caches are the given ones, (batch, heads, rows, size).
+
+        None if it depends on other inputs, too.
+        """
+        count = next(iter(joined.values())).shape[2]
+        new = 1 if self._count is None else count
+        return self._value(value, count - new, new, joined)
+
+    def _value(self, value: Expr, first: int, count: int, joined: Mapping[Var, np.ndarray]) -> np.ndarray | None:
         sizes = {self._past: first, **({} if self._count is None else {self._count: count})}
 
         def size_of(size: SymVar) -> int:
             return sizes[size] if size in sizes else _unknown(size)
 
+        evaluator = Evaluator(self._values, _unknown, size_of, most=_ANY, most_elements=_ANY)
+        evaluator.values.update(joined)
         try:
-            return np.asarray(Evaluator(self._values, _unknown, size_of, most=_ANY, most_elements=_ANY).value(value))
+            return np.asarray(evaluator.value(value))
         except (EvaluationError, ArithmeticError, IndexError, TypeError, ValueError):
             return None  # a table of the model may have fewer places
 

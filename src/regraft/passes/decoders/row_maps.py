@@ -1,0 +1,210 @@
+"""Keys and values that are made of the rows of a cache, each row by itself, by one linear map for each head.
+
+A cache may keep less than keys and values are: a narrow row that all heads expand (latent attention of DeepSeek), heads
+in another order, or keys and values of two widths. A product with an expanded key is the product of the query, taken
+through the same map, with the row that is kept; and a sum of expanded values is the map of the sum of rows. So nothing
+is expanded, and attention reads the cache as it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ... import op as ops
+from ...analysis.tensors import shape_of
+from ...analysis.values import leaves_of, resolve
+from ...ir.expr import Expr, ShapeExpr, Var, const
+from ...ir.op import Call, Op
+
+_SLACK: Final = 1e-4
+"""How far the sum of a row in float32 may be off, as a part of the largest."""
+_MOVES: Final = frozenset(
+    f"relax.{name}"
+    for name in (
+        "reshape", "permute_dims", "split", "strided_slice", "concat", "slice_scatter", "broadcast_to", "expand_dims",
+        "squeeze", "tile", "repeat", "flatten", "add", "subtract", "negative", "zeros", "zeros_like",
+    )
+)  # fmt: skip
+"""Operators that are linear in all that they are given."""
+_PRODUCTS: Final = ("relax.matmul", "relax.multiply")
+"""Operators that are linear in each of their operands."""
+
+PairOfMaps: TypeAlias = tuple[np.ndarray | None, np.ndarray | None]
+Rows: TypeAlias = Callable[[Expr, Mapping[Var, np.ndarray]], np.ndarray | None]
+"""The value of an expression where the joined caches are the given ones; None if it depends on anything else."""
+
+
+class RowMaps(NamedTuple):
+    """What keys and values are of two caches, whose heads are as many; see `row_maps`.
+
+    ``keys`` and ``values`` have a map (heads, their size, size of a row) for each of the two caches, None where nothing
+    is read. ``order``: the heads that share one of the caches' after each other, None where they stand so.
+    """
+
+    keys: PairOfMaps
+    values: PairOfMaps
+    order: np.ndarray | None
+    sizes: tuple[int, int]
+
+    @property
+    def _is_joined(self) -> bool:
+        return self.keys[1] is not None or self.values[0] is not None
+
+    @property
+    def _width(self) -> int:
+        return sum(self.sizes) if self._is_joined else max(self.sizes)
+
+    def rows(self, first: Expr, second: Expr) -> tuple[Expr, Expr]:
+        """New rows of the two caches, (batch, heads, sequence, size), as rows of one width for keys and for values."""
+        if self._is_joined:
+            both = ops.concat([first, second], axis=3)
+            return both, both
+        return self._wide([first]), self._wide([second])
+
+    def query(self, query: Expr) -> Expr:
+        """Queries (batch, heads, sequence, size) as what is to be multiplied with the rows of keys."""
+        ordered = query if self.order is None else ops.take(query, const(self.order), axis=1)
+        parts: list[Expr] = []
+        for place, size in enumerate(self.sizes):
+            found = self.keys[place]
+            if found is not None:
+                parts.append(_through(ordered, self._ordered(found)))
+            elif self._is_joined:
+                parts.append(_zeros_beside(ordered, size))
+        return self._wide(parts)
+
+    def result(self, attended: Expr) -> Expr:
+        """Sums of rows of values, (batch, heads, sequence, width), as sums of values."""
+        parts: list[Expr] = []
+        for place, found in enumerate(self.values):
+            if found is not None:
+                begin = self.sizes[0] * place if self._is_joined else 0
+                row = _cut(attended, begin, begin + self.sizes[place])
+                parts.append(_through(row, self._ordered(found).transpose(0, 2, 1)))
+        total = parts[0] if len(parts) == 1 else ops.add(*parts)
+        return total if self.order is None else ops.take(total, const(np.argsort(self.order)), axis=1)
+
+    def _ordered(self, found: np.ndarray) -> np.ndarray:
+        return found if self.order is None else found[self.order]
+
+    def _wide(self, parts: Sequence[Expr]) -> Expr:
+        left = self._width - sum(int(shape_of(part)[3]) for part in parts)
+        parts = [*parts, _zeros_beside(parts[0], left)] if left else parts
+        return parts[0] if len(parts) == 1 else ops.concat(list(parts), axis=3)
+
+
+def _zeros_beside(value: Expr, size: int) -> Expr:
+    return ops.zeros(ShapeExpr([*shape_of(value)[:3], size]), "float32")
+
+
+def _cut(value: Expr, begin: int, end: int) -> Expr:
+    return value if (begin, end) == (0, shape_of(value)[3]) else ops.strided_slice(value, [3], [begin], [end])
+
+
+def _through(value: Expr, maps: np.ndarray) -> Expr:
+    """``value`` (batch, heads, sequence, size) times ``maps`` (heads, size, new size), where these are not 0."""
+    inner, outer = (np.flatnonzero(maps.any(axis=axes)) for axes in ((0, 2), (0, 1)))
+    begin, end, left, right = (int(place) for ends in (inner, outer) for place in (ends[0], ends[-1] + 1))
+    part, block = _cut(value, begin, end), maps[:, begin:end, left:right]
+    is_same = block.shape[1] == block.shape[2] and np.array_equal(
+        block, np.broadcast_to(np.eye(end - begin), block.shape)
+    )
+    found = part if is_same else ops.matmul(part, const(np.ascontiguousarray(block[None], np.float32)))
+    beside = [_zeros_beside(found, size) if size else None for size in (left, maps.shape[2] - right)]
+    parts = [one for one in (beside[0], found, beside[1]) if one is not None]
+    return found if len(parts) == 1 else ops.concat(parts, axis=3)
+
+
+def read_caches(operand: Expr, values: Mapping[Var, Expr], is_cache: Callable[[Var], bool]) -> list[Var] | None:
+    """The caches that ``operand`` is linear in by its operators; None if others stand between.
+
+    Cost: the bindings between.
+    """
+    found: dict[Var, None] = {}
+    reads: dict[Var, bool] = {}
+    pending = [resolve(values, operand)]
+    while pending:
+        var = pending[-1]
+        value = values.get(var) if isinstance(var, Var) else None
+        if not isinstance(var, Var) or var in reads:
+            pending.pop()
+            continue
+        if is_cache(var):
+            found[var] = None
+            reads[var] = True
+            continue
+        leaves = [] if value is None else [leaf for leaf in leaves_of(value) if isinstance(leaf, Var)]
+        missing = [leaf for leaf in leaves if leaf not in reads]
+        if missing:
+            pending += missing
+            continue
+        reading = [leaf for leaf in leaves if reads[leaf]]
+        reads[var] = bool(reading)
+        if isinstance(value, Call) and reading and not _is_linear(value, reading, values):
+            return None
+    return list(found)
+
+
+def _is_linear(call: Call, reading: Sequence[Var], values: Mapping[Var, Expr]) -> bool:
+    if not isinstance(call.op, Op):
+        return False
+    name = call.op.name
+    if name == "relax.divide":
+        return resolve(values, call.args[1]) not in {resolve(values, leaf) for leaf in reading}
+    return name in _MOVES or (name in _PRODUCTS and len(reading) == 1)
+
+
+def row_maps(key: Expr, value: Expr, caches: Sequence[Var], rows: Rows) -> RowMaps | None:
+    """Keys and values (1, sequence, heads, size) as maps of the rows of two caches; None if they are none.
+
+    Their operators have to be linear (`read_caches`). The maps are found by rows of zeros and a one, and tried out on
+    random rows: a map that depends on the place of a row is none. Cost: computing them for as many rows as are wide.
+    """
+    (_, heads, _, first), (_, others, _, second) = (shape_of(cache) for cache in caches)
+    if not isinstance(heads, int) or heads != others or not isinstance(first, int) or not isinstance(second, int):
+        return None
+    found = [_maps(operand, caches, heads, (first, second), rows) for operand in (key, value)]
+    if found[0] is None or found[1] is None or found[0].shape[0] != found[1].shape[0]:
+        return None
+    # Whether a head reads a head of the caches: (heads, heads of the caches).
+    reads = np.concatenate([one.any(axis=1) for one in found if one is not None], axis=2).any(axis=2)
+    order = np.argsort(own := reads.argmax(axis=1), kind="stable")
+    if (reads.sum(axis=1) != 1).any() or (reads.sum(axis=0) * heads != len(own)).any():
+        return None
+    keys, values = (_by_cache(one[np.arange(len(own)), :, own], first) for one in found if one is not None)
+    is_ordered = np.array_equal(order, np.arange(len(own)))
+    return RowMaps(keys, values, None if is_ordered else order, (first, second))
+
+
+def _by_cache(maps: np.ndarray, first: int) -> PairOfMaps:
+    before, after = maps[..., :first], maps[..., first:]
+    return before if before.any() else None, after if after.any() else None
+
+
+def _maps(operand: Expr, caches: Sequence[Var], heads: int, sizes: Sequence[int], rows: Rows) -> np.ndarray | None:
+    """The maps (heads of ``operand``, its size, heads of the caches, size of both) of rows, None if they are none."""
+    count = heads * sum(sizes)
+    units = np.eye(count, dtype=np.float32).reshape(count, heads, sum(sizes))
+    found = _of_rows(operand, caches, sizes, units, rows)
+    if found is None:
+        return None
+    maps = found.transpose(1, 2, 0).reshape(*found.shape[1:], heads, sum(sizes))
+    for length in (1, count + 3):
+        some = np.random.default_rng(length).standard_normal((length, heads, sum(sizes))).astype(np.float32)
+        tried, told = _of_rows(operand, caches, sizes, some, rows), np.einsum("hdgs,tgs->thd", maps, some)
+        if tried is None or tried.shape != told.shape or np.abs(tried - told).max() > _SLACK * np.abs(told).max():
+            return None
+    return maps
+
+
+def _of_rows(
+    operand: Expr, caches: Sequence[Var], sizes: Sequence[int], both: np.ndarray, rows: Rows
+) -> np.ndarray | None:
+    """``operand`` (sequence, heads, size) where the caches hold ``both`` (sequence, their heads, size of both)."""
+    parts = np.split(both.transpose(1, 0, 2)[None], [sizes[0]], axis=3)
+    found = rows(operand, dict(zip(caches, parts, strict=True)))
+    is_known = found is not None and found.ndim == 4 and found.shape[:2] == (1, both.shape[0])
+    return found[0] if is_known and found is not None else None
