@@ -19,6 +19,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing import get_context
@@ -96,8 +97,22 @@ def measure(name: str) -> Row:
         row = _alone(export, name, folder)
         row, waiting = _alone(take, name, folder, row)
         while waiting:
-            row, waiting = _alone(take, name, folder, row, waiting)
+            row, waiting = _further(name, folder, row, waiting)
         return row
+
+
+def _further(name: str, folder: Path, row: Row, waiting: Sequence[str]) -> tuple[Row, Sequence[str]]:
+    """As `take`; where a tool ends the process for memory, its variants take turns one by one, and it is named."""
+    try:
+        return _alone(take, name, folder, row, waiting)
+    except BrokenProcessPool:
+        if len(waiting) > 1:
+            row, _ = _further(name, folder, row, waiting[:1])
+            return row, waiting[1:]
+        problem = "the memory of this machine does not hold it"
+        row.outcomes.append(Outcome(waiting[0], waiting[0].startswith("regraft"), problem=problem))
+        _keep(name, row)
+        return row, []
 
 
 def _alone(step: Callable[..., Any], *given: Any) -> Any:

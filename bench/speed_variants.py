@@ -20,6 +20,8 @@ Run = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 MOST_ERROR: Final = 0.1
 """What a variant of ours may err by, as a part of the largest magnitude of the output."""
+_MOST_IN_ONE_FILE: Final = 2**31
+"""What a file of ONNX holds, in bytes: the weights of larger models lie beside it."""
 CONVOLUTIONAL: Final = ("ResNet-50", "MobileNet V2", "Stable Diffusion VAE decoder")
 
 
@@ -200,7 +202,8 @@ def _optimized_for_transformers(source: Source) -> Ready:
     from onnxruntime.transformers.optimizer import optimize_model
 
     output = source.folder / "ort-transformers.onnx"
-    optimize_model(str(source.path), model_type="bert", opt_level=0).save_model_to_file(str(output))
+    optimized = optimize_model(str(source.path), model_type="bert", opt_level=0)
+    optimized.save_model_to_file(str(output), use_external_data_format=size_of(source.path) >= _MOST_IN_ONE_FILE)
     return _opened(output)
 
 
