@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+import torch
 
 import regraft.op as R
 from regraft import optimize, to_onnx
@@ -123,6 +124,79 @@ def test_an_error_is_a_part_of_the_largest_magnitude_of_its_output() -> None:
 @pytest.mark.parametrize("found", [np.array([1.0, np.nan]), np.array([1.0, np.inf]), np.array([1.0])])
 def test_numbers_that_are_lost_are_an_error_without_bound(found: np.ndarray) -> None:
     assert outputs_error([np.array([1.0, 2.0])], [found])[0] == np.inf
+
+
+# --- PyTorch
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    """Three layers on images, and a norm between them, as PyTorch exports them."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 16, 3),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(2),
+        torch.nn.Linear(100, 64),
+        torch.nn.LayerNorm(64),
+    )
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(model.eval(), (_image(0),)), path)
+    return path
+
+
+def _image(seed: int) -> torch.Tensor:
+    return torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(seed))
+
+
+def _error_of(path: Path, before: Path) -> float:
+    found, expected = (torch.export.load(one).module()(_image(7)).detach().numpy() for one in (path, before))
+    assert found.dtype == np.float32
+    return outputs_error([expected], [found])[0]
+
+
+def test_a_model_of_pytorch_is_written_in_bfloat16_with_its_weights(exported: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.pt2"
+    _, report = lowered(exported, "bfloat16", output=output)
+    assert report.kept is not None
+    assert (report.kept.engine, len(report.kept.layers)) == ("torch", 2)
+    assert 1e-4 < _error_of(output, exported) < report.max_error
+    held = [*torch.export.load(output).state_dict.values(), *torch.export.load(output).constants.values()]
+    assert {one.dtype for one in held if isinstance(one, torch.Tensor) and one.ndim > 1} == {torch.bfloat16}
+
+
+def test_products_of_pytorch_that_err_most_go_back_to_float32(exported: Path, tmp_path: Path) -> None:
+    _, whole = lowered(exported, "bfloat16", output=tmp_path / "whole.pt2")
+    assert whole.kept is not None
+    assert whole.kept.error is not None
+    _, report = lowered(exported, "bfloat16", output=tmp_path / "out.pt2", max_error=whole.kept.error * 0.99)
+    assert report.kept is not None
+    assert len(report.kept.gone_back) == 1
+    assert report.kept.error is not None
+    assert report.kept.error < whole.kept.error
+    assert {layer.precision for layer in report.kept.layers} == {"bfloat16", "float32"}
+
+
+def test_a_module_of_pytorch_comes_back_as_the_fastest_that_is_right(times: list[float]) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(64, 96), torch.nn.GELU(), torch.nn.Linear(96, 8)).eval()
+    times[:] = [0.5, 0.9]
+    x = torch.randn(5, 64)
+    result, report = lowered(model, "auto", args=(x,), cache=False)
+    assert isinstance(result, torch.nn.Module)
+    assert report.kept is not None
+    assert (report.kept.name, report.kept.engine) == ("bfloat16", "torch")
+    assert outputs_error([model(x).detach().numpy()], [result(x).detach().numpy()])[0] <= report.max_error
+
+
+def test_samples_give_a_file_of_pytorch_its_own_quantized_operators(exported: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.pt2"
+    samples = [[_image(seed).numpy()] for seed in range(3)]
+    _, report = lowered(exported, "int8", output=output, calibrate=samples, max_error=0.1)
+    assert report.kept is not None
+    assert report.kept.name == "int8 static"
+    named = {str(node.target).split(".")[0] for node in torch.export.load(output).graph.nodes}
+    assert "quantized_decomposed" in named
+    assert 1e-4 < _error_of(output, exported) < 0.1
 
 
 # --- what is kept
@@ -411,10 +485,12 @@ def test_a_file_that_openvino_does_not_open_is_lowered_for_it_as_the_program_tha
 def test_precisions_and_engines_that_do_not_exist_are_refused(products: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no precision 'int9'; did you mean int8"):
         optimize(products, precision="int9")
-    with pytest.raises(UsageError, match="precisions are chosen for onnxruntime and openvino, not for 'abacus'"):
+    with pytest.raises(UsageError, match="precisions are chosen for onnxruntime, openvino, torch, not for 'abacus'"):
         optimize(products, precision="int8", engine="abacus")
-    with pytest.raises(UsageError, match=r"give an output that ends in \.onnx"):
-        optimize(products, output=tmp_path / "out.pt2", precision="int8")
+    with pytest.raises(UsageError, match=r"does not open the result, which is for torch; .* ends in \.onnx"):
+        optimize(products, output=tmp_path / "out.pt2", precision="int8", engine="openvino")
+    with pytest.raises(UsageError, match=r"torch does not open the result.* ends in \.pt2"):
+        optimize(products, output=tmp_path / "out.onnx", precision="int8", engine="torch")
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,13 @@ from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
-from ..passes import Pass, Sequential, for_engine
+from ..passes import DeadCodeElimination, FoldConstant, Pass, Sequential, ToMixedPrecision, for_engine
+from ..passes.mixed_precision import narrowed_products
 from ..passes.quantize import CONVOLUTIONS, Quantize, QuantizeDynamic, QuantizeWeights, Ranges
 from .errors import UsageError
 from .expected import ComputedIn
 from .machines import ENGINES, MachineDescription
+from .models import ModelForm
 
 PRECISIONS: Final = ("float32", "bfloat16", "float16", "int8", "int8-weights", "int4-weights", "auto")
 """The precisions that can be asked for."""
@@ -42,6 +44,16 @@ _FEW_ROWS: Final = 8
 
 _BYTES: Final = ComputedIn("int8", 0.25)
 
+_HALVES: Final = ("bfloat16", "float16")
+
+_ENGINES_OF: Final[Mapping[ModelForm, tuple[str, ...]]] = {
+    "onnx": ("onnxruntime", "openvino"),
+    "relax": ("onnxruntime", "openvino"),
+    "openvino": ("openvino",),
+    "torch": ("torch",),
+}
+"""The engines that a model of each form is given a precision for."""
+
 PassFor: TypeAlias = Callable[[Collection[str]], Pass]
 """A pass that leaves the bindings of these names as they are."""
 
@@ -62,11 +74,10 @@ class Candidate:
     forms: Mapping[str, ComputedIn] = field(default_factory=dict[str, ComputedIn])
     opens_attention: bool = False
     """Whether it begins with attention as its products."""
-
-    @property
-    def rest(self) -> str:
-        """The precision of what its pass leaves as it is."""
-        return self.options.get("precision", "float32")
+    rest: str = "float32"
+    """The precision of what its pass leaves as it is."""
+    layers: Callable[[Function], list[str]] | None = None
+    """The bindings of its layers, where its pass does not report them as rewrites."""
 
 
 class Refused(NamedTuple):
@@ -113,6 +124,9 @@ def _candidates(
     has_few_rows: bool,
 ) -> Iterator[Candidate | Refused]:
     for engine in engines:
+        if engine == "torch":
+            yield from _on_torch(precision, ranges, machine)
+            continue
         if engine == "openvino":
             yield from _on_openvino(precision, machine)
         if precision in ("int8", "auto"):
@@ -123,7 +137,7 @@ def _candidates(
                 yield Candidate(f"int{bits} weights", engine, {}, _weights_in(bits, engine), forms=forms)
         if precision == "auto":
             yield Candidate("float32", engine, {})
-    if precision in ("bfloat16", "float16") and "openvino" not in engines:
+    if precision in _HALVES and not {"openvino", "torch"} & set(engines):
         named = " and ".join(engines)
         problem = f"{named} does not compute in {precision} on a CPU; openvino does where the processor has it"
         yield Refused(precision, ", ".join(engines), problem)
@@ -131,20 +145,48 @@ def _candidates(
 
 def _on_openvino(precision: str, machine: MachineDescription) -> Iterator[Candidate | Refused]:
     supported = _openvino_precisions()
-    asked = ("bfloat16", "float16") if precision == "auto" else (precision,)
-    for one in asked:
-        if one not in ("bfloat16", "float16"):
+    for one in _HALVES if precision == "auto" else (precision,):
+        if one not in _HALVES:
             continue
         if not machine.is_here and not (one == "bfloat16" and machine.has(one)):
             yield Refused(one, "openvino", f"the target {machine.name} has no {one}")
         elif one in supported:
-            yield Candidate(one, "openvino", {"precision": one})
+            yield Candidate(one, "openvino", {"precision": one}, rest=one)
         elif not machine.is_here:
             problem = f"{machine.name} has {one}, but this processor has none, so the error cannot be measured here"
             yield Refused(one, "openvino", problem)
         else:
             problem = f"this processor has no {one} for OpenVINO; it has {', '.join(supported)}"
             yield Refused(one, "openvino", problem)
+
+
+def _on_torch(
+    precision: str, ranges: Callable[[], Ranges] | None, machine: MachineDescription
+) -> Iterator[Candidate | Refused]:
+    """What PyTorch computes by itself is offered by ``"auto"``, what only its compilers make faster by name."""
+    narrow = "bfloat16" if precision == "auto" else precision
+    if narrow in _HALVES:
+        forms = dict.fromkeys(("relax.matmul", *CONVOLUTIONS), ComputedIn(narrow, 0.5))
+        yield Candidate(narrow, "torch", {}, _narrow_products(narrow), forms=forms, layers=narrowed_products)
+    if precision == "int8":
+        yield from _in_bytes("torch", ranges, machine)
+    for bits in (8, 4):
+        if precision == f"int{bits}-weights":
+            yield Candidate(f"int{bits} weights", "torch", {}, _weights_in(bits, "torch"))
+    if precision == "auto":
+        problem = "PyTorch computes bytes in float32 unless a compiler takes them; --precision int8 writes them"
+        yield Refused("int8", "torch", problem)
+        yield Candidate("float32", "torch", {})
+
+
+def _narrow_products(dtype: str) -> PassFor:
+    """Products in ``dtype``, sums too, since PyTorch adds up in float32 inside of a product; weights stored so.
+
+    What is computed of constants alone, such as a bias in the shape of an image, is one before, and so follows.
+    """
+    return lambda keep: Sequential(
+        [FoldConstant(), ToMixedPrecision(dtype, dtype=dtype, keep=keep), FoldConstant(), DeadCodeElimination()]
+    )
 
 
 def _weights_in(bits: int, engine: str) -> PassFor:
@@ -168,7 +210,7 @@ def _in_bytes(
     engine: str, ranges: Callable[[], Ranges] | None, machine: MachineDescription
 ) -> Iterator[Candidate | Refused]:
     bits = machine.weight_bits
-    if engine == "onnxruntime":
+    if engine == "onnxruntime" or (engine == "torch" and ranges is None):
         forms = {"relax.matmul": _BYTES}
         yield Candidate("int8 dynamic", engine, {}, lambda keep: QuantizeDynamic(keep, bits=bits), forms=forms)
     if ranges is None:
@@ -180,7 +222,7 @@ def _in_bytes(
     if engine == "openvino" and machine.has("bfloat16") and "bfloat16" in _openvino_precisions():
         options = {"precision": "bfloat16"}
         make: PassFor = lambda keep: Quantize(ranges(), keep, bits=bits)  # noqa: E731 - one expression
-        yield Candidate("int8 static, else bfloat16", engine, options, make, forms=forms)
+        yield Candidate("int8 static, else bfloat16", engine, options, make, forms=forms, rest="bfloat16")
 
 
 def _on_attention(
@@ -200,16 +242,21 @@ def _openvino_precisions() -> tuple[str, ...]:
     return supported_precisions()
 
 
-def installed_engines(asked: str | None, there: Sequence[str] = ()) -> tuple[str, ...]:
-    """The engine that was asked for, or those of `ENGINES` that are installed here, and ``there`` if that says any.
+def installed_engines(asked: str | None, form: ModelForm, there: Sequence[str] = ()) -> tuple[str, ...]:
+    """The engine that was asked for, or those that a model of ``form`` runs on and that are installed here.
 
-    Raises `UsageError` for another, and where none is left.
+    ``there`` are those of a target, empty for all. Raises `UsageError` for another, and where none is left.
     """
+    own = _ENGINES_OF[form]
     if asked is not None and asked not in ENGINES:
-        raise UsageError(f"precisions are chosen for {' and '.join(ENGINES)}, not for {asked!r}")
-    wanted = ENGINES if asked is None else (asked,)
+        raise UsageError(f"precisions are chosen for {', '.join(ENGINES)}, not for {asked!r}")
+    if asked is not None and asked not in own:
+        suffix = ".pt2" if asked == "torch" else ".onnx"
+        problem = f"{asked} does not open the result, which is for {' and '.join(own)}"
+        raise UsageError(f"{problem}; leave out the engine, or give an output that ends in {suffix}")
+    wanted = own if asked is None else (asked,)
     if there and not set(wanted) & set(there):
-        raise UsageError(f"the target has {', '.join(there)}, not {asked}")
+        raise UsageError(f"the target has {', '.join(there)}, not {' and '.join(wanted)}")
     wanted = tuple(name for name in wanted if not there or name in there)
     found = tuple(name for name in wanted if find_spec(name) is not None)
     if not found and asked is None:

@@ -31,7 +31,7 @@ _CACHED: Final = 2**20
 """Bytes of a call up to which they are taken to lie in caches."""
 _CACHES: Final = 4.0
 """The speed of caches as a multiple of that of memory."""
-_OF_A_RUN: Final[Mapping[str, float]] = {"onnxruntime": 45e-6, "openvino": 55e-6}
+_OF_A_RUN: Final[Mapping[str, float]] = {"onnxruntime": 45e-6, "openvino": 55e-6, "torch": 20e-6}
 """Seconds before and after the calls of a run, by engine: of one operator of 8 x 8 numbers from Python, least of 12."""
 _OF_A_CALL: Final = 0.4e-6
 """Seconds of a call beside its work: a hundred such operators in a row took 0.2 to 0.7 µs each, on either engine."""
@@ -89,6 +89,8 @@ def _computed_in(call: Call, in_bytes: set[Expr], precision: str) -> ComputedIn:
     dtypes = [arg.ty.dtype for arg in read if isinstance(arg.ty, TensorType)]
     if dtypes and dtypes[0] in _BYTES:
         return ComputedIn("int8", 1.0)
+    if dtypes and dtypes[0] in _HALVES:
+        return ComputedIn("bfloat16", 1.0)
     values = [arg for arg in read if isinstance(arg, Var)]
     if values and all(arg in in_bytes for arg in values):
         return ComputedIn("int8", 0.25)

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 from ..run.processor import FEATURES, is_x86_64, multiplies_bytes, processor_features, processor_name
 from .errors import UsageError
 
-ENGINES: Final = ("onnxruntime", "openvino")
+ENGINES: Final = ("onnxruntime", "openvino", "torch")
 """The engines that precisions are tried on."""
 
 RATED: Final = ("float32", "bfloat16", "int8", "memory")

@@ -227,9 +227,9 @@ def write_model(module: IRModule, name: str, path: Path, *, safetensors: bool = 
 
         to_onnx(module, path, function=name)
     elif form == "torch":
-        from ..run.torch_out import save_torch, to_torch
+        from ..run.torch_out import save_torch
 
-        save_torch(to_torch(_for_torch(module), name, share_memory=True), path)
+        save_torch(torch_module(module, name, share_memory=True), path)
     elif form == "openvino":
         from ..run.openvino_engine import save_openvino
 
@@ -238,14 +238,19 @@ def write_model(module: IRModule, name: str, path: Path, *, safetensors: bool = 
         save_script(module, path, safetensors=safetensors)
 
 
-def _for_torch(module: IRModule) -> IRModule:
-    """``module`` in PyTorch's forms, where what was one operator of PyTorch does not come back as that."""
+def torch_module(module: IRModule, name: str, *, share_memory: bool = False) -> Any:
+    """A function of ``module`` as a module of PyTorch, as `to_torch` makes it.
+
+    It is in PyTorch's forms, where what was one operator of PyTorch does not come back as that.
+    """
     from ..formats.torch import require_torch
 
     require_torch()
     from ..run.torch_calls import sums_of_products, values_to_restore
+    from ..run.torch_out import to_torch
 
-    return TorchForms(values_to_restore(module), sums_of_products(module))(module)
+    forms = TorchForms(values_to_restore(module), sums_of_products(module))
+    return to_torch(forms(module), name, share_memory=share_memory)
 
 
 def as_source(model: Model, module: IRModule) -> Any:
@@ -259,10 +264,8 @@ def as_source(model: Model, module: IRModule) -> Any:
 
         return to_openvino(module, model.name)
     if model.form == "torch":
-        from ..run.torch_out import to_torch
-
         torch = sys.modules["torch"]
-        result = to_torch(_for_torch(module), model.name)
+        result = torch_module(module, model.name)
         if isinstance(model.source, torch.nn.Module):
             return result
         from ..run.torch_export import export_torch

@@ -48,7 +48,7 @@ from .inputs import ExpectedRun
 from .machines import MachineDescription
 from .measure import Bench, engine_of, run_on
 from .memory import free_memory, needed_to_run
-from .models import Model, form_of
+from .models import Model, form_of, run_as_it_is
 from .samples import Samples, TriedOn, read_samples, trials_on
 from .search import CandidateResult, PrecisionSearch
 from .timing import Deadline, clock_for
@@ -350,9 +350,8 @@ def check_precision(precision: str, target: Path | None, *needing_one: object) -
         raise UsageError(f"there is no precision {precision!r}; {hint}")
     if precision == "float32" and any(one is not None for one in needing_one):
         raise UsageError("samples for ranges, a cosine and an agreement are for a precision; give one, such as auto")
-    form = None if target is None else form_of(target)
-    if precision != "float32" and form == "torch":
-        raise UsageError(f"{target}: PyTorch's kernels for few bits are not written; give an output that ends in .onnx")
+    if target is not None:
+        form_of(target)
 
 
 def choose(
@@ -366,14 +365,8 @@ def choose(
 
     Raises `UsageError` for samples and engines that do not fit, and what the model as it was raises.
     """
-    if target is None and opened.form == "torch":
-        raise UsageError("a module of PyTorch stays one; give an output that ends in .onnx for a lower precision")
-    wanted = asked.bench.engine or None
-    if target is not None and form_of(target) == "openvino":
-        if wanted not in (None, "openvino"):
-            raise UsageError(f"{target} is a file of OpenVINO, which {wanted} does not open; leave out the engine")
-        wanted = "openvino"
-    engines = installed_engines(wanted, asked.machine.engines)
+    form = opened.form if target is None else form_of(target)
+    engines = installed_engines(asked.bench.engine or None, form, asked.machine.engines)
     allowed = DEFAULT_ERRORS[asked.precision] if asked.max_error is None else asked.max_error
     needed, free = needed_to_run(constant_bytes(opened.module)), asked.memory or free_memory()
     if free is not None and needed > free:
@@ -434,6 +427,10 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
 
 
 def _as_handed_over(result: Model, one: Candidate) -> RunOriginal:
+    if result.form == "torch":
+        found = run_as_it_is(result)
+        assert found is not None
+        return found
     if result.form in ("onnx", "openvino") and one.engine == "openvino":
         return openvino_original(result.source, **one.options)
     if result.form == "onnx":

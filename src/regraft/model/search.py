@@ -18,13 +18,14 @@ from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..passes import report as report_passes
 from ..run import build
-from ..run.originals import RunOriginal
+from ..run.originals import RunOriginal, torch_original
 from .attempts import Attempt, Budget, LayerReport, agreement_of, outputs_error
 from .candidates import MOST_IN_FLOAT32, Candidate
 from .expected import expected_seconds
 from .layer_errors import LayerGroup, count_to_go_back, error_left, errors_alone, fewest, find_groups, worst_first
 from .machines import MachineDescription, this_machine
 from .measure import Bench, out_of_time
+from .models import torch_module
 from .timing import Deadline, clock_for, gain, time_in_turns
 from .verification import flat_arrays
 
@@ -162,7 +163,7 @@ class PrecisionSearch:
 
     def _counted(self, one: Candidate, tried: Tried, row: Attempt) -> Attempt:
         """``row`` with the gain that is expected on a machine that is not at hand."""
-        ways = (self.module, self.bench.engine or _JUDGE, "float32"), (tried.module, one.engine, one.rest)
+        ways = (self.module, self.bench.engine or _judge_of(one), "float32"), (tried.module, one.engine, one.rest)
         old, new = (
             expected_seconds(
                 module,
@@ -196,6 +197,8 @@ class PrecisionSearch:
     def _layers(self, one: Candidate) -> list[str]:
         if one.make is None:
             return []
+        if one.layers is not None:
+            return one.layers(self._read_by(one)[self.name])
         done = report_passes(one.make(()), self._read_by(one))
         steps = [step for each in done.passes for step in each.rewrote if step.rule in _LAYER_RULES]
         return [step.binding for step in steps if step.function == self.name]
@@ -204,11 +207,7 @@ class PrecisionSearch:
         """``one`` with ``keep`` not in few bits, run on all inputs; raises what building and running raise."""
         module = one.rules(self._read_by(one))
         module = module if one.make is None else one.make(keep)(module)
-        entry = build(module, target=one.engine, threads=self.bench.threads, **one.options)[self.name]
-
-        def run(inputs: Sequence[Any]) -> list[np.ndarray]:
-            return flat_arrays(entry(*inputs))
-
+        run = self._runner(module, one)
         error, cosine, agreement = 0.0, 1.0, 1.0
         for inputs, expected in zip(self.inputs, self.expected, strict=True):
             found = run(inputs)[-len(expected) :]
@@ -216,6 +215,12 @@ class PrecisionSearch:
             error, cosine = max(error, own[0]), min(cosine, own[1])
             agreement = min(agreement, agreement_of(expected, found))
         return Tried(module, run, error, cosine, agreement)
+
+    def _runner(self, module: IRModule, one: Candidate) -> RunOriginal:
+        if one.engine == "torch":
+            return torch_original(torch_module(module, self.name), module[self.name])
+        entry = build(module, target=one.engine, threads=self.bench.threads, **one.options)[self.name]
+        return lambda inputs: flat_arrays(entry(*inputs))
 
     def _read_by(self, one: Candidate) -> IRModule:
         """The module that ``one`` begins with: bytes come after smoothing."""
@@ -229,9 +234,9 @@ class PrecisionSearch:
     def _judged(self, one: Candidate, keep: Collection[str]) -> Tried:
         """``one`` with ``keep`` not in few bits, on the engine that takes the least time to open a model.
 
-        Bytes are what they are on any engine, but for roundings.
+        Bytes are what they are on any engine, but for roundings; what is for PyTorch is judged there.
         """
-        return self.tried(replace(one, engine=_JUDGE, options={}), keep)
+        return self.tried(replace(one, engine=_judge_of(one), options={}), keep)
 
     def _groups(self, one: Candidate, layers: Sequence[str], error: float, allowed: float) -> list[LayerGroup]:
         """The layers in groups by their errors on the judge, as fine as there is time for."""
@@ -308,6 +313,10 @@ class Tried(NamedTuple):
 def _may_win(row: Attempt, best: Attempt | None) -> bool:
     """True if what is timed with all layers in few bits is so much faster than ``best`` that a few may go back."""
     return best is None or not best.ratio or not row.ratio or row.ratio > best.ratio * _GOING_BACK
+
+
+def _judge_of(one: Candidate) -> str:
+    return one.engine if one.engine == "torch" else _JUDGE
 
 
 def _said(row: Attempt) -> str:

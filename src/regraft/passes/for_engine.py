@@ -14,7 +14,7 @@ from .layout import RemoveRedundantReshape, SimplifyTransposes
 from .no_ops import RemoveNoOps
 from .passes import Sequential
 
-ENGINES: Final = ("onnxruntime", "openvino")
+ENGINES: Final = ("onnxruntime", "openvino", "torch")
 
 
 def for_engine(engine: str, longest: int | None = None) -> Sequential:
@@ -24,15 +24,16 @@ def for_engine(engine: str, longest: int | None = None) -> Sequential:
     operator (`RotaryByKernel`). With ``longest``, the cache of a
     decoder has room for that many places and stays where it is (`CacheInPlace`), with queries, keys and values side by
     side; products of one left side become one then, since a step has few rows and waits for its weights.
-    ``"openvino"`` fuses by itself, and gets nothing. Left out, since they were measured to be no faster or slower:
-    ``SkipLayerNormalization``, ``BiasGelu``, ``MultiHeadAttention`` of fewer keys. Raises `PassError` for another
-    engine, and when it runs, for a ``longest`` with a program that keeps no such cache.
+    ``"openvino"`` fuses by itself, and gets nothing; nor does ``"torch"``, whose forms come with its files. Left out,
+    since they were measured to be no faster or slower: ``SkipLayerNormalization``, ``BiasGelu``, ``MultiHeadAttention``
+    of fewer keys. Raises `PassError` for another engine, and when it runs, for a ``longest`` with a program that keeps
+    no such cache.
     """
     if engine not in ENGINES:
-        raise PassError(f"there are no rules for the engine {engine!r}; there are for {' and '.join(ENGINES)}")
+        raise PassError(f"there are no rules for the engine {engine!r}; there are for {', '.join(ENGINES)}")
     if engine != "onnxruntime" and longest is not None:
         raise PassError(f"{engine} keeps no cache in place; leave out longest")
-    if engine == "openvino":
+    if engine != "onnxruntime":
         return Sequential([], name=f"for {engine}")
     if longest is None:
         turned = [RotaryByKernel(), SimplifyTransposes(), RemoveRedundantReshape()]

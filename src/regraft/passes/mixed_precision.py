@@ -8,7 +8,7 @@ float32. Which operator does which is Relax's policy; of an operator that Relax 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from .. import op as ops
@@ -19,6 +19,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call, Op, Precision
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type
+from ..ir.visitor import iter_bindings
 from ..rewrite.session import substitute
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
@@ -158,14 +159,18 @@ def _holds(ty: Type, dtype: str) -> bool:
 
 
 class _Dtypes(NamedTuple):
-    """The narrow dtype, and the one that products are summed and given in."""
+    """The narrow dtype, the one that products are summed and given in, and the bindings that stay as they are."""
 
     low: str
     out: str
+    keep: Collection[str] = ()
 
-    def leads(self, value: Expr) -> bool:
-        """True if ``value`` is a product of tensors of single precision, or of half precision."""
+    def leads(self, binding: Binding) -> bool:
+        """True if what is bound is a product of tensors of single precision, or of half precision."""
+        value = binding.value
         if not isinstance(value, Call) or _policy(value.op) is not Precision.LEADS:
+            return False
+        if binding.var.name_hint in self.keep:
             return False
         if value.attrs.get("out_dtype") == self.out and all(_is(arg.ty, self.low) for arg in value.args):
             return False  # it is what this pass makes of one
@@ -185,7 +190,7 @@ def _used_by_products_only(function: Function, dtypes: _Dtypes) -> set[Var]:
                 value = binding.value
                 if isinstance(value, If):
                     pending.extend((value.true_branch, value.false_branch))
-                if isinstance(block, DataflowBlock) and dtypes.leads(value):
+                if isinstance(block, DataflowBlock) and dtypes.leads(binding):
                     by_products.update(leaf for leaf in leaves_of(value) if isinstance(leaf, Var))
                 else:
                     otherwise.update(leaves_of(value))
@@ -213,7 +218,7 @@ class _BlockWriter:
         if isinstance(binding, MatchCast):
             high = self._high(value)
             self.bindings.append(binding if high is value else MatchCast(var, high, binding.ty))
-        elif isinstance(value, Call) and self._dtypes.leads(value):
+        elif isinstance(value, Call) and self._dtypes.leads(binding):
             args = [self._low(arg) for arg in value.args]
             attrs = {**value.attrs, "out_dtype": self._dtypes.out} if "out_dtype" in value.attrs else value.attrs
             self._define(var, Call(value.op, args, attrs, value.ty_args))
@@ -419,14 +424,24 @@ def _mixed(function: Function, dtypes: _Dtypes, names: Sequence[str]) -> Functio
     return Function(params, body, function.ret_ty, function.is_pure, function.attrs)
 
 
+def narrowed_products(function: Function) -> list[str]:
+    """The names of the bindings that `ToMixedPrecision` computes in a narrow dtype."""
+    dtypes = _Dtypes(_NARROW[0], _HIGH)
+    return [binding.var.name_hint for binding in iter_bindings(function) if dtypes.leads(binding)]
+
+
 def ToMixedPrecision(
-    out_dtype: str = "float32", fp16_input_names: Sequence[str] | None = None, dtype: str = "float16"
+    out_dtype: str = "float32",
+    fp16_input_names: Sequence[str] | None = None,
+    dtype: str = "float16",
+    keep: Collection[str] = (),
 ) -> Pass:
     """Compute float32 products in float16 or bfloat16, and what follows from them, where rounding does no harm, too.
 
     ``dtype``: the narrow dtype, "float16" or "bfloat16". ``out_dtype``: in which dtype products are summed and given,
     float32 or the narrow one; float32 results are converted to that right after. ``fp16_input_names``: parameters that
-    are given in the narrow dtype from now on. The function returns what it did. Only dataflow blocks are changed, those
+    are given in the narrow dtype from now on. ``keep``: names of bindings of products that stay in float32. The
+    function returns what it did. Only dataflow blocks are changed, those
     in branches too (`ConvertToDataflow` makes them), as in Relax, whose policy says which operators are computed so.
 
     Needs: nothing. Guarantees: dtypes of results as before. Values change as the narrow dtype rounds, and in float16
@@ -437,7 +452,7 @@ def ToMixedPrecision(
         raise PassError(f'ToMixedPrecision: dtype={dtype!r}; expected "float16" or "bfloat16"')
     if out_dtype not in (_HIGH, dtype):
         raise PassError(f'ToMixedPrecision: out_dtype={out_dtype!r}; expected "float32" or "{dtype}"')
-    names, dtypes = tuple(fp16_input_names or ()), _Dtypes(dtype, out_dtype)
+    names, dtypes = tuple(fp16_input_names or ()), _Dtypes(dtype, out_dtype, frozenset(keep))
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
         return _mixed(function, dtypes, names)
