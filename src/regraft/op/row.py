@@ -9,7 +9,7 @@ primitives (`decompose`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Required, TypedDict, TypeVar, Unpack
 
 from ..ir.expr import Expr
 from ..ir.op import Call, CostRule, Op, Precision, Reference, Trait, TypeRule, WrittenOut
@@ -18,35 +18,24 @@ from .rules import as_optional_int_tuple
 _F = TypeVar("_F", bound=Callable[..., Call])
 
 
+class Facts(TypedDict, total=False):
+    """What an operator declares beside its name, operands and attributes; see `Op`."""
+
+    infer: Required[TypeRule]
+    reference: Reference | None
+    traits: Iterable[Trait]
+    precision: Precision | None
+    cost: CostRule | None
+    finite: bool | None
+    axes_of: int
+    written_out: WrittenOut | None
+
+
 def primitive(
-    name: str,
-    operands: Iterable[str],
-    attributes: Mapping[str, Any] | None = None,
-    *,
-    infer: TypeRule,
-    reference: Reference | None = None,
-    traits: Iterable[Trait] = (),
-    precision: Precision | None = None,
-    cost: CostRule | None = None,
-    finite: bool | None = None,
-    axes_of: int = 0,
-    written_out: WrittenOut | None = None,
+    name: str, operands: Iterable[str], attributes: Mapping[str, Any] | None = None, **facts: Unpack[Facts]
 ) -> Op:
     """A primitive operator; the arguments are those of `Op`, and its gradient is declared beside it."""
-    return Op(
-        name,
-        operands,
-        attributes,
-        infer=infer,
-        reference=reference,
-        traits=traits,
-        primitive=True,
-        precision=precision,
-        cost=cost,
-        finite=finite,
-        axes_of=axes_of,
-        written_out=written_out,
-    )
+    return Op(name, operands, attributes, primitive=True, **facts)
 
 
 # --- the function that people call, for families of operators that take the same arguments

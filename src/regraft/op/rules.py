@@ -372,6 +372,14 @@ def as_optional_int(value: Any, op_name: str, name: str) -> int | None:
     return None if value is None else as_int(value, op_name, name)
 
 
+def as_float(value: Any, op_name: str, name: str) -> float:
+    """An attribute that is one float."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise OpTypeError(f"{op_name}: {name}={value!r}; expected a number") from None
+
+
 def as_int_tuple(value: Any, op_name: str, name: str) -> tuple[int, ...]:
     """An attribute that is one int or a sequence of ints, as a tuple."""
     if isinstance(value, int):

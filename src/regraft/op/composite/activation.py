@@ -21,6 +21,7 @@ from ..primitive.logical import logical_and
 from ..primitive.reduction import sum
 from ..primitive.reshaping import expand_dims
 from ..primitive.ternary import CLIP, clip, where
+from ..public_function import declares, operator_of
 from ..rules import (
     OfKinds,
     normalize_axis,
@@ -55,24 +56,21 @@ def _relu(xp: Any, x: Any) -> Any:
     return xp.where(x < 0, xp.zeros_like(x), x)
 
 
-RELU = Op(
+@declares(
     "relax.nn.relu",
-    ("data",),
     infer=OfKinds(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool"),
     reference=_relu,
     traits=(Trait.ELEMENTWISE, Trait.IDEMPOTENT),
     precision=Precision.FOLLOWS,
     finite=True,
 )
-
-
 def relu(data: Expr) -> Call:
     """``data`` with negative elements replaced by 0; follows ``torch.nn.functional.relu``.
 
     Operands: a tensor of numbers. Result: the same shape and dtype; NaN stays NaN.
     Raises `OpTypeError` for bool.
     """
-    return RELU(data)
+    ...
 
 
 def _relu6(xp: Any, x: Any) -> Any:
@@ -80,47 +78,40 @@ def _relu6(xp: Any, x: Any) -> Any:
     return apply(xp, CLIP, x, *limits)
 
 
-RELU6 = Op(
+@declares(
     "relax.nn.relu6",
-    ("data",),
     infer=OfKinds(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool"),
     reference=_relu6,
     traits=(Trait.ELEMENTWISE, Trait.IDEMPOTENT),
     precision=Precision.FOLLOWS,
     finite=True,
 )
-
-
 def relu6(data: Expr) -> Call:
     """``data`` limited to 0 to 6; follows ``torch.nn.functional.relu6``.
 
     Operands: a tensor of numbers. Result: the same shape and dtype; NaN stays NaN. At 0 and at 6 the gradient is 0, as
     in PyTorch; that of `clip` is 1 there. Raises `OpTypeError` for bool.
     """
-    return RELU6(data)
+    ...
 
 
 def _leakyrelu(xp: Any, x: Any, alpha: float) -> Any:
     return xp.where(x < 0, x * alpha, x)
 
 
-LEAKYRELU = Op(
+@declares(
     "relax.nn.leakyrelu",
-    ("data",),
-    {"alpha": 0.01},
     infer=same_float_type,
     reference=rounded_once(_leakyrelu),
     traits=_ELEMENTWISE,
     precision=Precision.FOLLOWS,
 )
-
-
 def leakyrelu(data: Expr, alpha: float = 0.01) -> Call:
     """``data`` with negative elements multiplied by ``alpha``; follows ``torch.nn.functional.leaky_relu``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
-    return LEAKYRELU(data, alpha=float(alpha))
+    ...
 
 
 def _prelu_type(call: Call) -> Type:
@@ -176,9 +167,7 @@ def _selu(xp: Any, x: Any) -> Any:
     return xp.where(x < 0, low, x) * _SELU_SCALE
 
 
-SELU = Op("relax.nn.selu", ("data",), infer=same_float_type, reference=rounded_once(_selu), traits=_ELEMENTWISE)
-
-
+@declares("relax.nn.selu", infer=same_float_type, reference=rounded_once(_selu), traits=_ELEMENTWISE)
 def selu(data: Expr) -> Call:
     """Scaled exponential linear unit, ``scale * where(x < 0, alpha * (exp(x) - 1), x)``.
 
@@ -186,7 +175,7 @@ def selu(data: Expr) -> Call:
     2017).
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
-    return SELU(data)
+    ...
 
 
 # --- smooth activations
@@ -197,17 +186,16 @@ def _gelu(xp: Any, x: Any) -> Any:
     return x * 0.5 * special_function(xp, "erfc")(x * -sqrt(0.5))
 
 
-GELU = Op(
-    "relax.nn.gelu", ("data",), infer=same_float_type, reference=rounded_once(_gelu), traits=_ELEMENTWISE, finite=True
-)
-
-
+@declares("relax.nn.gelu", infer=same_float_type, reference=rounded_once(_gelu), traits=_ELEMENTWISE, finite=True)
 def gelu(data: Expr) -> Call:
     """Gaussian error linear unit, ``x * (1 + erf(x / sqrt(2))) / 2``; follows ``torch.nn.functional.gelu``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
-    return GELU(data)
+    ...
+
+
+GELU = operator_of(gelu)
 
 
 _GELU_TANH_FLAT: Final = 20.0
@@ -219,38 +207,26 @@ def _gelu_tanh(xp: Any, x: Any) -> Any:
     return x * 0.5 * (xp.tanh((near + near * near * near * 0.044715) * sqrt(2 / pi)) + 1.0)
 
 
-GELU_TANH = Op(
-    "relax.nn.gelu_tanh",
-    ("data",),
-    infer=same_float_type,
-    reference=rounded_once(_gelu_tanh),
-    traits=_ELEMENTWISE,
-)
-
-
+@declares("relax.nn.gelu_tanh", infer=same_float_type, reference=rounded_once(_gelu_tanh), traits=_ELEMENTWISE)
 def gelu_tanh(data: Expr) -> Call:
     """The tanh approximation of `gelu`, ``x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
-    return GELU_TANH(data)
+    ...
 
 
 def _silu(xp: Any, x: Any) -> Any:
     return x * special_function(xp, "expit")(x)
 
 
-SILU = Op(
-    "relax.nn.silu", ("data",), infer=same_float_type, reference=rounded_once(_silu), traits=_ELEMENTWISE, finite=True
-)
-
-
+@declares("relax.nn.silu", infer=same_float_type, reference=rounded_once(_silu), traits=_ELEMENTWISE, finite=True)
 def silu(data: Expr) -> Call:
     """Sigmoid linear unit, ``x * sigmoid(x)``, also called swish; follows ``torch.nn.functional.silu``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
-    return SILU(data)
+    ...
 
 
 def _softplus(xp: Any, x: Any, beta: float, threshold: float) -> Any:
@@ -266,23 +242,17 @@ def _softplus_type(call: Call) -> Type:
     return require_float(call, 0)
 
 
-SOFTPLUS = Op(
-    "relax.nn.softplus",
-    ("data",),
-    {"beta": 1.0, "threshold": 20.0},
-    infer=_softplus_type,
-    reference=rounded_once(_softplus),
-    traits=_ELEMENTWISE,
-)
-
-
+@declares("relax.nn.softplus", infer=_softplus_type, reference=rounded_once(_softplus), traits=_ELEMENTWISE)
 def softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> Call:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > threshold``.
 
     Follows ``torch.nn.functional.softplus``. Operands: a floating tensor. Result: the same shape and dtype.
     Raises `OpTypeError` for other dtypes, or when ``beta`` is 0.
     """
-    return SOFTPLUS(data, beta=float(beta), threshold=float(threshold))
+    ...
+
+
+SOFTPLUS = operator_of(softplus)
 
 
 # --- along an axis
@@ -295,16 +265,7 @@ def _along_axis_type(call: Call) -> Type:
     return ty
 
 
-SOFTMAX = Op(
-    "relax.nn.softmax",
-    ("data",),
-    {"axis": -1},
-    infer=_along_axis_type,
-    reference=rounded_once(normalized_exponentials),
-    finite=True,
-)
-
-
+@declares("relax.nn.softmax", infer=_along_axis_type, reference=rounded_once(normalized_exponentials), finite=True)
 def softmax(data: Expr, axis: int = -1) -> Call:
     """``exp(data)`` divided by its sum along ``axis``; follows ``torch.nn.functional.softmax``.
 
@@ -312,7 +273,7 @@ def softmax(data: Expr, axis: int = -1) -> Call:
     shape and dtype; a slice that is -inf throughout gives NaN. Raises `OpTypeError` for other dtypes or an
     axis out of range.
     """
-    return SOFTMAX(data, axis=int(axis))
+    ...
 
 
 def _log_softmax(xp: Any, x: Any, axis: int) -> Any:
@@ -322,39 +283,31 @@ def _log_softmax(xp: Any, x: Any, axis: int) -> Any:
     return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
 
 
-LOG_SOFTMAX = Op(
-    "relax.nn.log_softmax",
-    ("data",),
-    {"axis": -1},
-    infer=_along_axis_type,
-    reference=rounded_once(_log_softmax),
-)
-
-
+@declares("relax.nn.log_softmax", infer=_along_axis_type, reference=rounded_once(_log_softmax))
 def log_softmax(data: Expr, axis: int = -1) -> Call:
     """The logarithm of `softmax`, without its rounding to 0; follows ``torch.nn.functional.log_softmax``.
 
     Operands: a floating tensor. Attributes: ``axis``, negative ones count from the end. Result: the same
     shape and dtype. Raises `OpTypeError` for other dtypes or an axis out of range.
     """
-    return LOG_SOFTMAX(data, axis=int(axis))
+    ...
 
 
 # --- gradients
 
 
-@RELU.define_gradient
+@operator_of(relu).define_gradient
 def _relu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     # From the output, which is kept anyway: at 0 the gradient is 0, as in PyTorch.
     return [where(less_equal(output, 0.0), 0.0, adjoint)]
 
 
-@RELU6.define_gradient
+@operator_of(relu6).define_gradient
 def _relu6_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [where(logical_and(greater(output, 0.0), less(output, 6.0)), adjoint, 0.0)]
 
 
-@LEAKYRELU.define_gradient
+@operator_of(leakyrelu).define_gradient
 def _leakyrelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [where(greater(call.args[0], 0.0), adjoint, adjoint * call.attrs.alpha)]
 
@@ -371,7 +324,7 @@ def _prelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None
     return [where(is_kept, adjoint, adjoint * slopes), reshape_like(slope_share, alpha)]
 
 
-@SELU.define_gradient
+@operator_of(selu).define_gradient
 def _selu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     # Below 0 the slope, scale * alpha * exp(x), is how far the output is above its limit.
     slope = where(greater(call.args[0], 0.0), _SELU_SCALE, output + _SELU_SCALE * _SELU_ALPHA)
@@ -386,7 +339,7 @@ def _gelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]
     return [adjoint * (below + x * density)]
 
 
-@GELU_TANH.define_gradient
+@operator_of(gelu_tanh).define_gradient
 def _gelu_tanh_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x = call.args[0]
     near = clip(x, -_GELU_TANH_FLAT, _GELU_TANH_FLAT)
@@ -395,7 +348,7 @@ def _gelu_tanh_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | 
     return [adjoint * ((bent + 1.0) * 0.5 + near * 0.5 * (1.0 - bent * bent) * inner_slope)]
 
 
-@SILU.define_gradient
+@operator_of(silu).define_gradient
 def _silu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x = call.args[0]
     gate = sigmoid(x)
@@ -408,11 +361,11 @@ def _softplus_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
     return [where(greater(scaled, call.attrs.threshold), adjoint, adjoint * sigmoid(scaled))]
 
 
-@SOFTMAX.define_gradient
+@operator_of(softmax).define_gradient
 def _softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [(adjoint - sum(adjoint * output, call.attrs.axis, keepdims=True)) * output]
 
 
-@LOG_SOFTMAX.define_gradient
+@operator_of(log_softmax).define_gradient
 def _log_softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoint - sum(adjoint, call.attrs.axis, keepdims=True) * exp(output)]

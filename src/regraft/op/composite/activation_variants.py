@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait
+from ...ir.op import Call, Trait
 from ..primitive.comparison import greater, less
 from ..primitive.elementary import sigmoid, tanh
 from ..primitive.logical import logical_and
 from ..primitive.ternary import clip, where
+from ..public_function import declares, operator_of
 from ..rules import same_float_type
 from ..semantics import apply, rounded_once
 from .activation import SOFTPLUS, softplus
@@ -27,39 +28,26 @@ def _hardsigmoid(xp: Any, x: Any, alpha: float, beta: float) -> Any:
     return xp.minimum(xp.maximum(line, xp.zeros_like(line)), xp.ones_like(line))
 
 
-HARDSIGMOID = Op(
-    "relax.nn.hardsigmoid",
-    ("data",),
-    {"alpha": 1 / 6, "beta": 0.5},
-    infer=same_float_type,
-    reference=rounded_once(_hardsigmoid),
-    traits=_ELEMENTWISE,
-)
-
-
+@declares("relax.nn.hardsigmoid", infer=same_float_type, reference=rounded_once(_hardsigmoid), traits=_ELEMENTWISE)
 def hardsigmoid(data: Expr, alpha: float = 1 / 6, beta: float = 0.5) -> Call:
     """``alpha * data + beta``, limited to 0 to 1; follows ``torch.nn.functional.hardsigmoid`` and ONNX ``HardSigmoid``.
 
     Operands: a floating tensor. Result: the same shape and dtype; NaN stays NaN. Raises `OpTypeError` for other dtypes.
     """
-    return HARDSIGMOID(data, alpha=float(alpha), beta=float(beta))
+    ...
 
 
 def _hardswish(xp: Any, x: Any) -> Any:
     return x * _hardsigmoid(xp, x, 1 / 6, 0.5)
 
 
-HARDSWISH = Op(
-    "relax.nn.hardswish", ("data",), infer=same_float_type, reference=rounded_once(_hardswish), traits=_ELEMENTWISE
-)
-
-
+@declares("relax.nn.hardswish", infer=same_float_type, reference=rounded_once(_hardswish), traits=_ELEMENTWISE)
 def hardswish(data: Expr) -> Call:
     """``data`` times its `hardsigmoid`; follows ``torch.nn.functional.hardswish`` and ONNX ``HardSwish``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
-    return HARDSWISH(data)
+    ...
 
 
 def _elu(xp: Any, x: Any, alpha: float) -> Any:
@@ -67,62 +55,51 @@ def _elu(xp: Any, x: Any, alpha: float) -> Any:
     return xp.where(x > 0, x, xp.expm1(xp.minimum(x, xp.zeros_like(x))) * alpha)
 
 
-ELU = Op(
-    "relax.nn.elu",
-    ("data",),
-    {"alpha": 1.0},
-    infer=same_float_type,
-    reference=rounded_once(_elu),
-    traits=_ELEMENTWISE,
-)
-
-
+@declares("relax.nn.elu", infer=same_float_type, reference=rounded_once(_elu), traits=_ELEMENTWISE)
 def elu(data: Expr, alpha: float = 1.0) -> Call:
     """``data`` where it is above 0, else ``alpha * (exp(data) - 1)``; follows ``torch.nn.functional.elu``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
-    return ELU(data, alpha=float(alpha))
+    ...
 
 
 def _mish(xp: Any, x: Any) -> Any:
     return x * xp.tanh(apply(xp, SOFTPLUS, x))
 
 
-MISH = Op("relax.nn.mish", ("data",), infer=same_float_type, reference=rounded_once(_mish), traits=_ELEMENTWISE)
-
-
+@declares("relax.nn.mish", infer=same_float_type, reference=rounded_once(_mish), traits=_ELEMENTWISE)
 def mish(data: Expr) -> Call:
     """``data * tanh(softplus(data))``; follows ``torch.nn.functional.mish``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
-    return MISH(data)
+    ...
 
 
 # --- gradients
 
 
-@HARDSIGMOID.define_gradient
+@operator_of(hardsigmoid).define_gradient
 def _hardsigmoid_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     inside = logical_and(greater(output, 0.0), less(output, 1.0))
     return [where(inside, adjoint * call.attrs.alpha, 0.0)]
 
 
-@HARDSWISH.define_gradient
+@operator_of(hardswish).define_gradient
 def _hardswish_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x = call.args[0]
     line = clip(x, -3.0, 3.0) * (1 / 3) + 0.5
     return [where(greater(x, -3.0), where(less(x, 3.0), adjoint * line, adjoint), 0.0)]
 
 
-@ELU.define_gradient
+@operator_of(elu).define_gradient
 def _elu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     # Below 0 the slope, alpha * exp(x), is how far the output is above its limit.
     return [where(greater(call.args[0], 0.0), adjoint, adjoint * (output + call.attrs.alpha))]
 
 
-@MISH.define_gradient
+@operator_of(mish).define_gradient
 def _mish_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x = call.args[0]
     gate = tanh(softplus(x))

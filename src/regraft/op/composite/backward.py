@@ -18,6 +18,7 @@ from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
 from ..primitive.indexing import TAKE
 from ..primitive.row_updates import fold_into_rows
 from ..primitive.windows import gathered_from_windows
+from ..public_function import declares, operator_of
 from ..row import published
 from ..rules import common_dtype, format_dims, require_float, tensor_operand
 from ..semantics import cast, dtype_name, positions, widened
@@ -72,15 +73,7 @@ def _nll_loss_backward(
     return cast(xp, xp.where(chosen, shares, xp.zeros_like(wide)), dtype_name(predictions.dtype))
 
 
-NLL_LOSS_BACKWARD = Op(
-    "relax.grad.nll_loss_backward",
-    ("output_grad", "predictions", "targets", "weights?"),
-    {"reduction": "mean", "ignore_index": -100},
-    infer=_nll_loss_backward_type,
-    reference=_nll_loss_backward,
-)
-
-
+@declares("relax.grad.nll_loss_backward", infer=_nll_loss_backward_type, reference=_nll_loss_backward)
 def nll_loss_backward(
     output_grad: Expr,
     predictions: Expr,
@@ -94,8 +87,10 @@ def nll_loss_backward(
     Operands: ``output_grad``, of the loss's type; the others as for `nn.nll_loss`, as are the attributes.
     Result: the predictions' type. Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
-    operands = (output_grad, predictions, targets) if weights is None else (output_grad, predictions, targets, weights)
-    return NLL_LOSS_BACKWARD(*operands, reduction=reduction, ignore_index=int(ignore_index))
+    ...
+
+
+NLL_LOSS_BACKWARD = operator_of(nll_loss_backward)
 
 
 # --- pooling

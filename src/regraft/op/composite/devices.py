@@ -10,6 +10,7 @@ from ...ir.op import REQUIRED, Call, Op, Trait
 from ...ir.placement import placed
 from ...ir.types import Type
 from ...ir.vdevice import VDevice
+from ..public_function import declares, operator_of
 from ..rules import same_type, tensor_operand
 
 __all__ = ["hint_on_device", "to_vdevice"]
@@ -32,14 +33,6 @@ TO_VDEVICE = Op(
     reference=_unchanged,
     traits=(Trait.VIEW,),
 )
-HINT_ON_DEVICE = Op(
-    "relax.hint_on_device",
-    ("data",),
-    {"dst_vdevice": REQUIRED, "memory_scope": "global"},
-    infer=same_type,
-    reference=_unchanged,
-    traits=(Trait.VIEW,),
-)
 
 
 def to_vdevice(data: Expr, dst_vdevice: VDevice | str) -> Call:
@@ -54,16 +47,17 @@ def to_vdevice(data: Expr, dst_vdevice: VDevice | str) -> Call:
         raise OpTypeError(f"relax.to_vdevice: {error}") from None
 
 
+@declares("relax.hint_on_device", infer=same_type, reference=_unchanged, traits=(Trait.VIEW,))
 def hint_on_device(data: Expr, dst_vdevice: str, memory_scope: str = "global") -> Call:
     """``data`` as it is, with a hint of the device that it should be on; follows ``relax.op.hint_on_device``.
 
     Operands: a tensor. Attributes: ``dst_vdevice``, a kind of device and its number, ``"cuda:1"``; ``memory_scope``.
     Result: ``data``'s type. Raises `OpTypeError` for data that is no tensor.
     """
-    return HINT_ON_DEVICE(data, dst_vdevice=str(dst_vdevice), memory_scope=str(memory_scope))
+    ...
 
 
 @TO_VDEVICE.define_gradient
-@HINT_ON_DEVICE.define_gradient
+@operator_of(hint_on_device).define_gradient
 def _device_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoint]

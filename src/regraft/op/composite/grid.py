@@ -16,6 +16,7 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, size_operand, to_canonical
+from ..public_function import declares
 from ..rules import require_float, shape_operand
 from ..semantics import cast, dtype_name, positions, widened
 
@@ -130,15 +131,7 @@ def _grid_sample(
     return from_canonical(xp, result, layout, letters)
 
 
-GRID_SAMPLE = Op(
-    "relax.image.grid_sample",
-    ("data", "grid"),
-    {"method": "bilinear", "layout": "NCHW", "padding_mode": "zeros", "align_corners": False},
-    infer=_grid_sample_type,
-    reference=_grid_sample,
-)
-
-
+@declares("relax.image.grid_sample", infer=_grid_sample_type, reference=_grid_sample)
 def grid_sample(
     data: Expr,
     grid: Expr,
@@ -158,14 +151,7 @@ def grid_sample(
     Result: (batch, channels, new height, new width) in ``layout``, of ``data``'s dtype.
     Raises `OpTypeError` for dtypes, ranks or sizes that do not agree, or an unknown name.
     """
-    return GRID_SAMPLE(
-        data,
-        grid,
-        method=method,
-        layout=layout,
-        padding_mode=padding_mode,
-        align_corners=bool(align_corners),
-    )
+    ...
 
 
 # --- affine_grid

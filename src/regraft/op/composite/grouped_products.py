@@ -7,8 +7,9 @@ from typing import Any
 from ...ir.dims import dims_equal
 from ...ir.dtypes import is_integer
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_operand
+from ...ir.op import Call, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..public_function import declares
 from ..rules import require_float, tensor_operand
 from ..semantics import cast, filled, positions
 
@@ -44,11 +45,7 @@ def _grouped_matmul(xp: Any, x: Any, weights: Any, ends: Any) -> Any:
     return found
 
 
-GROUPED_MATMUL = Op(
-    "relax.grouped_matmul", ("x", "weights", "ends"), infer=_grouped_matmul_type, reference=_grouped_matmul
-)
-
-
+@declares("relax.grouped_matmul", infer=_grouped_matmul_type, reference=_grouped_matmul)
 def grouped_matmul(x: Expr, weights: Expr, ends: Expr) -> Call:
     """Rows ``ends[i - 1]`` to ``ends[i]`` of ``x`` times the matrix ``weights[i]``; follows ``grouped_mm`` of PyTorch.
 
@@ -57,4 +54,4 @@ def grouped_matmul(x: Expr, weights: Expr, ends: Expr) -> Call:
     rows behind the last end are zeros. Raises `OpTypeError` for other dtypes, and for
     sizes that do not agree.
     """
-    return GROUPED_MATMUL(x, weights, ends)
+    ...

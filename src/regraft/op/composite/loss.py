@@ -8,8 +8,9 @@ from typing import Any
 from ...ir.dims import Dim, dims_equal
 from ...ir.dtypes import is_float, is_integer
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_attribute, wrong_operand
+from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
+from ..public_function import declares, operator_of
 from ..rules import OfKinds, common_dtype, format_dims, require_float, tensor_operand
 from ..semantics import cast, dtype_name, rounded_once, widened
 
@@ -34,14 +35,11 @@ def _cross_entropy(xp: Any, predictions: Any, labels: Any) -> Any:
     return -xp.sum(predictions * labels) / batch
 
 
-CROSS_ENTROPY_WITH_LOGITS = Op(
+@declares(
     "relax.nn.cross_entropy_with_logits",
-    ("predictions", "labels"),
     infer=OfKinds(_cross_entropy_type, is_float, "a floating dtype"),
     reference=rounded_once(_cross_entropy),
 )
-
-
 def cross_entropy_with_logits(predictions: Expr, labels: Expr) -> Call:
     """``-sum(predictions * labels) / batch size``, a scalar; follows Relax.
 
@@ -51,7 +49,10 @@ def cross_entropy_with_logits(predictions: Expr, labels: Expr) -> Call:
     Result: a scalar of their dtype. Raises `OpTypeError` when dtypes or shapes differ. As in Relax, other dtypes have
     a type and no value.
     """
-    return CROSS_ENTROPY_WITH_LOGITS(predictions, labels)
+    ...
+
+
+CROSS_ENTROPY_WITH_LOGITS = operator_of(cross_entropy_with_logits)
 
 
 # --- negative log likelihood
@@ -139,15 +140,7 @@ def _nll_loss(
     return cast(xp, xp.asarray(total / xp.sum(weight) if reduction == "mean" else total), name)
 
 
-NLL_LOSS = Op(
-    "relax.nn.nll_loss",
-    ("predictions", "targets", "weights?"),
-    {"reduction": "mean", "ignore_index": -100},
-    infer=_nll_loss_type,
-    reference=_nll_loss,
-)
-
-
+@declares("relax.nn.nll_loss", infer=_nll_loss_type, reference=_nll_loss)
 def nll_loss(
     predictions: Expr,
     targets: Expr,
@@ -166,5 +159,7 @@ def nll_loss(
     Result: the predictions' dtype. A target that is no class gives NaN; so does a mean over no target at all.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
-    operands = (predictions, targets) if weights is None else (predictions, targets, weights)
-    return NLL_LOSS(*operands, reduction=reduction, ignore_index=int(ignore_index))
+    ...
+
+
+NLL_LOSS = operator_of(nll_loss)

@@ -12,6 +12,7 @@ from ...ir.dims import Dim, SymExpr
 from ...ir.expr import Expr
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..public_function import Dtype, Number, declares, operator_of
 from ..rules import as_dtype_attribute, as_prim_value, integer_operand, tensor_operand
 from ..semantics import cast, dtype_name
 
@@ -77,23 +78,14 @@ def _eye_like(xp: Any, x: Any, k: int, dtype: str | None) -> Any:
     return _eye(xp, rows, columns, k, dtype or dtype_name(x.dtype))
 
 
-EYE_LIKE = Op(
-    "relax.eye_like",
-    ("x", "k"),
-    {"dtype": None},
-    infer=_eye_like_type,
-    reference=_eye_like,
-    traits=(Trait.STOPS_GRADIENT,),
-)
-
-
-def eye_like(x: Expr, k: _Number = 0, dtype: Any = None) -> Call:
+@declares("relax.eye_like", infer=_eye_like_type, reference=_eye_like, traits=(Trait.STOPS_GRADIENT,))
+def eye_like(x: Expr, k: Number = 0, dtype: Dtype = None) -> Call:
     """`eye` in the shape of the matrix ``x``; follows ONNX ``EyeLike``.
 
     Operands: ``x``, of rank 2; ``k``, an integer. Attributes: ``dtype``; None: that of ``x``.
     Raises `OpTypeError` for another rank, or a ``k`` that is no integer.
     """
-    return EYE_LIKE(x, as_prim_value(k), dtype=as_dtype_attribute(dtype, "relax.eye_like"))
+    ...
 
 
 def _triangle_type(call: Call) -> Type:
@@ -112,34 +104,30 @@ def _triu(xp: Any, x: Any, k: int) -> Any:
     return xp.where(_diagonal_numbers(xp, *x.shape[-2:]) >= k, x, xp.zeros_like(x))
 
 
-TRIL = Op("relax.tril", ("x", "k"), infer=_triangle_type, reference=_tril, traits=(Trait.MOVES,))
-
-
-def tril(x: Expr, k: _Number = 0) -> Call:
+@declares("relax.tril", infer=_triangle_type, reference=_tril, traits=(Trait.MOVES,))
+def tril(x: Expr, k: Number = 0) -> Call:
     """``x`` with 0 above the diagonal ``k`` of its last two axes; follows ``numpy.tril``.
 
     Operands: ``x``, any tensor of rank 2 or more; ``k``, an integer. Result: the type of ``x``.
     Raises `OpTypeError` for a lower rank, or a ``k`` that is no integer.
     """
-    return TRIL(x, as_prim_value(k))
+    ...
 
 
-TRIU = Op("relax.triu", ("x", "k"), infer=_triangle_type, reference=_triu, traits=(Trait.MOVES,))
-
-
-def triu(x: Expr, k: _Number = 0) -> Call:
+@declares("relax.triu", infer=_triangle_type, reference=_triu, traits=(Trait.MOVES,))
+def triu(x: Expr, k: Number = 0) -> Call:
     """``x`` with 0 below the diagonal ``k`` of its last two axes; follows ``numpy.triu``.
 
     Operands: ``x``, any tensor of rank 2 or more; ``k``, an integer. Result: the type of ``x``.
     Raises `OpTypeError` for a lower rank, or a ``k`` that is no integer.
     """
-    return TRIU(x, as_prim_value(k))
+    ...
 
 
 # --- gradients
 
 
-@TRIL.define_gradient
-@TRIU.define_gradient
+@operator_of(tril).define_gradient
+@operator_of(triu).define_gradient
 def _triangle_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [call.with_args([adjoint, call.args[1]]), None]

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ...ir.dims import Dim, dims_equal, exact_divide
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Op, is_call_of, wrong_attribute, wrong_operand
+from ...ir.op import Call, is_call_of, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from ..adjoints import (
     broadcast_like,
@@ -33,8 +33,8 @@ from ..primitive.elementary import rsqrt
 from ..primitive.manipulate import permute_dims
 from ..primitive.reduction import mean, sum, variance
 from ..primitive.reshaping import expand_dims, reshape
+from ..public_function import declares, operator_of
 from ..rules import (
-    as_int_tuple,
     common_dtype,
     format_dims,
     normalize_axes,
@@ -218,18 +218,8 @@ def _batch_norm(
 
 # --- the operators
 
-_SCALE_AND_SHIFT: Final = {"epsilon": 1e-5, "center": True, "scale": True}
 
-LAYER_NORM = Op(
-    "relax.nn.layer_norm",
-    ("data", "gamma", "beta"),
-    {"axes": REQUIRED, **_SCALE_AND_SHIFT},
-    infer=_check_axes_parameters,
-    reference=rounded_once(_layer_norm),
-    finite=True,
-)
-
-
+@declares("relax.nn.layer_norm", infer=_check_axes_parameters, reference=rounded_once(_layer_norm), finite=True)
 def layer_norm(
     data: Expr,
     gamma: Expr,
@@ -248,19 +238,10 @@ def layer_norm(
     (Relax documents ``center`` and ``scale`` like this, but TVM's compiled form uses gamma and beta
     regardless.)
     """
-    axes = as_int_tuple(axes, LAYER_NORM.name, "axes")
-    return LAYER_NORM(data, gamma, beta, axes=axes, epsilon=float(epsilon), center=bool(center), scale=bool(scale))
+    ...
 
 
-GROUP_NORM = Op(
-    "relax.nn.group_norm",
-    ("data", "gamma", "beta"),
-    {"num_groups": REQUIRED, "channel_axis": REQUIRED, "axes": REQUIRED, **_SCALE_AND_SHIFT},
-    infer=_channel_norm_type,
-    reference=rounded_once(_group_norm),
-)
-
-
+@declares("relax.nn.group_norm", infer=_channel_norm_type, reference=rounded_once(_group_norm))
 def group_norm(
     data: Expr,
     gamma: Expr,
@@ -280,28 +261,10 @@ def group_norm(
     Raises `OpTypeError` when ``num_groups`` does not divide the channels, or ``axes`` has ``channel_axis`` in
     it.
     """
-    return GROUP_NORM(
-        data,
-        gamma,
-        beta,
-        num_groups=int(num_groups),
-        channel_axis=int(channel_axis),
-        axes=as_int_tuple(axes, GROUP_NORM.name, "axes"),
-        epsilon=float(epsilon),
-        center=bool(center),
-        scale=bool(scale),
-    )
+    ...
 
 
-INSTANCE_NORM = Op(
-    "relax.nn.instance_norm",
-    ("data", "gamma", "beta"),
-    {"channel_axis": REQUIRED, "axes": REQUIRED, **_SCALE_AND_SHIFT},
-    infer=_channel_norm_type,
-    reference=rounded_once(_instance_norm),
-)
-
-
+@declares("relax.nn.instance_norm", infer=_channel_norm_type, reference=rounded_once(_instance_norm))
 def instance_norm(
     data: Expr,
     gamma: Expr,
@@ -319,28 +282,10 @@ def instance_norm(
     `layer_norm`.
     Result: ``data``'s shape and dtype. Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
-    return INSTANCE_NORM(
-        data,
-        gamma,
-        beta,
-        channel_axis=int(channel_axis),
-        axes=as_int_tuple(axes, INSTANCE_NORM.name, "axes"),
-        epsilon=float(epsilon),
-        center=bool(center),
-        scale=bool(scale),
-    )
+    ...
 
 
-RMS_NORM = Op(
-    "relax.nn.rms_norm",
-    ("data", "weight"),
-    {"axes": (-1,), "epsilon": 1e-5},
-    infer=_check_axes_parameters,
-    reference=rounded_once(_rms_norm),
-    finite=True,
-)
-
-
+@declares("relax.nn.rms_norm", infer=_check_axes_parameters, reference=rounded_once(_rms_norm), finite=True)
 def rms_norm(data: Expr, weight: Expr, axes: int | Sequence[int] = -1, epsilon: float = 1e-5) -> Call:
     """``data / sqrt(mean(data ** 2) + epsilon) * weight``; follows ``torch.nn.functional.rms_norm``.
 
@@ -348,18 +293,10 @@ def rms_norm(data: Expr, weight: Expr, axes: int | Sequence[int] = -1, epsilon: 
     Attributes: ``axes`` to average over. Result: ``data``'s shape and dtype.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
-    return RMS_NORM(data, weight, axes=as_int_tuple(axes, RMS_NORM.name, "axes"), epsilon=float(epsilon))
+    ...
 
 
-BATCH_NORM = Op(
-    "relax.nn.batch_norm",
-    ("data", "gamma", "beta", "moving_mean", "moving_var"),
-    {"axis": REQUIRED, **_SCALE_AND_SHIFT, "momentum": 0.1, "training": True},
-    infer=_batch_norm_type,
-    reference=_batch_norm,
-)
-
-
+@declares("relax.nn.batch_norm", infer=_batch_norm_type, reference=_batch_norm)
 def batch_norm(
     data: Expr,
     gamma: Expr,
@@ -383,19 +320,7 @@ def batch_norm(
     Follows Relax; PyTorch differs in that its moving variance takes the unbiased one.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
-    return BATCH_NORM(
-        data,
-        gamma,
-        beta,
-        moving_mean,
-        moving_var,
-        axis=int(axis),
-        epsilon=float(epsilon),
-        center=bool(center),
-        scale=bool(scale),
-        momentum=float(momentum),
-        training=bool(training),
-    )
+    ...
 
 
 # --- gradients
@@ -454,7 +379,7 @@ def _scale_and_shift_shares(
     return adjoint, gamma_share, beta_share
 
 
-@LAYER_NORM.define_gradient
+@operator_of(layer_norm).define_gradient
 def _layer_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     data, axes = call.args[0], call.attrs.axes
     ndim = known_rank(call, data, "data")
@@ -463,7 +388,7 @@ def _layer_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr |
     return [converted_like(whole.share(share), data), gamma, beta]
 
 
-@INSTANCE_NORM.define_gradient
+@operator_of(instance_norm).define_gradient
 def _instance_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     data, channel = call.args[0], (call.attrs.channel_axis,)
     ndim = known_rank(call, data, "data")
@@ -472,7 +397,7 @@ def _instance_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
     return [converted_like(whole.share(share), data), gamma, beta]
 
 
-@GROUP_NORM.define_gradient
+@operator_of(group_norm).define_gradient
 def _group_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     data, groups = call.args[0], call.attrs.num_groups
     dims = known_shape(call, data, "data")
@@ -486,7 +411,7 @@ def _group_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr |
     return [converted_like(reshape_like(whole.share(reshape(share, split)), data), data), gamma, beta]
 
 
-@RMS_NORM.define_gradient
+@operator_of(rms_norm).define_gradient
 def _rms_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     (data, weight), axes = call.args, call.attrs.axes
     ndim = known_rank(call, data, "data")
@@ -498,7 +423,7 @@ def _rms_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
     return [converted_like(inverse * (share - along), data), _summed_for(weight, adjoint * normal, axes, ndim)]
 
 
-@BATCH_NORM.define_gradient
+@operator_of(batch_norm).define_gradient
 def _batch_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     adjoints = [None if _is_zero(field) else widened_expr(field) for field in fields_of(adjoint)]
     return _training_shares(call, *adjoints) if call.attrs.training else _inference_shares(call, *adjoints)

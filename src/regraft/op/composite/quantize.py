@@ -15,6 +15,7 @@ from ...ir.dtypes import as_dtype, is_bool, is_float, is_integer, itemsize, nump
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..public_function import declares
 from ..rules import normalize_axis, require_float, tensor_operand
 from ..semantics import cast, dtype_name, integer_range, widened
 
@@ -159,15 +160,7 @@ def _dynamic_quantize(xp: Any, data: Any) -> tuple[Any, Any, Any]:
     return _quantize(xp, values, scale, zero_point, 0, "uint8"), scale, zero_point
 
 
-DYNAMIC_QUANTIZE = Op(
-    "relax.dynamic_quantize",
-    ("data",),
-    infer=_dynamic_type,
-    reference=_dynamic_quantize,
-    traits=(Trait.STOPS_GRADIENT,),
-)
-
-
+@declares("relax.dynamic_quantize", infer=_dynamic_type, reference=_dynamic_quantize, traits=(Trait.STOPS_GRADIENT,))
 def dynamic_quantize(data: Expr) -> Call:
     """``data`` in unsigned bytes, by the range of its own values; follows ``DynamicQuantizeLinear`` of ONNX.
 
@@ -176,4 +169,4 @@ def dynamic_quantize(data: Expr) -> Call:
     ``data ≈ (bytes - zero_point) * scale``, an error of half a scale at most. No gradient passes.
     Raises `OpTypeError` for what is not floating. Cost: three passes over ``data``.
     """
-    return DYNAMIC_QUANTIZE(data)
+    ...

@@ -9,9 +9,10 @@ from typing import Any
 
 from ...ir.dims import dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..primitive.linear_algebra import matmul
+from ..public_function import declares
 from ..rules import require_float, tensor_operand
 from ..semantics import cast
 
@@ -49,15 +50,7 @@ def _matmul_integer(xp: Any, x1: Any, x2: Any, zero_point1: Any, zero_point2: An
     return xp.matmul(left, right)
 
 
-MATMUL_INTEGER = Op(
-    "relax.matmul_integer",
-    ("x1", "x2", "zero_point1", "zero_point2"),
-    infer=_matmul_integer_type,
-    reference=_matmul_integer,
-    traits=(Trait.STOPS_GRADIENT,),
-)
-
-
+@declares("relax.matmul_integer", infer=_matmul_integer_type, reference=_matmul_integer, traits=(Trait.STOPS_GRADIENT,))
 def matmul_integer(x1: Expr, x2: Expr, zero_point1: Expr, zero_point2: Expr) -> Call:
     """``(x1 - zero_point1) @ (x2 - zero_point2)``, summed in int32; follows ``MatMulInteger`` of ONNX.
 
@@ -66,7 +59,7 @@ def matmul_integer(x1: Expr, x2: Expr, zero_point1: Expr, zero_point2: Expr) -> 
     Result: int32 of shape (..., n, m); sums beyond int32 wrap around. No gradient passes. Raises
     `OpTypeError` for other dtypes, and for sizes that do not agree.
     """
-    return MATMUL_INTEGER(x1, x2, zero_point1, zero_point2)
+    ...
 
 
 # --- weights in blocks
@@ -110,15 +103,7 @@ def _matmul_blocks(xp: Any, data: Any, weights: Any, scales: Any, bits: int, blo
     return xp.astype(product, data.dtype)
 
 
-MATMUL_BLOCKS = Op(
-    "relax.matmul_blocks",
-    ("data", "weights", "scales"),
-    {"bits": 4, "block_size": 32},
-    infer=_blocks_type,
-    reference=_matmul_blocks,
-)
-
-
+@declares("relax.matmul_blocks", infer=_blocks_type, reference=_matmul_blocks)
 def matmul_blocks(data: Expr, weights: Expr, scales: Expr, bits: int = 4, block_size: int = 32) -> Call:
     """``data @ w`` with ``w`` stored in few bits; follows ``MatMulNBits`` of ONNX Runtime.
 
@@ -128,4 +113,4 @@ def matmul_blocks(data: Expr, weights: Expr, scales: Expr, bits: int = 4, block_
     or 8; ``block_size``, a power of 2 from 16 on. Result: shape (..., m), the dtype of ``data``. Raises `OpTypeError`
     for other dtypes and sizes.
     """
-    return MATMUL_BLOCKS(data, weights, scales, bits=int(bits), block_size=int(block_size))
+    ...

@@ -7,11 +7,12 @@ from typing import Any
 
 from ...ir.dims import dim_product, exact_divide
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import known_shape, reshape_like
 from ..primitive.manipulate import permute_dims
 from ..primitive.reshaping import reshape
+from ..public_function import declares, operator_of
 from ..rules import tensor_operand
 
 __all__ = ["batch_flatten", "pixel_shuffle"]
@@ -42,23 +43,14 @@ def _pixel_shuffle(xp: Any, x: Any, upscale_factor: int) -> Any:
     return xp.reshape(x, (*lead, channels // factor**2, height * factor, width * factor))
 
 
-PIXEL_SHUFFLE = Op(
-    "relax.nn.pixel_shuffle",
-    ("data",),
-    {"upscale_factor": REQUIRED},
-    infer=_pixel_shuffle_type,
-    reference=_pixel_shuffle,
-    traits=(Trait.VIEW,),
-)
-
-
+@declares("relax.nn.pixel_shuffle", infer=_pixel_shuffle_type, reference=_pixel_shuffle, traits=(Trait.VIEW,))
 def pixel_shuffle(data: Expr, upscale_factor: int) -> Call:
     """Channels moved into space: (..., c * r², h, w) to (..., c, h * r, w * r); as ``torch.pixel_shuffle``.
 
     Operands: ``data`` of at least 3 dimensions. Attributes: ``upscale_factor``, r. Result: the same dtype.
     Raises `OpTypeError` when r² does not divide the channels.
     """
-    return PIXEL_SHUFFLE(data, upscale_factor=int(upscale_factor))
+    ...
 
 
 def _batch_flatten_type(call: Call) -> Type:
@@ -74,28 +66,20 @@ def _batch_flatten(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (x.shape[0], prod(x.shape[1:])))
 
 
-BATCH_FLATTEN = Op(
-    "relax.nn.batch_flatten",
-    ("data",),
-    infer=_batch_flatten_type,
-    reference=_batch_flatten,
-    traits=(Trait.VIEW,),
-)
-
-
+@declares("relax.nn.batch_flatten", infer=_batch_flatten_type, reference=_batch_flatten, traits=(Trait.VIEW,))
 def batch_flatten(data: Expr) -> Call:
     """``data`` of shape (n, ...) as a matrix (n, product of the rest); follows ``torch.flatten(data, 1)``.
 
     Operands: ``data`` of at least 2 dimensions. Result: the same dtype. Raises `OpTypeError` for a lower
     rank.
     """
-    return BATCH_FLATTEN(data)
+    ...
 
 
 # --- gradients
 
 
-@PIXEL_SHUFFLE.define_gradient
+@operator_of(pixel_shuffle).define_gradient
 def _pixel_shuffle_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     data, factor = call.args[0], call.attrs.upscale_factor
     *lead, _, height, width = known_shape(call, data, "data")
@@ -105,6 +89,6 @@ def _pixel_shuffle_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
     return [reshape_like(permute_dims(split, order), data)]
 
 
-@BATCH_FLATTEN.define_gradient
+@operator_of(batch_flatten).define_gradient
 def _batch_flatten_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [reshape_like(adjoint, call.args[0])]

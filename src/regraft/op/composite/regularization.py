@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_attribute
+from ...ir.op import Call, wrong_attribute
 from ...ir.types import TupleType, Type
 from ..adjoints import fields_of
+from ..public_function import declares, operator_of
 from ..rules import tensor_operand
 
 __all__ = ["dropout"]
@@ -24,9 +25,7 @@ def _dropout(xp: Any, x: Any, rate: float) -> tuple[Any, Any]:
     return x, xp.ones_like(x)
 
 
-DROPOUT = Op("relax.nn.dropout", ("data",), {"rate": 0.5}, infer=_dropout_type, reference=_dropout)
-
-
+@declares("relax.nn.dropout", infer=_dropout_type, reference=_dropout)
 def dropout(data: Expr, rate: float = 0.5) -> Call:
     """``data`` and a mask of ones: dropout as it is once training is over, which drops nothing; follows TVM.
 
@@ -34,9 +33,9 @@ def dropout(data: Expr, rate: float = 0.5) -> Call:
     Operands: any tensor. Attributes: ``rate``, the share that training would drop, from 0 up to 1.
     Result: a tuple (``data``, mask), both of ``data``'s shape and dtype.
     """
-    return DROPOUT(data, rate=float(rate))
+    ...
 
 
-@DROPOUT.define_gradient
+@operator_of(dropout).define_gradient
 def _dropout_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [fields_of(adjoint)[0]]

@@ -10,9 +10,10 @@ from typing import Any
 from ...ir.dims import dims_equal
 from ...ir.dtypes import is_float, is_integer
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..rules import as_dtype_attribute, tensor_operand
+from ..public_function import Dtype, declares
+from ..rules import tensor_operand
 from ..semantics import cast, widened
 
 __all__ = ["multinomial_from_uniform"]
@@ -45,17 +46,10 @@ def _multinomial(xp: Any, prob: Any, uniform_sample: Any, sample_indices: Any, d
     return cast(xp, xp.minimum(place, last), dtype)
 
 
-MULTINOMIAL_FROM_UNIFORM = Op(
-    "relax.multinomial_from_uniform",
-    ("prob", "uniform_sample", "sample_indices"),
-    {"dtype": "int64"},
-    infer=_multinomial_type,
-    reference=_multinomial,
-    traits=(Trait.STOPS_GRADIENT,),
+@declares(
+    "relax.multinomial_from_uniform", infer=_multinomial_type, reference=_multinomial, traits=(Trait.STOPS_GRADIENT,)
 )
-
-
-def multinomial_from_uniform(prob: Expr, uniform_sample: Expr, sample_indices: Expr, dtype: Any = "int64") -> Call:
+def multinomial_from_uniform(prob: Expr, uniform_sample: Expr, sample_indices: Expr, dtype: Dtype = "int64") -> Call:
     """For each uniform number, the outcome that it draws from a row of ``prob``; follows Relax.
 
     That is the first place whose running sum of probabilities exceeds the number (the last place, should
@@ -64,9 +58,4 @@ def multinomial_from_uniform(prob: Expr, uniform_sample: Expr, sample_indices: E
     Attributes: ``dtype``, an integer one. Result: (n, 1). Raises `OpTypeError` for operands of other ranks,
     shapes or dtypes.
     """
-    return MULTINOMIAL_FROM_UNIFORM(
-        prob,
-        uniform_sample,
-        sample_indices,
-        dtype=as_dtype_attribute(dtype, "relax.multinomial_from_uniform"),
-    )
+    ...

@@ -13,6 +13,7 @@ from ...ir.dims import dims_equal
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..public_function import declares
 from ..rules import require_float, tensor_operand
 from ..semantics import cast, dtype_name, filled, normalized_exponentials, positions
 
@@ -79,16 +80,9 @@ def _or_nothing(xp: Any, kept: Any, values: Any) -> Any:
     return xp.where(kept, numbers, filled(xp, numbers.shape, -1, numbers))
 
 
-GET_VALID_COUNTS = Op(
-    "relax.vision.get_valid_counts",
-    ("data",),
-    {"score_threshold": 0.0, "id_index": 0, "score_index": 1},
-    infer=_valid_counts_type,
-    reference=_valid_counts,
-    traits=(Trait.STOPS_GRADIENT,),
+@declares(
+    "relax.vision.get_valid_counts", infer=_valid_counts_type, reference=_valid_counts, traits=(Trait.STOPS_GRADIENT,)
 )
-
-
 def get_valid_counts(data: Expr, score_threshold: float = 0, id_index: int = 0, score_index: int = 1) -> Call:
     """The boxes whose score is above a threshold, moved to the front; as Relax's operator of that name.
 
@@ -98,9 +92,7 @@ def get_valid_counts(data: Expr, score_threshold: float = 0, id_index: int = 0, 
     after; where each stood in ``data``, int32 (batch, boxes). Raises `OpTypeError` for another rank or places that a
     row does not have.
     """
-    return GET_VALID_COUNTS(
-        data, score_threshold=float(score_threshold), id_index=int(id_index), score_index=int(score_index)
-    )
+    ...
 
 
 # --- non_max_suppression
@@ -265,28 +257,9 @@ def _soft(
     return taken, moved, xp.take_along_axis(order, perm, axis=1)
 
 
-NON_MAX_SUPPRESSION = Op(
-    "relax.vision.non_max_suppression",
-    ("data", "valid_count", "indices"),
-    {
-        "max_output_size": -1,
-        "iou_threshold": 0.5,
-        "force_suppress": False,
-        "top_k": -1,
-        "coord_start": 2,
-        "score_index": 1,
-        "id_index": 0,
-        "return_indices": True,
-        "invalid_to_bottom": False,
-        "soft_nms_sigma": 0.0,
-        "score_threshold": 0.0,
-    },
-    infer=_suppression_type,
-    reference=_suppression,
-    traits=(Trait.STOPS_GRADIENT,),
+@declares(
+    "relax.vision.non_max_suppression", infer=_suppression_type, reference=_suppression, traits=(Trait.STOPS_GRADIENT,)
 )
-
-
 def non_max_suppression(
     data: Expr,
     valid_count: Expr,
@@ -317,22 +290,7 @@ def non_max_suppression(
     at the end if ``invalid_to_bottom``. Raises `OpTypeError` for ranks, sizes, dtypes or places that do not agree.
     Cost: the square of the number of boxes.
     """
-    return NON_MAX_SUPPRESSION(
-        data,
-        valid_count,
-        indices,
-        max_output_size=int(max_output_size),
-        iou_threshold=float(iou_threshold),
-        force_suppress=bool(force_suppress),
-        top_k=int(top_k),
-        coord_start=int(coord_start),
-        score_index=int(score_index),
-        id_index=int(id_index),
-        return_indices=bool(return_indices),
-        invalid_to_bottom=bool(invalid_to_bottom),
-        soft_nms_sigma=float(soft_nms_sigma),
-        score_threshold=float(score_threshold),
-    )
+    ...
 
 
 # --- multibox_transform_loc

@@ -20,6 +20,7 @@ from ...ir.expr import DataTypeImm, Expr, PrimValue, StringImm, Tuple
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import OBJECT, ObjectType, TupleType, Type
 from ..primitive.packed import Callee, Types, as_callee, as_packed_arguments, one_of, stated_type
+from ..public_function import declares
 from ..row import primitive
 from ..rules import (
     as_dtype_attribute,
@@ -307,14 +308,10 @@ def _same_type(call: Call) -> Type:
     return tensor_operand(call, 0)
 
 
-ENSURE_ZERO_OFFSET = Op(
-    "relax.memory.ensure_zero_offset", ("data",), infer=_same_type, reference=_same, traits=(Trait.STOPS_GRADIENT,)
-)
-
-
+@declares("relax.memory.ensure_zero_offset", infer=_same_type, reference=_same, traits=(Trait.STOPS_GRADIENT,))
 def ensure_zero_offset(data: Expr) -> Call:
     """``data``, at the beginning of its memory: the same values, since tensors have no offset here."""
-    return ENSURE_ZERO_OFFSET(data)
+    ...
 
 
 # --- the machine's own functions

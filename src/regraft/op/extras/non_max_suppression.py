@@ -12,7 +12,7 @@ from ...ir.dtypes import is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
-from ..row import primitive
+from ..public_function import declares
 from ..rules import common_dtype, require_float, tensor_operand
 from ..semantics import filled, positions, widened
 
@@ -130,16 +130,13 @@ def _compacted(xp: Any, picked: Any, valid: Any, nothing: Any) -> Any:
     return xp.concat([ordered, nothing[rows.shape[0] :, :]], axis=0), count
 
 
-ALL_CLASS_NON_MAX_SUPPRESSION = primitive(
+@declares(
     "relax.vision.all_class_non_max_suppression",
-    ("boxes", "scores", "max_output_boxes_per_class", "iou_threshold", "score_threshold"),
-    {"output_format": "onnx"},
+    primitive=True,
     infer=_suppression_type,
     reference=_suppression,
     traits=(Trait.STOPS_GRADIENT,),
 )
-
-
 def all_class_non_max_suppression(
     boxes: Expr,
     scores: Expr,
@@ -160,6 +157,4 @@ def all_class_non_max_suppression(
     Raises `OpTypeError` for ranks, sizes or dtypes that do not agree. Cost: number of scores times number of boxes
     that are taken in a class.
     """
-    return ALL_CLASS_NON_MAX_SUPPRESSION(
-        boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold, output_format=output_format
-    )
+    ...

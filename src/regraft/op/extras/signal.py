@@ -19,8 +19,8 @@ from ..axis_maps import static_size
 from ..composite.padding import pad
 from ..primitive.binary import divide, multiply
 from ..primitive.indexing import strided_slice
-from ..row import primitive
-from ..rules import as_optional_int, normalize_axis, require_float
+from ..public_function import declares, operator_of
+from ..rules import normalize_axis, require_float
 from ..semantics import cast, dtype_name, pad_constant, widened
 
 __all__ = ["dft"]
@@ -89,15 +89,7 @@ def _dft(xp: Any, x: Any, length: int | None, axis: int, inverse: bool, onesided
     return cast(xp, xp.stack([xp.real(spectrum), xp.imag(spectrum)], axis=-1), dtype_name(x.dtype))
 
 
-DFT: Final = primitive(
-    "relax.signal.dft",
-    ("x",),
-    {"length": None, "axis": -2, "inverse": False, "onesided": False},
-    infer=_dft_type,
-    reference=_dft,
-)
-
-
+@declares("relax.signal.dft", primitive=True, infer=_dft_type, reference=_dft)
 def dft(x: Expr, length: int | None = None, axis: int = -2, inverse: bool = False, onesided: bool = False) -> Call:
     """The discrete Fourier transform along ``axis``; follows ``DFT`` of ONNX and ``numpy.fft``.
 
@@ -110,13 +102,10 @@ def dft(x: Expr, length: int | None = None, axis: int = -2, inverse: bool = Fals
     for narrower floats. Raises `OpTypeError` for other dtypes, a last axis of other sizes, and a wrong axis.
     Cost: n·log n for n samples.
     """
-    return DFT(
-        x,
-        length=as_optional_int(length, DFT.name, "length"),
-        axis=int(axis),
-        inverse=bool(inverse),
-        onesided=bool(onesided),
-    )
+    ...
+
+
+DFT: Final = operator_of(dft)
 
 
 # --- gradients

@@ -15,6 +15,7 @@ from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import TensorType, Type
+from ..public_function import declares, operator_of
 from ..rules import as_int, same_type, tensor_operand
 
 __all__ = ["allgather", "allreduce", "broadcast_from_worker0", "scatter_from_worker0"]
@@ -68,16 +69,6 @@ _ALLREDUCE = Op(
     reference=_of_one_worker,
     traits=(Trait.VIEW,),
 )
-_ALLGATHER = Op(
-    "relax.ccl.allgather",
-    ("x",),
-    {"num_workers": REQUIRED, "in_group": True},
-    infer=_gathered_type,
-    reference=_of_one_worker,
-)
-_BROADCAST = Op(
-    "relax.ccl.broadcast_from_worker0", ("x",), infer=same_type, reference=_of_one_worker, traits=(Trait.VIEW,)
-)
 _SCATTER = Op(
     "relax.ccl.scatter_from_worker0",
     ("x",),
@@ -99,21 +90,23 @@ def allreduce(x: Expr, op_type: str = "sum", in_group: bool = True) -> Call:
     return call
 
 
+@declares("relax.ccl.allgather", infer=_gathered_type, reference=_of_one_worker)
 def allgather(x: Expr, num_workers: int, in_group: bool = True) -> Call:
     """``x`` of all workers joined along axis 0; follows ``relax.op.ccl.allgather``.
 
     Operands: a tensor of rank 1 at least. Attributes: ``num_workers``; ``in_group``, as in `allreduce`.
     Result: ``x``'s type, axis 0 ``num_workers`` times as long. Raises `OpTypeError` for a scalar.
     """
-    return _ALLGATHER(x, num_workers=as_int(num_workers, "relax.ccl.allgather", "num_workers"), in_group=bool(in_group))
+    ...
 
 
+@declares("relax.ccl.broadcast_from_worker0", infer=same_type, reference=_of_one_worker, traits=(Trait.VIEW,))
 def broadcast_from_worker0(x: Expr) -> Call:
     """The ``x`` of the first worker, on each worker; follows ``relax.op.ccl.broadcast_from_worker0``.
 
     Operands: a tensor. Result: ``x``'s type.
     """
-    return _BROADCAST(x)
+    ...
 
 
 def scatter_from_worker0(x: Expr, num_workers: int, axis: int = 0) -> Call:
@@ -127,6 +120,6 @@ def scatter_from_worker0(x: Expr, num_workers: int, axis: int = 0) -> Call:
 
 
 @_ALLREDUCE.define_gradient
-@_BROADCAST.define_gradient
+@operator_of(broadcast_from_worker0).define_gradient
 def _gradient_of_one_worker(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoint]

@@ -12,10 +12,10 @@ from array_api_compat import is_jax_namespace, is_torch_namespace
 
 from ...ir.dtypes import is_bool, is_float, is_integer, itemsize
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import Type
-from ..row import primitive
-from ..rules import as_dtype_attribute, tensor_operand
+from ..public_function import Dtype, declares
+from ..rules import tensor_operand
 from ..semantics import namespace_dtype
 
 __all__ = ["bitcast"]
@@ -51,20 +51,17 @@ def _bitcast(xp: Any, x: Any, dtype: str) -> Any:
     return xp.asarray(x).view(target)
 
 
-BITCAST = primitive(
+@declares(
     "relax.bitcast",
-    ("x",),
-    {"dtype": REQUIRED},
+    primitive=True,
     infer=_bitcast_type,
     reference=_bitcast,
     traits=(Trait.ELEMENTWISE, Trait.STOPS_GRADIENT),
 )
-
-
-def bitcast(x: Expr, dtype: Any) -> Call:
+def bitcast(x: Expr, dtype: Dtype) -> Call:
     """The bits of each element of ``x`` as an element of ``dtype``; follows ``BitCast`` of ONNX and ``torch.view``.
 
     Operands: ``x``, integers or floats of whole bytes, or bool. Attributes: ``dtype``, integers or floats of as many
     bytes. Result: that dtype, the shape of ``x``. Raises `OpTypeError` for dtypes of other kinds or sizes.
     """
-    return BITCAST(x, dtype=as_dtype_attribute(dtype, "relax.bitcast"))
+    ...

@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 from ...ir.dims import Dim, SymExpr, dim_product, dims_equal
 from ...ir.dtypes import is_bool
 from ...ir.expr import Expr, PrimValue, ShapeExpr
-from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import REQUIRED, Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
 from .. import adjoints
+from ..public_function import ShapeOperand, declares, operator_of
 from ..row import primitive
 from ..rules import (
     as_int_tuple,
-    as_shape_expr,
     format_dims,
     normalize_axis,
     shape_operand,
@@ -69,18 +69,16 @@ def _broadcast_to(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
     return xp.broadcast_to(x, shape)
 
 
-BROADCAST_TO = primitive(
-    "relax.broadcast_to", ("x", "shape"), infer=_broadcast_to_type, reference=_broadcast_to, traits=(Trait.MOVES,)
+@declares(
+    "relax.broadcast_to", primitive=True, infer=_broadcast_to_type, reference=_broadcast_to, traits=(Trait.MOVES,)
 )
-
-
-def broadcast_to(x: Expr, shape: Expr | Sequence[Dim | Expr]) -> Call:
+def broadcast_to(x: Expr, shape: ShapeOperand) -> Call:
     """``x`` repeated along its axes of size 1, and along new leading axes; follows ``numpy.broadcast_to``.
 
     Operands: ``x``, any tensor; ``shape``, a shape expression or the sizes themselves. Result: ``x``'s dtype,
     the given shape. Raises `OpTypeError` when ``x`` can never broadcast to it.
     """
-    return BROADCAST_TO(x, as_shape_expr(shape, BROADCAST_TO.name))
+    ...
 
 
 # --- collapse_sum_to, collapse_sum_like
@@ -110,16 +108,8 @@ def _collapse_sum_to(xp: Any, data: Any, shape: tuple[int, ...]) -> Any:
     return xp.reshape(summed, shape)
 
 
-COLLAPSE_SUM_TO = Op(
-    "relax.collapse_sum_to",
-    ("data", "shape"),
-    infer=_collapse_sum_to_type,
-    reference=_collapse_sum_to,
-    traits=(Trait.REDUCTION,),
-)
-
-
-def collapse_sum_to(data: Expr, shape: Expr | Sequence[Dim | Expr]) -> Call:
+@declares("relax.collapse_sum_to", infer=_collapse_sum_to_type, reference=_collapse_sum_to, traits=(Trait.REDUCTION,))
+def collapse_sum_to(data: Expr, shape: ShapeOperand) -> Call:
     """``data`` summed to a shape that broadcasts to its own: the adjoint of `broadcast_to`.
 
     Operands: ``data``, a tensor of numbers; ``shape``, a shape expression or the sizes themselves. Leading
@@ -127,7 +117,10 @@ def collapse_sum_to(data: Expr, shape: Expr | Sequence[Dim | Expr]) -> Call:
     than float32 are summed in float32. Result: ``data``'s dtype, the given shape. Raises `OpTypeError` for
     bool, and for a shape that never broadcasts to that of ``data``.
     """
-    return COLLAPSE_SUM_TO(data, as_shape_expr(shape, COLLAPSE_SUM_TO.name))
+    ...
+
+
+COLLAPSE_SUM_TO = operator_of(collapse_sum_to)
 
 
 def _collapse_sum_like_type(call: Call) -> Type:
@@ -140,15 +133,9 @@ def _collapse_sum_like(xp: Any, data: Any, collapse_target: Any) -> Any:
     return _collapse_sum_to(xp, data, tuple(collapse_target.shape))
 
 
-COLLAPSE_SUM_LIKE = Op(
-    "relax.collapse_sum_like",
-    ("data", "collapse_target"),
-    infer=_collapse_sum_like_type,
-    reference=_collapse_sum_like,
-    traits=(Trait.REDUCTION,),
+@declares(
+    "relax.collapse_sum_like", infer=_collapse_sum_like_type, reference=_collapse_sum_like, traits=(Trait.REDUCTION,)
 )
-
-
 def collapse_sum_like(data: Expr, collapse_target: Expr) -> Call:
     """`collapse_sum_to` the shape of ``collapse_target``, whose elements and dtype play no part.
 
@@ -156,7 +143,10 @@ def collapse_sum_like(data: Expr, collapse_target: Expr) -> Call:
     ``data``'s. Result: ``data``'s dtype, ``collapse_target``'s shape. Raises `OpTypeError` as
     `collapse_sum_to` does.
     """
-    return COLLAPSE_SUM_LIKE(data, collapse_target)
+    ...
+
+
+COLLAPSE_SUM_LIKE = operator_of(collapse_sum_like)
 
 
 # --- repeat, tile
@@ -183,16 +173,7 @@ def _repeat(xp: Any, data: Any, repeats: int, axis: int | None) -> Any:
     return xp.repeat(data, repeats, axis=axis)
 
 
-REPEAT = primitive(
-    "relax.repeat",
-    ("data",),
-    {"repeats": REQUIRED, "axis": None},
-    infer=_repeat_type,
-    reference=_repeat,
-    traits=(Trait.MOVES,),
-)
-
-
+@declares("relax.repeat", primitive=True, infer=_repeat_type, reference=_repeat, traits=(Trait.MOVES,))
 def repeat(data: Expr, repeats: int, axis: int | None = None) -> Call:
     """Each slice of ``data`` along an axis, ``repeats`` times in a row; follows ``numpy.repeat``.
 
@@ -200,7 +181,7 @@ def repeat(data: Expr, repeats: int, axis: int | None = None) -> Call:
     None, which flattens ``data`` first. Result: ``data``'s dtype, that axis ``repeats`` times as long. Raises
     `OpTypeError` for a negative count or an axis that ``data`` does not have.
     """
-    return REPEAT(data, repeats=repeats, axis=axis)
+    ...
 
 
 def _tile_type(call: Call) -> Type:
@@ -244,7 +225,7 @@ def tile(data: Expr, repeats: int | Sequence[Dim | Expr]) -> Call:
 # --- gradients
 
 
-@BROADCAST_TO.define_gradient
+@operator_of(broadcast_to).define_gradient
 def _broadcast_to_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoints.collapse_to(adjoint, call.args[0]), None]
 
@@ -255,7 +236,7 @@ def _collapse_sum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr
     return [adjoints.broadcast_like(adjoint, call.args[0]), None]
 
 
-@REPEAT.define_gradient
+@operator_of(repeat).define_gradient
 def _repeat_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x = call.args[0]
     dims, times, axis = adjoints.known_shape(call, x, "data"), call.attrs.repeats, call.attrs.axis

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Trait, wrong_attribute
+from ...ir.op import Call, Trait, wrong_attribute
 from ...ir.types import TensorType, Type
 from .. import adjoints
-from ..row import primitive
-from ..rules import as_dtype_attribute, tensor_operand
+from ..public_function import Dtype, declares, operator_of
+from ..rules import tensor_operand
 from ..semantics import cast
 
 __all__ = ["astype", "wrap_param"]
@@ -32,18 +32,10 @@ def _astype(xp: Any, x: Any, dtype: str) -> Any:
     return xp.asarray(cast(xp, x, dtype))
 
 
-ASTYPE = primitive(
-    "relax.astype",
-    ("x",),
-    {"dtype": REQUIRED},
-    infer=_converted_type,
-    reference=_astype,
-    traits=(Trait.ELEMENTWISE,),
-    finite=True,
+@declares(
+    "relax.astype", primitive=True, infer=_converted_type, reference=_astype, traits=(Trait.ELEMENTWISE,), finite=True
 )
-
-
-def astype(x: Expr, dtype: Any) -> Call:
+def astype(x: Expr, dtype: Dtype) -> Call:
     """``x`` with its elements converted to ``dtype``; follows ``numpy.astype``.
 
     Operands: ``x``, any tensor. Attributes: ``dtype``. Result: that dtype, the shape of ``x``. Floats lose
@@ -51,33 +43,24 @@ def astype(x: Expr, dtype: Any) -> Call:
     true.
     Raises `OpTypeError` for no dtype, and for complex numbers to be made real.
     """
-    return ASTYPE(x, dtype=as_dtype_attribute(dtype, "relax.astype"))
+    ...
 
 
-WRAP_PARAM = primitive(
-    "relax.wrap_param",
-    ("data",),
-    {"dtype": "float32"},
-    infer=_converted_type,
-    reference=_astype,
-    traits=(Trait.ELEMENTWISE,),
-)
-
-
-def wrap_param(data: Expr, dtype: Any = "float32") -> Call:
+@declares("relax.wrap_param", primitive=True, infer=_converted_type, reference=_astype, traits=(Trait.ELEMENTWISE,))
+def wrap_param(data: Expr, dtype: Dtype = "float32") -> Call:
     """A parameter of the model as ``dtype``: `astype`, which also tells passes that ``data`` is a parameter.
 
     Operands: ``data``, any tensor. Attributes: ``dtype``. Result: that dtype, the shape of ``data``.
     Raises `OpTypeError` as `astype` does.
     """
-    return WRAP_PARAM(data, dtype=as_dtype_attribute(dtype, "relax.wrap_param"))
+    ...
 
 
 # --- gradients
 
 
-@ASTYPE.define_gradient
-@WRAP_PARAM.define_gradient
+@operator_of(astype).define_gradient
+@operator_of(wrap_param).define_gradient
 def _conversion_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoints.converted_like(adjoint, call.args[0])]
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from ...ir.dims import Dim, dims_equal
 from ...ir.expr import Expr, ShapeExpr, Tuple
-from ...ir.op import REQUIRED, Call, wrong_attribute, wrong_operand
+from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import GradientError, collapse_to, fields_of, known_shape, tensor_type
 from ..composite.matrix import eye
-from ..row import primitive
+from ..public_function import declares, operator_of
 from ..rules import broadcast_dims, format_dims
 from ..semantics import dtype_name, product_in_dtype
 from .create import ones
@@ -110,11 +110,7 @@ def _einsum(xp: Any, operands: tuple[Any, ...], subscripts: str) -> Any:
     return product_in_dtype(xp, product, operands, dtype_name(operands[0].dtype))
 
 
-EINSUM = primitive(
-    "relax.einsum", ("operands",), {"subscripts": REQUIRED}, infer=_einsum_type, reference=_einsum, finite=True
-)
-
-
+@declares("relax.einsum", primitive=True, infer=_einsum_type, reference=_einsum, finite=True)
 def einsum(operands: Expr | Sequence[Expr], subscripts: str) -> Call:
     """The sum of products that ``subscripts`` describes, such as "bij,bjk->bik"; follows ``numpy.einsum``.
 
@@ -125,13 +121,13 @@ def einsum(operands: Expr | Sequence[Expr], subscripts: str) -> Call:
     letter has one size, or 1. Floats narrower than float32 are summed in float32. Raises `OpTypeError` for
     subscripts that do not fit the operands, and for sizes or dtypes that never agree.
     """
-    return EINSUM(operands, subscripts=subscripts)
+    ...
 
 
 # --- gradients
 
 
-@EINSUM.define_gradient
+@operator_of(einsum).define_gradient
 def _einsum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """For each operand, the sum of products of the adjoint with the other operands, over the labels of its own.
 

@@ -12,9 +12,9 @@ from typing import Any
 from ...ir.dims import Dim, dim_less, dims_equal
 from ...ir.dtypes import is_integer
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..row import primitive
+from ..public_function import declares, operator_of
 from ..rules import broadcast_dims, format_dims, normalize_axis, tensor_fields, tensor_operand
 from ..semantics import cast, positions
 
@@ -103,16 +103,13 @@ def _gather_elements(xp: Any, data: Any, indices: Any, axis: int) -> Any:
     return xp.take_along_axis(data[within], from_front(xp, indices, data.shape[axis]), axis=axis)
 
 
-GATHER_ELEMENTS = primitive(
+@declares(
     "relax.gather_elements",
-    ("data", "indices"),
-    {"axis": 0},
+    primitive=True,
     infer=_gather_elements_type,
     reference=_gather_elements,
     traits=(Trait.MOVES,),
 )
-
-
 def gather_elements(data: Expr, indices: Expr, axis: int = 0) -> Call:
     """For each index, the element of ``data`` there along ``axis``, at the same place along the others.
 
@@ -121,7 +118,10 @@ def gather_elements(data: Expr, indices: Expr, axis: int = 0) -> Call:
     from the end). Result: ``data``'s dtype, the shape of ``indices``. Raises `OpTypeError` for indices that
     are no integers, other ranks, larger sizes, or an axis that is not there.
     """
-    return GATHER_ELEMENTS(data, indices, axis=axis)
+    ...
+
+
+GATHER_ELEMENTS = operator_of(gather_elements)
 
 
 # --- gather_nd
@@ -175,16 +175,7 @@ def _gather_nd(xp: Any, data: Any, indices: Any, batch_dims: int) -> Any:
     return found if named else xp.broadcast_to(found, (*indices.shape[:-1], *data.shape[batch_dims:]))
 
 
-GATHER_ND = Op(
-    "relax.gather_nd",
-    ("data", "indices"),
-    {"batch_dims": 0},
-    infer=_gather_nd_type,
-    reference=_gather_nd,
-    traits=(Trait.MOVES,),
-)
-
-
+@declares("relax.gather_nd", infer=_gather_nd_type, reference=_gather_nd, traits=(Trait.MOVES,))
 def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Call:
     """The slices of ``data`` at places that are given by all their indices; follows ``GatherND`` of ONNX.
 
@@ -194,7 +185,10 @@ def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Call:
     rank is not known where k is not. Raises `OpTypeError` for indices that are no integers, too many of them,
     or batch axes that never agree.
     """
-    return GATHER_ND(data, indices, batch_dims=batch_dims)
+    ...
+
+
+GATHER_ND = operator_of(gather_nd)
 
 
 # --- index_tensor
@@ -215,11 +209,9 @@ def _index_tensor(xp: Any, data: Any, indices: tuple[Any, ...]) -> Any:
     return xp.asarray(data[tuple(from_front(xp, x, size) for x, size in zip(indices, data.shape, strict=False))])
 
 
-INDEX_TENSOR = primitive(
-    "relax.index_tensor", ("data", "indices"), infer=_index_tensor_type, reference=_index_tensor, traits=(Trait.MOVES,)
+@declares(
+    "relax.index_tensor", primitive=True, infer=_index_tensor_type, reference=_index_tensor, traits=(Trait.MOVES,)
 )
-
-
 def index_tensor(data: Expr, indices: Expr | Sequence[Expr]) -> Call:
     """``data[indices[0], indices[1], ...]``; follows NumPy's indexing by arrays of integers.
 
@@ -228,4 +220,7 @@ def index_tensor(data: Expr, indices: Expr | Sequence[Expr]) -> Call:
     stood. Raises `OpTypeError` for indices that are no integers, too many of them, or shapes that never
     broadcast.
     """
-    return INDEX_TENSOR(data, indices)
+    ...
+
+
+INDEX_TENSOR = operator_of(index_tensor)

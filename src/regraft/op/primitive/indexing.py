@@ -14,6 +14,7 @@ from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, Tuple
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, TupleType, Type
+from ..public_function import Number, declares, operator_of
 from ..row import primitive
 from ..rules import as_prim_value, normalize_axis, tensor_operand
 from ..semantics import cast, filled, index_array
@@ -76,19 +77,10 @@ def _take(xp: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
     return xp.reshape(taken, (*x.shape[:place], *indices.shape, *x.shape[place + 1 :]))
 
 
-TAKE = primitive(
-    "relax.take",
-    ("x", "indices"),
-    {"axis": None, "mode": "fast"},
-    infer=_take_type,
-    reference=_take,
-    traits=(Trait.MOVES,),
-)
-
-
+@declares("relax.take", primitive=True, infer=_take_type, reference=_take, traits=(Trait.MOVES,))
 def take(
     x: Expr,
-    indices: Expr | int,
+    indices: Number,
     axis: int | None = None,
     mode: Literal["fast", "nan", "wrap", "clip"] = "fast",
 ) -> Call:
@@ -101,12 +93,10 @@ def take(
     dtype; the axes of ``indices`` stand where ``axis`` stood. Raises `OpTypeError` for indices that are no
     integers, an axis that ``x`` does not have, and an unknown mode.
     """
-    return TAKE(
-        x,
-        as_prim_value(indices),
-        axis=axis,
-        mode=mode,
-    )
+    ...
+
+
+TAKE = operator_of(take)
 
 
 # --- strided_slice
@@ -278,15 +268,13 @@ def _dynamic_strided_slice(xp: Any, x: Any, begin: Any, end: Any, strides: Any) 
     return x
 
 
-DYNAMIC_STRIDED_SLICE = primitive(
+@declares(
     "relax.dynamic_strided_slice",
-    ("x", "begin", "end", "strides"),
+    primitive=True,
     infer=_dynamic_strided_slice_type,
     reference=_dynamic_strided_slice,
     traits=(Trait.MOVES,),
 )
-
-
 def dynamic_strided_slice(x: Expr, begin: Expr, end: Expr, strides: Expr) -> Call:
     """`strided_slice` along every axis, with bounds that are tensors; follows ``Slice`` of ONNX.
 
@@ -294,4 +282,7 @@ def dynamic_strided_slice(x: Expr, begin: Expr, end: Expr, strides: Expr) -> Cal
     Result: ``x``'s dtype and rank; its sizes are known only when it runs.
     Raises `OpTypeError` when a bound is no tensor of integers of that shape.
     """
-    return DYNAMIC_STRIDED_SLICE(x, begin, end, strides)
+    ...
+
+
+DYNAMIC_STRIDED_SLICE = operator_of(dynamic_strided_slice)

@@ -14,6 +14,7 @@ from ...ir.expr import Expr, PrimValue, Tuple
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
+from ..public_function import declares, operator_of
 from ..row import primitive
 from ..rules import format_dims, normalize_axis, tensor_fields, tensor_operand
 
@@ -114,11 +115,7 @@ def _concat(xp: Any, tensors: tuple[Any, ...], axis: int | None) -> Any:
     return xp.concat(tensors, axis=axis)
 
 
-CONCAT = primitive(
-    "relax.concat", ("tensors",), {"axis": 0}, infer=_concat_type, reference=_concat, traits=(Trait.MOVES,), axes_of=-1
-)
-
-
+@declares("relax.concat", primitive=True, infer=_concat_type, reference=_concat, traits=(Trait.MOVES,), axes_of=-1)
 def concat(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
     """``tensors`` one after another along an axis that they have; follows ``numpy.concatenate``.
 
@@ -127,7 +124,7 @@ def concat(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
     any shapes. Result: that dtype; sizes add up along ``axis``. Raises `OpTypeError` when dtypes, ranks or
     sizes never agree.
     """
-    return CONCAT(tensors, axis=axis)
+    ...
 
 
 # --- stack
@@ -290,11 +287,7 @@ def _meshgrid(xp: Any, tensors: tuple[Any, ...], indexing: str) -> tuple[Any, ..
     return tuple([xp.broadcast_to(column, tuple(grid)) for column in columns])
 
 
-MESHGRID = Op(
-    "relax.meshgrid", ("tensors",), {"indexing": "ij"}, infer=_meshgrid_type, reference=_meshgrid, traits=(Trait.MOVES,)
-)
-
-
+@declares("relax.meshgrid", infer=_meshgrid_type, reference=_meshgrid, traits=(Trait.MOVES,))
 def meshgrid(tensors: Expr | Sequence[Expr], indexing: str = "ij") -> Call:
     """The coordinates of a grid from those along its axes; follows ``numpy.meshgrid``.
 
@@ -303,13 +296,13 @@ def meshgrid(tensors: Expr | Sequence[Expr], indexing: str = "ij") -> Call:
     swapped). Result: a tuple of as many tensors, all of the grid's shape. Raises `OpTypeError` for other
     ranks or dtypes.
     """
-    return MESHGRID(tensors, indexing=indexing)
+    ...
 
 
 # --- gradients
 
 
-@CONCAT.define_gradient
+@operator_of(concat).define_gradient
 def _concat_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     tensors = adjoints.fields_of(call.args[0])
     axis: int | None = call.attrs.axis

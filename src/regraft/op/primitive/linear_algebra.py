@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.dims import Dim, dim_product, dims_equal
-from ...ir.dtypes import as_optional_dtype
 from ...ir.expr import Expr, ShapeExpr
 from ...ir.op import Call, Op, Precision, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import GradientError, collapse_to, converted_like, tensor_type
 from ..costs import product_operations
-from ..row import primitive
+from ..public_function import ResultDtype, declares, operator_of
 from ..rules import broadcast_dims, common_dtype, format_dims, tensor_operand
 from ..semantics import dtype_name, product_in_dtype
 from .binary import add
@@ -71,19 +70,16 @@ def _matmul(xp: Any, x1: Any, x2: Any, out_dtype: str | None) -> Any:
     return product_in_dtype(xp, xp.matmul, (x1, x2), out_dtype or dtype_name(x1.dtype))
 
 
-MATMUL = primitive(
+@declares(
     "relax.matmul",
-    ("x1", "x2"),
-    {"out_dtype": None},
+    primitive=True,
     infer=_matmul_type,
     reference=_matmul,
     precision=Precision.LEADS,
     finite=True,
     cost=product_operations,
 )
-
-
-def matmul(x1: Expr, x2: Expr, out_dtype: str | None = None) -> Call:
+def matmul(x1: Expr, x2: Expr, out_dtype: ResultDtype = None) -> Call:
     """The matrix product of ``x1`` and ``x2``; follows ``numpy.matmul``.
 
     Operands: ``x1`` of shape (..., n, k) and ``x2`` of shape (..., k, m), whose leading axes broadcast; a
@@ -92,7 +88,7 @@ def matmul(x1: Expr, x2: Expr, out_dtype: str | None = None) -> Call:
     that of the operands, which must be the same then. Result: shape (..., n, m). On bool, "or" of "and"s.
     Raises `OpTypeError` for scalars, and for sizes or dtypes that never agree.
     """
-    return MATMUL(x1, x2, out_dtype=as_optional_dtype(out_dtype))
+    ...
 
 
 def linear(data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: str | None = None) -> Expr:
@@ -145,7 +141,7 @@ def _transposed(x: Expr) -> Expr:
     return permute_dims(x, [*range(ndim - 2), ndim - 1, ndim - 2])
 
 
-@MATMUL.define_gradient
+@operator_of(matmul).define_gradient
 def _matmul_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
     if UNKNOWN_NDIM in (tensor_type(x1).ndim, tensor_type(x2).ndim):

@@ -14,8 +14,8 @@ from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..row import primitive
-from ..rules import as_int, as_int_tuple, as_optional_int_tuple, normalize_axes, normalize_axis, tensor_operand
+from ..public_function import declares, operator_of
+from ..rules import as_int_tuple, normalize_axes, normalize_axis, tensor_operand
 from ..semantics import cast, positions
 
 __all__ = ["flip", "layout_transform", "permute_dims", "reverse_sequence"]
@@ -51,17 +51,14 @@ def _reversed_axes(call: Call) -> dict[str, Any]:
     return {} if ndim == UNKNOWN_NDIM else {"axes": tuple(reversed(range(ndim)))}
 
 
-PERMUTE_DIMS = primitive(
+@declares(
     "relax.permute_dims",
-    ("x",),
-    {"axes": None},
+    primitive=True,
     infer=_permute_dims_type,
     reference=_permute_dims,
     traits=(Trait.VIEW,),
     written_out=_reversed_axes,
 )
-
-
 def permute_dims(x: Expr, axes: Sequence[int] | None = None) -> Call:
     """``x`` with its axes in another order; follows ``numpy.transpose``.
 
@@ -69,7 +66,7 @@ def permute_dims(x: Expr, axes: Sequence[int] | None = None) -> Call:
     from (negative ones count from the end); None reverses all. Result: ``x``'s dtype, ``x.shape[axes[i]]`` at
     axis i. Raises `OpTypeError` when ``axes`` is no permutation of the axes of ``x``.
     """
-    return PERMUTE_DIMS(x, axes=as_optional_int_tuple(axes, "relax.permute_dims", "axes"))
+    ...
 
 
 # --- layout_transform
@@ -138,23 +135,14 @@ def _flip(xp: Any, data: Any, axis: int) -> Any:
     return xp.flip(data, axis=axis)
 
 
-FLIP = primitive(
-    "relax.flip",
-    ("data",),
-    {"axis": REQUIRED},
-    infer=_flip_type,
-    reference=_flip,
-    traits=(Trait.VIEW,),
-)
-
-
+@declares("relax.flip", primitive=True, infer=_flip_type, reference=_flip, traits=(Trait.VIEW,))
 def flip(data: Expr, axis: int) -> Call:
     """``data`` with the order along one axis turned round; follows ``numpy.flip``.
 
     Operands: ``data``, any tensor. Attributes: ``axis`` (negative: from the end). Result: ``data``'s type.
     Raises `OpTypeError` for an axis that ``data`` does not have.
     """
-    return FLIP(data, axis=as_int(axis, FLIP.name, "axis"))
+    ...
 
 
 # --- reverse_sequence
@@ -184,16 +172,7 @@ def _reverse_sequence(xp: Any, data: Any, seq_lengths: Any, seq_axis: int, batch
     return xp.take_along_axis(data, xp.broadcast_to(source, data.shape), axis=along)
 
 
-REVERSE_SEQUENCE = Op(
-    "relax.reverse_sequence",
-    ("data", "seq_lengths"),
-    {"seq_axis": 1, "batch_axis": 0},
-    infer=_reverse_sequence_type,
-    reference=_reverse_sequence,
-    traits=(Trait.MOVES,),
-)
-
-
+@declares("relax.reverse_sequence", infer=_reverse_sequence_type, reference=_reverse_sequence, traits=(Trait.MOVES,))
 def reverse_sequence(data: Expr, seq_lengths: Expr, seq_axis: int = 1, batch_axis: int = 0) -> Call:
     """``data`` with the first elements of each sequence turned round; follows ``ReverseSequence`` of ONNX.
 
@@ -203,7 +182,7 @@ def reverse_sequence(data: Expr, seq_lengths: Expr, seq_axis: int = 1, batch_axi
     type. Raises `OpTypeError` for lengths that are no integers of that shape, and for axes that are the same
     or not there.
     """
-    return REVERSE_SEQUENCE(data, seq_lengths, seq_axis=seq_axis, batch_axis=batch_axis)
+    ...
 
 
 # --- gradients
@@ -214,7 +193,7 @@ def _inverse(order: Sequence[int]) -> list[int]:
     return sorted(range(len(order)), key=order.__getitem__)
 
 
-@PERMUTE_DIMS.define_gradient
+@operator_of(permute_dims).define_gradient
 def _permute_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     order = None if call.attrs.axes is None else permutation(call)  # the axes reversed are their own inverse
     return [permute_dims(adjoint, None if order is None else _inverse(order))]
@@ -225,11 +204,11 @@ def _layout_transform_gradient(call: Call, output: Expr, adjoint: Expr) -> list[
     return [permute_dims(adjoint, _inverse(call.attrs.index_map))]
 
 
-@FLIP.define_gradient
+@operator_of(flip).define_gradient
 def _flip_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [flip(adjoint, call.attrs.axis)]
 
 
-@REVERSE_SEQUENCE.define_gradient
+@operator_of(reverse_sequence).define_gradient
 def _reverse_sequence_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [call.with_args([adjoint, call.args[1]]), None]

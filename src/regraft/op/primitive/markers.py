@@ -10,7 +10,7 @@ from typing import Any
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait
 from ...ir.types import Type
-from ..row import primitive
+from ..public_function import declares, operator_of
 
 __all__ = ["end_checkpoint", "no_grad", "start_checkpoint", "stop_lift_params"]
 
@@ -24,77 +24,64 @@ def _unchanged(xp: Any, input: Any) -> Any:
     return input
 
 
-NO_GRAD = primitive(
+@declares(
     "relax.grad.no_grad",
-    ("input",),
+    primitive=True,
     infer=_unchanged_type,
     reference=_unchanged,
     traits=(Trait.VIEW, Trait.IDEMPOTENT, Trait.STOPS_GRADIENT),
 )
-
-
 def no_grad(input: Expr) -> Call:
     """``input`` as it is, and no gradient goes through: ``torch.Tensor.detach``.
 
     Operands: ``input``, a value of any type. Result: the same value.
     """
-    return NO_GRAD(input)
+    ...
 
 
-START_CHECKPOINT = primitive(
-    "relax.grad.start_checkpoint",
-    ("input",),
-    infer=_unchanged_type,
-    reference=_unchanged,
-    traits=(Trait.VIEW,),
+NO_GRAD = operator_of(no_grad)
+
+
+@declares(
+    "relax.grad.start_checkpoint", primitive=True, infer=_unchanged_type, reference=_unchanged, traits=(Trait.VIEW,)
 )
-
-
 def start_checkpoint(input: Expr) -> Call:
     """``input`` as it is, where a checkpointed part of the program begins.
 
     The gradient keeps this value and computes what follows, up to `end_checkpoint`, again, rather than keep
     it. Operands: ``input``, a value of any type. Result: the same value.
     """
-    return START_CHECKPOINT(input)
+    ...
 
 
-END_CHECKPOINT = primitive(
-    "relax.grad.end_checkpoint",
-    ("input",),
-    infer=_unchanged_type,
-    reference=_unchanged,
-    traits=(Trait.VIEW,),
+@declares(
+    "relax.grad.end_checkpoint", primitive=True, infer=_unchanged_type, reference=_unchanged, traits=(Trait.VIEW,)
 )
-
-
 def end_checkpoint(input: Expr) -> Call:
     """``input`` as it is, where a checkpointed part of the program ends; see `start_checkpoint`.
 
     Operands: ``input``, a value of any type. Result: the same value.
     """
-    return END_CHECKPOINT(input)
+    ...
 
 
-STOP_LIFT_PARAMS = primitive(
+@declares(
     "relax.builtin.stop_lift_params",
-    ("x",),
+    primitive=True,
     infer=_unchanged_type,
     reference=_unchanged,
     traits=(Trait.VIEW, Trait.IDEMPOTENT),
 )
-
-
 def stop_lift_params(x: Expr) -> Call:
     """``x`` as it is, and nothing that is made of it is moved to the function that prepares weights.
 
     `regraft.transform.LiftTransformParams` reads it, and takes it out. Operands: ``x``, a tensor. Result: the same.
     """
-    return STOP_LIFT_PARAMS(x)
+    ...
 
 
-@START_CHECKPOINT.define_gradient
-@END_CHECKPOINT.define_gradient
-@STOP_LIFT_PARAMS.define_gradient
+@operator_of(start_checkpoint).define_gradient
+@operator_of(end_checkpoint).define_gradient
+@operator_of(stop_lift_params).define_gradient
 def _marker_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoint]

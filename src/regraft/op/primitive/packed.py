@@ -15,6 +15,7 @@ from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, StringImm, Tuple, as_expr
 from ...ir.op import REQUIRED, Attrs, Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import OBJECT, FuncType, ObjectType, PrimType, TensorType, TupleType, Type, is_subtype
+from ..public_function import declares
 from ..row import primitive
 from ..rules import as_int_tuple
 
@@ -290,12 +291,10 @@ def _null_value_type(call: Call) -> Type:
     return OBJECT
 
 
-NULL_VALUE = primitive("relax.null_value", (), infer=_null_value_type)
-
-
+@declares("relax.null_value", primitive=True, infer=_null_value_type)
 def null_value() -> Call:
     """The value that stands for none: Python's ``None``, of type object."""
-    return NULL_VALUE()
+    ...
 
 
 def _print_type(call: Call) -> Type:

@@ -11,12 +11,12 @@ from typing import Any
 from ...ir.dims import Dim, dim_product, dims_equal, exact_divide, floordiv
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue, ShapeExpr
-from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from .. import adjoints
+from ..public_function import declares, operator_of
 from ..row import primitive
 from ..rules import (
-    as_int_tuple,
     as_optional_int_tuple,
     as_shape_expr,
     format_dims,
@@ -131,15 +131,13 @@ def _flatten(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (-1,))
 
 
-FLATTEN = Op("relax.flatten", ("x",), infer=_flatten_type, reference=_flatten, traits=(Trait.VIEW, Trait.IDEMPOTENT))
-
-
+@declares("relax.flatten", infer=_flatten_type, reference=_flatten, traits=(Trait.VIEW, Trait.IDEMPOTENT))
 def flatten(x: Expr) -> Call:
     """All elements of ``x`` in one axis, in row-major order; follows ``numpy.ravel``.
 
     Operands: ``x``, any tensor. Result: ``x``'s dtype, rank 1; a scalar gives one element.
     """
-    return FLATTEN(x)
+    ...
 
 
 # --- expand_dims
@@ -165,17 +163,14 @@ def _expand_dims(xp: Any, x: Any, axis: tuple[int, ...]) -> Any:
     return xp.reshape(x, tuple(1 if place in places else next(sizes) for place in range(ndim)))
 
 
-EXPAND_DIMS = primitive(
+@declares(
     "relax.expand_dims",
-    ("x",),
-    {"axis": REQUIRED},
+    primitive=True,
     infer=_expand_dims_type,
     reference=_expand_dims,
     traits=(Trait.VIEW,),
     axes_of=-1,
 )
-
-
 def expand_dims(x: Expr, axis: int | Sequence[int]) -> Call:
     """``x`` with new axes of size 1; follows ``numpy.expand_dims``.
 
@@ -183,7 +178,7 @@ def expand_dims(x: Expr, axis: int | Sequence[int]) -> Call:
     count from its end). Result: ``x``'s dtype, one axis more for each. Raises `OpTypeError` for an axis that
     the result does not have, or one given twice.
     """
-    return EXPAND_DIMS(x, axis=as_int_tuple(axis, EXPAND_DIMS.name, "axis"))
+    ...
 
 
 # --- squeeze
@@ -264,13 +259,13 @@ def _reshape_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | No
     return [adjoints.reshape_like(adjoint, call.args[0]), None]
 
 
-@EXPAND_DIMS.define_gradient
+@operator_of(expand_dims).define_gradient
 def _expand_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     is_known = adjoints.tensor_type(adjoint).shape is not None
     return [squeeze(adjoint, call.attrs.axis) if is_known else adjoints.reshape_like(adjoint, call.args[0])]
 
 
-@FLATTEN.define_gradient
+@operator_of(flatten).define_gradient
 @SQUEEZE.define_gradient
 def _same_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoints.reshape_like(adjoint, call.args[0])]

@@ -16,7 +16,7 @@ from ...ir.dtypes import is_bool
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..row import primitive
+from ..public_function import declares, operator_of
 from ..rules import as_prim_value, common_dtype, format_dims, integer_operand, normalize_axis, tensor_operand
 from ..semantics import filled, index_array, positions
 from .broadcast import may_broadcast
@@ -90,15 +90,7 @@ def _scatter_elements(xp: Any, data: Any, indices: Any, updates: Any, axis: int,
     return _put(xp, data, places, tuple(indices.shape), updates, reduction)
 
 
-SCATTER_ELEMENTS = Op(
-    "relax.scatter_elements",
-    ("data", "indices", "updates"),
-    {"axis": 0, "reduction": "update"},
-    infer=_scatter_elements_type,
-    reference=_scatter_elements,
-)
-
-
+@declares("relax.scatter_elements", infer=_scatter_elements_type, reference=_scatter_elements)
 def scatter_elements(
     data: Expr,
     indices: Expr,
@@ -116,7 +108,10 @@ def scatter_elements(
     type. Raises `OpTypeError` for indices that are no integers, and for ranks, sizes or dtypes that never
     agree.
     """
-    return SCATTER_ELEMENTS(data, indices, updates, axis=axis, reduction=reduction)
+    ...
+
+
+SCATTER_ELEMENTS = operator_of(scatter_elements)
 
 
 # --- scatter_nd
@@ -146,15 +141,7 @@ def _scatter_nd(xp: Any, data: Any, indices: Any, updates: Any, reduction: str) 
     return _put(xp, data, [indices[..., i] for i in range(indices.shape[-1])], places, updates, reduction)
 
 
-SCATTER_ND = primitive(
-    "relax.scatter_nd",
-    ("data", "indices", "updates"),
-    {"reduction": "update"},
-    infer=_scatter_nd_type,
-    reference=_scatter_nd,
-)
-
-
+@declares("relax.scatter_nd", primitive=True, infer=_scatter_nd_type, reference=_scatter_nd)
 def scatter_nd(
     data: Expr,
     indices: Expr,
@@ -170,7 +157,10 @@ def scatter_nd(
     Result: ``data``'s type. Raises `OpTypeError` for indices that are no integers, and for ranks, sizes or
     dtypes that never agree.
     """
-    return SCATTER_ND(data, indices, updates, reduction=reduction)
+    ...
+
+
+SCATTER_ND = operator_of(scatter_nd)
 
 
 # --- index_put

@@ -11,6 +11,7 @@ from ...ir.dtypes import is_float
 from ...ir.expr import Expr
 from ...ir.op import Call, Reference, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
+from ..public_function import declares
 from ..row import primitive, published
 from ..rules import as_optional_int, require_ordered, tensor_operand
 from ..semantics import cast, dtype_name, sort_keys
@@ -90,16 +91,9 @@ def _bucketize(xp: Any, input_tensor: Any, boundaries: Any, out_int32: bool, rig
     return cast(xp, xp.reshape(places, input_tensor.shape), "int32" if out_int32 else "int64")
 
 
-BUCKETIZE = primitive(
-    "relax.bucketize",
-    ("input_tensor", "boundaries"),
-    {"out_int32": False, "right": False},
-    infer=_bucketize_type,
-    reference=_bucketize,
-    traits=(Trait.STOPS_GRADIENT,),
+@declares(
+    "relax.bucketize", primitive=True, infer=_bucketize_type, reference=_bucketize, traits=(Trait.STOPS_GRADIENT,)
 )
-
-
 def bucketize(input_tensor: Expr, boundaries: Expr, out_int32: bool = False, right: bool = False) -> Call:
     """The number of the bucket between ``boundaries`` that each element falls into.
 
@@ -109,4 +103,4 @@ def bucketize(input_tensor: Expr, boundaries: Expr, out_int32: bool = False, rig
     or uint64. Attributes: ``out_int32``, int32 for int64; ``right``. Result: the shape of ``input_tensor``.
     Raises `OpTypeError` for operands of other ranks or kinds.
     """
-    return BUCKETIZE(input_tensor, boundaries, out_int32=bool(out_int32), right=bool(right))
+    ...

@@ -12,6 +12,7 @@ from ...ir.dtypes import is_float
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..public_function import declares
 from ..row import primitive
 from ..rules import as_prim_value, integer_operand, require_ordered, scalar_operand, tensor_operand
 from ..semantics import cast, dtype_name, sort_keys
@@ -148,19 +149,11 @@ def _nonzero(xp: Any, x: Any) -> Any:
     return cast(xp, xp.stack(xp.nonzero(items)), "int64")
 
 
-NONZERO = primitive(
-    "relax.nonzero",
-    ("x",),
-    infer=_nonzero_type,
-    reference=_nonzero,
-    traits=(Trait.STOPS_GRADIENT,),
-)
-
-
+@declares("relax.nonzero", primitive=True, infer=_nonzero_type, reference=_nonzero, traits=(Trait.STOPS_GRADIENT,))
 def nonzero(x: Expr) -> Call:
     """The places of the elements that are not zero, in row-major order; follows ONNX ``NonZero``.
 
     Operands: ``x``, any tensor (a scalar counts as rank 1). Result: int64, a row for each axis of ``x`` and a
     column for each place, of unknown number. Raises `OpTypeError` for no tensor.
     """
-    return NONZERO(x)
+    ...

@@ -15,7 +15,7 @@ from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
-from ..row import primitive
+from ..public_function import Dtype, declares
 from ..rules import as_dtype_attribute, as_int, normalize_axis, require_ordered
 from ..semantics import cast, sort_keys
 
@@ -58,23 +58,14 @@ def _sort(xp: Any, x: Any, axis: int, descending: bool) -> Any:
     return xp.take_along_axis(x, _places(xp, x, axis, descending), axis=axis)
 
 
-SORT = Op(
-    "relax.sort",
-    ("x",),
-    {"axis": -1, "descending": False},
-    infer=_sort_type,
-    reference=_sort,
-    traits=(Trait.IDEMPOTENT, Trait.MOVES),
-)
-
-
+@declares("relax.sort", infer=_sort_type, reference=_sort, traits=(Trait.IDEMPOTENT, Trait.MOVES))
 def sort(x: Expr, axis: int = -1, descending: bool = False) -> Call:
     """The elements of ``x`` in order along ``axis``; follows ``numpy.sort``.
 
     Operands: ``x``, real numbers or bool. Attributes: ``axis``; ``descending``, the greatest (NaN) first.
     Result: the type of ``x``. Raises `OpTypeError` for other dtypes, a scalar, or an axis that ``x`` lacks.
     """
-    return SORT(x, axis=as_int(axis, "relax.sort", "axis"), descending=bool(descending))
+    ...
 
 
 # --- argsort
@@ -88,29 +79,15 @@ def _argsort(xp: Any, data: Any, axis: int, descending: bool, dtype: str) -> Any
     return cast(xp, _places(xp, data, axis, descending), dtype)
 
 
-ARGSORT = primitive(
-    "relax.argsort",
-    ("data",),
-    {"axis": -1, "descending": False, "dtype": "int32"},
-    infer=_argsort_type,
-    reference=_argsort,
-    traits=(Trait.STOPS_GRADIENT,),
-)
-
-
-def argsort(data: Expr, axis: int = -1, descending: bool = False, dtype: Any = "int32") -> Call:
+@declares("relax.argsort", primitive=True, infer=_argsort_type, reference=_argsort, traits=(Trait.STOPS_GRADIENT,))
+def argsort(data: Expr, axis: int = -1, descending: bool = False, dtype: Dtype = "int32") -> Call:
     """Where the elements in order stand along ``axis``; follows ``numpy.argsort`` with ``stable=True``.
 
     Operands: ``data``, real numbers or bool. Attributes: ``axis``; ``descending``, the greatest (NaN) first;
     ``dtype``, an integer one. Result: that dtype, the shape of ``data``.
     Raises `OpTypeError` for other dtypes, a scalar, or an axis that ``data`` lacks.
     """
-    return ARGSORT(
-        data,
-        axis=as_int(axis, "relax.argsort", "axis"),
-        descending=bool(descending),
-        dtype=as_dtype_attribute(dtype, "relax.argsort"),
-    )
+    ...
 
 
 # --- topk

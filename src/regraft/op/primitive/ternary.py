@@ -11,11 +11,12 @@ from typing import Any
 
 from ...ir.dtypes import is_bool, is_float, is_integer
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Precision, Trait, wrong_operand
+from ...ir.op import Call, Precision, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from .. import adjoints
+from ..public_function import Number, declares, operator_of
 from ..row import primitive
-from ..rules import as_prim_value, broadcast_types, common_dtype, format_dims, scalar_operand, tensor_operand
+from ..rules import broadcast_types, common_dtype, format_dims, scalar_operand, tensor_operand
 from ..semantics import cast, dtype_name, integer_range, rounded_once
 from .comparison import equal
 
@@ -106,25 +107,25 @@ def _clip(xp: Any, x: Any, min: Any, max: Any) -> Any:
     return cast(xp, xp.asarray(limited), dtype_name(x.dtype))
 
 
-CLIP = Op(
+@declares(
     "relax.clip",
-    ("x", "min", "max"),
     infer=_clip_type,
     reference=_clip,
     traits=(Trait.ELEMENTWISE,),
     precision=Precision.FOLLOWS,
     finite=True,
 )
-
-
-def clip(x: Expr, min: Expr | float, max: Expr | float) -> Call:
+def clip(x: Expr, min: Number, max: Number) -> Call:
     """``x`` with elements below ``min`` raised to it, and elements above ``max`` lowered to it.
 
     Follows ``numpy.clip``: NaN stays NaN, and ``max`` wins where ``min`` is above it. Operands: ``x``, a
     tensor of real numbers; ``min`` and ``max``, numbers (no tensors: for those use `maximum` and `minimum`).
     Result: the type of ``x``. Raises `OpTypeError` for other operands, and for fractions that limit integers.
     """
-    return CLIP(x, as_prim_value(min), as_prim_value(max))
+    ...
+
+
+CLIP = operator_of(clip)
 
 
 # --- multiply-add
@@ -150,15 +151,7 @@ def _fma(xp: Any, x1: Any, x2: Any, x3: Any) -> Any:
     return xp.add(xp.multiply(x1, x2), x3)
 
 
-EWISE_FMA = Op(
-    "relax.ewise_fma",
-    ("x1", "x2", "x3"),
-    infer=_ewise_fma_type,
-    reference=rounded_once(_fma),
-    traits=(Trait.ELEMENTWISE,),
-)
-
-
+@declares("relax.ewise_fma", infer=_ewise_fma_type, reference=rounded_once(_fma), traits=(Trait.ELEMENTWISE,))
 def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Call:
     """``x1 * x2 + x3``, elementwise; follows ``relax.op.ewise_fma``.
 
@@ -166,7 +159,7 @@ def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Call:
     than float32 are rounded once, at the end.
     Raises `OpTypeError` for bool, and when dtypes or shapes differ.
     """
-    return EWISE_FMA(x1, x2, x3)
+    ...
 
 
 # --- gradients
