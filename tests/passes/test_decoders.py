@@ -105,6 +105,8 @@ def _layer(
             bias = R.subtract(bias, R.multiply(distance, distance))
         elif masked == "earlier":
             bias = R.where(R.equal(distance, const(np.float32(0))), low, bias)
+        elif masked == "later":
+            bias = R.where(R.equal(distance, const(np.float32(1))), const(np.float32(0)), bias)
         elif masked == "every other":
             bias = R.where(R.equal(R.mod(distance, const(np.float32(2))), const(np.float32(0))), bias, low)
         if masked == "capped":
@@ -148,6 +150,9 @@ FORMS: dict[str, dict[str, Any]] = {
     "a mask of another form, and a window": {"window": 4, "masked": "twice"},
     "slopes": {"turned": 0, "masked": "slopes"},
     "scores that are capped, and a window": {"window": 4, "masked": "capped"},
+    "slopes and a window": {"turned": 0, "window": 4, "masked": "slopes"},
+    "a bias that is the square of a distance": {"masked": "curves"},
+    "a mask of every other key": {"masked": "every other"},
 }
 
 
@@ -180,10 +185,8 @@ def test_turning_goes_into_the_attention_and_one_product_gives_it_everything(tur
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (decoder(masked="curves"), "the mask of .* is more than a causal one, a window, and slopes"),
-        (decoder(masked="earlier"), "the mask of .* is more than a causal one, a window, and slopes"),
-        (decoder(masked="every other"), "the mask of .* is more than a causal one, a window, and slopes"),
-        (decoder(masked="slopes", window=4), "the mask of .* is more than a causal one, a window, and slopes"),
+        (decoder(masked="earlier"), "the mask of .* shows later keys, or depends on more than places"),
+        (decoder(masked="later"), "the mask of .* shows later keys, or depends on more than places"),
         (IRModule({"main": decoder()["main"].bind_symbolic_vars({"past": 4})}), "are not a cache and new rows"),
     ],
 )

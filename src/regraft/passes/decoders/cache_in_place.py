@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ... import op as ops
-from ...analysis import free_symbolic_vars, get_var2val
+from ...analysis import free_symbolic_vars, free_vars, get_var2val
 from ...analysis.axes import View, arrangement, axis_of, sources
 from ...analysis.tensors import shape_of
 from ...analysis.values import definition, leaves_of, resolve
@@ -26,7 +26,7 @@ from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Binding, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
 from ...ir.reading import defining_symvars
-from ...ir.types import TensorType
+from ...ir.types import ShapeType, TensorType
 from ...ir.visitor import iter_bindings
 from ...op.extras.microsoft.grouped import group_query_attention
 from ...op.primitive.manipulate import permutation
@@ -127,7 +127,7 @@ class _CachedFunction:
         maps = None if places is None else row_maps(call.args[1], call.args[2], joined, places.of_rows)
         bias = self._bias(var, call, first)
         sinks = given(call, 4) if is_call_of(call, OTHER_ATTENTION.name) else None
-        if maps is None or (maps.order is not None and (bias.slopes is not None or sinks is not None)):
+        if maps is None or (maps.order is not None and (not bias.is_of_all_heads or sinks is not None)):
             return None
         query = ops.permute_dims(call.args[0], _HEADS_FIRST)
         keys, values = maps.rows(first.new, second.new)
@@ -181,7 +181,7 @@ class _CachedFunction:
         size = None if span.least is None else span.most - span.least + 1
         if size is not None and not isinstance(size, int):
             raise PassError(f"the window of {var.name_hint} has no fixed size")
-        return BiasOfPlaces(size, None)
+        return BiasOfPlaces(size)
 
     def _computed_bias(self, var: Var, bias: Expr, places: PositionTables | None) -> BiasOfPlaces:
         """The bias of attention as what it is at all places, whatever it is computed by."""
@@ -190,7 +190,7 @@ class _CachedFunction:
             self._biases[leaf] = None if places is None else bias_of_places(leaf, places)
         found = self._biases[leaf]
         if found is None:
-            raise PassError(f"the mask of {var.name_hint} is more than a causal one, a window, and slopes")
+            raise PassError(f"the mask of {var.name_hint} shows later keys, or depends on more than places")
         return found
 
     def _places(self, past: Dim, count: Dim) -> PositionTables | None:
@@ -214,6 +214,9 @@ class _CachedFunction:
         lengths = _Lengths(past, count, batch, self._values)
         places = self._places(past, count)
         caches = [cache for layer in layers.values() for cache in (layer.keys, layer.values)]
+        shared = [past.name_hint for past, times in Counter(cache.past for cache in caches).items() if times > 1]
+        if shared:
+            raise PassError(f"several attentions read {shared[0]}")
         rooms = {cache.past: self._room(cache) for cache in caches}
         present = {cache.joined: Var(cache.joined.name_hint, rooms[cache.past].ty) for cache in caches}
         bindings: list[Binding] = []
@@ -228,8 +231,11 @@ class _CachedFunction:
         body = SeqExpr([DataflowBlock(bindings)], Tuple(results))
         made = in_normal_form(Function(params, body, None, self._function.is_pure, self._function.attrs))
         made = made.with_body(SeqExpr([DataflowBlock(_needed(made))], made.body.body))
+        if not set(free_vars(made)).isdisjoint(present):
+            raise PassError("something else than attention reads the cache")
         if past in free_symbolic_vars(made):
-            raise PassError("something else than attention and places needs the length of the cache as a size")
+            blocks = [DataflowBlock([lengths.of_past(), *_needed(made)])]
+            made = in_normal_form(made.with_body(SeqExpr(blocks, made.body.body)))
         return made
 
     def _room(self, cache: _Cache) -> Var:
@@ -301,6 +307,11 @@ class _Lengths:
         var = self._slopes[id(slopes)] = DataflowVar("slopes", found.ty)
         return var, [VarBinding(var, found)]
 
+    def of_past(self) -> MatchCast:
+        """The length of the cache as the size that it was before."""
+        found = ops.tensor_to_shape(self._beside_total(-self._count, [1]))
+        return MatchCast(DataflowVar("length", ShapeType([self._past])), found, ShapeType([self._past]))
+
     def without_past(self, binding: Binding) -> Binding:
         """``binding`` with the length of the cache computed from the parameter, where it is only counted with."""
         call = binding.value
@@ -339,7 +350,9 @@ class _Lengths:
         beside = size - self._past
         if isinstance(size, int) or self._past in free_symvars(beside):
             return None
-        more = beside - self._count
+        return self._beside_total(beside - self._count, shape)
+
+    def _beside_total(self, more: Dim, shape: list[int]) -> Expr:
         count = const(np.array([more])) if isinstance(more, int) else ops.shape_to_tensor(ShapeExpr([more]))
         return ops.reshape(ops.add(ops.astype(self.total, "int64"), count), shape)
 
@@ -369,7 +382,7 @@ def _attended(
     query, key = (layer.query, layer.keys.new) if turn is None else (turn.query, turn.key)
     tables = (LEFT_OUT, LEFT_OUT) if turn is None else (const(turn.cosine), const(turn.sine))
     bindings: list[Binding] = []
-    slopes: Expr = LEFT_OUT
+    slopes: Expr = LEFT_OUT if layer.bias.computed is None else layer.bias.computed
     if layer.bias.slopes is not None:
         slopes, bindings = lengths.of_keys(layer.bias.slopes, shape_of(query)[2])
     is_other = is_call_of(layer.call, OTHER_ATTENTION.name)
@@ -439,7 +452,8 @@ def CacheInPlace(longest: int) -> Pass:
 
     Needs: attention as one operator with a causal mask, and with a window or slopes where there are any
     (`FuseAttention`); only with sinks, or where a hyperbolic tangent caps the scores, is it read as it is written out.
-    A mask of another form, and slopes, are computed for all places to see what they are. All rows of a batch have the
+    A mask of another form, and slopes, are computed for all places to see what they are; what is neither a window nor
+    slopes, but hides later keys, is computed in each step. All rows of a batch have the
     same length. Guarantees: the same values up to ``longest`` places, but for rounding. Raises `PassError` for a
     function that is something else, with what. Cost: linear, and the tables; those of a computed mask grow with the
     square of ``longest``.

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ...analysis.tensors import shape_of
 from ...ir.expr import Expr
 from ..fuse_attention.scores import AS_GOOD_AS_INFINITE
 from .tables import PositionTables
@@ -19,11 +20,18 @@ _SLACK: Final = 8 * float(np.finfo(np.float32).eps)
 class BiasOfPlaces(NamedTuple):
     """A causal bias: each query sees the last ``window`` keys up to its own, or all if that is None.
 
-    ``slopes`` (1, heads, 1, keys) is what each key is lifted by, for whatever query; None where that is nothing.
+    ``slopes`` (1, heads, 1, keys) is what each key is lifted by, for whatever query; None where that is nothing. A bias
+    of another form is ``computed`` in each step, (1, heads or 1, queries, keys).
     """
 
-    window: int | None
-    slopes: np.ndarray | None
+    window: int | None = None
+    slopes: np.ndarray | None = None
+    computed: Expr | None = None
+
+    @property
+    def is_of_all_heads(self) -> bool:
+        """True if it does the same to all heads."""
+        return self.slopes is None and (self.computed is None or shape_of(self.computed)[1] == 1)
 
 
 def bias_of_places(bias: Expr, places: PositionTables) -> BiasOfPlaces | None:
@@ -36,26 +44,33 @@ def bias_of_places(bias: Expr, places: PositionTables) -> BiasOfPlaces | None:
     last = places.rows(bias, longest - 1, 1)
     if last is None or last.ndim != 4 or last.shape[0] != 1 or last.shape[2:] != (1, longest):
         return None
-    if not (last[..., -1] > AS_GOOD_AS_INFINITE).all():
-        return None
-    shown = last[0, 0, 0] > AS_GOOD_AS_INFINITE
-    window = int(shown.sum())
-    found = np.where(last > AS_GOOD_AS_INFINITE, last - last[..., -1:], 0)
+    shown = last > AS_GOOD_AS_INFINITE
+    window = int(shown[0, 0, 0].sum())
+    found = np.where(shown & shown[..., -1:], last - np.where(shown[..., -1:], last[..., -1:], 0), 0)
+    is_alike = shown[..., -1].all() and (window == longest or not found.any())
     step = 1 if places.is_of_one else max(1, min(longest, _AT_ONCE // (longest * last.shape[1])))
     blocks = [(first, min(step, longest - first)) for first in range(0, longest, step)]
     for first, count in (*blocks, (longest // 2, 1), (longest - 1, 1)):
-        if not _agrees(places.rows(bias, first, count), first, count, window, found):
+        rows = places.rows(bias, first, count)
+        if rows is None or not _is_causal(rows, first, count, last.shape[1]):
             return None
-    if not found.any():
-        return BiasOfPlaces(None if window == longest else window, None)
-    return BiasOfPlaces(None, found.astype(np.float32)) if window == longest else None
+        is_alike = is_alike and _agrees(rows, first, count, window, found)
+    if not is_alike:
+        return BiasOfPlaces(computed=bias)
+    return BiasOfPlaces(None if window == longest else window, found.astype(np.float32) if found.any() else None)
 
 
-def _agrees(rows: np.ndarray | None, first: int, count: int, window: int, found: np.ndarray) -> bool:
+def _is_causal(rows: np.ndarray, first: int, count: int, heads: int) -> bool:
+    """True if ``rows``, the bias of the queries from ``first`` on, shows no later key, and some to each query."""
+    if rows.shape != (1, heads, count, first + count):
+        return False
+    shown = rows > AS_GOOD_AS_INFINITE
+    return bool(shown.any(axis=-1).all()) and not np.triu(shown, first + 1).any()
+
+
+def _agrees(rows: np.ndarray, first: int, count: int, window: int, found: np.ndarray) -> bool:
     """True if ``rows``, the bias of the queries from ``first`` on, shows ``window`` keys, lifted as ``found`` says."""
     heads, total = found.shape[1], first + count
-    if rows is None or rows.shape != (1, heads, count, total):
-        return False
     query, key = np.arange(first, total)[:, None], np.arange(total)
     shown = (key <= query) & (key > query - window)
     if not np.array_equal(rows > AS_GOOD_AS_INFINITE, np.broadcast_to(shown, rows.shape)):
