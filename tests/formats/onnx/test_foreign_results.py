@@ -1,4 +1,4 @@
-"""Results of nodes that nobody reads: those of a foreign node are given as they were, those of others only if asked."""
+"""Results of foreign nodes: named or not as they were, and of types that the nodes behind them tell or nobody does."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import regraft as rx
+from regraft.dpl import is_op, wildcard
 from tests.op.test_microsoft import DOMAIN, f, ints, model_of, run_onnx
 
 
@@ -50,3 +51,75 @@ def test_dropout_in_training_stays_a_call_that_is_not_like_another() -> None:
     module = rx.from_onnx(model_of("BiasDropout", inputs, {}, [0]))
     assert f'R.foreign("{DOMAIN}::BiasDropout")' in module.script()
     assert not rx.Op.foreign(f"{DOMAIN}::BiasDropout").is_pure
+
+
+def number(name: str, *shape: int) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.linspace(-1, 1, int(np.prod(shape)), dtype="float32").reshape(shape), name)
+
+
+def whole(name: str, *values: int) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.asarray(values, "int64"), name)
+
+
+BEHIND: dict[str, tuple[list[str], dict[str, Any], list[onnx.TensorProto]]] = {
+    "Neg": ([], {}, []),
+    "Gelu": ([], {"approximate": "none"}, []),
+    "Softmax": ([], {"axis": -1}, []),
+    "Pow": (["w"], {}, [number("w")]),
+    "Add": (["w"], {}, [number("w", 4)]),
+    "MatMul": (["w"], {}, [number("w", 4, 5)]),
+    "Reshape": (["sizes"], {}, [whole("sizes", 2, -1)]),
+    "Slice": (["one", "two", "one"], {}, [whole("one", 1), whole("two", 2)]),
+    "Conv": (["w"], {"pads": [1, 1, 1, 1]}, [number("w", 4, 3, 3, 3)]),
+    "MaxPool": ([], {"kernel_shape": [2, 2]}, []),
+    "GlobalAveragePool": ([], {}, []),
+    "LayerNormalization": (["w"], {"epsilon": 1e-4}, [number("w", 4)]),
+    "InstanceNormalization": (["w", "w"], {}, [number("w", 4)]),
+    "Flatten": ([], {"axis": 1}, []),
+    "Squeeze": ([], {}, []),
+    "Identity": ([], {}, []),
+}
+
+
+def behind(op_type: str, keeps: bool = True) -> onnx.ModelProto:
+    """A node behind a foreign one, of whose result the model states nothing; an elementwise node follows it."""
+    operands, attributes, held = BEHIND[op_type]
+    nodes = [
+        helper.make_node("Unknown", ["x"], ["a"], domain="com.elsewhere", k=3),
+        helper.make_node(op_type, ["a", *operands], ["b" if keeps else "y"], **attributes),
+        *([helper.make_node("Relu", ["b"], ["y"])] if keeps else []),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.INT32, [2])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None if keeps else ["rows", "columns"])
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.elsewhere", 1)]
+    return helper.make_model(helper.make_graph(nodes, "g", [x], [y], held), opset_imports=imports)
+
+
+def nodes_of(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
+    told = [node for node in model.graph.node if node.op_type not in ("Constant", "Identity")]
+    return [(n.op_type, {a.name: helper.get_attribute_value(a) for a in n.attribute}) for n in told]
+
+
+@pytest.mark.parametrize("op_type", BEHIND)
+def test_a_node_behind_a_foreign_one_that_states_no_type_goes_out_as_it_came(op_type: str) -> None:
+    model = behind(op_type)
+    module = rx.from_onnx(model)
+    rx.assert_structural_equal(rx.parse(module.script()), module)
+    for program in (module, rx.optimize(module, level=3)):
+        again = rx.to_onnx(program)
+        assert nodes_of(again) == nodes_of(model)
+        assert again.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
+
+
+@pytest.mark.parametrize("op_type", ["Identity", "Neg"])
+def test_the_declared_type_of_an_output_behind_a_foreign_node_is_kept(op_type: str) -> None:
+    model = behind(op_type, keeps=False)
+    assert rx.to_onnx(rx.from_onnx(model)).graph.output == model.graph.output
+
+
+@pytest.mark.parametrize(("op_type", "name"), [("MatMul", "matmul"), ("Conv", "nn.conv2d"), ("Gelu", "nn.gelu")])
+def test_a_rule_finds_what_stands_behind_a_foreign_node(op_type: str, name: str) -> None:
+    call = is_op(f"relax.{name}")(wildcard(), varg_default_wildcard=True)
+    rule = rx.Rule(is_op("relax.nn.relu")(call), lambda _expr, found: rx.op.negative(found[call]), "negated")
+    program = rule(rx.from_onnx(behind(op_type)))
+    assert [kind for kind, _ in nodes_of(rx.to_onnx(program))] == ["Unknown", op_type, "Neg"]

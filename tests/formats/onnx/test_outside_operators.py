@@ -411,3 +411,26 @@ def test_a_node_that_is_wrong_is_refused_and_not_carried(node: onnx.NodeProto, m
     graph = helper.make_graph([node], "g", [tensor("x", "n", 3)], [tensor("y", "n", 3)])
     with pytest.raises(rx.RegraftError, match=message):
         rx.optimize(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+@pytest.mark.parametrize("op_type", ["Neg", "Abs", "Softmax", "GlobalAveragePool", "Flatten"])
+def test_nodes_behind_a_foreign_operator_that_states_no_type_run_from_a_compiled_library(op_type: str) -> None:
+    nodes = [
+        helper.make_node("SegmentSum", ["x", "groups"], ["sums"], domain="ai.onnx.contrib"),
+        helper.make_node(op_type, ["sums"], ["parts"]),
+        helper.make_node("Add", ["parts", "one"], ["y"]),
+    ]
+    groups = helper.make_tensor_value_info("groups", TensorProto.INT64, [3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    one = helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])
+    graph = helper.make_graph(nodes, "g", [tensor("x", 3, 2, 4), groups], [y], [one])
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.contrib", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    feed = {"x": np.arange(24, dtype=np.float32).reshape(3, 2, 4), "groups": np.asarray([0, 0, 1])}
+    options = onnxruntime.SessionOptions()
+    options.register_custom_ops_library(get_library_path())
+    [expected] = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feed)
+    module = rx.from_onnx(model)
+    for program in (module, rx.optimize(module, level=3)):
+        found = rx.build(program, custom_ops=get_library_path())["main"](*feed.values())
+        np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -84,6 +84,7 @@ def with_bias(node: NodeImporter, x: Expr, bias: Expr | None, rank: int) -> Expr
 
 @reads("Conv")
 def _conv(node: NodeImporter) -> Imported:
+    node.give_rank(node.ty(1).ndim)
     rank = _spatial(node, _CONV)
     strides, dilations = _steps(node, rank)
     kernel = node.shape(1)[2:] if node.attr("kernel_shape") is None else node.attr("kernel_shape")
@@ -94,6 +95,7 @@ def _conv(node: NodeImporter) -> Imported:
 
 @reads("ConvTranspose")
 def _conv_transpose(node: NodeImporter) -> Imported:
+    node.give_rank(node.ty(1).ndim)
     rank = _spatial(node, _CONV_TRANSPOSE)
     strides, dilations = _steps(node, rank)
     extra = node.attr("output_padding") or (0,) * rank

@@ -18,7 +18,6 @@ from ....ir.op import Op
 from ....ir.types import ObjectType, TensorType, TupleType, Type
 from ...errors import ConvertError
 from ..attributes import CAPTURED, call_attribute
-from ..element_types import from_onnx_dtype
 from .importing import IMPORTERS, NodeImporter
 from .whole import captured_values, carried_attribute
 
@@ -147,7 +146,7 @@ def _stated(node: NodeImporter, value: ir.Value) -> Type:
     """The type that the model states for a result: a tensor, of which it may say no more."""
     if value.type is not None and not isinstance(value.type, ir.TensorType):
         raise ConvertError(f"{value.name} is a {type(value.type).__name__}; only tensors can be carried")
-    dtype = None if value.dtype is None else from_onnx_dtype(value.dtype, value.name or "a result")
+    dtype = node.graph.stated_dtype(value)
     if dtype is None and node.node.domain == LEARNING:
         dtype = _defined_dtype(node, value)
     if value.shape is None:

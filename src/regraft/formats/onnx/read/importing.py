@@ -130,6 +130,14 @@ class NodeImporter:
             )
         return rank
 
+    def give_rank(self, rank: int) -> None:
+        """Let operand 0 have the rank that the rest of the node tells, where nothing else does."""
+        ty, value = self.ty(0), self._value(0)
+        if ty.ndim < 0 and rank >= 0:
+            sizes = [SymVar(f"{value.name or 'size'}_{axis}") for axis in range(rank)]
+            named = self.graph.builder.match_cast(self.operand(0), TensorType(sizes, ty.dtype), value.name or "")
+            self.graph.values[value.name or ""] = named
+
     def shape(self, index: int = 0) -> tuple[Dim, ...]:
         """The shape of operand ``index``. Raises `UnsupportedNodeError` when it is not known."""
         shape = self.ty(index).shape

@@ -52,6 +52,7 @@ from .opening import (
 )
 from .sizes import Sizes, is_size_name
 from .unreadable import first_name, place_of, unreadable, with_branches
+from .untold import untold_dtypes
 
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
 """Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
@@ -188,12 +189,16 @@ class GraphImporter:
         self._outputs: frozenset[str] = frozenset()
         self._is_within_function = False
         self._made = 0
+        self._graph: ir.Graph | None = None
+        self._untold_dtypes: dict[ir.Value, ir.DataType] | None = None
+        self._untold: Final[set[str]] = set()
+        """The values behind foreign nodes of which not everything is known that readers may ask for."""
 
     # --- the whole
 
     def module(self, model: ir.Model, constants: Mapping[str, Any], dims: Mapping[str, int]) -> IRModule:
         """The module of a model. Raises `UnsupportedOperatorError`."""
-        graph = model.graph
+        graph = self._graph = model.graph
         self._fixed = dims
         inputs = {known.name: known for known in graph.inputs}
         for name, value in constants.items():
@@ -364,16 +369,26 @@ class GraphImporter:
         results = found if isinstance(found, tuple) else (found,)
         for value, result in zip(node.outputs, results, strict=False):
             if value.name and result is not None:
-                self.values[value.name] = self._named(importer, result, value)
+                self.values[value.name] = named = self._named(importer, result, value)
+                ty = named.ty
+                is_open = isinstance(ty, TensorType) and (ty.dtype is None or ty.shape is None)
+                if is_open and (declared.is_outside(node) or self._reads_untold(node)):
+                    self._untold.add(value.name)
         missing = [value.name for value in node.outputs[len(results) :] if value.name and list(value.uses())]
         if missing:
             raise UnsupportedNodeError(f"its output {missing[0]} is not computed here")
 
     def _carried(self, node: NodeImporter, error: UnsupportedNodeError) -> tuple[Expr | None, ...]:
-        """The results of a node that cannot be read, carried as it is. Raises ``error`` where none is."""
-        if not self.carries or self._is_within_function:
+        """The results of a node that cannot be read, carried as it is. Raises ``error`` where none is.
+
+        One behind a foreign node may lack no more than what that node does not say.
+        """
+        if self._is_within_function or not (self.carries or self._reads_untold(node.node)):
             raise error
         return whole.read_whole(node, error)
+
+    def _reads_untold(self, node: ir.Node) -> bool:
+        return any(value is not None and value.name in self._untold for value in node.inputs)
 
     def _is_vague(self, node: ir.Node) -> bool:
         """True if it may be for want of types that a node could not be read."""
@@ -404,7 +419,8 @@ class GraphImporter:
     def _named(self, node: NodeImporter, result: Imported, value: ir.Value) -> Imported:
         if isinstance(result, Sizes):
             return result.constant() if result.is_known else result
-        if isinstance(result, Constant | Var | Tuple):
+        is_told = value.shape is None or not isinstance(result.ty, TensorType) or result.ty.shape is not None
+        if isinstance(result, Constant | Tuple) or (isinstance(result, Var) and is_told):
             return result
         found = self.emit(result, value.name or "")
         ty = found.ty
@@ -412,13 +428,22 @@ class GraphImporter:
             return found
         dims = self._named_sizes(node, result, ty, value) if ty.shape is None else self._restated(ty.shape, value)
         dtype = ty.dtype
-        if dtype is None and value.dtype is not None:
-            dtype = from_onnx_dtype(value.dtype, value.name or "a value")
+        if dtype is None:
+            dtype = self.stated_dtype(value)
         if dims is not None:
             return self.builder.match_cast(found, TensorType(dims, dtype), value.name or "")
         if dtype != ty.dtype:
             return self.builder.match_cast(found, TensorType(ty.shape, dtype, ty.ndim), value.name or "")
         return found
+
+    def stated_dtype(self, value: ir.Value) -> str | None:
+        """The dtype that the model states for a value, or that its nodes tell; None where neither does."""
+        element = value.dtype
+        if element is None and self._graph is not None:
+            if self._untold_dtypes is None:
+                self._untold_dtypes = untold_dtypes(self._graph, self.opset, self.opset_imports)
+            element = self._untold_dtypes.get(value)
+        return None if element is None else from_onnx_dtype(element, value.name or "a value")
 
     def stated_sizes(self, value: ir.Value) -> list[Dim | None]:
         """The sizes that the model states for a value, None for names that no input has; empty if it states none."""

@@ -121,8 +121,9 @@ def _type(node: NodeImporter, value: ir.Value, inferred: onnx.TypeProto | None) 
         if isinstance(kind, onnx.TypeProto) and kind.WhichOneof("value") not in (None, "tensor_type"):
             raise ConvertError(f"{value.name} is no tensor")
     told = None if inferred is None or not inferred.tensor_type.elem_type else inferred.tensor_type
-    element = value.dtype if value.dtype is not None else None if told is None else ir.DataType(told.elem_type)
-    dtype = None if element is None else from_onnx_dtype(element, value.name or "a result")
+    dtype = node.graph.stated_dtype(value)
+    if dtype is None and told is not None:
+        dtype = from_onnx_dtype(told.elem_type, value.name or "a result")
     if value.shape is not None:
         sizes = node.graph.stated_sizes(value)
         if all(size is not None for size in sizes):

@@ -1,0 +1,82 @@
+"""Dtypes that a model does not state but that ONNX tells: an operator's values of one type variable have one dtype.
+
+A foreign node says nothing about what it gives. The nodes around it do: a sum with a float32 weight has a float32
+operand, and so has each value that reaches an output of float32 through nodes which keep the dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+_TENSOR_OF = {
+    name: ir.DataType(number)
+    for name, number in {
+        "tensor(float)": onnx.TensorProto.FLOAT,
+        "tensor(double)": onnx.TensorProto.DOUBLE,
+        **{f"tensor({name.lower()})": number for name, number in onnx.TensorProto.DataType.items()},
+    }.items()
+    if number != onnx.TensorProto.UNDEFINED
+}
+
+
+def untold_dtypes(graph: ir.Graph, opset: int, imports: Mapping[str, int]) -> dict[ir.Value, ir.DataType]:
+    """The dtypes of values of ``graph`` that state none, as far as its nodes tell them. Cost: linear in its size."""
+    parents: dict[object, object] = {}
+
+    def root(key: object) -> object:
+        while key in parents:
+            above = parents[key]
+            parents[key] = key = parents.get(above, above)
+        return key
+
+    values: dict[int, ir.Value] = {}
+    told: dict[object, ir.DataType] = {}
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        for value, kind in _kinds(node, opset, imports):
+            values[id(value)] = value
+            if isinstance(kind, ir.DataType):
+                told.setdefault(id(value), kind)
+                continue
+            one, other = root(id(value)), root(kind)
+            if one != other:
+                parents[one] = other
+    for key, value in values.items():
+        dtype = _stated(value) or told.get(key)
+        if dtype is not None:
+            told.setdefault(root(key), dtype)
+    return {value: told[root(key)] for key, value in values.items() if value.dtype is None and root(key) in told}
+
+
+def _stated(value: ir.Value) -> ir.DataType | None:
+    held = value.const_value
+    return value.dtype if held is None else held.dtype
+
+
+def _kinds(node: ir.Node, opset: int, imports: Mapping[str, int]) -> Iterator[tuple[ir.Value, object]]:
+    """The values that a node reads and gives, each with its kind: a type, or a key of the values that are of one."""
+    if node.op_type == "If" and not node.domain:
+        for attribute in node.attributes.values():
+            for outer, inner in zip(node.outputs, attribute.as_graph().outputs, strict=False):
+                yield outer, ("result", id(outer))
+                yield inner, ("result", id(outer))
+        return
+    try:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        schema: Any = onnx.defs.get_schema(node.op_type, imports.get(node.domain, opset), domain)
+    except onnx.defs.SchemaError:
+        return
+    ends: tuple[tuple[Sequence[ir.Value | None], Any], ...] = (
+        (node.inputs, schema.inputs),
+        (node.outputs, schema.outputs),
+    )
+    for given, formals in ends:
+        for index, value in enumerate(given):
+            formal = formals[min(index, len(formals) - 1)] if formals else None
+            if value is None or formal is None or not formal.is_homogeneous:
+                continue
+            text: str = formal.type_str
+            yield value, _TENSOR_OF.get(text, (id(node), text))
