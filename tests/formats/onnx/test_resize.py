@@ -134,3 +134,14 @@ def test_upsample_is_read_by_its_scales() -> None:
     np.testing.assert_array_equal(run_here(model, {"x": X})[0], found)
     at_run_time = one_node("Upsample", {"x": X, "scales": factors(1, 1, 2, 3)}, opset=9)
     np.testing.assert_array_equal(run_here(at_run_time, {"x": X, "scales": factors(1, 1, 2, 3)})[0], found)
+
+
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_symmetric_half_pixels_are_nearest_to_the_elements_that_onnx_runtime_takes(rounding: str) -> None:
+    rng = np.random.default_rng(3)
+    attributes: dict[str, Any] = {"coordinate_transformation_mode": "half_pixel_symmetric", "nearest_mode": rounding}
+    for size, target in [(28, 67), (20, 26), (30, 9), (26, 1), *rng.integers(2, 60, (12, 2)).tolist()]:
+        x = np.arange(size, dtype=np.float32)[None]
+        inputs = {"x": x, "": None, "scales": None, "sizes": np.asarray([1, target])}
+        model = one_node("Resize", inputs, opset=19, fixed=["sizes"], mode="nearest", **attributes)
+        np.testing.assert_array_equal(run_here(model, inputs)[0], run_onnxruntime(model, inputs)[0])

@@ -22,7 +22,9 @@ Number: TypeAlias = Any
 """An exact `Fraction`, or a number of single precision. One formula serves both: it divides by whole numbers only."""
 
 CROP: Final = "tf_crop_and_resize"
-_HALF: Final = Fraction(1, 2)
+AT_A_HALF: Final = 1e-6
+"""A place that is no further than this from the middle between two elements is there: ONNX Runtime takes it so."""
+_NEARLY_HALF: Final = Fraction(1, 2) + Fraction(AT_A_HALF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,13 @@ def _half_pixel(axis: ResampledAxis, place: Number) -> Number:
 
 
 def _symmetric(axis: ResampledAxis, place: Number) -> Number:
-    """The middle of the axis stays in the middle, though the result is less than it should be by a part."""
-    return _half_below(axis.size * (1 - axis.target / axis.extent) / 2 + _centre(axis, place))
+    """The middle of the axis stays in the middle, though the result is less than it should be by a part.
+
+    ONNX Runtime rounds the ratio of the sizes, and no step after it.
+    """
+    wide: Callable[[Number], Number] = Fraction if isinstance(axis.scale, Fraction) else np.float64
+    share, centre = wide(axis.target / axis.extent), (2 * wide(place) + 1) / wide(axis.scale) / 2
+    return _half_below(axis.size * (1 - share) / 2 + centre)
 
 
 def _pytorch_half_pixel(axis: ResampledAxis, place: Number) -> Number:
@@ -115,8 +122,8 @@ COORDINATES: Final[dict[str, Callable[[ResampledAxis, Number], Number]]] = {
 """The map from a place in the result to one in the axis."""
 
 _ROUNDINGS: Final[dict[str, Callable[[Fraction], int]]] = {
-    "round_prefer_floor": lambda place: ceil(place - _HALF),
-    "round_prefer_ceil": lambda place: floor(place + _HALF),
+    "round_prefer_floor": lambda place: ceil(place - _NEARLY_HALF),
+    "round_prefer_ceil": lambda place: floor(place + _NEARLY_HALF),
     "floor": floor,
     "ceil": ceil,
 }
@@ -145,7 +152,7 @@ def nearest(axis: ResampledAxis, coordinates: str, kind: Filter, *, exact: bool 
     source, rounded = COORDINATES[coordinates], _ROUNDINGS[kind.rounding]
     single = axis.in_single
     places = (
-        source(axis, Fraction(place)) if exact else Fraction(float(source(single, np.float32(place))))
+        source(axis, Fraction(place)) if exact else Fraction(float(np.float32(source(single, np.float32(place)))))
         for place in range(axis.target)
     )
     return [_inside(axis, rounded(place)) for place in places]

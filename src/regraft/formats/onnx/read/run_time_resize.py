@@ -1,8 +1,9 @@
 """Resizing by factors or to sizes that are computed at run time, in all modes of ONNX's `Resize`.
 
-What `resampling` works out in numbers is worked out here by operators on tensors, in float64: for each place of the
-result the place in the operand, and from that the nearest element, or a matrix of weights that each axis is multiplied
-by. That costs a product with the axis's size for each element, which only models pay whose factors are inputs.
+What `resampling` works out in numbers is worked out here by operators on tensors: for each place of the result the
+place in the operand, in float32 for the nearest element, else in float64; and from that the nearest element, or a
+matrix of weights that each axis is multiplied by. That costs a product with the axis's size for each element, which
+only models pay whose factors are inputs.
 """
 
 from __future__ import annotations
@@ -17,59 +18,63 @@ from ....ir.dims import Dim
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, PrimValue, ShapeExpr, const
 from ....ir.types import ShapeType, TensorType
-from .importing import NodeImporter
-from .resampling import CROP, Filter
+from .importing import NodeImporter, in_dtype
+from .resampling import AT_A_HALF, CROP, Filter
 from .sizes import Sizes
 
 _WORK: Final = "float64"
 
 
-def _number(value: float) -> Expr:
-    return const(np.asarray(value), _WORK)
+def _number(value: float, dtype: str = _WORK) -> Expr:
+    return const(np.asarray(value), dtype)
 
 
 class _Axis:
-    """An axis of ``size`` elements that becomes one of ``target``, by the factor ``scale``; all scalars of float64."""
+    """An axis of ``size`` elements that becomes one of ``target``, by the factor ``scale``; scalars of one dtype."""
 
-    def __init__(self, node: NodeImporter, dims: tuple[Dim, Dim], scale: Expr, part: tuple[Expr, Expr] | None) -> None:
+    def __init__(
+        self, node: NodeImporter, dims: tuple[Dim, Dim], scale: Expr, part: tuple[Expr, Expr] | None, dtype: str
+    ) -> None:
         self.node: Final = node
         self.dims: Final = dims
-        self.size, self.target = (_as_number(node, dim) for dim in dims)
-        self.scale: Final = scale
-        self.part: Final = part
-        self.extent: Final = node.emit(ops.multiply(self.size, scale))
-        self.last: Final = node.emit(ops.subtract(self.size, _number(1)))
-        self.places: Final = node.emit(ops.astype(ops.arange(dims[1], dtype="int64"), _WORK))
+        self.dtype: Final = dtype
+        self.size, self.target = (node.emit(ops.astype(Sizes.scalar(dim).expression(), dtype)) for dim in dims)
+        self.scale: Final = node.emit(in_dtype(scale, dtype))
+        self.part: Final = None if part is None else (in_dtype(part[0], dtype), in_dtype(part[1], dtype))
+        self.extent: Final = node.emit(ops.multiply(self.size, self.scale))
+        self.last: Final = node.emit(ops.subtract(self.size, self.number(1)))
+        self.places: Final = node.emit(ops.astype(ops.arange(dims[1], dtype="int64"), dtype))
+
+    def number(self, value: float) -> Expr:
+        """``value`` in the dtype of the axis."""
+        return _number(value, self.dtype)
 
     def unless(self, condition: Expr, otherwise: Expr, value: Expr) -> Expr:
         """``value``, but ``otherwise`` where the condition holds."""
         return self.node.emit(ops.where(condition, otherwise, value))
 
 
-def _as_number(node: NodeImporter, dim: Dim) -> Expr:
-    return node.emit(ops.astype(Sizes.scalar(dim).expression(), _WORK))
-
-
 # --- where elements come from, as in `resampling`
 
 
 def _half_pixel(axis: _Axis) -> Expr:
-    return ops.subtract(ops.divide(ops.add(axis.places, _number(0.5)), axis.scale), _number(0.5))
+    return ops.subtract(ops.divide(ops.add(axis.places, axis.number(0.5)), axis.scale), axis.number(0.5))
 
 
 def _symmetric(axis: _Axis) -> Expr:
-    share = ops.subtract(_number(1), ops.divide(axis.target, axis.extent))
-    return ops.add(ops.multiply(ops.multiply(axis.size, _number(0.5)), share), _half_pixel(axis))
+    ratio = ops.divide(*[ops.astype(each, "float32") for each in (axis.target, axis.extent)])
+    share = ops.subtract(axis.number(1), ops.astype(axis.node.emit(ratio), axis.dtype))
+    return ops.add(ops.multiply(ops.multiply(axis.size, axis.number(0.5)), share), _half_pixel(axis))
 
 
 def _pytorch_half_pixel(axis: _Axis) -> Expr:
-    return ops.where(ops.greater(axis.target, _number(1)), _half_pixel(axis), _number(0))
+    return ops.where(ops.greater(axis.target, axis.number(1)), _half_pixel(axis), axis.number(0))
 
 
 def _align_corners(axis: _Axis) -> Expr:
-    alone = axis.node.emit(ops.equal(axis.target, _number(1)))
-    steps = axis.unless(alone, _number(1), ops.subtract(axis.target, _number(1)))
-    return ops.where(alone, _number(0), ops.divide(ops.multiply(axis.places, axis.last), steps))
+    alone = axis.node.emit(ops.equal(axis.target, axis.number(1)))
+    steps = axis.unless(alone, axis.number(1), ops.subtract(axis.target, axis.number(1)))
+    return ops.where(alone, axis.number(0), ops.divide(ops.multiply(axis.places, axis.last), steps))
 
 
 def _asymmetric(axis: _Axis) -> Expr:
@@ -77,16 +82,16 @@ def _asymmetric(axis: _Axis) -> Expr:
 
 
 def _tf_half_pixel_for_nn(axis: _Axis) -> Expr:
-    return ops.divide(ops.add(axis.places, _number(0.5)), axis.scale)
+    return ops.divide(ops.add(axis.places, axis.number(0.5)), axis.scale)
 
 
 def _crop(axis: _Axis) -> Expr:
-    start, end = axis.part or (_number(0), _number(1))
-    alone = axis.node.emit(ops.equal(axis.extent, _number(1)))
-    steps = axis.unless(alone, _number(1), ops.subtract(axis.extent, _number(1)))
+    start, end = axis.part or (axis.number(0), axis.number(1))
+    alone = axis.node.emit(ops.equal(axis.extent, axis.number(1)))
+    steps = axis.unless(alone, axis.number(1), ops.subtract(axis.extent, axis.number(1)))
     length = ops.multiply(ops.subtract(end, start), axis.last)
     moved = ops.add(ops.multiply(start, axis.last), ops.divide(ops.multiply(axis.places, length), steps))
-    middle = ops.multiply(ops.multiply(ops.add(start, end), _number(0.5)), axis.last)
+    middle = ops.multiply(ops.multiply(ops.add(start, end), axis.number(0.5)), axis.last)
     return ops.where(alone, middle, moved)
 
 
@@ -101,8 +106,8 @@ _COORDINATES: Final[dict[str, Callable[[_Axis], Expr]]] = {
 }
 
 _ROUNDINGS: Final[dict[str, Callable[[Expr], Expr]]] = {
-    "round_prefer_floor": lambda place: ops.ceil(ops.subtract(place, _number(0.5))),
-    "round_prefer_ceil": lambda place: ops.floor(ops.add(place, _number(0.5))),
+    "round_prefer_floor": lambda place: ops.ceil(ops.subtract(place, _number(0.5 + AT_A_HALF))),
+    "round_prefer_ceil": lambda place: ops.floor(ops.add(place, _number(0.5 + AT_A_HALF))),
     "floor": ops.floor,
     "ceil": ops.ceil,
 }
@@ -113,8 +118,9 @@ _ROUNDINGS: Final[dict[str, Callable[[Expr], Expr]]] = {
 
 def _nearest(axis: _Axis, places: Expr, kind: Filter) -> Expr:
     """The elements that are nearest to ``places``, by number."""
-    single = ops.astype(ops.astype(places, "float32"), _WORK)  # as ONNX Runtime seeks it: one beside a half is at it
-    rounded = ops.minimum(ops.maximum(_ROUNDINGS[kind.rounding](single), _number(0)), axis.last)
+    single = axis.node.emit(ops.astype(in_dtype(places, "float32"), _WORK))  # as ONNX Runtime seeks it
+    last = in_dtype(axis.last, _WORK)
+    rounded = ops.minimum(ops.maximum(_ROUNDINGS[kind.rounding](single), _number(0)), last)
     return axis.node.emit(ops.astype(rounded, "int64"))
 
 
@@ -222,16 +228,18 @@ def _resized(
         x = node.emit(ops.astype(x, dtype if is_float(dtype) and dtype != "float16" else "float32"))
     parts = _parts(node, len(axes)) if coordinates == CROP else None
     beyond: Expr | None = None
+    # The nearest element is sought step by step as ONNX Runtime seeks it.
+    is_single = kind.mode == "nearest" and coordinates != "half_pixel_symmetric"
     for place, (number, target, factor) in enumerate(zip(axes, targets, factors, strict=True)):
         part = None if parts is None else (parts[place], parts[place + len(axes)])
-        axis = _Axis(node, (node.shape()[number], target), factor, part)
+        axis = _Axis(node, (node.shape()[number], target), factor, part, "float32" if is_single else _WORK)
         places = node.emit(_COORDINATES[coordinates](axis))
         if kind.mode == "nearest":
             x = node.emit(ops.take(x, _nearest(axis, places, kind), axis=number))
         else:
             x = node.emit(_mixed(axis, x, number, places, kind))
         if coordinates == CROP:
-            outside = ops.logical_or(ops.less(places, _number(0)), ops.greater(places, axis.last))
+            outside = ops.logical_or(ops.less(places, axis.number(0)), ops.greater(places, axis.last))
             flags = ops.reshape(outside, ShapeExpr([target, *[1] * (node.rank() - number - 1)]))
             beyond = node.emit(flags if beyond is None else ops.logical_or(beyond, flags))
     if beyond is not None:
