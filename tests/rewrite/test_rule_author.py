@@ -104,11 +104,19 @@ def test_a_rule_of_lambdas_without_a_name_is_called_by_its_place() -> None:
     assert rules[0].name != rules[1].name
 
 
-def test_a_notebook_shows_pieces_of_a_program_as_their_text_and_a_whole_one_as_a_page() -> None:
+def test_a_notebook_shows_pieces_of_a_program_as_their_text_and_the_first_lines_of_a_whole_one() -> None:
     program = rx.parse("@R.function\ndef f(x: R.Tensor((2,), 'float32')):\n    y = R.exp(x)\n    return y\n")
     call = program.body.blocks[0].bindings[0].value
     assert isinstance(call, rx.Call)
     for piece in (call, call.op, call.ty, program.params[0], program.ty):
         shown: Any = piece
         assert shown._repr_html_() == f"<code>{escape(repr(piece))}</code>"
-    assert program._repr_html_().startswith("<iframe")  # pyright: ignore[reportPrivateUsage]
+    whole: Any = program
+    assert whole._repr_html_() == f"<pre>{escape(program.script(show_meta=False).strip())}</pre>"
+    steps = "".join(f"    y{step} = R.add(y{step - 1}, y{step - 1})\n" for step in range(1, 2001))
+    text = f"@R.function\ndef f(y0: R.Tensor((2,), 'float32')):\n{steps}    return y2000\n"
+    for large in (rx.parse(text), rx.IRModule({"f": rx.parse(text)})):
+        page: str = large._repr_html_()
+        assert len(page) < 40_000
+        assert "y50:" in page
+        assert re.search(r"1,9\d\d more lines: .*rx\.view\(program\)", page)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, cast, final
 
 from .errors import IRError
 from .expr import ExternFunc, GlobalVar
-from .node import Node, Shown, init_field
+from .node import Folded, Node, init_field
 from .op import Attrs
 from .program import Function
 
@@ -24,7 +24,7 @@ _Entry: TypeAlias = Function | ExternFunc
 
 
 @final
-class IRModule(Shown, Node):
+class IRModule(Folded, Node):
     """Functions by their `GlobalVar`, in order, with attributes for the whole.
 
     ``IRModule({"main": func})`` makes the global variables itself. ``global_infos`` are the meshes and devices that it

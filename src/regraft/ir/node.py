@@ -16,6 +16,9 @@ init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
 
 _KEPT_FOR_SPEED: Final = frozenset({"__weakref__", "_hash"})
 
+_MOST_LINES, _WIDEST = 100, 300
+"""The lines of a program that a notebook shows, and the characters of one."""
+
 
 @cache
 def slots_of(kind: type) -> tuple[str, ...]:
@@ -25,7 +28,7 @@ def slots_of(kind: type) -> tuple[str, ...]:
 
 
 class Shown:
-    """Marks what a notebook shows as a page: programs, and what is found out about them.
+    """Marks what a notebook shows as a page: what is found out about programs.
 
     The page is another room's; the package's top module, which knows all rooms, gives this class its method.
     """
@@ -147,3 +150,20 @@ def show_text(text: str) -> None:
         Console().print(Syntax(text, "python", background_color="default", word_wrap=True))
     else:
         print(text)
+
+
+class Folded(Node):
+    """Marks programs: a notebook shows the first lines of their text, in a few kilobytes whatever their size."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """The first lines of the text, folded where there are more. Cost: that of printing the program."""
+        lines = self.script(show_meta=False).strip().splitlines()
+        shown = "\n".join([line if len(line) <= _WIDEST else f"{line[:_WIDEST]} …" for line in lines[:_MOST_LINES]])
+        text = f"<pre>{escape(shown)}</pre>"
+        more = len(lines) - _MOST_LINES
+        if more <= 0:
+            return text
+        note = f"{more:,} more lines: <code>.script()</code> gives all, <code>rx.view(program)</code> the page"
+        return f"<details open><summary>{len(lines):,} lines</summary>{text}</details><p>{note}</p>"

@@ -26,7 +26,7 @@ from .expr import (
     Tuple,
     Var,
 )
-from .node import Node, Shown, init_field
+from .node import Folded, Node, init_field
 from .op import Attrs, Op
 from .types import FuncType, PrimType, TensorType, Type, common_supertype, erase_unbound, is_subtype, type_symvars
 
@@ -155,7 +155,7 @@ def as_seq(expr: Expr) -> SeqExpr:
 
 
 @final
-class Function(Shown, Expr):
+class Function(Folded, Expr):
     """A function of the language.
 
     ``ret_ty`` is what it promises to return (by default the body's type, without the sizes that only the body
