@@ -24,7 +24,7 @@ from .inputs import ValueRange
 from .machines import MachineChoice, MachineDescription, machine_of, this_machine
 from .measure import Bench, Measurement, Snapshots, engine_of, fastest_state, run_on
 from .models import Model, as_it_is, as_source, form_of, in_versions, open_model, write_as_it_is, write_model
-from .portability import MOST_GROWN, as_portable, is_larger, raised_opset
+from .portability import MOST_GROWN, as_portable, is_as_it_was, is_larger, raised_opset
 from .precision import Asked, Choice, check_choice, check_precision, choose
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
@@ -278,11 +278,12 @@ def _handed_over(
 ) -> tuple[Optimized, Any]:
     """``done``, and the model in the form that it came in or the path that it was written to.
 
-    It is the model as it was if that ``stays``, or ``may_stay`` and would otherwise be larger, or cannot be written.
+    It is the model as it was if that ``stays``, or if nothing but names would change, or if it ``may_stay`` and would
+    otherwise be larger, or cannot be written.
     """
     if not stays:
         why = "the result has more operators" if opened.form == "torch" else "the result has more nodes and more bytes"
-        is_alike = may_stay and (path is None) == (opened.path is None)
+        is_alike = (path is None) == (opened.path is None) and (path is None or form_of(path) == opened.form)
         result: Any = path
         try:
             if path is None:
@@ -290,11 +291,13 @@ def _handed_over(
             else:
                 write_model(done.module, opened.name, path, safetensors=safetensors)
         except ConvertError as error:
-            if not is_alike:
+            if not (is_alike and may_stay):
                 raise
             why = f"the result cannot be written: {error}"
         else:
-            if not (is_alike and is_larger(opened, result)):
+            if is_alike and is_as_it_was(opened, result):
+                why = "nothing in it was rewritten"
+            elif not (is_alike and may_stay and is_larger(opened, result)):
                 return done, result
         done = done._replace(module=opened.module, kept=why)
     if path is None:

@@ -91,6 +91,18 @@ def as_portable(
     return done
 
 
+def is_as_it_was(opened: Model, result: Any) -> bool:
+    """True if ``result``, a file or an object, is the ONNX model that was opened, but for the names inside it.
+
+    Cost: linear; of files the constants are compared last.
+    """
+    if opened.is_changed or opened.form != "onnx":
+        return False
+    from ..formats.onnx.same_graph import is_same_graph
+
+    return is_same_graph(opened.source, result)
+
+
 def is_larger(opened: Model, result: Any) -> bool:
     """True if ``result``, a file or an object, is larger than the model that was opened, in the terms of its format.
 

@@ -50,6 +50,29 @@ def folded(call: Call, most_grown: int = 1024) -> Constant | None:
         return None  # an index beyond its axis, say: it has a type and no value, which whoever runs the program says
 
 
+def with_known_parts(root: Expr, most_grown: int) -> Expr:
+    """``root`` with the constants in place of the calls in it that `folded` knows; linear in its calls and tuples."""
+    if not isinstance(root, Call | Tuple):
+        return root
+    done: dict[int, Expr] = {}
+    stack: list[tuple[Call | Tuple, bool]] = [(root, False)]
+    while stack:
+        expr, is_ready = stack.pop()
+        if id(expr) in done:
+            continue
+        parts = expr.args if isinstance(expr, Call) else expr.fields
+        inner = [part for part in parts if isinstance(part, Call | Tuple)]
+        if inner and not is_ready:
+            stack += [(expr, True), *[(part, False) for part in inner]]
+            continue
+        new = tuple([done.get(id(part), part) for part in parts])
+        is_same = all(one is other for one, other in zip(new, parts, strict=True))
+        found = expr if is_same else expr.with_args(new) if isinstance(expr, Call) else Tuple(new)
+        known = folded(found, most_grown) if isinstance(found, Call) else None
+        done[id(expr)] = found if known is None else known
+    return done[id(root)]
+
+
 def _is_strict(call: Call) -> bool:
     try:
         return is_settled(call)

@@ -54,12 +54,17 @@ def with_ends(middle: onnx.ModelProto, carried: str) -> onnx.ModelProto:
     nodes = [*first, *graph.node, *last]
     inputs, outputs = ({value.name: value for value in ports} for ports in (graph.input, graph.output))
     read = {name for node in (*first, *last) for name in _names(node)}
-    given = [inputs.get(value.name, value) for value in ends.graph.input if value.name in inputs or value.name in read]
+    given = [
+        inputs.get(value.name, value)
+        for value in ends.graph.input
+        if value.name in inputs or value.name in read or not _is_plain(value.type)
+    ]
     asked = [outputs.get(value.name, value) for value in ends.graph.output]
     for field in ("node", "input", "output"):
         graph.ClearField(field)
     graph.node.extend(nodes)
-    graph.initializer.extend(ends.graph.initializer)
+    held = {tensor.name for tensor in graph.initializer}
+    graph.initializer.extend(tensor for tensor in ends.graph.initializer if tensor.name not in held)
     graph.input.extend(given)
     graph.output.extend(asked)
     middle.functions.extend(function for function in ends.functions if function not in middle.functions)
@@ -191,6 +196,7 @@ def _packed(proto: onnx.ModelProto, first: set[int], last: set[int]) -> str:
     ends.graph.input.extend(graph.input)
     ends.graph.output.extend(graph.output)
     read = {name for index in first | last for name in _names(graph.node[index])}
+    read |= {value.name for value in graph.output}  # a constant may be an output
     ends.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)
     for tensor in ends.graph.initializer:
         if tensor.data_location == TensorProto.EXTERNAL:

@@ -195,9 +195,10 @@ class StandingNodes:
         self._operands: set[Var] = set()
         groups: dict[int, tuple[SourceNode, dict[str, Var]]] = {}
         for binding in bindings:
-            source = source_node_of(binding.var)
-            if source is not None and is_wanted(source):
-                groups.setdefault(id(source), (source, {}))[1][binding.var.name_hint] = binding.var
+            # Of equal nodes that became one, the one that is left has the origins of all.
+            for source in _source_nodes_of(binding.var):
+                if is_wanted(source):
+                    groups.setdefault(id(source), (source, {}))[1][binding.var.name_hint] = binding.var
         for source, by_name in groups.values():
             self._place(source, by_name)
         self.within -= self._needed_besides(result)
@@ -210,6 +211,8 @@ class StandingNodes:
         if not found or not all(match.equates(then, now) for then, now in found):
             return
         shown = {now for _, now in found}
+        if not self._shown.isdisjoint(shown):
+            return
         first = min(self._places[var] for var in shown)
         inner = [var for var in match.steps if var not in shown]
         if any(not _is_cheap(var.ty) and not match.steps.issuperset(self._users.get(var, ())) for var in inner):
@@ -330,8 +333,12 @@ def _outputs_now(
 
 def source_node_of(var: Var) -> SourceNode | None:
     """The node that alone ``var`` comes from."""
-    [origin] = var.origins if len(var.origins) == 1 else (None,)
-    return origin.source if isinstance(origin, SourceOrigin) else None
+    return next(iter(_source_nodes_of(var)), None) if len(var.origins) == 1 else None
+
+
+def _source_nodes_of(var: Var) -> list[SourceNode]:
+    sources = [origin.source for origin in var.origins if isinstance(origin, SourceOrigin)]
+    return [source for source in sources if source is not None]
 
 
 class _NodeMatch:

@@ -296,5 +296,7 @@ def _dropout(node: NodeImporter) -> tuple[Imported | None, ...]:
     if bool(training) and float(np.asarray(ratio)) != 0.0:
         raise node.refuse("dropout in training is random")
     x = node.operand(0)
-    mask = ops.ones_like(x, "bool") if len(node.node.outputs) > 1 else None
-    return x, mask
+    if len(node.node.outputs) < 2:
+        return x, None
+    shape = node.ty(0).shape
+    return x, ops.ones_like(x, "bool") if shape is None else ops.full(shape, True, "bool")

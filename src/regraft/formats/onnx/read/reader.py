@@ -25,11 +25,11 @@ from ....ir.dims import Dim, SymVar, dims_equal
 from ....ir.dtypes import is_integer, numpy_dtype
 from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
 from ....ir.module import IRModule
-from ....ir.op import Call, Op
+from ....ir.op import Op
 from ....ir.program import SeqExpr
 from ....ir.tensor_data import TensorData
 from ....ir.types import TensorType
-from ....op.folding import folded
+from ....op.folding import with_known_parts
 from ....op.grad import no_grad
 from ...errors import ConvertError, UnsupportedOperatorError
 from .. import read as importers
@@ -473,9 +473,7 @@ class GraphImporter:
 
     def emit(self, expr: Expr, name: str = "") -> Expr:
         """``expr`` bound to a variable, or the constant that it is."""
-        known = folded(expr, _MOST_GROWN) if isinstance(expr, Call) else None
-        if known is not None:
-            return known
+        expr = with_known_parts(expr, _MOST_GROWN)
         if isinstance(expr, Var | Constant):
             return expr
         self._made += 1

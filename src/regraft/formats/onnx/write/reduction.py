@@ -33,15 +33,15 @@ def unsigned_order(graph: GraphWriter, x: ir.Value, dtype: str) -> ir.Value:
     return graph.op("BitwiseXor", graph.cast(x, "uint64"), graph.constant(1 << 63, "uint64"))
 
 
-def sort_keys(graph: GraphWriter, x: ir.Value) -> ir.Value:
+def sort_keys(lowering: Lowering, x: ir.Value) -> ir.Value:
     """Integers in the order of the elements: NaN last, -0 and 0 the same.
 
     ONNX leaves open where NaN stands, and ONNX Runtime may end the process on it. The bits of floats, read as an
     integer, are in order as they stand for positive numbers, and in reverse for negative ones. Before opset 26,
-    which brings the reading of bits, floats stay as they are.
+    which brings the reading of bits, floats stay as they are, and so do those of a model that was ONNX.
     """
-    dtype = dtype_of(x)
-    if not is_float(dtype) or graph.opset < 26:
+    graph, dtype = lowering.graph, dtype_of(x)
+    if not is_float(dtype) or graph.opset < 26 or lowering.is_from_onnx:
         return signed_order(graph, x)
     work = "float64" if dtype == "float64" else "float32"
     integer = "int64" if dtype == "float64" else "int32"
@@ -84,7 +84,8 @@ def _integer_product(lowering: Lowering, call: Call) -> ir.Value:
     shape = tensor_type(call.args[0]).shape
     axes = _folded_axes(call)
     places = range(len(shape)) if shape is not None and axes is None else axes
-    if shape is None or places is None or graph.opset < 26 or 0 in [shape[axis] for axis in places]:
+    is_exact = graph.opset >= 26 and not lowering.is_from_onnx
+    if not is_exact or shape is None or places is None or 0 in [shape[axis] for axis in places]:
         return _folded(graph, "ReduceProd", x, axes, keepdims)
     for axis in places:
         running = graph.op("CumProd", x, graph.constant(axis, "int64"))
@@ -187,7 +188,7 @@ def _ordered(lowering: Lowering, call: Call, descending: bool, count: int | None
         size = graph.size(shape[axis])
     else:
         size = graph.op("Shape", x, start=axis % rank, end=axis % rank + 1)
-    _, places = graph.ops("TopK", [sort_keys(graph, x), size], 2, axis=axis, largest=int(descending), sorted=1)
+    _, places = graph.ops("TopK", [sort_keys(lowering, x), size], 2, axis=axis, largest=int(descending), sorted=1)
     return graph.op("GatherElements", x, places, axis=axis), places
 
 
@@ -228,7 +229,7 @@ def _unique(lowering: Lowering, call: Call) -> Lowered | None:
         x = graph.op("Reshape", x, graph.integers([-1]))
 
     def found() -> Sequence[ir.Value]:
-        return graph.ops("Unique", [sort_keys(graph, x)], 4, sorted=int(_known(is_sorted)), axis=axis)[1:]
+        return graph.ops("Unique", [sort_keys(lowering, x)], 4, sorted=int(_known(is_sorted)), axis=axis)[1:]
 
     def nothing() -> Sequence[ir.Value]:
         return [graph.integers([])] * 3
@@ -238,7 +239,7 @@ def _unique(lowering: Lowering, call: Call) -> Lowered | None:
     if isinstance(count, int):
         places = found() if count else nothing()
     else:
-        is_empty = graph.op("Equal", graph.op("Size", sort_keys(graph, x)), graph.constant(0, "int64"))
+        is_empty = graph.op("Equal", graph.op("Size", sort_keys(lowering, x)), graph.constant(0, "int64"))
         places = graph.branch(is_empty, nothing, found)
     values = graph.op("Gather", x, places[0], axis=axis or 0)
     extras = [result for result, is_wanted in zip(places, wanted, strict=True) if is_wanted]

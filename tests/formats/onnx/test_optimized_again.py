@@ -1,0 +1,108 @@
+"""A model that is optimized again is the same to the byte, and what nothing rewrote comes back as it was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import regraft as rx
+from tests.formats.onnx.random_graphs import random_graph
+
+
+def _run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[Any]:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+def _counts(graph: onnx.GraphProto) -> Counter[str]:
+    found = Counter(node.op_type for node in graph.node)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                found += _counts(attribute.g)
+    return found
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return max(one.version for one in model.opset_import if not one.domain)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize("seed", range(24))
+def test_a_random_model_is_done_after_one_run_and_has_no_more_nodes_in_no_newer_opset(seed: int, level: int) -> None:
+    model, feeds = random_graph(seed)
+    once = rx.optimize(model, level=level)
+    assert rx.optimize(once, level=level).SerializeToString() == once.SerializeToString()
+    assert _counts(once.graph).total() <= _counts(model.graph).total()
+    assert _opset(once) <= _opset(model)
+    for before, after in zip(_run(model, feeds), _run(once, feeds), strict=True):
+        if before.dtype == np.float32:
+            np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-5)
+        else:
+            np.testing.assert_array_equal(after, before)
+
+
+def _model(
+    nodes: list[onnx.NodeProto], outputs: dict[str, int], constants: dict[str, np.ndarray], opset: int = 18
+) -> onnx.ModelProto:
+    value = helper.make_tensor_value_info
+    inputs = [value("x", TensorProto.FLOAT, ["n", 4]), value("step", TensorProto.INT64, [1])]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        inputs,
+        [value(name, kind, None) for name, kind in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_a_model_in_which_nothing_is_rewritten_comes_back_to_the_byte(level: int) -> None:
+    nodes = [
+        helper.make_node("Slice", ["x", "begin", "end", "axis", "step"], ["part"], name="cut"),
+        helper.make_node("Sin", ["part"], ["y"], doc_string="a wave"),
+    ]
+    numbers = {"begin": np.array([0]), "end": np.array([1000]), "axis": np.array([1])}
+    model = _model(nodes, {"y": TensorProto.FLOAT}, numbers)
+    kept: list[str | None] = []
+    found = rx.optimize(model, level=level, report=lambda made: kept.append(made.kept))
+    assert found.SerializeToString() == model.SerializeToString()
+    assert kept == ["nothing in it was rewritten"]
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_equal_searches_become_one_search_of_the_same_opset(level: int) -> None:
+    nodes = [helper.make_node("TopK", ["x", "count"], [f"values{i}", f"places{i}"]) for i in range(2)]
+    nodes.append(helper.make_node("Add", ["values0", "values1"], ["y"]))
+    outputs = {"y": TensorProto.FLOAT, "places0": TensorProto.INT64}
+    found = rx.optimize(_model(nodes, outputs, {"count": np.array([2])}), level=level)
+    assert _counts(found.graph) == Counter(TopK=1, Add=1)
+    assert _opset(found) == 18
+
+
+def test_constants_beside_text_and_text_that_nothing_reads_stay_outputs_and_inputs() -> None:
+    nodes = [helper.make_node("Identity", ["x"], ["copy"]), helper.make_node("Exp", ["copy"], ["y"])]
+    model = _model(nodes, {"y": TensorProto.FLOAT}, {"number": np.float32([[1, 2]])})
+    model.graph.node.append(helper.make_node("Identity", ["name"], ["same"]))
+    for port, kind in (("name", TensorProto.STRING), ("unread", TensorProto.STRING)):
+        model.graph.input.append(helper.make_tensor_value_info(port, kind, [1]))
+    model.graph.output.append(helper.make_tensor_value_info("same", TensorProto.STRING, [1]))
+    model.graph.output.append(helper.make_tensor_value_info("number", TensorProto.FLOAT, [1, 2]))
+    found = rx.optimize(model)
+    assert _counts(found.graph) == Counter(Exp=1, Identity=1)
+    assert [port.name for port in found.graph.input] == ["x", "step", "name", "unread"]
+    text = np.array(["a"], object)
+    feeds = {"x": np.zeros((2, 4), np.float32), "step": np.array([1]), "name": text, "unread": text}
+    _, same, number = _run(found, feeds)
+    assert same.tolist() == ["a"]
+    assert number.tolist() == [[1, 2]]
