@@ -45,7 +45,7 @@ def written_out(text: str) -> str:
     text = dedent(text).strip("\n")
     if "@I.ir_module" in text:
         return text
-    if "@R.function" not in text:
+    if not re.search(r"^@R\.function", text, re.MULTILINE):
         text = re.sub(r"^def (?!main)", "@R.function(private=True)\ndef ", text, flags=re.MULTILINE)
         text = re.sub(r"^def main", "@R.function\ndef main", text, flags=re.MULTILINE)
     text = text.replace("with flow:", "with R.dataflow():")

@@ -178,7 +178,9 @@ class ReversePass:
             shares = self._rule_shares(binding, value, fields)
         origins = binding.var.origins
         memo: dict[int, Expr] = {}
-        parts = [self._flattened(_summed(share.value), memo, origins) for share in shares]
+        parts: Iterable[Expr] = (self._flattened(_summed(share.value), memo, origins) for share in shares)
+        if isinstance(value, Call) and isinstance(value.op, Op) and value.op.is_primitive:
+            parts = list(parts)  # as Relax writes them: what the shares of arithmetic are made of comes before them
         for share, part in zip(shares, parts, strict=True):
             value, whole = part, _summed(share.value)
             if whole is not share.value:  # as Relax writes it: a value just before it is summed to the operand's shape

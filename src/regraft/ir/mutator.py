@@ -283,11 +283,14 @@ class ExprMutator:
             exact = binding.var.ty == binding.value.ty
             if value.ty != var.ty and (exact or is_subtype(value.ty, var.ty) is not True):
                 var = _retyped(var, value.ty)
-        if var is not binding.var:
-            self._remap[binding.var] = var
-        if value is not binding.value or var is not binding.var:
+        old = binding.var
+        if value is not binding.value or var is not old:
             binding = VarBinding(var, value)
-        return self.visit_var_binding_(binding)
+        kept = self.visit_var_binding_(binding)
+        if var is not old:
+            # The method may have put something else for the variable of the new type.
+            self._remap[old] = self._remap.get(var, var)
+        return kept
 
     def _match_cast(self, binding: MatchCast, value: Expr) -> Binding | None:
         value = flatten(value, self.emit, keep_root=False)

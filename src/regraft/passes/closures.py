@@ -16,7 +16,7 @@ from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Binding, Function, VarBinding
-from ..ir.types import FuncType
+from ..ir.types import OBJECT, FuncType, Type
 from ..ir.visitor import iter_bindings
 from .context import PassContext
 from .passes import ModulePass, Pass
@@ -31,9 +31,9 @@ class _FunctionLifting(ExprMutator):
         names: NameSupply,
         lifted: dict[GlobalVar, Function],
         bodies: Collection[Expr],
-        makers: Collection[Expr],
+        makers: set[Expr],
     ) -> None:
-        """``makers``: the functions of the module that are known to give closures."""
+        """``makers``: the functions of the module that are known to give closures; those that are lifted join them."""
         super().__init__()
         self._makers = makers
         self._bodies = bodies
@@ -42,11 +42,17 @@ class _FunctionLifting(ExprMutator):
         self._lifted = lifted
         self._closures: dict[Var, FuncType] = {}
         """The types of the functions that variables hold closures of."""
+        self._stated: Type = OBJECT
+        """The type of the variable that is being bound, as it was before functions became closures."""
+
+    def visit_var_def_(self, var: Var) -> Var:
+        self._stated = var.ty
+        return var
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
         function = binding.value
-        if isinstance(function, Call) and function.op in self._makers and isinstance(binding.var.ty, FuncType):
-            self._closures[binding.var] = binding.var.ty
+        if isinstance(function, Call) and function.op in self._makers and isinstance(self._stated, FuncType):
+            self._closures[binding.var] = self._stated
         if not isinstance(function, Function) or free_symbolic_vars(function):
             return binding
         captured = [var for var in free_vars(function) if var is not binding.var]
@@ -65,6 +71,8 @@ class _FunctionLifting(ExprMutator):
         attrs = {key: value for key, value in function.attrs.items() if key != "global_symbol"}
         made = Function([*function.params, *params], body.body, function.ret_ty, function.is_pure, attrs)
         self._lifted[variable] = made
+        if _gives_closure(made):
+            self._makers.add(variable)
         if not captured:
             self.remap(binding.var, variable)
             return None

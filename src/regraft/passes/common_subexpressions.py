@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import cast
+from typing import Final, cast
 
 from ..ir.binding_values import bind_sizes
 from ..ir.dims import Dim, SymVar
@@ -17,9 +17,21 @@ from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr
 from ..ir.steps import Steps
 from ..ir.types import ShapeType, TensorType, Type, is_subtype, type_symvars
 from ..ir.visitor import iter_bindings, walk
+from ..op.extras.machine import (
+    BUILTIN_ALLOC_TENSOR,
+    MEMORY_ALLOC_STORAGE,
+    MEMORY_ALLOC_TENSOR,
+    VM_ALLOC_STORAGE,
+    VM_ALLOC_TENSOR,
+)
 from ..rewrite.session import ValueKey, computation_key
 from .context import PassContext
 from .passes import FunctionPass, Pass
+
+_ALLOCATORS: Final = frozenset(
+    {BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR, VM_ALLOC_STORAGE, VM_ALLOC_TENSOR}
+)
+"""Two calls of one of these give two places in memory, so they are not the same value."""
 
 
 class _Sharing(ExprMutator):
@@ -79,7 +91,7 @@ class _Sharing(ExprMutator):
             self._stands_for[binding.var] = self._resolved(value)
             return binding
         if isinstance(value, Call):
-            if not value.is_pure:
+            if not value.is_pure or value.op in _ALLOCATORS:
                 return binding
         elif isinstance(value, If | Function):
             return binding

@@ -502,3 +502,26 @@ def t_dict_with_vars():
     a, b = relax.Var("x", R.Tensor((2,), "float32")), relax.Var("x", R.Tensor((2,), "float32"))
     d = {a: 1, b: 2}
     return d[a], d[b], len(d)
+
+
+def t_lambda_lift_of_a_function_that_gives_a_function():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")):
+            @R.function
+            def outer_func(c1: R.Tensor((2, 3), "float32")) -> R.Callable(
+                (R.Tensor((2, 3), "float32"),), R.Tensor((2, 3), "float32")
+            ):
+                @R.function
+                def inner_func(x1: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+                    s = R.add(x1, c1)
+                    return s
+
+                return inner_func
+
+            in_call = outer_func(x)
+            res = in_call(y)
+            return res
+
+    return relax.transform.LambdaLift()(Before)
