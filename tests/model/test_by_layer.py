@@ -70,15 +70,27 @@ def test_weights_are_stored_layer_by_layer_where_the_model_does_not_fit(model: P
 
 def test_a_layer_that_errs_by_more_alone_keeps_its_weights(model: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.onnx"
-    full = report_of(model, "int4-weights", output=output, max_error=1.0, memory=LITTLE)
+    full = report_of(model, "int8-weights", output=output, max_error=1.0, memory=LITTLE)
     assert full.kept is not None
     errors = sorted(layer.error or 0.0 for layer in full.kept.layers)
     between = sum(errors) / 2
-    part = report_of(model, "int4-weights", output=output, max_error=between, memory=LITTLE)
+    part = report_of(model, "int8-weights", output=output, max_error=between, memory=LITTLE)
     assert part.kept is not None
-    assert sorted(layer.precision for layer in part.kept.layers) == ["float32", "int4 weights"]
+    assert sorted(layer.precision for layer in part.kept.layers) == ["float32", "int8 weights"]
     assert part.kept.error == pytest.approx(errors[0])
     assert kinds(output).count("MatMulNBits") == 1
+
+
+def test_a_layer_that_errs_by_more_alone_in_4_bits_gets_8(model: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.onnx"
+    full = report_of(model, "int4-weights", output=output, max_error=1.0, memory=LITTLE)
+    assert full.kept is not None
+    between = sum(layer.error or 0.0 for layer in full.kept.layers) / 2
+    part = report_of(model, "int4-weights", output=output, max_error=between, memory=LITTLE)
+    assert part.kept is not None
+    assert sorted(layer.precision for layer in part.kept.layers) == ["int4 weights", "int8 weights"]
+    stored = [node for node in onnx.load(output).graph.node if node.op_type == "MatMulNBits"]
+    assert sorted(onnx.helper.get_node_attr_value(node, "bits") for node in stored) == [4, 8]
 
 
 def test_where_no_layer_is_near_enough_nothing_is_lowered(model: Path, tmp_path: Path) -> None:

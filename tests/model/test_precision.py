@@ -332,6 +332,29 @@ def test_weights_alone_are_stored_in_few_bits(products: Path, tmp_path: Path, pr
     assert (tmp_path / "out.onnx").stat().st_size < products.stat().st_size / 3
 
 
+def test_weights_in_4_bits_go_back_to_8_before_they_go_back_to_float32(products: Path, tmp_path: Path) -> None:
+    def left(max_error: float) -> list[str]:
+        _, report = lowered(
+            products, "int4-weights", output=tmp_path / "out.onnx", engine="onnxruntime", max_error=max_error
+        )
+        if report.kept is None:
+            return []
+        assert report.kept.error is not None
+        assert report.kept.error <= max_error
+        return [layer.precision for layer in report.kept.layers]
+
+    _, whole = lowered(products, "int4-weights", output=tmp_path / "out.onnx", engine="onnxruntime", max_error=0.5)
+    _, wide = lowered(products, "int8-weights", output=tmp_path / "out.onnx", engine="onnxruntime")
+    assert whole.kept is not None
+    assert whole.kept.error is not None
+    assert wide.kept is not None
+    assert wide.kept.error is not None
+    assert set(left(whole.kept.error * 0.99)) == {"int4 weights", "int8 weights"}
+    assert left(wide.kept.error) == ["int8 weights"] * 3
+    assert set(left(wide.kept.error * 0.99)) == {"int8 weights", "float32"}
+    assert left(1e-6) == []
+
+
 def test_without_samples_convolutions_stay_and_the_report_says_what_to_give(images: Path, tmp_path: Path) -> None:
     _, report = lowered(images, "int8", output=tmp_path / "out.onnx", engine="onnxruntime")
     assert report.kept is None
@@ -491,6 +514,23 @@ def test_precisions_and_engines_that_do_not_exist_are_refused(products: Path, tm
         optimize(products, output=tmp_path / "out.pt2", precision="int8", engine="openvino")
     with pytest.raises(UsageError, match=r"torch does not open the result.* ends in \.pt2"):
         optimize(products, output=tmp_path / "out.onnx", precision="int8", engine="torch")
+    with pytest.raises(UsageError, match="samples are files, a folder, or inputs one after another, not 5"):
+        optimize(products, precision="int8", calibrate=5)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ({"max_error": float("nan")}, "max_error is nan; expected a number of 0 or more"),
+        ({"max_error": -0.1}, "max_error is -0.1; expected a number of 0 or more"),
+        ({"max_error": "0.1"}, "max_error is '0.1'; expected a number of 0 or more"),
+        ({"min_cosine": 2.0}, "min_cosine is 2.0; expected a number from 0 to 1"),
+        ({"min_agreement": 150}, "min_agreement is 150; expected a number from 0 to 1"),
+    ],
+)
+def test_limits_that_nothing_could_keep_are_refused(products: Path, limit: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        optimize(products, precision="int8", **limit)
 
 
 @pytest.mark.parametrize(

@@ -285,11 +285,8 @@ def _show_precision(done: PrecisionReport) -> None:
     )
     for problem, names in left.items():
         console.print_line(f"{', '.join(names)}: {problem}")
-    if done.kept is not None and done.kept.gone_back:
-        stays = done.kept.gone_back
-        alone = f" (the error of each alone in {done.kept.name})" if any(map(_error_text, stays)) else ""
-        names = ", ".join(one.name + _error_text(one) for one in stays)
-        console.print_line(f"In {stays[0].precision} stay {names}{alone}")
+    if (kept := done.kept) is not None:
+        _show_gone_back(kept)
     if done.original_kept:
         console.print_line(f"The model is written as it was: {_nearest_text(done)}")
     elif done.kept is None:
@@ -297,6 +294,13 @@ def _show_precision(done: PrecisionReport) -> None:
     if done.by_layer:
         console.print_line("The model does not fit into memory to be run: errors are those of each layer alone")
     _say_decided(done.decided_before)
+
+
+def _show_gone_back(kept: Attempt) -> None:
+    for precision, stays in kept.back_by_precision.items():
+        alone = f" (the error of each alone in {kept.name})" if any(map(_error_text, stays)) else ""
+        names = ", ".join(one.name + _error_text(one) for one in stays)
+        console.print_line(f"In {precision} stay {names}{alone}")
 
 
 def _error_text(layer: LayerReport) -> str:

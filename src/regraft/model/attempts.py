@@ -61,6 +61,14 @@ class Attempt:
         """The layers that are not in few bits, since they err too much."""
         return [layer for layer in self.layers if layer.precision != self.name]
 
+    @property
+    def back_by_precision(self) -> dict[str, list[LayerReport]]:
+        """The layers that are not in few bits, by the precision that they went back to."""
+        return {
+            one: [layer for layer in self.gone_back if layer.precision == one]
+            for one in dict.fromkeys(layer.precision for layer in self.gone_back)
+        }
+
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Attempt:
         """The object that `to_dict` gave."""

@@ -35,14 +35,17 @@ def weights_by_layer(
 ) -> tuple[IRModule | None, PrecisionReport]:
     """``module`` with the weights in blocks of layers that alone err by ``most_error`` or less; None if there are none.
 
+    A layer that errs by more in 4 bits gets 8, if it errs by no more in these.
+
     The error in the report is the largest of a layer's own, measured where the layer stands, not at the outputs. Cost:
     linear in the weights; memory for the codes of all layers and the weights of one.
     """
     errors: dict[str, float] = {}
     bits = BITS[precision]
-    done = QuantizeWeights(bits, most_error=most_error, errors=errors)(module)
+    wide = set[str]()
+    done = QuantizeWeights(bits, most_error=most_error, errors=errors, wide=wide)(module)
     layers = tuple(
-        LayerReport(layer, f"int{bits} weights" if error <= most_error else "float32", error)
+        LayerReport(layer, _kept_in(8 if layer in wide else bits, error, most_error), error)
         for layer, error in errors.items()
     )
     within = [error for error in errors.values() if error <= most_error]
@@ -53,6 +56,10 @@ def weights_by_layer(
     kept = row if problem is None else None
     report = PrecisionReport(most_error, machine.features, (row,), kept, by_layer=True, original_kept=kept is None)
     return (None if kept is None else done), report
+
+
+def _kept_in(bits: int, error: float, most_error: float) -> str:
+    return f"int{bits} weights" if error <= most_error else "float32"
 
 
 def _problem(errors: dict[str, float], most_error: float) -> str:

@@ -5,7 +5,7 @@ What each computes in is told with it, so that what the processor is expected to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from math import prod
@@ -54,8 +54,11 @@ _ENGINES_OF: Final[Mapping[ModelForm, tuple[str, ...]]] = {
 }
 """The engines that a model of each form is given a precision for."""
 
-PassFor: TypeAlias = Callable[[Collection[str]], Pass]
-"""A pass that leaves the bindings of these names as they are."""
+WIDER: Final = "int8 weights"
+"""The precision that layers of weights in 4 bits go back to first."""
+
+PassFor: TypeAlias = Callable[[Mapping[str, str]], Pass]
+"""A pass that leaves the bindings of these names as they are, or in the precision that goes with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class Candidate:
     """Whether it begins with attention as its products."""
     rest: str = "float32"
     """The precision of what its pass leaves as it is."""
+    by_steps: bool = False
+    """Whether layers go back to `WIDER` before they go back to ``rest``."""
     layers: Callable[[Function], list[str]] | None = None
     """The bindings of its layers, where its pass does not report them as rewrites."""
 
@@ -134,7 +139,9 @@ def _candidates(
         for bits in (8, 4):
             if precision == f"int{bits}-weights" or (precision == "auto" and has_few_rows):
                 forms = {"relax.matmul": ComputedIn("int8", bits / 32)}
-                yield Candidate(f"int{bits} weights", engine, {}, _weights_in(bits, engine), forms=forms)
+                yield Candidate(
+                    f"int{bits} weights", engine, {}, _weights_in(bits, engine), forms=forms, by_steps=bits == 4
+                )
         if precision == "auto":
             yield Candidate("float32", engine, {})
     if precision in _HALVES and not {"openvino", "torch"} & set(engines):
@@ -172,7 +179,7 @@ def _on_torch(
         yield from _in_bytes("torch", ranges, machine)
     for bits in (8, 4):
         if precision == f"int{bits}-weights":
-            yield Candidate(f"int{bits} weights", "torch", {}, _weights_in(bits, "torch"))
+            yield Candidate(f"int{bits} weights", "torch", {}, _weights_in(bits, "torch"), by_steps=bits == 4)
     if precision == "auto":
         problem = "PyTorch computes bytes in float32 unless a compiler takes them; --precision int8 writes them"
         yield Refused("int8", "torch", problem)
@@ -190,7 +197,11 @@ def _narrow_products(dtype: str) -> PassFor:
 
 
 def _weights_in(bits: int, engine: str) -> PassFor:
-    return lambda keep: QuantizeWeights(bits, keep=keep, one_lookup=engine == "onnxruntime")
+    def make(keep: Mapping[str, str]) -> Pass:
+        wide = {name for name, precision in keep.items() if precision == WIDER}
+        return QuantizeWeights(bits, keep=keep.keys() - wide, wide=wide, one_lookup=engine == "onnxruntime")
+
+    return make
 
 
 def has_few_rows(function: Function) -> bool:

@@ -205,7 +205,7 @@ def optimize(
     and writing the format raise. Cost: linear in the model, and what the verification runs.
     """
     chosen, written_to = passes_for(level, passes, rules), None if output is None else Path(output)
-    check_precision(precision, written_to, calibrate, min_cosine, min_agreement)
+    check_precision(precision, written_to, calibrate, max_error, min_cosine, min_agreement)
     machine = _machine(target, precision, measure=measure)
     bench, tried_on = (
         Bench(engine or "", threads, clock, budget, Decisions.of(cache)),

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
+from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -284,7 +285,7 @@ def _decided(search: PrecisionSearch, listed: Sequence[Candidate | Refused], kno
     if one is None:
         return None
     try:
-        tried = search.tried(one, [layer.name for layer in kept.gone_back])
+        tried = search.tried(one, {layer.name: layer.precision for layer in kept.gone_back})
     except RegraftError:
         return None
     if search.budget.missed(tried.error, tried.cosine, tried.agreement) is not None:
@@ -313,8 +314,8 @@ def _marked(module: IRModule, row: Attempt, search: PrecisionSearch) -> IRModule
         threads = {} if search.bench.threads is None else {"threads": search.bench.threads}
         facts = {kind: round(row.ratio, 3), **threads, "machine": search.machine.to_dict()}
         said["regraft.decision"] = json.dumps(facts)
-    if row.gone_back:
-        said[f"regraft.{row.gone_back[0].precision}"] = ",".join(layer.name for layer in row.gone_back)
+    for precision, layers in row.back_by_precision.items():
+        said[f"regraft.{precision}"] = ",".join(layer.name for layer in layers)
     old = {key: value for key, value in module.attrs.get(METADATA, ()) if not key.startswith("regraft.")}
     return module.with_attr(METADATA, tuple({**old, **said}.items()))
 
@@ -339,16 +340,28 @@ class Asked:
     memory: int | None = None
 
 
-def check_precision(precision: str, target: Path | None, *needing_one: object) -> None:
-    """Raise `UsageError` for a precision that does not exist, or an output of no known form, or that cannot hold it.
+def check_precision(
+    precision: str,
+    target: Path | None,
+    samples: Samples | None,
+    max_error: float | None,
+    min_cosine: float | None,
+    min_agreement: float | None,
+) -> None:
+    """Raise `UsageError` for a precision that does not exist, limits that are none, or an output of no known form.
 
-    ``needing_one``: samples for ranges and limits, which are not None only where float32 is not asked for.
+    Samples for ranges, a cosine and an agreement are given only where float32 is not asked for.
     """
     if precision not in PRECISIONS:
-        near = get_close_matches(precision, PRECISIONS, n=1)
+        near = get_close_matches(str(precision).lower(), PRECISIONS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PRECISIONS)}"
         raise UsageError(f"there is no precision {precision!r}; {hint}")
-    if precision == "float32" and any(one is not None for one in needing_one):
+    limits = {"max_error": (max_error, inf), "min_cosine": (min_cosine, 1), "min_agreement": (min_agreement, 1)}
+    for name, (limit, most) in limits.items():
+        if limit is not None and not (isinstance(cast("object", limit), int | float) and 0 <= limit <= most):
+            expected = "a number of 0 or more" if most == inf else "a number from 0 to 1"
+            raise UsageError(f"{name} is {limit!r}; expected {expected}")
+    if precision == "float32" and any(one is not None for one in (samples, min_cosine, min_agreement)):
         raise UsageError("samples for ranges, a cosine and an agreement are for a precision; give one, such as auto")
     if target is not None:
         form_of(target)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -146,6 +146,8 @@ def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: boo
 def _each(given: Samples) -> Iterable[tuple[str, Path | Mapping[str, Any] | Sequence[Any]]]:
     if isinstance(given, str | os.PathLike):
         given = [given]
+    if not isinstance(cast("object", given), Iterable):
+        raise UsageError(f"samples are files, a folder, or inputs one after another, not {given!r}")
     for index, one in enumerate(given):
         if not isinstance(one, str | os.PathLike):
             yield f"sample {index}", one

@@ -6,7 +6,7 @@ its layers go back, those that err the most first, until the budget holds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from ..passes import report as report_passes
 from ..run import build
 from ..run.originals import RunOriginal, torch_original
 from .attempts import Attempt, Budget, LayerReport, agreement_of, outputs_error
-from .candidates import MOST_IN_FLOAT32, Candidate
+from .candidates import MOST_IN_FLOAT32, WIDER, Candidate
 from .expected import expected_seconds
 from .layer_errors import LayerGroup, count_to_go_back, error_left, errors_alone, fewest, find_groups, worst_first
 from .machines import MachineDescription, this_machine
@@ -112,7 +112,7 @@ class PrecisionSearch:
         layers = self._layers(one)
         if one.make is not None and not layers:
             return CandidateResult(replace(row, problem="there is no layer that it could compute in few bits"))
-        whole = self.tried(one, ())
+        whole = self.tried(one, {})
         if one.make is None:
             self.rest_errors[one.engine, one.rest] = whole.error
         row = self._timed(one, whole, row)
@@ -181,14 +181,14 @@ class PrecisionSearch:
 
     def _narrowed(self, one: Candidate, row: Attempt, problem: str) -> CandidateResult:
         layers = [layer.name for layer in row.layers]
-        judged = self._judged(one, ()).error if one.options else row.error or 0.0
+        judged = self._judged(one, {}).error if one.options else row.error or 0.0
         rest = self._error_of_rest(one, row.error or 0.0, judged)
         groups = self._groups(one, layers, judged, self._allowed(rest))
         order, alone = worst_first(groups), errors_alone(groups)
-        count = self._fewest(one, order, count_to_go_back(groups, self._allowed(rest)), rest)
-        found, kept = self._confirmed(one, groups, count)
-        rows = tuple(LayerReport(name, one.rest if name in kept else one.name, alone.get(name)) for name in layers)
-        if self._missed(found) is not None or len(kept) == len(layers):
+        count = count_to_go_back(groups, self._allowed(rest))
+        found, kept = self._gone_back(one, groups, order, count, rest)
+        rows = tuple(LayerReport(name, kept.get(name, one.name), alone.get(name)) for name in layers)
+        if self._missed(found) is not None or all(kept.get(name) == one.rest for name in layers):
             each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if len(alone) == len(layers) else ""
             return CandidateResult(replace(row, layers=rows, problem=problem + each))
         row = replace(self._timed(one, found, replace(row, problem=None)), layers=rows)
@@ -199,12 +199,37 @@ class PrecisionSearch:
             return []
         if one.layers is not None:
             return one.layers(self._read_by(one)[self.name])
-        done = report_passes(one.make(()), self._read_by(one))
+        done = report_passes(one.make({}), self._read_by(one))
         steps = [step for each in done.passes for step in each.rewrote if step.rule in _LAYER_RULES]
         return [step.binding for step in steps if step.function == self.name]
 
-    def tried(self, one: Candidate, keep: Collection[str]) -> Tried:
-        """``one`` with ``keep`` not in few bits, run on all inputs; raises what building and running raise."""
+    def _gone_back(
+        self, one: Candidate, groups: Sequence[LayerGroup], order: Sequence[str], expected: int, rest: float
+    ) -> tuple[Tried, Mapping[str, str]]:
+        """``one`` with as many of the worst layers gone back as the budget asks for, and what these went back to.
+
+        Where there are two steps back, all of them go one step; if that does not suffice, as many as it takes go both.
+        """
+        if one.by_steps:
+            count = self._fewest(one, order, expected, rest, WIDER)
+            found, kept = self._confirmed(one, groups, count, WIDER)
+            if self._missed(found) is None:
+                return found, kept
+        found, kept = self._confirmed(one, groups, self._fewest(one, order, expected, rest, one.rest), one.rest)
+        if not one.by_steps or self._missed(found) is not None:
+            return found, kept
+        gone = list(kept)
+
+        def holds(count: int) -> bool:
+            return self._missed(self._judged(one, _steps_back(gone, count, one.rest))) is None
+
+        count = fewest(holds, 1, len(gone), Deadline(self.deadline.left / self.waiting))
+        both = _steps_back(gone, count, one.rest)
+        again = self.tried(one, both)
+        return (again, both) if self._missed(again) is None else (found, kept)
+
+    def tried(self, one: Candidate, keep: Mapping[str, str]) -> Tried:
+        """``one`` with ``keep`` in the precisions given, run on all inputs; raises what building and running raise."""
         module = one.rules(self._read_by(one))
         module = module if one.make is None else one.make(keep)(module)
         run = self._runner(module, one)
@@ -231,8 +256,8 @@ class PrecisionSearch:
     def _missed(self, tried: Tried) -> str | None:
         return self.budget.missed(tried.error, tried.cosine, tried.agreement)
 
-    def _judged(self, one: Candidate, keep: Collection[str]) -> Tried:
-        """``one`` with ``keep`` not in few bits, on the engine that takes the least time to open a model.
+    def _judged(self, one: Candidate, keep: Mapping[str, str]) -> Tried:
+        """``one`` with ``keep`` in the precisions given, on the engine that takes the least time to open a model.
 
         Bytes are what they are on any engine, but for roundings; what is for PyTorch is judged there.
         """
@@ -244,7 +269,7 @@ class PrecisionSearch:
             own = Deadline(self.deadline.left / (2 * self.waiting))
 
             def measure(few: Collection[str]) -> float:
-                return self._judged(one, [other for other in layers if other not in few]).error
+                return self._judged(one, {other: one.rest for other in layers if other not in few}).error
 
             self.groups[one.name] = find_groups(measure, layers, error, allowed, own)
             self.is_cut_short |= own.is_over
@@ -263,30 +288,32 @@ class PrecisionSearch:
         """The error that the layers in few bits may have where the rest has ``rest``; never nothing at all."""
         return max(self.budget.error**2 - rest**2, (self.budget.error / 4) ** 2) ** 0.5
 
-    def _fewest(self, one: Candidate, order: Sequence[str], expected: int, rest: float) -> int:
+    def _fewest(self, one: Candidate, order: Sequence[str], expected: int, rest: float, back: str) -> int:
         """How many of the worst layers go back for the budget to hold on the judge."""
         own = Deadline(self.deadline.left / self.waiting)
 
         def holds(count: int) -> bool:
-            judged = self._judged(one, order[:count])
+            judged = self._judged(one, dict.fromkeys(order[:count], back))
             return self._missed(judged._replace(error=hypot(judged.error, rest))) is None
 
         found = fewest(holds, expected, len(order), own)
         self.is_cut_short |= own.is_over
         return found
 
-    def _confirmed(self, one: Candidate, groups: Sequence[LayerGroup], count: int) -> tuple[Tried, Sequence[str]]:
+    def _confirmed(
+        self, one: Candidate, groups: Sequence[LayerGroup], count: int, back: str
+    ) -> tuple[Tried, Mapping[str, str]]:
         """``one`` on its own engine, at least ``count`` of the worst layers gone back; more if it errs by more."""
         order = worst_first(groups)
-        found = self.tried(one, order[:count])
+        found = self.tried(one, dict.fromkeys(order[:count], back))
         for _ in range(_MOST_TRIES):
             if self._missed(found) is None or count >= len(order) or self.deadline.is_over:
                 break
             rest = max(0.0, found.error**2 - error_left(groups, count) ** 2) ** 0.5
             fewest_now = count_to_go_back(groups, self._allowed(rest))
             count = min(len(order), max(fewest_now, count + max(1, count // 4)))
-            found = self.tried(one, order[:count])
-        return found, order[:count]
+            found = self.tried(one, dict.fromkeys(order[:count], back))
+        return found, dict.fromkeys(order[:count], back)
 
 
 class CandidateResult(NamedTuple):
@@ -313,6 +340,11 @@ class Tried(NamedTuple):
 def _may_win(row: Attempt, best: Attempt | None) -> bool:
     """True if what is timed with all layers in few bits is so much faster than ``best`` that a few may go back."""
     return best is None or not best.ratio or not row.ratio or row.ratio > best.ratio * _GOING_BACK
+
+
+def _steps_back(gone: Sequence[str], count: int, rest: str) -> dict[str, str]:
+    """The first ``count`` of the layers in ``rest``, the others one step back only."""
+    return {name: rest if place < count else WIDER for place, name in enumerate(gone)}
 
 
 def _judge_of(one: Candidate) -> str:

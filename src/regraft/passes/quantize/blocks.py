@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection, MutableMapping, MutableSet
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ class _Stored(NamedTuple):
     codes: Constant
     scales: Constant
     zeros: np.ndarray | None
+    bits: int
 
 
 class _Blocks:
@@ -52,19 +53,21 @@ class _Blocks:
         least: int,
         most_error: float | None,
         errors: MutableMapping[str, float],
+        wide: MutableSet[str],
         *,
         asymmetric: bool,
         one_lookup: bool,
     ) -> None:
         self._most_error: Final = most_error
         self._errors: Final = errors
+        self._wide: Final = wide
         self._asymmetric: Final = asymmetric
         self._one_lookup: Final = one_lookup and not asymmetric
         self._bits: Final = bits
         self._block: Final = block
         self._keep: Final = keep
         self._least: Final = least
-        self._stored: Final[dict[tuple[int, bool], _Stored]] = {}
+        self._stored: Final[dict[tuple[int, bool, int], _Stored]] = {}
 
     def rules(self) -> RuleSet:
         """Products first, then look-ups in tables."""
@@ -72,30 +75,41 @@ class _Blocks:
             [Rule(PRODUCT, self._product, "quantize_weights"), Rule(_LOOKUP, self._lookup, "quantize_table")]
         )
 
-    def _store(self, constant: Constant, *, is_turned: bool, weights: np.ndarray) -> _Stored:
-        """``weights`` (rows, columns), which ``constant`` is, or is the transpose of."""
-        key = id(constant.data), is_turned
-        if key not in self._stored:
-            make = in_asymmetric_blocks if self._asymmetric else in_blocks
-            found = make(weights, self._bits, self._block)
-            codes = Constant(TensorData(found.codes, None, sources_of(constant)))
-            self._stored[key] = _Stored(codes, const(found.scales), found.zeros)
-        return self._stored[key]
+    def _store(self, var: Var, constant: Constant, *, is_turned: bool, weights: np.ndarray) -> _Stored | Decline:
+        """``weights`` (rows, columns), which ``constant`` is, or is the transpose of, for the layer ``var``.
+
+        In 8 bits where 4 err by too much, and not at all where these do, too.
+        """
+        widths = (8,) if var.name_hint in self._wide else (self._bits, 8) if self._most_error else (self._bits,)
+        problem: Decline | None = None
+        for bits in dict.fromkeys(widths):
+            key = id(constant.data), is_turned, bits
+            if key not in self._stored:
+                make = in_asymmetric_blocks if self._asymmetric else in_blocks
+                found = make(weights, bits, self._block)
+                codes = Constant(TensorData(found.codes, None, sources_of(constant)))
+                self._stored[key] = _Stored(codes, const(found.scales), found.zeros, bits)
+            problem = self._too_far(var, weights, self._stored[key])
+            if problem is None:
+                if bits != self._bits:
+                    self._wide.add(var.name_hint)
+                return self._stored[key]
+            self._stored.pop(key)
+        assert problem is not None
+        return problem
 
     def _product(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         layer = product_of(matchings, bindings, self._keep, self._least)
         if not isinstance(layer, Product):
             return layer
-        stored = self._store(layer.constant, is_turned=layer.is_turned, weights=layer.weights())
-        errs = self._too_far(layer.var, layer.weights(), stored)
-        if errs is not None:
-            self._stored.pop((id(layer.constant.data), layer.is_turned))
-            return errs
+        stored = self._store(layer.var, layer.constant, is_turned=layer.is_turned, weights=layer.weights())
+        if isinstance(stored, Decline):
+            return stored
         if stored.zeros is None:
-            return {layer.var: ops.matmul_blocks(layer.data, stored.codes, stored.scales, self._bits, self._block)}
+            return {layer.var: ops.matmul_blocks(layer.data, stored.codes, stored.scales, stored.bits, self._block)}
         rows, columns = layer.weights().shape
-        sizes = {"K": rows, "N": columns, "bits": self._bits, "block_size": self._block}
-        zeros = const(packed(stored.zeros, self._bits))
+        sizes = {"K": rows, "N": columns, "bits": stored.bits, "block_size": self._block}
+        zeros = const(packed(stored.zeros, stored.bits))
         operator = Op.get("com.microsoft.MatMulNBits")
         return {layer.var: operator(layer.data, stored.codes, stored.scales, zeros, **sizes, accuracy_level=_IN_BYTES)}
 
@@ -103,7 +117,7 @@ class _Blocks:
         """Why the layer is left, where its own error is to be looked at and is too large."""
         if self._most_error is None:
             return None
-        error = block_error(weights, stored.codes.data.numpy(), stored.scales.data.numpy(), stored.zeros, self._bits)
+        error = block_error(weights, stored.codes.data.numpy(), stored.scales.data.numpy(), stored.zeros, stored.bits)
         self._errors[var.name_hint] = error
         if error <= self._most_error:
             return None
@@ -123,11 +137,9 @@ class _Blocks:
             return decline(f"weights of fewer than {self._least} numbers gain nothing")
         if not isinstance(ty, TensorType) or ty.shape is None:
             return decline("the sizes of what is looked up are not known")
-        stored = self._store(table, is_turned=True, weights=table.data.read().T)
-        errs = self._too_far(var, table.data.read().T, stored)
-        if errs is not None:
-            self._stored.pop((id(table.data), True))
-            return errs
+        stored = self._store(var, table, is_turned=True, weights=table.data.read().T)
+        if isinstance(stored, Decline):
+            return stored
         whole = self._whole_rows(stored, places, call, ty)
         width = table.data.shape[1]
         if width == stored.codes.data.shape[1] * self._block:
@@ -141,17 +153,17 @@ class _Blocks:
         if self._one_lookup:
             # The codes are those that the last product reads, so a shared table lies in memory once.
             scales = ops.reshape(stored.scales, [*stored.scales.data.shape, 1])
-            axes = {"bits": self._bits, "block_size": self._block, "gather_axis": 0, "quantize_axis": 2}
+            axes = {"bits": stored.bits, "block_size": self._block, "gather_axis": 0, "quantize_axis": 2}
             found = Op.get("com.microsoft.GatherBlockQuantized")(stored.codes, places, scales, **axes)
             return ops.reshape(found, sizes)
         rows = Call(call.op, (stored.codes, places), call.attrs)
         scales = Call(call.op, (stored.scales, places), call.attrs)
         codes: Expr = ops.astype(rows, "int32")
-        if self._bits == 4:
+        if stored.bits == 4:
             sixteen = const(np.int32(16))
             codes = ops.stack([ops.floor_mod(codes, sixteen), ops.floor_divide(codes, sixteen)], axis=-1)
         codes = ops.reshape(codes, [*ty.shape, stored.codes.data.shape[1], self._block])
-        middle: Expr = const(np.int32(2 ** (self._bits - 1)))
+        middle: Expr = const(np.int32(2 ** (stored.bits - 1)))
         if stored.zeros is not None:
             own = Call(call.op, (const(stored.zeros.astype(np.int32)), places), call.attrs)
             middle = ops.expand_dims(own, [-1])
@@ -170,6 +182,7 @@ def QuantizeWeights(
     one_lookup: bool = False,
     most_error: float | None = None,
     errors: MutableMapping[str, float] | None = None,
+    wide: MutableSet[str] | None = None,
 ) -> Pass:
     """Store the weights of float32 products, and tables that rows are looked up in, in ``bits`` bits, 8 or 4.
 
@@ -185,7 +198,10 @@ def QuantizeWeights(
     in place of eight; OpenVINO does not have it. Not for ``asymmetric``.
 
     ``most_error``: a product stays whose result, on a random left side, errs by more, as a part of its largest
-    magnitude; ``errors`` takes what was found, by the names of bindings. So a model is judged that cannot be run.
+    magnitude; ``errors`` takes what was found, by the names of bindings. So a model is judged that cannot be run. What
+    errs by more in 4 bits has 8 if these suffice.
+
+    ``wide``: names of bindings whose weights take 8 bits; those that ``most_error`` gives 8 are added to it.
 
     This is for models that wait for memory: a decoder that makes one token after another. On many rows it gains little.
     ONNX Runtime and OpenVINO run it fast. Needs: weights as constants. Guarantees: dtypes and shapes as before. Values
@@ -197,9 +213,12 @@ def QuantizeWeights(
         raise PassError(f"QuantizeWeights: block={block}; expected a power of 2, of 16 or more")
     kept = frozenset(keep)
     found: MutableMapping[str, float] = {} if errors is None else errors
+    widened: MutableSet[str] = set() if wide is None else wide
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        state = _Blocks(bits, block, kept, least, most_error, found, asymmetric=asymmetric, one_lookup=one_lookup)
+        state = _Blocks(
+            bits, block, kept, least, most_error, found, widened, asymmetric=asymmetric, one_lookup=one_lookup
+        )
         return context.rewrite(function, state.rules())
 
     return FunctionPass(transform, "QuantizeWeights", keeps_values=False)
