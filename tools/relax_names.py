@@ -158,7 +158,7 @@ LEFT_OUT: Final[dict[str, str]] = {
     "register_df_node": "registers classes with TVM",
     "register_gradient": "gradients are declared beside their operators; see the page on gradients",
     "PackedFuncType": "`FuncType.opaque_func()` is the type of outside functions",
-    "Span": "nodes have origins instead: the places in the source model that they came from",
+    "Span": "a place in a text; it is `regraft.Span`",
     "FastMathTransform": "changes values beyond rounding",
     "FuseTransposeMatmul": "makes a TensorIR function; engines fuse the two by themselves",
 }
@@ -168,7 +168,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.LegalizeOps": "lowers by the functions that it is given; engines lower all other operators",
     "tvm.relax.op.ccl.allgather": "engines are one worker, and run it for one",
     "tvm.relax.op.ccl.scatter_from_worker0": "engines are one worker, and run it for one",
-    "tvm.relax.Span": "a value; nodes have origins instead: the places in the source model that they came from",
+    "tvm.relax.Span": "a value that a node keeps; the parser gives none, and variables have origins instead",
     "tvm.relax.transform.RemoveUnusedParameters": "goes on until nothing is unused",
     "tvm.relax.transform.InlinePrivateFunctions": "puts the sizes of the arguments for those of the body",
     "tvm.relax.analysis.all_vars": "sizes are no variables",

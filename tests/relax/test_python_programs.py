@@ -27,8 +27,6 @@ DIFFERS: Final = {
     "printed_text.t_image": "a number among attributes is Python's",
     "printed_text.t_names_that_clash": "a builder names a result beside the parameters",
     "printed_text.t_norms": "a number has as many digits as it needs",
-    "printed_text.t_types_of_results": "Relax heeds R.Any on a call, and not on a name",
-    "parser.t_annotations_that_are_weaker_than_values": "Relax heeds R.Any on a call, and not on a name",
     "parser.t_local_function": "a function that takes tensors of one shape is none that takes tensors of any",
     "parser.t_branch_on_a_vector": STRICTER,
     "parser.t_branch_on_a_number": STRICTER,

@@ -19,7 +19,7 @@ from .dims import floordiv as dim_floordiv
 from .dims import floormod as dim_floormod
 from .dtypes import as_dtype
 from .errors import FieldIndexError, IRError
-from .node import Node, init_field
+from .node import Node, init_field, init_span
 from .origin import Origins
 from .tensor_data import TensorData, as_array
 from .types import (
@@ -162,7 +162,13 @@ class Var(Expr):
     origins: Origins
 
     def __init__(
-        self, name_hint: str = "", ty: Type | None = None, origins: Origins = (), *, name: str | None = None
+        self,
+        name_hint: str = "",
+        ty: Type | None = None,
+        origins: Origins = (),
+        *,
+        name: str | None = None,
+        span: Any = None,
     ) -> None:
         if ty is None:
             ty = UNSTATED
@@ -171,6 +177,7 @@ class Var(Expr):
         init_field(self, "name_hint", name_hint if name is None else name)
         init_field(self, "ty", ty)
         init_field(self, "origins", origins)
+        init_span(self, span)
 
     @property
     def name(self) -> str:
@@ -284,10 +291,11 @@ class ShapeExpr(Expr):
     __slots__ = ("values",)
     values: tuple[Dim, ...]
 
-    def __init__(self, values: Iterable[object]) -> None:
+    def __init__(self, values: Iterable[object], span: Any = None) -> None:
         dims = tuple([as_dim(v, "R.shape") for v in values])
         init_field(self, "values", dims)
         init_field(self, "ty", ShapeType(dims))
+        init_span(self, span)
 
     def __getitem__(self, index: int) -> Dim:  # pyright: ignore[reportIncompatibleMethodOverride]
         try:
@@ -360,9 +368,10 @@ class ExternFunc(Expr):
     __slots__ = ("global_symbol",)
     global_symbol: str
 
-    def __init__(self, global_symbol: str, ty: Type | None = None) -> None:
+    def __init__(self, global_symbol: str, ty: Type | None = None, span: Any = None) -> None:
         init_field(self, "global_symbol", global_symbol)
         init_field(self, "ty", FuncType.opaque_func() if ty is None else ty)
+        init_span(self, span)
 
     def __bool__(self) -> bool:
         return True
@@ -375,13 +384,14 @@ class Tuple(Expr):
     __slots__ = ("fields",)
     fields: tuple[Expr, ...]
 
-    def __init__(self, fields: Iterable[Expr]) -> None:
+    def __init__(self, fields: Iterable[Expr], span: Any = None) -> None:
         values = as_operands(fields)
         for i, field in enumerate(values):
             if not isinstance(field, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise IRError(f"field {i} of a tuple is {field!r}, not an expression")
         init_field(self, "fields", values)
         init_field(self, "ty", TupleType([field.ty for field in values]))
+        init_span(self, span)
 
     def __getitem__(self, index: int) -> Expr:
         try:
@@ -401,7 +411,7 @@ class TupleGetItem(Expr):
     tuple_value: Expr
     index: int
 
-    def __init__(self, tuple_value: Expr, index: int) -> None:
+    def __init__(self, tuple_value: Expr, index: int, span: Any = None) -> None:
         ty = tuple_value.ty
         if isinstance(ty, TupleType):
             count = len(ty.fields)
@@ -415,6 +425,7 @@ class TupleGetItem(Expr):
             field_type = OBJECT
         else:
             raise IRError(f"cannot take field {index} of a value that is no tuple: {ty!r}")
+        init_span(self, span)
         init_field(self, "tuple_value", tuple_value)
         init_field(self, "index", index)
         init_field(self, "ty", field_type)

@@ -14,7 +14,14 @@ from typing import Any, ClassVar, Final, NamedTuple, NoReturn
 init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
 """Sets a field while a node is being built; nothing else may call it."""
 
-_KEPT_FOR_SPEED: Final = frozenset({"__weakref__", "_hash"})
+
+def init_span(node: Node, span: Any) -> None:
+    """Keep the place in a text that a node is made with, if there is one."""
+    if span is not None:
+        init_field(node, "_span", span)
+
+
+_NO_PARTS: Final = frozenset({"__weakref__", "_hash", "_span"})
 
 _MOST_LINES, _WIDEST = 100, 300
 """The lines of a program that a notebook shows, and the characters of one."""
@@ -22,9 +29,9 @@ _MOST_LINES, _WIDEST = 100, 300
 
 @cache
 def slots_of(kind: type) -> tuple[str, ...]:
-    """The fields of a node's class that make the node, those that are kept for speed left out."""
+    """The fields of a node's class that make the node, those that say nothing of its meaning left out."""
     names = [name for base in reversed(kind.__mro__) for name in base.__dict__.get("__slots__", ())]
-    return tuple(name for name in dict.fromkeys(names) if name not in _KEPT_FOR_SPEED)
+    return tuple(name for name in dict.fromkeys(names) if name not in _NO_PARTS)
 
 
 class Shown:
@@ -57,7 +64,8 @@ class Node:
     it.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_span")
+    _span: Any
     text_of: ClassVar[Callable[[Any, TextOptions], str]]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -73,9 +81,12 @@ class Node:
         return f"<code>{escape(repr(self))}</code>"
 
     @property
-    def span(self) -> None:
-        """Nothing: nodes know the nodes of a source model that they came from, and no places in a text."""
-        return None
+    def span(self) -> Any:
+        """The place in a text that the node was made with, and None by default.
+
+        The parser, passes and files keep no places; variables have origins, the nodes of a source model.
+        """
+        return getattr(self, "_span", None)
 
     def same_as(self, other: object) -> bool:
         """True if ``other`` is the same object."""
@@ -119,11 +130,12 @@ class Node:
         text = Node.text_of(self, TextOptions(not show_meta, all_types, verbose_expr or None, name or "Module"))
         if indent_spaces == 4 and not print_line_numbers:
             return text
-        lines: list[str] = []
-        for number, line in enumerate(text.split("\n"), start=1):
+        lines = text.split("\n")
+        digits = len(str(len(lines)))
+        for place, line in enumerate(lines):
             inner = line.lstrip(" ")
-            start = f"{number:>4} " if print_line_numbers else ""
-            lines.append(f"{start}{' ' * ((len(line) - len(inner)) // 4 * indent_spaces)}{inner}".rstrip())
+            start = f"{place + 1:>{digits}} " if print_line_numbers else ""
+            lines[place] = f"{start}{' ' * ((len(line) - len(inner)) // 4 * indent_spaces)}{inner}"
         return "\n".join(lines)
 
     def show(self, *_relax_arguments: Any, **_relax_options: Any) -> None:

@@ -512,7 +512,10 @@ class Call(Expr):
         args: Iterable[Expr],
         attrs: Attrs | Mapping[str, Any] | None = None,
         ty_args: Iterable[Type] = (),
+        span: Any = None,
     ) -> None:
+        if span is not None:
+            init_field(self, "_span", span)
         init_field(self, "op", op)
         init_field(self, "args", as_operands(args))
         init_field(self, "ty_args", ty_args if type(ty_args) is tuple else tuple(ty_args))

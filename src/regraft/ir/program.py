@@ -26,7 +26,7 @@ from .expr import (
     Tuple,
     Var,
 )
-from .node import Folded, Node, init_field
+from .node import Folded, Node, init_field, init_span
 from .op import Attrs, Op
 from .types import FuncType, PrimType, TensorType, Type, common_supertype, erase_unbound, is_subtype, type_symvars
 
@@ -39,7 +39,8 @@ class VarBinding(Node):
     var: Var
     value: Expr
 
-    def __init__(self, var: Var, value: Expr) -> None:
+    def __init__(self, var: Var, value: Expr, span: Any = None) -> None:
+        init_span(self, span)
         init_field(self, "var", var)
         init_field(self, "value", value)
 
@@ -56,7 +57,8 @@ class MatchCast(Node):
     value: Expr
     ty: Type
 
-    def __init__(self, var: Var, value: Expr, ty: Type) -> None:
+    def __init__(self, var: Var, value: Expr, ty: Type, span: Any = None) -> None:
+        init_span(self, span)
         init_field(self, "var", var)
         init_field(self, "value", value)
         init_field(self, "ty", ty)
@@ -76,7 +78,8 @@ class BindingBlock(Node):
     __slots__ = ("bindings",)
     bindings: tuple[Binding, ...]
 
-    def __init__(self, bindings: Iterable[Binding]) -> None:
+    def __init__(self, bindings: Iterable[Binding], span: Any = None) -> None:
+        init_span(self, span)
         init_field(self, "bindings", tuple(bindings))
 
     def __iter__(self) -> Iterator[Binding]:
@@ -106,7 +109,8 @@ class SeqExpr(Expr):
     blocks: tuple[BindingBlock, ...]
     body: Expr
 
-    def __init__(self, blocks: Iterable[BindingBlock], body: Expr) -> None:
+    def __init__(self, blocks: Iterable[BindingBlock], body: Expr, span: Any = None) -> None:
+        init_span(self, span)
         init_field(self, "blocks", tuple(blocks))
         init_field(self, "body", body)
         init_field(self, "ty", body.ty)
@@ -124,13 +128,14 @@ class If(Expr):
     true_branch: SeqExpr
     false_branch: SeqExpr
 
-    def __init__(self, cond: Expr, true_branch: Expr, false_branch: Expr) -> None:
+    def __init__(self, cond: Expr, true_branch: Expr, false_branch: Expr, span: Any = None) -> None:
         ty = cond.ty
         fits = (isinstance(ty, TensorType) and ty.ndim in (0, -1) and ty.dtype in ("bool", None)) or (
             isinstance(ty, PrimType) and ty.dtype == "bool"
         )
         if not fits:
             raise IRError(f'the condition of an If is {ty!r}; expected a boolean scalar, R.Tensor((), dtype="bool")')
+        init_span(self, span)
         init_field(self, "cond", cond)
         init_field(self, "true_branch", as_seq(true_branch))
         init_field(self, "false_branch", as_seq(false_branch))
@@ -176,7 +181,9 @@ class Function(Folded, Expr):
         ret_ty: Type | None = None,
         is_pure: bool = True,
         attrs: Mapping[str, Any] | None = None,
+        span: Any = None,
     ) -> None:
+        init_span(self, span)
         variables = tuple(params)
         if len(set(variables)) != len(variables):
             raise IRError(f"a parameter is listed twice: {[v.name_hint for v in variables]}")

@@ -7,8 +7,8 @@ the index itself, or its quotient and remainder by one number.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import signature
-from typing import Any
+from inspect import Parameter, Signature, signature
+from typing import Any, final
 
 from ..ir.dims import FloorDiv, FloorMod, SymVar, ceildiv, floormod
 from ..ir.errors import OpTypeError
@@ -18,17 +18,56 @@ from .composite.padding import pad
 from .primitive.manipulate import permute_dims
 from .primitive.reshaping import reshape
 
-IndexMap = Callable[..., Sequence[Any]]
+IndexFunction = Callable[..., Sequence[Any]]
 
 
-def _refuse(index_map: IndexMap, why: str) -> OpTypeError:
+@final
+class IndexMap:
+    """A function of indices under Relax's name, such as ``IndexMap.from_func(lambda i, j: (j, i))``."""
+
+    __slots__ = ("__signature__", "_function")
+
+    def __init__(self, function: IndexFunction, ndim: int | None) -> None:
+        names = signature(function).parameters.values()
+        if any(name.kind is Parameter.VAR_POSITIONAL for name in names):
+            if ndim is None:
+                raise OpTypeError("an index map of any number of indices needs ndim, the number of axes")
+            names = [Parameter(f"i{axis}", Parameter.POSITIONAL_OR_KEYWORD) for axis in range(ndim)]
+        self.__signature__ = Signature(list(names))
+        self._function = function
+
+    @staticmethod
+    def from_func(
+        mapping_function: IndexFunction,
+        ndim: int | None = None,
+        inverse_index_map: Any = None,
+        *,
+        index_dtype: str = "int64",
+    ) -> IndexMap:
+        """The map that ``mapping_function`` is; ``ndim`` is for one that takes ``*indices``.
+
+        ``inverse_index_map`` and ``index_dtype`` are Relax's, and change nothing. Raises `OpTypeError` without ``ndim``
+        for ``*indices``.
+        """
+        return IndexMap(mapping_function, ndim)
+
+    def __call__(self, *indices: Any) -> Sequence[Any]:
+        """The indices in the result of the element at ``indices``."""
+        return self._function(*indices)
+
+    def map_indices(self, indices: Sequence[Any]) -> list[Any]:
+        """`__call__` of a list."""
+        return list(self(*indices))
+
+
+def _refuse(index_map: IndexFunction, why: str) -> OpTypeError:
     return OpTypeError(
         f"relax.layout_transform: index_map{signature(index_map)} {why}; expected each index as it is, or its quotient "
         "and remainder by one number, such as (n, c // 4, h, w, c % 4)"
     )
 
 
-def transform_by_function(x: Expr, index_map: IndexMap, pad_value: float | None = None) -> Expr:
+def transform_by_function(x: Expr, index_map: IndexFunction, pad_value: float | None = None) -> Expr:
     """``x`` with the element at ``index`` moved to ``index_map(*index)``: reshapes and permutes its axes.
 
     An axis that its block does not divide is filled up at its end, with ``pad_value`` or 0; a size that is not known is

@@ -19,7 +19,7 @@ from ..ir.errors import IRError
 from ..ir.op import Op
 
 RESERVED: Final = frozenset(
-    {"R", "I", "T", "cls", "metadata", "TypeVar", "tvm", "Module", "_", *keyword.kwlist, *keyword.softkwlist}
+    {"R", "I", "T", "cls", "metadata", "TypeVar", "tvm", "Module", *keyword.kwlist, *keyword.softkwlist} - {"_"}
 )
 """Identifiers that mean something in a script, so that no variable may be printed under them."""
 

@@ -80,6 +80,7 @@ class FunctionPrinter:
         "_supply",
         "sizes_of_signature",
         "uses_scalars",
+        "uses_strings",
     )
 
     def __init__(
@@ -105,7 +106,7 @@ class FunctionPrinter:
         self._printed: Visitable | None = None
         self._read: set[Var] | None = None
         self.sizes_of_signature: dict[str, None] = {}
-        self.uses_scalars = False
+        self.uses_scalars = self.uses_strings = False
 
     # --- pieces by themselves
 
@@ -140,8 +141,7 @@ class FunctionPrinter:
         lines = [*self._statements(expr.cond), f"if {self._operand(expr.cond, 0)}:"]
         for body, after in ((expr.true_branch, ["else:"]), (expr.false_branch, [])):
             with self._inner():
-                lines += [f"{INDENT}{line}" for line in self._lone_body(body)]
-            lines += after
+                lines += [*[f"{INDENT}{line}" for line in self._lone_body(body)], *after]
         return lines
 
     @contextmanager
@@ -255,6 +255,7 @@ class FunctionPrinter:
             case FuncType():
                 return self._func_type(ty, quoted)
             case ObjectType():
+                self.uses_strings = self.uses_strings or isinstance(ty, StringType)
                 return "I.StringType()" if isinstance(ty, StringType) else "R.Any"
             case _:
                 return f"<{type(ty).__name__}>"
@@ -440,6 +441,8 @@ class FunctionPrinter:
     # --- bindings and blocks
 
     def _binding(self, binding: Binding) -> list[str]:
+        if isinstance(binding, VarBinding) and self._is_unread_unit(binding):
+            return [self.expr(binding.value)]
         name, ty = self._name(binding.var), binding.var.ty
         if isinstance(binding, MatchCast):
             value = self.expr(binding.value)
@@ -452,8 +455,6 @@ class FunctionPrinter:
             return self._local(name, value)
         if isinstance(value, SeqExpr):
             return [*self._blocks(value.blocks), self._bound(name, ty, value.body)]
-        if self._is_unread_unit(binding):
-            return [self.expr(value)]
         return [self._bound(name, ty, value)]
 
     def _is_unread_unit(self, binding: VarBinding) -> bool:

@@ -74,7 +74,8 @@ def function_text(function: Function, constants: ConstantWriter, all_types: bool
     printer = FunctionPrinter(constants, all_types=all_types)
     name = function.name or "main"
     lines = printer.definition(function, identifier(name), name)
-    header = _header(printer.sizes_of_signature, scalars=printer.uses_scalars)
+    module = "ir" if printer.uses_strings else ""
+    header = _header(printer.sizes_of_signature, module=module, scalars=printer.uses_scalars)
     return joined([*header, *lines, *constants.section()])
 
 

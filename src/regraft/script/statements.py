@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, cast, final
 from ..ir.builder import flatten
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
+from ..ir.op import Call
 from ..ir.origin import Origin, Origins
 from ..ir.program import (
     Binding,
@@ -317,7 +318,10 @@ class FunctionReader:
         """Bind ``name`` to ``value``, whose inner calls are bound first."""
         if not is_leaf(value):
             value = flatten(value, lambda inner: self._temporary(node, inner))
-        var = self._variable(node, name, self._check_annotation(node, value.ty, annotation))
+        ty = self._check_annotation(node, value.ty, annotation)
+        if ty is annotation and not isinstance(value, Call | If) and is_subtype(value.ty, ty):
+            ty = value.ty  # only a result may be stated to be less than it is, as in Relax
+        var = self._variable(node, name, ty)
         self._body.bindings.append(VarBinding(var, value))
         self.environment.bind(name, var)
         return var
@@ -451,7 +455,8 @@ class FunctionReader:
                 annotation = self.annotation(node.annotation)
             case ast.If():
                 inner = self._merge(node)
-                return _Merge(inner.name, self._emit(node, inner.name, inner.value, inner.annotation), None)
+                name = f"{inner.name}_{which}"
+                return _Merge(inner.name, self._emit(node, name, inner.value, inner.annotation), None)
             case ast.Expr(value=ast.Call() as call):
                 effect = self.evaluator.guarded(node, as_value, self.evaluator.evaluate(call))
                 done = self._emit(node, "_", effect)
@@ -472,8 +477,9 @@ class FunctionReader:
         result = self.evaluator.guarded(node, as_value, self.evaluator.evaluate(value))
         self._check_annotation(node, result.ty, annotation)
         if not is_leaf(result):
-            result = self._emit(node, f"{name}_{which}", result)
-        return _Merge(name, result, annotation)
+            result = self._emit(node, f"{name}_{which}", result, annotation)
+        stated = annotation is not None and not is_subtype(result.ty, annotation)
+        return _Merge(name, result, annotation if stated else None)
 
 
 def _with_return_last(statements: list[ast.stmt]) -> list[ast.stmt]:

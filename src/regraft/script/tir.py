@@ -18,6 +18,7 @@ from ..ir.dims import floormod as dim_floormod
 from ..ir.errors import IRError
 from ..ir.expr import PrimValue
 from ..ir.types import PrimType, Type
+from ..op.index_maps import IndexMap
 from .annotations import TypeConstructor
 from .sizes import SizeScope, scalar_size
 
@@ -178,6 +179,7 @@ __all__ = [
     "FloatImm",
     "FloorDiv",
     "FloorMod",
+    "IndexMap",
     "IntImm",
     "Max",
     "Min",

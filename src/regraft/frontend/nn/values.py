@@ -125,9 +125,11 @@ class Parameter(Tensor):
     """A weight of a module: its sizes, its dtype, and its values once they are known.
 
     A size given by name is one size in all parameters that a method is exported with, and never that of an input.
+    ``attrs`` is a dictionary for what a program wants to note of it.
     """
 
     def __init__(self, shape: Sequence[Size], dtype: str | None = None) -> None:
+        self.attrs: dict[str, Any] = {}
         self._sizes = tuple(shape)
         self._data: Array | None = None
         super().__init__(_expr=self.variable("param", {}, dtype or get_default_dtype()))

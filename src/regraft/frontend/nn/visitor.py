@@ -45,10 +45,9 @@ class Mutator:
 
     def visit(self, name: str, node: Any) -> Any:
         """Change what ``node`` holds, and give it; ``name`` is the path that names inside begin with."""
-        model: Module = node
-        for key, item in list(model.owned_items()):
-            model.replace(key, self._changed(_inside(name, key), item))
-        return model
+        for key, item in list(node.owned_items()) if isinstance(node, Module) else ():
+            node.replace(key, self._changed(_inside(name, key), item))
+        return node
 
     def _changed(self, name: str, item: Any) -> Any:
         match item:
