@@ -86,6 +86,9 @@ MODELS: dict[str, Any] = {
         **{key: size for key, size in SIZES.items() if key != "intermediate_size"}, ffn_dim=96, word_embed_proj_dim=64
     ),
     "Bloom, slopes": lambda: transformers.BloomConfig(vocab_size=64, hidden_size=64, n_layer=1, n_head=4),
+    "MPT, slopes of as many places as a table has": lambda: transformers.MptConfig(
+        vocab_size=64, d_model=64, n_layers=1, n_heads=4, max_seq_len=32, expansion_ratio=2
+    ),
     "GPT-J, pairs side by side": lambda: transformers.GPTJConfig(
         vocab_size=64, n_embd=64, n_layer=1, n_head=2, n_positions=32, rotary_dim=16
     ),

@@ -242,11 +242,12 @@ def test_types_are_as_precise_as_the_operands_allow(name):
 
 
 def test_a_size_that_outlasts_the_other_wherever_they_broadcast_is_the_result():
-    # Beside a size that is not 1, the other is that size or 1. A cut of n is 1 only where n is.
-    cases = [((N,), (4,), 4), ((2 * N,), (M,), 2 * N), ((N,), (dim_min(N, 9),), N), ((dim_min(N, 9),), (N,), N)]
+    # Beside a size that is not 1, the other is that size or 1. Where n is 1, so are these cuts; 0 of them beside 0.
+    cuts = [dim_min(N, 9), dim_min(N, 1), dim_min(2 * N + M, 1), dim_min(N, M + 1)]
+    cases = [((N,), (4,), 4), ((2 * N,), (M,), 2 * N), *[((N,), (cut,), N) for cut in cuts], ((cuts[0],), (N,), N)]
     for left, right, size in cases:
         assert type_of(R.add, TensorType(left, "float32"), TensorType(right, "float32")).shape == (size,)
-    for left, right in [((N,), (M,)), ((N,), (dim_min(N, 1),)), ((N,), (dim_min(N, M),))]:
+    for left, right in [((N,), (M,)), ((N,), (dim_min(M, 1),)), ((N,), (dim_min(N, M),))]:
         assert type_of(R.add, TensorType(left, "float32"), TensorType(right, "float32")).shape is None
 
 

@@ -157,10 +157,15 @@ def _outlasts(size: Dim, other: Dim) -> bool:
     """True if the broadcast of two sizes is ``size`` wherever there is one."""
     if dims_equal(size, 1) is False:
         return True
-    if not isinstance(other, Min) or size not in other.operands:
+    if not isinstance(other, Min) or not any(operand in (size, 1) for operand in other.operands):
         return False
-    # Of a cut, such as min(n, 512), one element is left only where there was one.
-    return all(operand == size or dim_at_least(operand, 2) is True for operand in other.operands)
+    # Where ``size`` is 1, so is a cut such as min(size, 512) or min(size + n, 1).
+    return all(operand == size or _is_some(operand, size) for operand in other.operands)
+
+
+def _is_some(operand: Dim, size: Dim) -> bool:
+    """True if ``operand`` is 1 or more, at least where ``size`` is."""
+    return dim_at_least(operand, 1) is True or dim_at_least(operand - size, 0) is True
 
 
 def broadcast_types(

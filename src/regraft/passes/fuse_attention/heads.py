@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ... import op as ops
 from ...analysis.axes import (
     Arrangement,
     AxisGroup,
@@ -18,10 +19,11 @@ from ...analysis.axes import (
     atoms,
     axis_of,
     nearest,
+    size_of,
     sources,
     together,
 )
-from ...analysis.tensors import shape_of
+from ...analysis.tensors import same_sizes, shape_of
 from ...ir.expr import Expr
 from ...ir.op import Call
 from ...pattern import is_op, wildcard
@@ -63,7 +65,10 @@ class HeadLayout(NamedTuple):
         """``mask``, which broadcasts to ``scores``, with the four axes that a bias of ``nn.attention`` has."""
         sizes = shape_of(mask)
         own = scores[len(scores) - len(sizes) :]
-        view = View(mask, [group if axis_of(size) else () for size, group in zip(sizes, own, strict=True)])
+        wide = [size_of(group) if axis_of(size) else 1 for size, group in zip(sizes, own, strict=True)]
+        # An axis of another size than it is known to have is 1, or that size.
+        placed = mask if same_sizes(sizes, wide) else ops.broadcast_to(mask, wide)
+        view = View(placed, [group if axis_of(size) else () for size, group in zip(sizes, own, strict=True)])
         return arrangement(view, [self.batch, self.heads, *scores[-2:]]).written()
 
 
