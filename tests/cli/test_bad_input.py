@@ -270,3 +270,21 @@ def test_a_failing_rule_is_no_defect_of_the_command(tmp_path: Path, content: str
     assert result.exit_code == 2
     assert message in result.stderr
     assert not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--safetensors"], "weights go to safetensors beside a .relax file; out.onnx holds its own"),
+        (["--measure", "--cache", "model.onnx"], "model.onnx is a file; decisions are kept in a folder"),
+    ],
+)
+def test_an_option_that_means_nothing_here_is_refused(
+    options: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(projections(), tmp_path / "model.onnx")
+    done = invoke("optimize", "model.onnx", "-o", "out.onnx", *options)
+    assert done.exit_code == 2
+    assert says in done.stderr
+    assert list(files(tmp_path)) == ["model.onnx"]

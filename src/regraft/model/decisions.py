@@ -19,6 +19,7 @@ import numpy as np
 
 from ..ir.hashing import structural_hash
 from ..ir.module import IRModule
+from .errors import UsageError
 from .files import staged
 from .machines import this_machine
 
@@ -55,6 +56,8 @@ class Decisions:
     def of(cls, cache: Cache) -> Decisions:
         """Those that ``cache`` names."""
         if not isinstance(cache, bool):
+            if Path(cache).is_file():
+                raise UsageError(f"{cache} is a file; decisions are kept in a folder")
             return cls(Path(cache))
         return cls(_users_folder() if cache else None)
 

@@ -218,7 +218,9 @@ def optimize(
     reports: list[ReportTo] = (
         [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
     )
-    _check_outputs(written_to, [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)], opened)
+    _check_outputs(
+        written_to, [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)], opened, safetensors
+    )
     keeps = (
         passes is None
         and opened.form in ("onnx", "torch")
@@ -407,8 +409,10 @@ def _keeping_calls(opened: Model) -> tuple[IRModule, Callable[[IRModule], IRModu
     return folded.module, lambda rewritten: unfold_calls(rewritten, folded.functions)
 
 
-def _check_outputs(output: Path | None, reports: Iterable[Path], opened: Model) -> None:
+def _check_outputs(output: Path | None, reports: Iterable[Path], opened: Model, safetensors: bool) -> None:
     """Raise unless the output and the reports can be written, each to a place of its own and over no input."""
+    if safetensors and output is not None and output.suffix != ".relax":
+        raise UsageError(f"weights go to safetensors beside a .relax file; {output.name} holds its own")
     taken: list[Path] = []
     if output is not None:
         check_output(output, opened.files)

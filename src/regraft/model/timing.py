@@ -116,7 +116,7 @@ class Gain(NamedTuple):
     @property
     def is_faster(self) -> bool:
         """True if it is faster by more than the noise."""
-        return self.ratio > 1 + self.noise
+        return self.ratio * (1 - self.noise) > 1
 
     def __str__(self) -> str:
         return f"{self.ratio:.2f} ± {self.ratio * self.noise:.2f} times as fast"
@@ -125,14 +125,18 @@ class Gain(NamedTuple):
 def gain(before: Turns, after: Turns) -> Gain:
     """The speed of ``after`` as a multiple of that of ``before``; both from one call of `time_in_turns`.
 
-    The ratio is that of the least times. Its noise is half of the range of the same ratio over every third turn: what
-    three shorter measurements would have differed by; 1 % at least, and 10 % at least of fewer than three turns.
+    The ratio is that of the least times. Its noise is what this may be off by: half of the range of the same ratio over
+    every third turn, which three shorter measurements would have differed by, or, if that is more, how far the middle
+    half of the ratios of single turns reaches from it; 1 % at least, and 10 % at least of fewer than three turns.
     """
     ratio = before.least / after.least
     least = 0.01 if len(before.seconds) >= _GROUPS else _UNKNOWN_NOISE
     groups = range(min(_GROUPS, len(before.seconds)))
     parts = [min(before.seconds[start::_GROUPS]) / min(after.seconds[start::_GROUPS]) for start in groups]
-    return Gain(ratio, max(least, (max(parts) - min(parts)) / 2 / ratio))
+    each = sorted(then / now for then, now in zip(before.seconds, after.seconds, strict=True))
+    low, high = each[len(each) // 4], each[-1 - len(each) // 4]
+    reach = max((max(parts) - min(parts)) / 2, high - ratio, ratio - low)
+    return Gain(ratio, max(least, reach / ratio))
 
 
 def time_in_turns(
