@@ -7,7 +7,7 @@ says which of the two it is, and which form an argument is brought into.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, TypeAlias, TypeVar, Unpack, cast
 
@@ -16,7 +16,8 @@ from ..ir.dtypes import as_optional_dtype
 from ..ir.errors import IRError
 from ..ir.expr import Expr
 from ..ir.op import REQUIRED, Call, Op
-from .row import Facts
+from .primitive.windows import as_padding, as_spatial
+from .row import Facts, published
 from .rules import (
     as_dtype_attribute,
     as_float,
@@ -34,6 +35,18 @@ Dtype: TypeAlias = Any
 ResultDtype: TypeAlias = str | None
 """An attribute that names a dtype, or None or "void" for that of the operands."""
 
+ResultLayout: TypeAlias = str | None
+"""An attribute that names the layout of the result, or None for that of the first operand."""
+
+Spatial: TypeAlias = int | Sequence[int]
+"""An attribute of one int for all spatial axes, or one for each."""
+
+Text: TypeAlias = Any
+"""An attribute that is kept as the text of what is given."""
+
+Padding: TypeAlias = int | Sequence[int]
+"""An attribute of one int, of one for each spatial axis, or of all befores and then all afters."""
+
 Number: TypeAlias = Expr | float | SymExpr
 """An operand that is a number, and no tensor."""
 
@@ -44,20 +57,17 @@ _F = TypeVar("_F", bound=Callable[..., Call])
 _Conversion: TypeAlias = Callable[[Any, str, str], Any]
 
 
-def _as_it_is(value: Any, op_name: str, name: str) -> Any:
-    return value
-
-
-_OPERANDS: Final[Mapping[str, _Conversion]] = {
-    "Expr": _as_it_is,
-    "Expr | None": _as_it_is,
-    "Expr | float": _as_it_is,
-    "Expr | Sequence[Expr]": _as_it_is,
+_OPERANDS: Final[dict[str, _Conversion | None]] = {
+    "Expr": None,
+    "Expr | None": None,
+    "Expr | float": None,
+    "Expr | Sequence[Expr]": None,
     "Number": lambda value, op_name, name: as_prim_value(value),
     "ShapeOperand": lambda value, op_name, name: as_shape_expr(value, op_name),
 }
-_ATTRIBUTES: Final[Mapping[str, _Conversion]] = {
-    "str": _as_it_is,
+_ATTRIBUTES: Final[dict[str, _Conversion | None]] = {
+    "str": None,
+    "ResultLayout": None,
     "bool": lambda value, op_name, name: bool(value),
     "int": as_int,
     "int | None": as_optional_int,
@@ -65,52 +75,112 @@ _ATTRIBUTES: Final[Mapping[str, _Conversion]] = {
     "int | Sequence[int] | None": as_optional_int_tuple,
     "Sequence[int] | None": as_optional_int_tuple,
     "float": as_float,
+    "Text": lambda value, op_name, name: str(value),
     "Dtype": lambda value, op_name, name: as_dtype_attribute(value, op_name),
     "ResultDtype": lambda value, op_name, name: as_optional_dtype(value),
 }
+
+
+def _spatial(rank: int) -> dict[str, _Conversion | None]:
+    """The conversions of attributes of operators over ``rank`` spatial axes."""
+    return {
+        "Spatial": lambda value, op_name, name: as_spatial(value, rank, op_name, name),
+        "Spatial | None": lambda value, op_name, name: (
+            None if value is None else as_spatial(value, rank, op_name, name)
+        ),
+        "Padding": lambda value, op_name, name: as_padding(value, rank, op_name),
+    }
+
+
 _DECLARED: Final[dict[Callable[..., Call], Op]] = {}
 
 
-def declares(name: str, *, primitive: bool = False, **facts: Unpack[Facts]) -> Callable[[_F], _F]:
+def declares(
+    name: str, *, primitive: bool = False, rank: int = 0, doc: str | None = None, **facts: Unpack[Facts]
+) -> Callable[[_F], _F]:
     """Declare the operator ``name`` by the decorated function, whose body is a docstring and ``...``.
 
     Parameters that hold expressions are operands (one with the default None may be left out); all others are
     attributes. The function that comes out brings its arguments into the form that their annotations say, and gives the
-    call. ``facts`` are those of `Op`. Raises `IRError` for an annotation without a form.
+    call. An operator over ``rank`` spatial axes may be one of several that a function makes, with the text ``doc``.
+    ``facts`` are those of `Op`. Raises `IRError` for an annotation without a form.
     """
+    known = _ATTRIBUTES | _spatial(rank)
 
     def declare(function: _F) -> _F:
         parameters = inspect.signature(function).parameters
-        operands: list[str] = []
-        attributes: dict[str, Any] = {}
-        conversions: dict[str, _Conversion] = {}
-        for parameter, told in parameters.items():
-            annotation: str = told.annotation
-            if annotation in _OPERANDS:
-                operands.append(parameter)
-                conversions[parameter] = _OPERANDS[annotation]
-                continue
-            conversion = _as_it_is if annotation.startswith("Literal[") else _ATTRIBUTES.get(annotation)
-            if conversion is None:
-                raise IRError(f"{name}: no form is known for its parameter {parameter}: {annotation}")
-            conversions[parameter] = conversion
-            is_required = told.default is told.empty
-            attributes[parameter] = REQUIRED if is_required else conversion(told.default, name, parameter)
-        optional = [f"{operand}?" if parameters[operand].default is None else operand for operand in operands]
-        op = Op(name, optional, attributes, primitive=primitive, **facts)
         defaults = {parameter: told.default for parameter, told in parameters.items()}
+        operands = [parameter for parameter, told in parameters.items() if told.annotation in _OPERANDS]
+        wrapped = {operand: _OPERANDS[parameters[operand].annotation] for operand in operands}
+        attributes = [
+            _Attribute(parameter, _conversion(name, told, known), told.default, name)
+            for parameter, told in parameters.items()
+            if parameter not in wrapped
+        ]
+        canonical = {attribute.name: attribute.canonical for attribute in attributes}
+        layout = next((parameter for parameter in canonical if parameter in ("layout", "data_layout")), "")
+        like_operand = [parameter for parameter in canonical if parameters[parameter].annotation == "ResultLayout"]
+        for parameter in like_operand:
+            canonical[parameter] = canonical[layout]
+        optional = [f"{operand}?" if defaults[operand] is None else operand for operand in operands]
+        op = Op(name, optional, canonical, primitive=primitive, **facts)
+        least = sum(default is inspect.Parameter.empty for default in defaults.values())
+        count, as_they_are = len(operands), not any(wrapped.values())
 
         @wraps(function)
         def call(*args: Any, **keywords: Any) -> Call:
-            function(*args, **keywords)  # it refuses arguments that it has no parameters for
-            given = {**defaults, **dict(zip(defaults, args, strict=False)), **keywords}
-            values = {parameter: conversions[parameter](given[parameter], name, parameter) for parameter in defaults}
-            return op(*[values.pop(operand) for operand in operands], **values)
+            if keywords or not least <= len(args) <= len(defaults):
+                function(*args, **keywords)  # it refuses arguments that it has no parameters for
+                args = tuple({**defaults, **dict(zip(defaults, args, strict=False)), **keywords}.values())
+            elif len(args) < len(defaults):
+                args = (*args, *tuple(defaults.values())[len(args) :])
+            given = args[:count]
+            if not as_they_are:
+                pairs = zip(wrapped.values(), given, strict=True)
+                given = [value if convert is None else convert(value, name, "") for convert, value in pairs]
+            if not attributes:
+                return op(*given)
+            values = {own.name: own.of(value) for own, value in zip(attributes, args[count:], strict=True)}
+            for parameter in like_operand:
+                values[parameter] = values[parameter] or values[layout]
+            return op(*given, **values)
 
         _DECLARED[call] = op
-        return cast("_F", call)
+        return cast("_F", call if doc is None else published(call, op, doc))
 
     return declare
+
+
+class _Attribute:
+    """A parameter that is an attribute, and the form that its values are brought into."""
+
+    __slots__ = ("_convert", "_default", "_op_name", "canonical", "name")
+
+    def __init__(self, name: str, convert: _Conversion | None, default: Any, op_name: str) -> None:
+        self.name: Final = name
+        self._convert: Final = convert
+        self._default: Final = default
+        self._op_name: Final = op_name
+        self.canonical: Any = REQUIRED if default is inspect.Parameter.empty else default
+        if convert is not None and self.canonical is default:
+            self.canonical = convert(default, op_name, name)
+
+    def of(self, value: Any) -> Any:
+        """``value`` in canonical form."""
+        if value is self._default:
+            return self.canonical
+        return value if self._convert is None else self._convert(value, self._op_name, self.name)
+
+
+def _conversion(
+    op_name: str, parameter: inspect.Parameter, known: Mapping[str, _Conversion | None]
+) -> _Conversion | None:
+    annotation: str = parameter.annotation
+    if annotation.startswith("Literal["):
+        return None
+    if annotation not in known:
+        raise IRError(f"{op_name}: no form is known for its parameter {parameter.name}: {annotation}")
+    return known[annotation]
 
 
 def operator_of(function: Callable[..., Call]) -> Op:

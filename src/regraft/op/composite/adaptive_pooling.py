@@ -6,15 +6,14 @@ Each operator is declared whole here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_operand
 from ...ir.types import Type
 from ..layouts import SPATIAL_NAMES, arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
-from ..primitive.windows import as_spatial, require_at_least
-from ..row import published
+from ..primitive.windows import require_at_least
+from ..public_function import ResultLayout, Spatial, declares
 from ..rules import tensor_operand
 from ..semantics import cast, dtype_name, index_array
 from .pooling import mean_of, summable
@@ -55,20 +54,12 @@ def _adaptive_avg_pool(xp: Any, data: Any, output_size: tuple[int, ...] | None, 
 
 
 def _pool_of(rank: int):
-    name, letters = f"relax.nn.adaptive_avg_pool{rank}d", data_letters(rank)
-    attributes = {"output_size": None, "layout": letters, "out_layout": letters}
-    op = Op(name, ("data",), attributes, infer=_adaptive_type, reference=_adaptive_avg_pool)
-
-    def function(
-        data: Expr,
-        output_size: int | Sequence[int] | None = None,
-        layout: str = letters,
-        out_layout: str | None = None,
-    ) -> Call:
-        sizes = None if output_size is None else as_spatial(output_size, rank, name, "output_size")
-        return op(data, output_size=sizes, layout=layout, out_layout=out_layout or layout)
-
-    text = f"""The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool{rank}d``.
+    @declares(
+        f"relax.nn.adaptive_avg_pool{rank}d",
+        rank=rank,
+        infer=_adaptive_type,
+        reference=_adaptive_avg_pool,
+        doc=f"""The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool{rank}d``.
 
     Window i of n covers the elements from ``floor(i * size / n)`` up to, not including, ``ceil((i + 1) * size
     / n)``.
@@ -77,8 +68,16 @@ def _pool_of(rank: int):
     Attributes: ``output_size``, 1 int or one per spatial axis, None to keep the sizes; ``out_layout``, by
     default ``layout``. Result: ``data``'s dtype, with those spatial sizes. Raises `OpTypeError` for a rank
     that is not the layout's.
-    """
-    return published(function, op, text)
+    """,
+    )
+    def function(
+        data: Expr,
+        output_size: Spatial | None = None,
+        layout: str = data_letters(rank),
+        out_layout: ResultLayout = None,
+    ) -> Call: ...
+
+    return function
 
 
 adaptive_avg_pool1d = _pool_of(1)

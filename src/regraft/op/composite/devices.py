@@ -10,7 +10,7 @@ from ...ir.op import REQUIRED, Call, Op, Trait
 from ...ir.placement import placed
 from ...ir.types import Type
 from ...ir.vdevice import VDevice
-from ..public_function import declares, operator_of
+from ..public_function import Text, declares, operator_of
 from ..rules import same_type, tensor_operand
 
 __all__ = ["hint_on_device", "to_vdevice"]
@@ -48,7 +48,7 @@ def to_vdevice(data: Expr, dst_vdevice: VDevice | str) -> Call:
 
 
 @declares("relax.hint_on_device", infer=same_type, reference=_unchanged, traits=(Trait.VIEW,))
-def hint_on_device(data: Expr, dst_vdevice: str, memory_scope: str = "global") -> Call:
+def hint_on_device(data: Expr, dst_vdevice: Text, memory_scope: Text = "global") -> Call:
     """``data`` as it is, with a hint of the device that it should be on; follows ``relax.op.hint_on_device``.
 
     Operands: a tensor. Attributes: ``dst_vdevice``, a kind of device and its number, ``"cuda:1"``; ``memory_scope``.

@@ -14,9 +14,8 @@ from math import prod
 from typing import Any
 
 from ...ir.dims import Dim, dims_equal, exact_divide
-from ...ir.dtypes import as_optional_dtype
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Precision, wrong_operand
+from ...ir.op import Call, Precision, wrong_operand
 from ...ir.types import Type
 from ..costs import convolution_operations
 from ..layouts import (
@@ -29,12 +28,10 @@ from ..layouts import (
     from_canonical,
     to_canonical,
 )
-from ..row import primitive, published
+from ..public_function import Padding, ResultDtype, ResultLayout, Spatial, declares
 from ..rules import common_dtype, tensor_operand
 from ..semantics import accumulator, cast, dtype_name, filled, pad_constant
 from .windows import (
-    as_padding,
-    as_spatial,
     padding_pairs,
     require_at_least,
     static_window_count,
@@ -93,18 +90,6 @@ def convolve(
     return xp.reshape(total, (batch, outputs, *counts))
 
 
-def call_convolution(op: Op, data: Expr, weight: Expr, **given: Any) -> Call:
-    """A call of ``op`` with its attributes in canonical form: full tuples, the output's layout and dtype."""
-    rank = len(op.attributes["strides"])
-    given["padding"] = as_padding(given["padding"], rank, op.name)
-    for name in ("strides", "dilation", "output_padding"):
-        if name in given:
-            given[name] = as_spatial(given[name], rank, op.name, name)
-    given["out_layout"] = given["out_layout"] or given["data_layout"]
-    given["out_dtype"] = as_optional_dtype(given["out_dtype"])
-    return op(data, weight, **given)
-
-
 # --- the operators
 
 
@@ -160,56 +145,18 @@ def _conv(
 
 
 def _convolution_of(rank: int):
-    letters, kernel_letters = data_letters(rank), "OI" + SPATIAL[rank - 1]
-    attributes: dict[str, Any] = {
-        "strides": (1,) * rank,
-        "padding": (0,) * (2 * rank),
-        "dilation": (1,) * rank,
-        "groups": 1,
-        "data_layout": letters,
-        "kernel_layout": kernel_letters,
-        "out_layout": letters,
-        "out_dtype": None,
-    }
-    op = primitive(
+    letters, kernel_letters, sizes = data_letters(rank), "OI" + SPATIAL[rank - 1], SPATIAL_NAMES[rank - 1]
+
+    @declares(
         f"relax.nn.conv{rank}d",
-        ("data", "weight"),
-        attributes,
+        primitive=True,
+        rank=rank,
         infer=_conv_type,
         reference=_conv,
         precision=Precision.LEADS,
         cost=convolution_operations,
         finite=True,
-    )
-
-    def function(
-        data: Expr,
-        weight: Expr,
-        strides: int | Sequence[int] = (1,) * rank,
-        padding: int | Sequence[int] = (0,) * rank,
-        dilation: int | Sequence[int] = (1,) * rank,
-        groups: int = 1,
-        data_layout: str = letters,
-        kernel_layout: str = kernel_letters,
-        out_layout: str | None = None,
-        out_dtype: str | None = None,
-    ) -> Call:
-        return call_convolution(
-            op,
-            data,
-            weight,
-            strides=strides,
-            padding=padding,
-            dilation=dilation,
-            groups=groups,
-            data_layout=data_layout,
-            kernel_layout=kernel_layout,
-            out_layout=out_layout,
-            out_dtype=out_dtype,
-        )
-
-    sizes = SPATIAL_NAMES[rank - 1]
-    text = f"""``data`` convolved with ``weight`` along {sizes}; follows ``torch.nn.functional.conv{rank}d``.
+        doc=f"""``data`` convolved with ``weight`` along {sizes}; follows ``torch.nn.functional.conv{rank}d``.
 
     Operands: ``data`` (batch, channels, {sizes}) and ``weight`` (output channels, channels // groups,
     {sizes}), in the order that ``data_layout`` and ``kernel_layout`` give (any order of the letters),
@@ -222,8 +169,22 @@ def _convolution_of(rank: int):
     Raises `OpTypeError` for ranks that are not those of the layouts, channels that do not agree, a number of
     channels that ``groups`` does not divide, or a window that does not fit. Cost: that of the matrix products
     it is.
-    """
-    return published(function, op, text)
+    """,
+    )
+    def function(
+        data: Expr,
+        weight: Expr,
+        strides: Spatial = (1,) * rank,
+        padding: Padding = (0,) * rank,
+        dilation: Spatial = (1,) * rank,
+        groups: int = 1,
+        data_layout: str = letters,
+        kernel_layout: str = kernel_letters,
+        out_layout: ResultLayout = None,
+        out_dtype: ResultDtype = None,
+    ) -> Call: ...
+
+    return function
 
 
 conv1d = _convolution_of(1)

@@ -25,9 +25,9 @@ from ..layouts import (
     from_canonical,
     to_canonical,
 )
-from ..row import primitive, published
+from ..public_function import Padding, ResultDtype, ResultLayout, Spatial, declares
 from ..semantics import accumulator, cast, dtype_name
-from .conv import call_convolution, convolution_dtype, convolve, require_groups
+from .conv import convolution_dtype, convolve, require_groups
 from .windows import padding_pairs, require_at_least, spread
 
 __all__ = ["conv1d_transpose", "conv2d_transpose", "conv3d_transpose"]
@@ -108,59 +108,18 @@ def _conv_transpose(
 
 
 def _transposed_of(rank: int):
-    letters, kernel_letters = data_letters(rank), "IO" + SPATIAL[rank - 1]
-    attributes: dict[str, Any] = {
-        "strides": (1,) * rank,
-        "padding": (0,) * (2 * rank),
-        "output_padding": (0,) * rank,
-        "dilation": (1,) * rank,
-        "groups": 1,
-        "data_layout": letters,
-        "kernel_layout": kernel_letters,
-        "out_layout": letters,
-        "out_dtype": None,
-    }
-    op = primitive(
+    letters, kernel_letters, sizes = data_letters(rank), "IO" + SPATIAL[rank - 1], SPATIAL_NAMES[rank - 1]
+
+    @declares(
         f"relax.nn.conv{rank}d_transpose",
-        ("data", "weight"),
-        attributes,
+        primitive=True,
+        rank=rank,
         infer=_conv_transpose_type,
         reference=_conv_transpose,
         precision=Precision.LEADS,
         cost=transposed_operations,
         finite=True,
-    )
-
-    def function(
-        data: Expr,
-        weight: Expr,
-        strides: int | Sequence[int] = (1,) * rank,
-        padding: int | Sequence[int] = (0,) * rank,
-        output_padding: int | Sequence[int] = (0,) * rank,
-        dilation: int | Sequence[int] = (1,) * rank,
-        groups: int = 1,
-        data_layout: str = letters,
-        kernel_layout: str = kernel_letters,
-        out_layout: str | None = None,
-        out_dtype: str | None = None,
-    ) -> Call:
-        return call_convolution(
-            op,
-            data,
-            weight,
-            strides=strides,
-            padding=padding,
-            output_padding=output_padding,
-            dilation=dilation,
-            groups=groups,
-            data_layout=data_layout,
-            kernel_layout=kernel_layout,
-            out_layout=out_layout,
-            out_dtype=out_dtype,
-        )
-
-    sizes = SPATIAL_NAMES[rank - 1]
-    text = f"""The adjoint of `conv{rank}d` over ``data``; follows ``torch.nn.functional.conv_transpose{rank}d``.
+        doc=f"""The adjoint of `conv{rank}d` over ``data``; follows ``torch.nn.functional.conv_transpose{rank}d``.
 
     Operands: ``data`` (batch, channels, {sizes}) and ``weight`` (channels, output channels // groups,
     {sizes}), in the order that ``data_layout`` and ``kernel_layout`` give, of one dtype (of any two
@@ -171,8 +130,23 @@ def _transposed_of(rank: int):
     output_padding`` ...).
     Raises `OpTypeError` for ranks that are not those of the layouts, channels that do not agree or that
     ``groups`` does not divide, or an ``output_padding`` that is too large.
-    """
-    return published(function, op, text)
+    """,
+    )
+    def function(
+        data: Expr,
+        weight: Expr,
+        strides: Spatial = (1,) * rank,
+        padding: Padding = (0,) * rank,
+        output_padding: Spatial = (0,) * rank,
+        dilation: Spatial = (1,) * rank,
+        groups: int = 1,
+        data_layout: str = letters,
+        kernel_layout: str = kernel_letters,
+        out_layout: ResultLayout = None,
+        out_dtype: ResultDtype = None,
+    ) -> Call: ...
+
+    return function
 
 
 conv1d_transpose = _transposed_of(1)
