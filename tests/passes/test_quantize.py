@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import regraft.op as R
@@ -196,6 +199,32 @@ def test_convolutions_and_what_lies_between_run_on_bytes() -> None:
     expected = values(module, x)
     for target in ("numpy", "onnxruntime", "openvino"):
         assert 1e-4 < error(expected, values(done, x, target=target)) < 0.06, target
+
+
+def blocks(builder: BlockBuilder, x: Expr) -> Expr:
+    """Convolutions whose results norms and a swish read, one of them added to another, and one that is returned."""
+    first = builder.emit(R.add(R.nn.conv2d(x, weights(16, 3, 3, 3), padding=1), R.reshape(weights(16), (1, 16, 1, 1))))
+    swish = builder.emit(R.multiply(first, builder.emit(R.sigmoid(first))))
+    second = builder.emit(R.nn.relu(R.nn.conv2d(swish, weights(16, 16, 3, 3), padding=1)))
+    normed = builder.emit(R.nn.instance_norm(second, weights(16), weights(16), 1, [2, 3]))
+    third = builder.emit(R.nn.conv2d(normed, weights(16, 16, 3, 3), padding=1))
+    fourth = builder.emit(R.nn.conv2d(builder.emit(R.add(third, swish)), weights(16, 16, 1, 1)))
+    return R.nn.conv2d(fourth, weights(32, 16, 1, 1))
+
+
+def test_onnx_runtime_computes_a_convolution_on_bytes_whatever_reads_its_result(tmp_path: Path) -> None:
+    module = module_of((2, 3, 10, 12), blocks)
+    x = arrays(2, 3, 10, 12)
+    done = Quantize(calibrated(module, x), results=True)(module)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    session = onnxruntime.InferenceSession(to_onnx(done).SerializeToString(), options)
+    kinds = Counter(node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node)
+    assert kinds["QLinearConv"] == 5
+    assert kinds["Conv"] == kinds["FusedConv"] == 0
+    expected = values(module, x)
+    assert 1e-4 < error(expected, session.run(None, {session.get_inputs()[0].name: x})[0]) < 0.06
+    assert 1e-4 < error(expected, values(done, x)) < 0.06
 
 
 def test_what_follows_a_convolution_that_stays_stays_too() -> None:

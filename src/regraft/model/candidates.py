@@ -229,10 +229,11 @@ def _in_bytes(
         yield Refused("int8 static", engine, problem)
         return
     forms = dict.fromkeys(("relax.matmul", *CONVOLUTIONS), _BYTES)
-    yield Candidate("int8 static", engine, {}, lambda keep: Quantize(ranges(), keep, bits=bits), forms=forms)
+    results = engine == "onnxruntime"
+    make: PassFor = lambda keep: Quantize(ranges(), keep, bits=bits, results=results)  # noqa: E731 - one expression
+    yield Candidate("int8 static", engine, {}, make, forms=forms)
     if engine == "openvino" and machine.has("bfloat16") and "bfloat16" in _openvino_precisions():
         options = {"precision": "bfloat16"}
-        make: PassFor = lambda keep: Quantize(ranges(), keep, bits=bits)  # noqa: E731 - one expression
         yield Candidate("int8 static, else bfloat16", engine, options, make, forms=forms, rest="bfloat16")
 
 
@@ -243,7 +244,9 @@ def _on_attention(
     static = {one.engine: one for one in listed if isinstance(one, Candidate) and one.name.startswith("int8 static")}
     for one in static.values():
         assert ranges is not None
-        make: PassFor = lambda keep: Quantize(ranges(), keep, bits=machine.weight_bits, attention=True)  # noqa: E731
+        make: PassFor = lambda keep, results=one.engine == "onnxruntime": Quantize(  # noqa: E731
+            ranges(), keep, bits=machine.weight_bits, attention=True, results=results
+        )
         yield replace(one, name=one.name.replace("static", "static with attention"), make=make, opens_attention=True)
 
 

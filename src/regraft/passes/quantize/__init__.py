@@ -6,9 +6,11 @@ in `weights`. None of them is part of a level: values change by more than roundi
 
 from .attention import OpenAttention, has_attention
 from .blocks import QuantizeWeights
+from .codes import Range, Ranges
 from .dynamic import QuantizeDynamic
+from .layers import CONVOLUTIONS
 from .smoothing import Magnitudes, SmoothOutliers, left_sides, with_magnitudes
-from .static import CONVOLUTIONS, Quantize, Range, Ranges, observed, with_ranges
+from .static import Quantize, observed, with_ranges
 
 __all__ = [
     "CONVOLUTIONS",

@@ -16,6 +16,10 @@ from ...ir.types import TensorType
 from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, decline
 
+CONVOLUTIONS: Final[tuple[str, ...]] = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+ACTIVATIONS: Final = ("relax.nn.relu", "relax.nn.relu6", "relax.clip")
+"""What a convolution's kernel computes with it."""
+
 KEPT: Final = "it stays in the precision that it has, as asked"
 """Why a layer that was named is left."""
 

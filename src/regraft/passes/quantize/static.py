@@ -6,8 +6,8 @@ where it is read, and so are the weights; the runtime takes an operator between 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,25 +24,10 @@ from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..compile_time import known_before_inputs
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
-from .layers import KEPT, PRODUCT, is_float32, number_of, product_of, sources_of
+from .codes import Ranges, in_bytes
+from .layers import ACTIVATIONS, CONVOLUTIONS, KEPT, PRODUCT, is_float32, number_of, product_of, sources_of
+from .results import results_in_bytes
 from .weights import per_channel
-
-CONVOLUTIONS: Final[tuple[str, ...]] = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
-
-
-class Range(NamedTuple):
-    """The least and the greatest value that was seen."""
-
-    least: float
-    greatest: float
-
-    def joined(self, other: Range) -> Range:
-        """The range that holds the values of both."""
-        return Range(min(self.least, other.least), max(self.greatest, other.greatest))
-
-
-Ranges = Mapping[str, Range]
-"""The ranges of values of a function, by the names of their bindings."""
 
 _POOLS: Final = ("relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d", "relax.mean")
 _FOLLOWING: Final = ("relax.add", "relax.multiply", *_POOLS)
@@ -50,8 +35,6 @@ _FOLLOWING: Final = ("relax.add", "relax.multiply", *_POOLS)
 
 _PASSING: Final = ("relax.nn.max_pool2d", "relax.reshape", "relax.permute_dims", "relax.flatten", "relax.squeeze")
 """Operators that give elements of their operand, so that these keep their scale."""
-
-_ACTIVATIONS: Final = ("relax.nn.relu", "relax.nn.relu6", "relax.clip")
 
 with PatternContext() as _CONVOLUTION:
     _data, _weights = wildcard(), is_const()
@@ -82,7 +65,8 @@ with PatternContext() as _BIASED:
     _layer = is_op("relax.matmul")(*_operands_of_bytes)
     for _name in CONVOLUTIONS:
         _layer = _layer | is_op(_name)(*_operands_of_bytes)
-    _biased = is_op("relax.add")(_layer, _bias)
+    _bias_turned = is_op("relax.reshape")(_bias, wildcard())
+    _biased = is_op("relax.add")(_layer, _bias | _bias_turned)
 
 _limited, _scale, _zero_point = wildcard(), is_const(), is_const()
 _relu, _relu6 = is_op("relax.nn.relu")(_limited), is_op("relax.nn.relu6")(_limited)
@@ -101,7 +85,7 @@ def image_values(function: Function, keep: Collection[str] = ()) -> frozenset[Va
         if isinstance(binding, VarBinding) and isinstance(value, Call):
             inner = [arg for arg in _operands(value) if not isinstance(arg, Constant) and arg not in known]
             name = getattr(value.op, "name", "")
-            through = name in _FOLLOWING or name in _PASSING or name in _ACTIVATIONS or name == "relax.concat"
+            through = name in _FOLLOWING or name in _PASSING or name in ACTIVATIONS or name == "relax.concat"
             begins = name in CONVOLUTIONS and binding.var.name_hint not in keep
             if begins or (through and inner and all(arg in found for arg in inner)):
                 found.add(binding.var)
@@ -141,7 +125,7 @@ class _Bytes:
                 Rule(PRODUCT, self._product, "quantize_product"),
                 Rule(_COMBINED, self._combination, "quantize_between_convolutions"),
                 Rule(_POOLED, self._pooling, "quantize_pooling"),
-                Rule(_quantized, _without_limit, "leave_limits_to_bytes"),
+                _WITHOUT_LIMITS,
                 Rule(_BIASED, _bias_in_sums, "quantize_bias"),
             ]
         )
@@ -216,16 +200,7 @@ class _Bytes:
 
     def _in_bytes(self, data: Expr) -> Expr | Decline:
         """``data`` quantized and dequantized again, by the range that samples gave."""
-        found = self._ranges.get(data.name_hint) if isinstance(data, Var) else None
-        if found is None:
-            return decline("no samples say what its operand lies in")
-        if not np.isfinite(found).all():
-            return decline(f"its operand lies between {found.least} and {found.greatest}")
-        least, greatest = min(found.least, 0.0), max(found.greatest, 0.0)
-        scale = np.float32((greatest - least) / 255 or 1.0)
-        zero_point = np.uint8(np.clip(np.rint(-least / scale), 0, 255))
-        quantized = ops.quantize(data, const(scale), const(zero_point), 0, "uint8")
-        return ops.dequantize(quantized, const(scale), const(zero_point), 0)
+        return in_bytes(data, self._ranges.get(data.name_hint) if isinstance(data, Var) else None)
 
 
 def _weights_in_bytes(weights: np.ndarray, axis: int, sources: tuple[str, ...], bits: int) -> Expr:
@@ -240,7 +215,10 @@ def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Ex
     call, steps, weight_steps = bindings[layer], matchings[_steps].data, matchings[_weight_steps].data
     assert isinstance(call, Call)
     assert isinstance(layer.ty, TensorType)
-    rank, sizes = layer.ty.ndim, bias.data.shape
+    sizes = matchings[_bias_turned].ty.shape if _bias_turned in matchings else bias.data.shape
+    if sizes is None:
+        return decline("the sizes of what is added are not known")
+    rank = layer.ty.ndim
     is_product = is_call_of(call, "relax.matmul")
     axis = rank - 1 if is_product else call.attrs.out_layout.index("C")
     beside = [1] * (len(sizes) - 1)
@@ -272,8 +250,12 @@ def _without_limit(expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
     return Call(expr.op, (matchings[_limited], *expr.args[1:]), expr.attrs)
 
 
+_WITHOUT_LIMITS: Final = Rule(_quantized, _without_limit, "leave_limits_to_bytes")
+
+
 def observed(function: Function) -> tuple[Var, ...]:
-    """The float32 values whose ranges `Quantize` asks for: what convolutions and products read, and what lies between.
+    """The float32 values whose ranges `Quantize` asks for: what convolutions and products read, what these
+    convolutions give, and what lies between.
 
     In order, each once. Cost: linear.
     """
@@ -283,12 +265,13 @@ def observed(function: Function) -> tuple[Var, ...]:
         if not isinstance(value, Call):
             continue
         name = getattr(value.op, "name", "")
+        read: list[Expr] = []
         if name in (*CONVOLUTIONS, "relax.matmul"):
             read = list(value.args)
         elif name in _FOLLOWING:
             read = [arg for arg in _operands(value) if arg in images]
-        else:
-            continue
+        if binding.var in images:
+            read.append(binding.var)
         found.update(dict.fromkeys(arg for arg in read if isinstance(arg, Var) and is_float32(arg)))
     return tuple(found)
 
@@ -317,7 +300,13 @@ def with_ranges(function: Function, observed_values: Sequence[Var]) -> Function:
 
 
 def Quantize(
-    ranges: Ranges, keep: Collection[str] = (), least: int = 256, bits: int = 8, *, attention: bool = False
+    ranges: Ranges,
+    keep: Collection[str] = (),
+    least: int = 256,
+    bits: int = 8,
+    *,
+    attention: bool = False,
+    results: bool = False,
 ) -> Pass:
     """Compute convolutions and products with constant weights on bytes, by ranges that samples gave.
 
@@ -329,7 +318,8 @@ def Quantize(
     a layer whose operand has none stays. ``keep`` names bindings that stay; so do those of fewer than ``least``
     weights. ``attention``: products of two computed values, as those of attention are (`OpenAttention`), too: the left
     side like other values, the right one to int8, symmetric. ``bits``: 7 leaves a bit of the weights unused, as
-    `QuantizeDynamic` does.
+    `QuantizeDynamic` does. ``results``: what convolutions give is quantized too where float32 is read from it, as ONNX
+    Runtime asks for before it computes them on bytes.
 
     Needs: weights as constants, batch norms folded (`FoldBatchnormToConv2D`). Guarantees: dtypes and shapes as before.
     Values change by about 1 to 6 % of the largest, so this is never done by default. Activations are unsigned: ONNX
@@ -338,6 +328,10 @@ def Quantize(
     kept = frozenset(keep)
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _Bytes(function, ranges, kept, least, bits, attention=attention).rules())
+        rules = _Bytes(function, ranges, kept, least, bits, attention=attention).rules()
+        function = context.rewrite(function, rules)
+        if not results:
+            return function
+        return context.rewrite(function, RuleSet([*results_in_bytes(function, ranges), _WITHOUT_LIMITS]))
 
     return FunctionPass(transform, "Quantize", keeps_values=False)

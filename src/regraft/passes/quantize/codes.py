@@ -1,0 +1,40 @@
+"""Values in bytes and back, by the range that samples gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ... import op as ops
+from ...ir.expr import Expr, const
+from ...rewrite import Decline, decline
+
+
+class Range(NamedTuple):
+    """The least and the greatest value that was seen."""
+
+    least: float
+    greatest: float
+
+    def joined(self, other: Range) -> Range:
+        """The range that holds the values of both."""
+        return Range(min(self.least, other.least), max(self.greatest, other.greatest))
+
+
+Ranges = Mapping[str, Range]
+"""The ranges of values of a function, by the names of their bindings."""
+
+
+def in_bytes(data: Expr, found: Range | None) -> Expr | Decline:
+    """``data`` quantized to uint8 and dequantized again, with one scale and zero point for the range ``found``."""
+    if found is None:
+        return decline("no samples say what its operand lies in")
+    if not np.isfinite(found).all():
+        return decline(f"its operand lies between {found.least} and {found.greatest}")
+    least, greatest = min(found.least, 0.0), max(found.greatest, 0.0)
+    scale = np.float32((greatest - least) / 255 or 1.0)
+    zero_point = np.uint8(np.clip(np.rint(-least / scale), 0, 255))
+    quantized = ops.quantize(data, const(scale), const(zero_point), 0, "uint8")
+    return ops.dequantize(quantized, const(scale), const(zero_point), 0)

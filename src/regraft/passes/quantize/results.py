@@ -1,0 +1,82 @@
+"""Results of convolutions in bytes, for a runtime whose kernel on bytes gives nothing else.
+
+ONNX Runtime computes a convolution between quantized values on bytes where its result is quantized too. Where it is
+not, the operands are dequantized again, and the convolution takes as long as in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any, cast
+
+from ...analysis.uses import users_of
+from ...ir.expr import Constant, Expr, Var
+from ...ir.op import Call, is_call_of
+from ...ir.program import Binding, Function
+from ...ir.visitor import iter_bindings
+from ...pattern import PatternContext, is_const, is_op, wildcard
+from ...rewrite import Bindings, Decline, Rule, decline
+from ..compile_time import known_before_inputs
+from .codes import Ranges, in_bytes
+from .layers import ACTIVATIONS, CONVOLUTIONS
+
+with PatternContext() as _ENDS:
+    _result = is_op("relax.add")(wildcard(), wildcard())
+    for _name in CONVOLUTIONS:
+        _result = _result | is_op(_name)(wildcard(), wildcard())
+    for _name in ("relax.nn.relu", "relax.nn.relu6"):
+        _result = _result | is_op(_name)(wildcard())
+    _result = _result | is_op("relax.clip")(wildcard(), wildcard(), wildcard())
+
+_codes, _scale, _zero_point, _same_scale, _same_zero_point = wildcard(), is_const(), is_const(), is_const(), is_const()
+_twice = is_op("relax.quantize")(is_op("relax.dequantize")(_codes, _scale, _zero_point), _same_scale, _same_zero_point)
+
+
+def results_in_bytes(function: Function, ranges: Ranges) -> list[Rule]:
+    """The rules for ``function``, whose convolutions read bytes already; ``ranges`` are those of `Quantize`."""
+    results = _results(function)
+
+    def rewrite(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        var = matchings[_result]
+        if var not in results:
+            return decline("it is no result of a convolution on bytes, or all that reads it quantizes it")
+        found = in_bytes(bindings[var], ranges.get(var.name_hint))
+        return found if isinstance(found, Decline) else {var: found}
+
+    return [Rule(_ENDS, rewrite, "quantize_results"), Rule(_twice, _once, "quantize_once")]
+
+
+def _results(function: Function) -> frozenset[Var]:
+    """What convolutions on bytes give, with bias and activation, where float32 is read from it."""
+    users, known, found = users_of(function), known_before_inputs(function), set[Var]()
+    made = {binding.var: binding.value for binding in iter_bindings(function)}
+    for var, value in made.items():
+        if not isinstance(value, Call) or getattr(value.op, "name", "") not in CONVOLUTIONS:
+            continue
+        if is_call_of(made.get(cast("Var", value.args[0])), "relax.dequantize"):
+            end = var
+            while len(own := users.get(end, ())) == 1 and _continues(own[0], end, known):
+                end = own[0].var
+            if not own or not all(is_call_of(user.value, "relax.quantize") for user in own):
+                found.add(end)
+    return frozenset(found)
+
+
+def _continues(user: Binding, operand: Var, known: Container[Expr]) -> bool:
+    """True for an activation and a bias: a convolution's kernel computes them with it."""
+    value = user.value
+    if not isinstance(value, Call):
+        return False
+    if is_call_of(value, "relax.add"):
+        return all(arg is operand or isinstance(arg, Constant) or arg in known for arg in value.args)
+    return getattr(value.op, "name", "") in ACTIVATIONS
+
+
+def _once(expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    pairs = ((_scale, _same_scale), (_zero_point, _same_zero_point))
+    for one, other in pairs:
+        first, second = matchings[one].data, matchings[other].data
+        if first.dtype != second.dtype or first.numpy().tobytes() != second.numpy().tobytes():
+            return decline("it is quantized again by another scale or zero point")
+    return matchings[_codes]
