@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import groupby
+from operator import is_
 from typing import Literal
 
 from ..analysis import used_vars
@@ -41,19 +42,21 @@ class _Extraction(ExprMutator):
         blocks: list[BindingBlock] = []
         for index, (block, new) in enumerate(runs):
             blocks.append(_as_dataflow(block, index, last_use) if new else block)
-        return SeqExpr(merge_blocks(blocks), seq.body)
+        merged = merge_blocks(blocks)
+        same = len(merged) == len(seq.blocks) and all(map(is_, merged, seq.blocks))
+        return seq if same else SeqExpr(merged, seq.body)
 
     def _runs(self, blocks: Sequence[BindingBlock]) -> Iterator[tuple[BindingBlock, bool]]:
         """The blocks, plain ones cut into runs; with each, whether it is to become a dataflow block."""
-        rows = ((binding, isinstance(block, DataflowBlock)) for block in blocks for binding in block)
-        for flows, group in groupby(rows, lambda row: row[1] or _may_flow(row[0])):
+        rows = ((binding, block) for block in blocks for binding in block)
+        for flows, group in groupby(rows, lambda row: isinstance(row[1], DataflowBlock) or _may_flow(row[0])):
             row = list(group)
             bindings = [binding for binding, _ in row]
-            beside = any(inside for _, inside in row)
-            if flows and all(inside for _, inside in row):
-                yield DataflowBlock(bindings), False
-            else:
-                yield BindingBlock(bindings), flows and (beside or len(bindings) >= self._min_size)
+            sources = list(dict.fromkeys(block for _, block in row))
+            inside = [isinstance(block, DataflowBlock) for block in sources]
+            whole = len(sources) == 1 and len(sources[0]) == len(bindings)
+            block = sources[0] if whole else BindingBlock(bindings)
+            yield block, flows and (any(inside) or len(bindings) >= self._min_size)
 
 
 def _last_uses(blocks: Sequence[BindingBlock], result: Expr) -> dict[Expr, int]:
@@ -82,6 +85,8 @@ def _as_dataflow(block: BindingBlock, index: int, last_use: Mapping[Expr, int]) 
     if len(local) == len(block):
         # Nothing of it is used: one value stays visible, so that the block is not lost.
         local.discard(block.bindings[-1].var)
+    if isinstance(block, DataflowBlock) and all(isinstance(var, DataflowVar) for var in local):
+        return block
     renamed = _Localized(local).mutate(SeqExpr([DataflowBlock(block.bindings)], block.bindings[-1].var))
     return renamed.blocks[0]
 

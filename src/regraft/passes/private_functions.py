@@ -440,7 +440,7 @@ def _written_out(function: Function, call: Call, binding: Binding, *, flows: boo
 
 
 def InlinePrivateFunctions() -> Pass:
-    """Write the bodies of private functions out where they are called, and take out those that nothing calls any more.
+    """Write the bodies of private functions out where they are called, and take out those that nothing calls.
 
     Functions that reach themselves stay, and so do those of backends (attributes ``Composite``, ``Codegen``,
     ``Primitive``). Blocks of a body keep their kind: a dataflow block with a call of a plain one is cut in two.
@@ -461,12 +461,11 @@ def InlinePrivateFunctions() -> Pass:
             if body is not function.body:
                 context.tell("inline_private_functions", name, None)
         changed = {name: function for name, function in done.items() if function is not module[name]}
-        if not changed:
-            return module
         tidied = {name: remove_all_unused(canonical(changed[name])) for name in module if name in changed}
-        result = module.with_functions(tidied)
+        result = module.with_functions(tidied) if tidied else module
         called = {v.name_hint for function in result.functions.values() for v in all_global_vars(function)}
-        return result.without_functions({name for name in inlinable if name not in called})
+        unused = {name for name in inlinable if name not in called}
+        return result.without_functions(unused) if unused else result
 
     return ModulePass(transform, "InlinePrivateFunctions")
 
