@@ -33,7 +33,7 @@ def with_rules(function: Function, required: Iterable[Var], target: Expr) -> Fun
         names.reserve(binding.var.name_hint)
     blocks: list[BindingBlock] = []
     for block in function.body.blocks:
-        writer = _Writer(names, DataflowVar if isinstance(block, DataflowBlock) else Var)
+        writer = _DecompositionWriter(names, DataflowVar if isinstance(block, DataflowBlock) else Var)
         for binding in block.bindings:
             if binding.var in wanted:
                 writer.decompose(binding)
@@ -66,7 +66,7 @@ def _lacks_rule(value: Expr) -> bool:
     return op.gradient is None and not op.is_primitive and op.reference is not None and not stops_gradient(op)
 
 
-class _Writer:
+class _DecompositionWriter:
     """Writes the bindings of one block, decompositions among them."""
 
     def __init__(self, names: NameSupply, kind: type[Var]) -> None:

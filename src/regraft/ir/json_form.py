@@ -63,7 +63,7 @@ def save_json(node: Node | Shape) -> str:
 
     `load_json` gives it back structurally equal. Cost: linear in its size, constants included.
     """
-    writer = _Writer()
+    writer = _JsonWriter()
     root = writer.value(ShapeExpr(node) if isinstance(node, Shape) else node)
     return json.dumps({"format": _FORMAT, "root": root, "nodes": writer.table})
 
@@ -77,13 +77,13 @@ def load_json(json_str: str) -> Any:
     if not isinstance(content, dict) or cast("dict[str, Any]", content).get("format") != _FORMAT:
         raise IRError("this JSON holds no program of regraft: save_json writes one")
     try:
-        reader = _Reader(cast("dict[str, Any]", content)["nodes"])
+        reader = _JsonReader(cast("dict[str, Any]", content)["nodes"])
         return reader.value(content["root"])
     except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise IRError(f"the JSON of this program is damaged: {error!r}") from None
 
 
-class _Writer:
+class _JsonWriter:
     """Fills the table of nodes, operands before users."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class _Writer:
         return {"kind": "TensorData", "dtype": data.dtype, "shape": list(data.shape), "bytes": content, **named}
 
 
-class _Reader:
+class _JsonReader:
     """Builds nodes from the table, each once, in order: operands stand before users."""
 
     def __init__(self, table: list[Any]) -> None:

@@ -75,7 +75,7 @@ def rule(
     given = _parameters(called, before)
     open_attributes = frozenset(loose)
     with PatternContext() as context:
-        reader = _Reader(called, open_attributes)
+        reader = _PatternReader(called, open_attributes)
         for parameter in given:
             reader.patterns[id(parameter.variable)] = parameter.pattern
         built = _values(before(*[parameter.example(0) for parameter in given]))
@@ -146,7 +146,7 @@ def _values(result: Any) -> list[Expr]:
     return [as_expr(value) for value in several]
 
 
-class _Reader:
+class _PatternReader:
     """Patterns for the expressions that ``before`` built, by identity: what is used twice is one value."""
 
     def __init__(self, name: str, loose: Collection[str]) -> None:

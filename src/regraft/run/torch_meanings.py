@@ -21,14 +21,14 @@ def with_meanings(module: IRModule) -> IRModule:
     All others run by their reference semantics over PyTorch's own functions. Cost: linear in the bindings.
     """
     functions = {
-        name: _Writer().mutate(function)
+        name: _MeaningsWriter().mutate(function)
         for name, function in module.items()
         if any(_has_meaning_alone(expr) for expr in walk(function))
     }
     return module.with_functions(functions) if functions else module
 
 
-class _Writer(ExprMutator):
+class _MeaningsWriter(ExprMutator):
     """Writes a function again, and meanings where they are called: it is their recorder."""
 
     def visit_call_(self, call: Call) -> Expr:

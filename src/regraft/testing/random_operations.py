@@ -68,7 +68,7 @@ DEFAULT: Final = Options()
 
 
 @dataclass(slots=True)
-class Writer:
+class RandomWriter:
     """One function being written: what can be used at this point, and how large its values can be."""
 
     random: Random
@@ -167,7 +167,7 @@ def _count(ty: TensorType) -> int:
 # --- the table: each entry gives an expression and the bound of its values, or None if nothing visible suits
 
 WrittenValue: TypeAlias = "tuple[Expr, float] | None"
-RandomOperation: TypeAlias = Callable[[Writer], WrittenValue]
+RandomOperation: TypeAlias = Callable[[RandomWriter], WrittenValue]
 
 
 def is_number(ty: TensorType) -> bool:
@@ -184,7 +184,7 @@ def _is_float(ty: TensorType) -> bool:
     return is_float(ty.dtype)
 
 
-def _unary(write: Writer) -> WrittenValue:
+def _unary(write: RandomWriter) -> WrittenValue:
     x = write.pick(_is_float)
     if x is None:
         return None
@@ -193,7 +193,7 @@ def _unary(write: Writer) -> WrittenValue:
     return call, write.bound(x) if name in ("negative", "abs", "relu") else 1.0
 
 
-def _second(write: Writer, x: Var) -> tuple[Expr, float]:
+def _second(write: RandomWriter, x: Var) -> tuple[Expr, float]:
     """An operand that broadcasts with ``x``: of the same type, or a constant of one row, or a number."""
     choice = write.random.random()
     dims = dims_of(x)
@@ -205,7 +205,7 @@ def _second(write: Writer, x: Var) -> tuple[Expr, float]:
     return write.constant((), dtype_of(x)), INPUT_BOUND
 
 
-def _binary(write: Writer) -> WrittenValue:
+def _binary(write: RandomWriter) -> WrittenValue:
     x = write.pick(is_number)
     if x is None:
         return None
@@ -223,21 +223,21 @@ def _binary(write: Writer) -> WrittenValue:
     return getattr(ops, name)(left, right), bound
 
 
-def _compare(write: Writer) -> WrittenValue:
+def _compare(write: RandomWriter) -> WrittenValue:
     x = write.pick(is_number)
     if x is None:
         return None
     return getattr(ops, write.random.choice(("less", "greater_equal")))(x, _second(write, x)[0]), 1.0
 
 
-def _logic(write: Writer) -> WrittenValue:
+def _logic(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: ty.dtype == "bool")
     if x is None:
         return None
     return getattr(ops, write.random.choice(("logical_and", "logical_or")))(x, write.like(x)), 1.0
 
 
-def _choose(write: Writer) -> WrittenValue:
+def _choose(write: RandomWriter) -> WrittenValue:
     x = write.pick()
     if x is None:
         return None
@@ -248,7 +248,7 @@ def _choose(write: Writer) -> WrittenValue:
     return ops.where(condition, x, y), max(bound, write.bound(x))
 
 
-def _convert(write: Writer) -> WrittenValue:
+def _convert(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: not is_unsigned(ty.dtype))
     if x is None:
         return None
@@ -256,7 +256,7 @@ def _convert(write: Writer) -> WrittenValue:
     return ops.astype(x, dtype), write.bound(x)
 
 
-def _permute(write: Writer) -> WrittenValue:
+def _permute(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: ty.ndim >= 2)
     if x is None:
         return None
@@ -267,7 +267,7 @@ def _permute(write: Writer) -> WrittenValue:
     return ops.permute_dims(x, None if write.random.random() < 0.3 else axes), write.bound(x)
 
 
-def _reshape(write: Writer) -> WrittenValue:
+def _reshape(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: ty.ndim >= 2)
     if x is None:
         return None
@@ -277,19 +277,19 @@ def _reshape(write: Writer) -> WrittenValue:
     return ops.reshape(x, merged), write.bound(x)
 
 
-def _expand(write: Writer) -> WrittenValue:
+def _expand(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: ty.ndim < 4)
     if x is None:
         return None
     return ops.expand_dims(x, write.random.randrange(tensor_type(x).ndim + 1)), write.bound(x)
 
 
-def _squeeze(write: Writer) -> WrittenValue:
+def _squeeze(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: 1 in (ty.shape or ()))
     return None if x is None else (ops.squeeze(x, [dims_of(x).index(1)]), write.bound(x))
 
 
-def _concat(write: Writer) -> WrittenValue:
+def _concat(write: RandomWriter) -> WrittenValue:
     x = write.pick(has_axes)
     if x is None:
         return None
@@ -309,7 +309,7 @@ def _concat(write: Writer) -> WrittenValue:
     return ops.concat(parts, axis), max(map(write.bound, parts))
 
 
-def _stack(write: Writer) -> WrittenValue:
+def _stack(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: ty.ndim < 4)
     if x is None:
         return None
@@ -317,7 +317,7 @@ def _stack(write: Writer) -> WrittenValue:
     return ops.stack([x, y], 0), max(write.bound(x), write.bound(y))
 
 
-def _split(write: Writer) -> WrittenValue:
+def _split(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: any(isinstance(d, int) and d > 1 for d in ty.shape or ()))
     if x is None or not write.options.tuples:
         return None
@@ -328,7 +328,7 @@ def _split(write: Writer) -> WrittenValue:
     return ops.split(x, [write.random.randrange(1, size)], axis), write.bound(x)
 
 
-def _reduce(write: Writer) -> WrittenValue:
+def _reduce(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: is_float(ty.dtype) and ty.ndim > 0)
     if x is None:
         return None
@@ -339,7 +339,7 @@ def _reduce(write: Writer) -> WrittenValue:
     return getattr(ops, name)(x, axis, keepdims), write.bound(x) * growth
 
 
-def _matmul(write: Writer) -> WrittenValue:
+def _matmul(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: is_float(ty.dtype) and ty.ndim >= 2)
     if x is None:
         return None
@@ -356,12 +356,12 @@ def _matmul(write: Writer) -> WrittenValue:
     return ops.matmul(x, y), bound * write.bound(x) * _most(inner)
 
 
-def _softmax(write: Writer) -> WrittenValue:
+def _softmax(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: is_float(ty.dtype) and ty.ndim > 0)
     return None if x is None else (nn.softmax(x, write.axis(x)), 1.0)
 
 
-def _slice(write: Writer) -> WrittenValue:
+def _slice(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: any(isinstance(d, int) and d > 1 for d in ty.shape or ()))
     if x is None:
         return None
@@ -371,7 +371,7 @@ def _slice(write: Writer) -> WrittenValue:
     return ops.strided_slice(x, [axis], [begin], [end], [write.random.choice((1, 1, 2))]), write.bound(x)
 
 
-def _take(write: Writer) -> WrittenValue:
+def _take(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: bool(ty.shape) and isinstance(ty.shape[0], int))
     if x is None:
         return None
@@ -381,19 +381,19 @@ def _take(write: Writer) -> WrittenValue:
     return ops.take(x, const(np.array(indices, dtype=np.int64)), 0), write.bound(x)
 
 
-def _broadcast(write: Writer) -> WrittenValue:
+def _broadcast(write: RandomWriter) -> WrittenValue:
     x = write.pick(lambda ty: ty.ndim < 4)
     return None if x is None else (ops.broadcast_to(x, (2, *dims_of(x))), write.bound(x))
 
 
-def _tuple(write: Writer) -> WrittenValue:
+def _tuple(write: RandomWriter) -> WrittenValue:
     if not write.options.tuples or not write.visible:
         return None
     fields = [write.random.choice(write.visible) for _ in range(write.random.randint(1, 3))]
     return Tuple(fields), max(map(write.bound, fields))
 
 
-def _project(write: Writer) -> WrittenValue:
+def _project(write: RandomWriter) -> WrittenValue:
     tuples = [var for var in write.visible if isinstance(var.ty, TupleType) and var.ty.fields]
     if not tuples:
         return None
@@ -402,18 +402,18 @@ def _project(write: Writer) -> WrittenValue:
     return TupleGetItem(chosen, write.random.randrange(len(chosen.ty.fields))), write.bound(chosen)
 
 
-def _alias(write: Writer) -> WrittenValue:
+def _alias(write: RandomWriter) -> WrittenValue:
     x = write.pick()
     return None if x is None else (x, write.bound(x))
 
 
-def _constant(write: Writer) -> WrittenValue:
+def _constant(write: RandomWriter) -> WrittenValue:
     dtype = write.random.choice(write.options.dtypes)
     shape = write.random.sample(SIZES, write.random.randint(0, 2))
     return write.constant(shape, dtype), INPUT_BOUND
 
 
-def _call(write: Writer) -> WrittenValue:
+def _call(write: RandomWriter) -> WrittenValue:
     if not write.callees:
         return None
     callee, bound = write.random.choice(write.callees)

@@ -45,7 +45,7 @@ from .random_operations import (
     SIZES,
     WEIGHTS,
     Options,
-    Writer,
+    RandomWriter,
     dims_of,
     dtype_of,
     has_axes,
@@ -61,7 +61,7 @@ LOOP_BOUND: Final = 4.0
 # --- bindings, branches, functions
 
 
-def _write_some(write: Writer, count: int, output_rate: float = 0.0) -> None:
+def _write_some(write: RandomWriter, count: int, output_rate: float = 0.0) -> None:
     """Write about ``count`` bindings; ``output_rate`` is how often one is an output of its dataflow block."""
     for _ in range(count):
         if write.options.casts and write.random.random() < 0.06:
@@ -72,7 +72,7 @@ def _write_some(write: Writer, count: int, output_rate: float = 0.0) -> None:
             write.add(*written, output=write.random.random() < output_rate)
 
 
-def _cast(write: Writer) -> None:
+def _cast(write: RandomWriter) -> None:
     """A cast that always succeeds: to the type it has, or to one with a new size in place of a known one."""
     x = write.pick(has_axes)
     if x is None:
@@ -84,7 +84,7 @@ def _cast(write: Writer) -> None:
     write.keep(write.builder.match_cast(x, TensorType(dims, dtype_of(x))), write.bound(x))
 
 
-def _write_dataflow(write: Writer, count: int) -> None:
+def _write_dataflow(write: RandomWriter, count: int) -> None:
     outside = len(write.visible)
     with write.builder.dataflow():
         _write_some(write, count, output_rate=0.2)
@@ -94,7 +94,7 @@ def _write_dataflow(write: Writer, count: int) -> None:
     write.visible = [var for var in write.visible if not isinstance(var, DataflowVar)]
 
 
-def _write_branch(write: Writer, count: int, depth: int) -> None:
+def _write_branch(write: RandomWriter, count: int, depth: int) -> None:
     """An `If` whose two sides compute different things of one type."""
     x = write.pick(is_number)
     if x is None:
@@ -116,7 +116,7 @@ def _write_branch(write: Writer, count: int, depth: int) -> None:
     write.keep(write.builder.emit(If(condition, *sides)), max(bounds))
 
 
-def _write_loop(write: Writer, count: int, depth: int) -> None:
+def _write_loop(write: RandomWriter, count: int, depth: int) -> None:
     """A loop over what is visible: up to three carried values, slices of a tensor or a count, rows, a condition."""
     random, builder = write.random, write.builder
     starts = random.sample(found := write.tensors(is_number), random.randint(0, min(len(found), 3)))
@@ -151,14 +151,14 @@ def _write_loop(write: Writer, count: int, depth: int) -> None:
             write.add(field, bound)
 
 
-def _within_bounds(write: Writer, x: Var) -> Var:
+def _within_bounds(write: RandomWriter, x: Var) -> Var:
     """``x`` between limits that it does not leave however often a loop hands it on."""
     if write.bound(x) <= LOOP_BOUND:
         return x
     return write.builder.emit(ops.clip(x, -LOOP_BOUND, LOOP_BOUND))
 
 
-def _write_body(write: Writer, count: int, depth: int = 0) -> None:
+def _write_body(write: RandomWriter, count: int, depth: int = 0) -> None:
     """Blocks of both kinds, and branches and loops between them, of about ``count`` bindings."""
     while count > 0:
         share = write.random.randint(1, max(count // 2, 3))
@@ -174,7 +174,7 @@ def _write_body(write: Writer, count: int, depth: int = 0) -> None:
         count -= share
 
 
-def _odd_constants(write: Writer) -> list[Var]:
+def _odd_constants(write: RandomWriter) -> list[Var]:
     arrays = [
         np.array([np.nan, np.inf, -np.inf, -0.0, 1e-40], dtype=np.float32),
         np.array(5e-324),
@@ -206,7 +206,7 @@ def _parameters(random: Random, options: Options) -> list[Var]:
 
 
 def _write_function(
-    builder: BlockBuilder, name: str, params: Sequence[Var], size: int, write: Writer, private: bool
+    builder: BlockBuilder, name: str, params: Sequence[Var], size: int, write: RandomWriter, private: bool
 ) -> tuple[GlobalVar, float]:
     with builder.function(name, params, private=private):
         for param in params:
@@ -236,9 +236,9 @@ def random_module(seed: int | Random, size: int = 20, options: Options = DEFAULT
         fresh = {size: SymVar(size.name) for param in params for size in type_symvars(param.ty)}
         chosen = random.sample(params, random.randint(1, len(params)))
         own = [Var(f"p{j}", substitute_type(param.ty, fresh)) for j, param in enumerate(chosen)]
-        write = Writer(random, options, builder, callees=list(callees))
+        write = RandomWriter(random, options, builder, callees=list(callees))
         callees.append(_write_function(builder, f"helper{i}", own, max(size // 4, 2), write, random.random() < 0.5))
-    write = Writer(random, options, builder, callees=callees)
+    write = RandomWriter(random, options, builder, callees=callees)
     _write_function(builder, "main", params, size, write, private=False)
     return builder.get()
 
