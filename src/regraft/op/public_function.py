@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, TypeAlias, TypeVar, Unpack, cast
 
-from ..ir.dims import SymExpr
+from ..ir.dims import Dim, SymExpr
 from ..ir.dtypes import as_optional_dtype
 from ..ir.errors import IRError
 from ..ir.expr import Expr
 from ..ir.op import REQUIRED, Call, Op
+from .layouts import size_operand
 from .primitive.windows import as_padding, as_spatial
 from .row import Facts, published
 from .rules import (
@@ -38,6 +39,9 @@ ResultDtype: TypeAlias = str | None
 ResultLayout: TypeAlias = str | None
 """An attribute that names the layout of the result, or None for that of the first operand."""
 
+SpatialSizes: TypeAlias = "Dim | Expr | Sequence[Dim]"
+"""An operand that holds one size for all spatial axes, or one for each."""
+
 Spatial: TypeAlias = int | Sequence[int]
 """An attribute of one int for all spatial axes, or one for each."""
 
@@ -54,10 +58,11 @@ ShapeOperand: TypeAlias = Any
 """An operand that is a shape: sizes, or an expression of them."""
 
 _F = TypeVar("_F", bound=Callable[..., Call])
-_Conversion: TypeAlias = Callable[[Any, str, str], Any]
+Form: TypeAlias = Callable[[Any, str, str], Any]
+"""``form(value, op_name, name)``: an argument in canonical form; raises `OpTypeError` where it has none."""
 
 
-_OPERANDS: Final[dict[str, _Conversion | None]] = {
+_OPERANDS: Final[dict[str, Form | None]] = {
     "Expr": None,
     "Expr | None": None,
     "Expr | float": None,
@@ -65,7 +70,7 @@ _OPERANDS: Final[dict[str, _Conversion | None]] = {
     "Number": lambda value, op_name, name: as_prim_value(value),
     "ShapeOperand": lambda value, op_name, name: as_shape_expr(value, op_name),
 }
-_ATTRIBUTES: Final[dict[str, _Conversion | None]] = {
+_ATTRIBUTES: Final[dict[str, Form | None]] = {
     "str": None,
     "ResultLayout": None,
     "bool": lambda value, op_name, name: bool(value),
@@ -81,7 +86,7 @@ _ATTRIBUTES: Final[dict[str, _Conversion | None]] = {
 }
 
 
-def _spatial(rank: int) -> dict[str, _Conversion | None]:
+def _spatial(rank: int) -> dict[str, Form | None]:
     """The conversions of attributes of operators over ``rank`` spatial axes."""
     return {
         "Spatial": lambda value, op_name, name: as_spatial(value, rank, op_name, name),
@@ -96,22 +101,33 @@ _DECLARED: Final[dict[Callable[..., Call], Op]] = {}
 
 
 def declares(
-    name: str, *, primitive: bool = False, rank: int = 0, doc: str | None = None, **facts: Unpack[Facts]
+    name: str,
+    *,
+    primitive: bool = False,
+    rank: int = 0,
+    doc: str | None = None,
+    forms: Mapping[str, Form] | None = None,
+    **facts: Unpack[Facts],
 ) -> Callable[[_F], _F]:
     """Declare the operator ``name`` by the decorated function, whose body is a docstring and ``...``.
 
     Parameters that hold expressions are operands (one with the default None may be left out); all others are
     attributes. The function that comes out brings its arguments into the form that their annotations say, and gives the
     call. An operator over ``rank`` spatial axes may be one of several that a function makes, with the text ``doc``.
-    ``facts`` are those of `Op`. Raises `IRError` for an annotation without a form.
+    ``forms`` has the forms of annotations that no other operator has; ``facts`` are those of `Op`. Raises `IRError` for
+    an annotation without a form.
     """
-    known = _ATTRIBUTES | _spatial(rank)
+    known: dict[str, Form | None] = {**_ATTRIBUTES, **_spatial(rank), **(forms or {})}
+    known_operands: dict[str, Form | None] = {
+        **_OPERANDS,
+        "SpatialSizes": lambda value, op_name, name: size_operand(value, rank, op_name),
+    }
 
     def declare(function: _F) -> _F:
         parameters = inspect.signature(function).parameters
         defaults = {parameter: told.default for parameter, told in parameters.items()}
-        operands = [parameter for parameter, told in parameters.items() if told.annotation in _OPERANDS]
-        wrapped = {operand: _OPERANDS[parameters[operand].annotation] for operand in operands}
+        operands = [parameter for parameter, told in parameters.items() if told.annotation in known_operands]
+        wrapped = {operand: known_operands[parameters[operand].annotation] for operand in operands}
         attributes = [
             _Attribute(parameter, _conversion(name, told, known), told.default, name)
             for parameter, told in parameters.items()
@@ -156,7 +172,7 @@ class _Attribute:
 
     __slots__ = ("_convert", "_default", "_op_name", "canonical", "name")
 
-    def __init__(self, name: str, convert: _Conversion | None, default: Any, op_name: str) -> None:
+    def __init__(self, name: str, convert: Form | None, default: Any, op_name: str) -> None:
         self.name: Final = name
         self._convert: Final = convert
         self._default: Final = default
@@ -172,9 +188,7 @@ class _Attribute:
         return value if self._convert is None else self._convert(value, self._op_name, self.name)
 
 
-def _conversion(
-    op_name: str, parameter: inspect.Parameter, known: Mapping[str, _Conversion | None]
-) -> _Conversion | None:
+def _conversion(op_name: str, parameter: inspect.Parameter, known: Mapping[str, Form | None]) -> Form | None:
     annotation: str = parameter.annotation
     if annotation.startswith("Literal["):
         return None

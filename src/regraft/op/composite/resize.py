@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...ir.dims import Dim, dim_max, dim_min
-from ...ir.dtypes import as_optional_dtype, is_float
+from ...ir.dtypes import is_float
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue, ShapeExpr
-from ...ir.op import Call, Op, Precision, wrong_attribute, wrong_operand
+from ...ir.op import Call, Precision, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import converted_like, known_shape
 from ..adjoints import widened as widened_expr
@@ -26,11 +26,10 @@ from ..layouts import (
     canonical_dims,
     data_letters,
     from_canonical,
-    size_operand,
     to_canonical,
 )
 from ..primitive.reshaping import reshape
-from ..row import published
+from ..public_function import ResultDtype, SpatialSizes, declares, operator_of
 from ..rules import shape_operand, tensor_operand
 from ..semantics import cast, dtype_name, positions, widened
 
@@ -221,88 +220,31 @@ def _resize(
     return from_canonical(xp, cast(xp, x, out_dtype or name), layout, letters)
 
 
-def _declare(rank: int, rounding_method: str) -> Op:
-    attributes: dict[str, Any] = {
-        "roi": (0.0,) * (2 * rank),
-        "layout": data_letters(rank),
-        "method": "linear",
-        "coordinate_transformation_mode": "half_pixel",
-        "rounding_method": rounding_method,
-        "cubic_alpha": -0.75,
-        "cubic_exclude": 0,
-        "extrapolation_value": 0.0,
-        "out_dtype": None,
-    }
-    return Op(
-        f"relax.image.resize{rank}d",
-        ("data", "size"),
-        attributes,
-        infer=_resize_type,
-        reference=_resize,
-        precision=Precision.FOLLOWS,
-    )
+_Region: TypeAlias = float | PrimValue | Sequence[float | PrimValue] | None
+"""The starts and ends of the part of each axis that is taken."""
 
 
-RESIZE2D: Final = _declare(2, "round")
-RESIZE3D: Final = _declare(3, "")
-
-
-def _numbers(
-    roi: float | PrimValue | Sequence[float | PrimValue] | None, count: int, op_name: str
-) -> tuple[float, ...]:
+def _numbers(count: int, roi: _Region, op_name: str, name: str) -> tuple[float, ...]:
     """The attribute ``roi`` as ``count`` floats; None gives zeros, and one number stands for all."""
     parts = [0.0] if roi is None else list(roi) if isinstance(roi, Sequence) else [roi]
     values = [part.value if isinstance(part, PrimValue) else part for part in parts]
     values = values * count if len(values) == 1 else values
     if len(values) != count or not all(isinstance(value, int | float) for value in values):
-        raise OpTypeError(f"{op_name}: roi={roi!r}; expected {count} numbers: all starts, then all ends")
+        raise OpTypeError(f"{op_name}: {name}={roi!r}; expected {count} numbers: all starts, then all ends")
     return tuple(float(value) for value in values)
 
 
-def _call(op: Op, data: Expr, size: Expr | Dim | Sequence[Dim], roi: Any, **given: Any) -> Call:
-    """A call with its attributes in canonical form, and one size standing for all axes."""
-    count = len(op.attributes["roi"])
-    given["roi"] = _numbers(roi, count, op.name)
-    given["cubic_alpha"] = float(given["cubic_alpha"])
-    given["cubic_exclude"] = int(given["cubic_exclude"])
-    given["extrapolation_value"] = float(given["extrapolation_value"])
-    given["out_dtype"] = as_optional_dtype(given["out_dtype"])
-    return op(data, size_operand(size, count // 2, op.name), **given)
-
-
-def _resize_of(op: Op, rounding: str):
-    rank = len(op.attributes["roi"]) // 2
-
-    def function(
-        data: Expr,
-        size: int | Dim | Expr | Sequence[Dim],
-        roi: float | Sequence[float] | None = None,
-        layout: str = data_letters(rank),
-        method: str = "linear",
-        coordinate_transformation_mode: str = "half_pixel",
-        rounding_method: str = rounding,
-        cubic_alpha: float = -0.75,
-        cubic_exclude: int = 0,
-        extrapolation_value: float = 0.0,
-        out_dtype: str | None = None,
-    ) -> Call:
-        return _call(
-            op,
-            data,
-            size,
-            roi,
-            layout=layout,
-            method=method,
-            coordinate_transformation_mode=coordinate_transformation_mode,
-            rounding_method=rounding_method,
-            cubic_alpha=cubic_alpha,
-            cubic_exclude=cubic_exclude,
-            extrapolation_value=extrapolation_value,
-            out_dtype=out_dtype,
-        )
-
+def _resize_of(rank: int, rounding: str):
     sizes = SPATIAL_NAMES[rank - 1]
-    text = f"""``data`` (batch, channels, {sizes}) with other spatial sizes; follows ``Resize`` of ONNX.
+
+    @declares(
+        f"relax.image.resize{rank}d",
+        rank=rank,
+        forms={"_Region": partial(_numbers, 2 * rank)},
+        infer=_resize_type,
+        reference=_resize,
+        precision=Precision.FOLLOWS,
+        doc=f"""``data`` (batch, channels, {sizes}) with other spatial sizes; follows ``Resize`` of ONNX.
 
     Operands: ``data``, in ``layout`` (any order of the letters); ``size``, the {rank} new sizes, or one for
     all.
@@ -316,12 +258,28 @@ def _resize_of(op: Op, rounding: str):
     else "floor"). ``out_dtype``, by default ``data``'s.
     Result: (batch, channels, ``size``) in ``layout``. Integers are mixed in float64 and rounded towards zero.
     Raises `OpTypeError` for a rank that is not the layout's, another number of sizes, or an unknown name.
-    """
-    return published(function, op, text)
+    """,
+    )
+    def function(
+        data: Expr,
+        size: SpatialSizes,
+        roi: _Region = None,
+        layout: str = data_letters(rank),
+        method: str = "linear",
+        coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = rounding,
+        cubic_alpha: float = -0.75,
+        cubic_exclude: int = 0,
+        extrapolation_value: float = 0.0,
+        out_dtype: ResultDtype = None,
+    ) -> Call: ...
+
+    return function
 
 
-resize2d = _resize_of(RESIZE2D, "round")
-resize3d = _resize_of(RESIZE3D, "")
+resize2d = _resize_of(2, "round")
+resize3d = _resize_of(3, "")
+RESIZE2D: Final = operator_of(resize2d)
 
 
 # --- gradients
@@ -336,7 +294,7 @@ def _resampled(attrs: Any, axis: int, size: Dim, target: Dim, rows: Expr) -> Exp
 
 
 @RESIZE2D.define_gradient
-@RESIZE3D.define_gradient
+@operator_of(resize3d).define_gradient
 def _resize_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """Each axis by itself, with the transposed weights."""
     data, layout = call.args[0], call.attrs.layout
