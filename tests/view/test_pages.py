@@ -16,6 +16,7 @@ import pytest
 
 import regraft as rx
 from regraft.analysis import get_var2val
+from regraft.convert import from_onnx, to_onnx
 from regraft.dpl import *
 from regraft.ir import Origin
 from regraft.script import relax as R
@@ -272,6 +273,13 @@ def test_optimize_writes_its_page_with_the_report(tmp_path: Path) -> None:
     )
     assert data["passes"][0]["name"] == "CanonicalizeBindings"
     assert data["steps"]
+
+
+def test_the_page_of_a_model_that_was_kept_says_why(tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    model = to_onnx(from_onnx(to_onnx(layers(1))))
+    rx.optimize(model, level=0, report=HtmlReport(target))
+    assert data_in(target.read_text(encoding="utf-8"))["subtitle"] == "kept as it was: nothing in it was rewritten"
 
 
 def test_two_models_are_laid_beside_each_other_by_name() -> None:

@@ -206,6 +206,7 @@ def _report_page(report: OptimizationReport | Report, limit: int, title: str | N
         row["seconds"] = one.seconds
     if isinstance(report, OptimizationReport):
         gathered.verification, gathered.stages = report.verification, report.seconds
+        gathered.subtitle = f"kept as it was: {report.kept}" if report.kept is not None else ""
     return gathered.page()
 
 

@@ -106,3 +106,18 @@ def test_constants_beside_text_and_text_that_nothing_reads_stay_outputs_and_inpu
     _, same, number = _run(found, feeds)
     assert same.tolist() == ["a"]
     assert number.tolist() == [[1, 2]]
+
+
+def test_text_is_carried_into_a_newer_opset_in_which_its_nodes_mean_the_same() -> None:
+    nodes = [
+        *(helper.make_node("Div", ["x", "root"], ["scaled"]), helper.make_node("Erf", ["scaled"], ["part"])),
+        *(helper.make_node("Add", ["part", "one"], ["more"]), helper.make_node("Mul", ["x", "more"], ["twice"])),
+        *(helper.make_node("Mul", ["twice", "half"], ["y"]), helper.make_node("Identity", ["name"], ["same"])),
+    ]
+    numbers = {"root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5)}
+    model = _model(nodes, {"y": TensorProto.FLOAT}, {name: np.array(one) for name, one in numbers.items()}, opset=13)
+    model.graph.input.append(helper.make_tensor_value_info("name", TensorProto.STRING, [1]))
+    model.graph.output.append(helper.make_tensor_value_info("same", TensorProto.STRING, [1]))
+    found = rx.optimize(model, level=3)
+    assert _opset(found) == 20
+    assert _counts(found.graph) == Counter(Gelu=1, Identity=1)

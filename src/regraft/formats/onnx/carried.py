@@ -11,9 +11,11 @@ from base64 import b85decode, b85encode
 from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
+import onnx_ir as ir
 from onnx import TensorProto
 
 from ..errors import ConvertError
+from .write.opsets import span_of
 
 CARRIED = "onnx_carried"
 """The attribute of a module under which the ends of its model stand, as text."""
@@ -221,18 +223,23 @@ def _bring_opsets(middle: onnx.ModelProto, ends: onnx.ModelProto) -> None:
     after = max((version for domain, version in versions.items() if domain in standard), default=before)
     standing = [node for node in ends.graph.node if node.domain in standard and node.op_type != _HERE]
     for node in standing:
-        if before != after and _since(node, before) != _since(node, after):
+        span = span_of(_bare(node), before)
+        if after != before and (span is None or after not in span):
             raise ConvertError(
                 f"{node.op_type} (node {node.name}) is carried as it was in opset {before}, and means something else "
                 f"in opset {after}; write the model with opset={before}"
             )
 
 
-def _since(node: onnx.NodeProto, opset: int) -> int:
-    try:
-        return onnx.defs.get_schema(node.op_type, opset, "").since_version
-    except onnx.defs.SchemaError:
-        return 0
+def _bare(node: onnx.NodeProto) -> ir.Node:
+    """``node`` alone, without what its bodies hold."""
+    graphs = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+    attributes = [
+        ir.Attr(one.name, ir.AttributeType(one.type), None) if one.type in graphs else ir.serde.from_proto(one)
+        for one in node.attribute
+    ]
+    inputs = [ir.Value(name=name) if name else None for name in node.input]
+    return ir.Node(node.domain, node.op_type, inputs, attributes, num_outputs=len(node.output))
 
 
 def _rename_apart(graph: onnx.GraphProto, border: Iterable[str], taken: set[str]) -> None:
