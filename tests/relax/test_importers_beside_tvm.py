@@ -49,6 +49,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "a copy in place": (lambda x, y: (x * 2).copy_(y), (V, V[0])),
     "one number": (lambda x: x.item(), (V[0, :1],)),
     "two results": (lambda x: (x + x, torch.relu(x)), (V,)),
+    "nothing among results": (lambda x: (None, x + x, (torch.relu(x), None)), (V,)),
+    "nothing beside one result": (lambda x: {"a": x + x, "b": None}, (V,)),
     "its input": (lambda x: x, (V,)),
     "dropout in training": (lambda x: F.dropout(x, 0.5, training=True) + x, (V,)),
     "functions": (

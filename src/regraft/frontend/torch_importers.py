@@ -25,7 +25,7 @@ from ..ir.types import TensorType, TupleType
 from ..ir.visitor import iter_bindings, walk
 from .torch_forms import FORMS, CallForm, RelaxForm
 from .traced_forms import FORMS_OF_TRACED, FORMS_OF_WHOLE_OPERATORS
-from .traced_results import with_results_as_traced
+from .traced_results import with_all_results
 
 
 def from_exported_program(
@@ -135,8 +135,8 @@ def _module(
     module = from_torch(program, keep_params_as_input=keep_params_as_input, converters=converters)
     function = module["main"].without_attr("torch_signature")  # Relax keeps no record of how PyTorch calls it
     function = _DtypesOfResults().mutate(_returning_the_users_results(function, program))
-    if is_traced:
-        function = with_results_as_traced(function, program)
+    if is_traced or any(isinstance(spec.arg, ConstantArgument) for spec in program.graph_signature.output_specs):
+        function = with_all_results(function, program, nested=is_traced)
     single = not isinstance(function.body.body.ty, TupleType)
     if not (single and unwrap_unit_return_tuple):
         function = _returning_a_tuple(function, bound=not no_bind_return_tuple)

@@ -18,11 +18,11 @@ from ..ir.visitor import iter_bindings
 from ..op import null_value
 
 
-def with_results_as_traced(function: Function, program: torch.export.ExportedProgram) -> Function:
-    """``function``, which returns the tensors of ``program``, with all of its results and in its form.
+def with_all_results(function: Function, program: torch.export.ExportedProgram, *, nested: bool) -> Function:
+    """``function``, which returns the tensors of ``program``, with all of its results: in its form, or one by one.
 
-    A size becomes a scalar, a whole shape a shape, and None a null value. A tuple of all that an operator gives, in
-    order, is that operator's result.
+    A size becomes a scalar, a whole shape a shape, and None a null value. Where results are ``nested``, a tuple of all
+    that an operator gives, in order, is that operator's result.
     """
     result = function.body.body
     tensors = list(result.fields) if isinstance(result, Tuple) else [result]
@@ -40,7 +40,7 @@ def with_results_as_traced(function: Function, program: torch.export.ExportedPro
             nulls.append(VarBinding(DataflowVar(names.fresh("lv"), value.ty), value))
             value = nulls[-1].var
         flat.append(value)
-    whole = _in_form(cast(Any, program).call_spec.out_spec, iter(flat), values)
+    whole = _in_form(cast(Any, program).call_spec.out_spec, iter(flat), values) if nested else Tuple(flat)
     if len(flat) == len(tensors) and _is_flat(whole):
         return remove_all_unused(function)
     more = list(nulls)
