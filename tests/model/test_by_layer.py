@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,8 @@ import pytest
 import regraft
 import regraft.op as R
 from regraft import optimize
-from regraft.ir import BlockBuilder, Expr, const
-from regraft.model import OptimizationReport, PrecisionReport, UsageError
+from regraft.ir import BlockBuilder, Call, Constant, Expr, const, iter_bindings
+from regraft.model import OptimizationReport, PrecisionReport, UsageError, open_model
 from regraft.model.memory import free_memory, parse_memory
 from regraft.passes.quantize.weights import block_error, in_asymmetric_blocks, in_blocks
 from tests.cli.harness import invoke
@@ -143,3 +145,25 @@ def test_the_error_of_blocks_is_that_of_the_product(bits: int, make: Any) -> Non
     stored = ((codes.astype(float) - middle) * found.scales[..., None]).reshape(70, 96)[:, :80].T
     assert error == pytest.approx(np.abs(x @ weights - x @ stored).max() / np.abs(x @ weights).max(), rel=1e-3)
     assert 1e-3 < error < (0.02 if bits == 8 else 0.3)
+
+
+def test_numbers_that_were_read_once_leave_no_file_mapped(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "apart.onnx"
+    onnx.save(onnx.load(model), path, save_as_external_data=True, location="apart.data", size_threshold=0)
+    module = open_model(path).module
+    calls = [binding.value for binding in iter_bindings(module["main"]) if isinstance(binding.value, Call)]
+    layers = [one for call in calls for one in call.args if isinstance(one, Constant)]
+    assert [one.data.is_loaded for one in layers] == [False] * 2
+    assert all(np.isfinite(one.data.read()).all() for one in layers)
+    assert "apart.data" not in Path("/proc/self/maps").read_text()
+
+
+def test_the_limit_of_the_process_is_what_memory_is_free() -> None:
+    script = """
+import resource
+from regraft.model.memory import free_memory
+taken = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + 64 * 2**20,) * 2)
+assert free_memory() <= 64 * 2**20
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

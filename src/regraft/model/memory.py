@@ -36,7 +36,7 @@ def needed_to_run(weights: int) -> int:
 
 def free_memory() -> int | None:
     """The bytes that this process can still have, by the operating system and its limits; None where nothing says."""
-    found = [size for size in (_of_the_system(), _of_the_group()) if size is not None]
+    found = [size for size in (_of_the_system(), _of_the_group(), _of_the_process()) if size is not None]
     return min(found, default=None)
 
 
@@ -46,6 +46,18 @@ def _of_the_system() -> int | None:
     except OSError:
         return None
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _of_the_process() -> int | None:
+    """The addresses that the limit of this process leaves (``ulimit -v``)."""
+    try:
+        import resource
+
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]
+    except (ImportError, OSError):
+        return None
+    return None if most == resource.RLIM_INFINITY else max(0, most - int(pages) * resource.getpagesize())
 
 
 def _of_the_group() -> int | None:

@@ -7,6 +7,7 @@ several, or `Sizes`: a small tensor of integers that is known, if only by the na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -297,9 +298,16 @@ def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
     shape = tuple(int(size) for size in tensor.shape)
     own = name if is_stored and shape and is_float(dtype) else None
 
+    def numbers(of: Any) -> np.ndarray:
+        return of.numpy().astype(numpy_dtype(dtype), copy=False).reshape(shape)
+
     def load() -> np.ndarray:
-        return tensor.numpy().astype(numpy_dtype(dtype), copy=False).reshape(shape)
+        # What was read keeps the whole file mapped; of a copy the mapping goes with its numbers.
+        return numbers(copy(tensor))
+
+    def part(region: tuple[slice, ...]) -> np.ndarray:
+        return np.require(numbers(tensor)[region], requirements=["ALIGNED"])
 
     if isinstance(tensor, ir.ExternalTensor):
-        return Constant(TensorData.lazy(shape, dtype, load, own))
-    return Constant(TensorData(np.require(load(), requirements=["ALIGNED"]), own))
+        return Constant(TensorData.lazy(shape, dtype, load, own, part=part))
+    return Constant(TensorData(np.require(numbers(tensor), requirements=["ALIGNED"]), own))
