@@ -288,3 +288,17 @@ def test_an_option_that_means_nothing_here_is_refused(
     assert done.exit_code == 2
     assert says in done.stderr
     assert list(files(tmp_path)) == ["model.onnx"]
+
+
+def test_samples_that_cannot_be_read_are_no_failure_to_write(tmp_path: Path) -> None:
+    save(projections(), tmp_path / "model.onnx")
+    sample = tmp_path / "sample.npz"
+    np.savez(sample, x=np.zeros(3, np.float32))
+    content = bytearray(sample.read_bytes())
+    content[-6:-2] = (len(content) * 2).to_bytes(4, "little")  # where the list of entries is said to begin
+    sample.write_bytes(content)
+    done = invoke("optimize", tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--verify", "--input", sample)
+    assert done.exit_code == 2
+    assert "sample.npz" in done.stderr
+    assert "cannot be written" not in done.stderr
+    assert not (tmp_path / "out.onnx").exists()

@@ -143,7 +143,7 @@ def _writing(output: Path) -> Generator[None]:
     """Failures to write, whatever library reports them, as `OutputError`."""
     try:
         yield
-    except OutputError:
+    except (OutputError, UsageError):  # one of use speaks of a file that was given
         raise
     except RegraftError as error:
         if isinstance(error.__cause__, OSError):

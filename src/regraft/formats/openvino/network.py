@@ -84,8 +84,9 @@ def read_network(path: Path) -> list[Layer]:
         raise ConvertError(f"{path}: this is no file of OpenVINO, or it is damaged: {error}") from error
     if root.tag != "net" or root.find("layers") is None:
         raise ConvertError(f"{path}: this is no file of OpenVINO, or it is damaged: it has no net with layers")
-    if int(root.get("version", "0") or 0) < 10:
-        raise ConvertError(f"{path}: read are files of version 10 and later, and this one is of {root.get('version')}")
+    version = root.get("version", "")
+    if not version.isdecimal() or int(version) < 10:
+        raise ConvertError(f"{path}: read are files of version 10 and later, and this one is of {version or 'none'}")
     try:
         return _in_order(_layers(root, path), path)
     except (KeyError, ValueError, TypeError) as error:

@@ -78,7 +78,10 @@ class _Network:
         elif layer.kind in ("ReadValue", "Assign") and self._given is None:
             self._state(layer)
         elif layer.kind == "Const":
-            self._constant(layer)
+            try:
+                self._constant(layer)
+            except (KeyError, ValueError) as error:
+                raise ConvertError(f"{self._path}: the constant {layer.name} is damaged: {error}") from error
         elif layer.kind == "Result":
             self._result(layer)
         else:
