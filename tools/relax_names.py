@@ -169,7 +169,10 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.op.ccl.allgather": "engines are one worker, and run it for one",
     "tvm.relax.op.ccl.scatter_from_worker0": "engines are one worker, and run it for one",
     "tvm.relax.Span": "a value that a node keeps; the parser gives none, and variables have origins instead",
-    "tvm.relax.transform.RemoveUnusedParameters": "goes on until nothing is unused",
+    "tvm.relax.transform.RemoveUnusedParameters": (
+        "goes on until nothing is unused; sizes become parameters in the order in which they are met"
+    ),
+    "tvm.relax.transform.FuseOpsByPattern": "asks its checks from the end of a block on, as it takes the larger match",
     "tvm.relax.transform.InlinePrivateFunctions": "puts the sizes of the arguments for those of the body",
     "tvm.relax.analysis.all_vars": "sizes are no variables",
     "tvm.relax.analysis.bound_vars": "sizes are no variables",
@@ -186,7 +189,7 @@ DIFFERS: Final[dict[str, str]] = {
         "`optim_state` describes the first states, each with `numpy()`; batch norms stay whole"
     ),
     "tvm.relax.transform.ConvertLayout": "orders of axes, no blocked ones",
-    "tvm.relax.transform.EliminateCommonSubexpr": "looks through names, and takes commuted operands for equal",
+    "tvm.relax.transform.EliminateCommonSubexpr": "looks through names; commuted operands and equal sizes are equal",
     "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",
     "tvm.relax.transform.AdjustMatmulOrder": "counts whole chains; products that others use stay",
     "tvm.relax.transform.RemoveUnusedOutputs": "and RemoveUnusedParameters go on until nothing is unused",
@@ -252,7 +255,8 @@ A program for `tvm.relax` runs here after you change its imports:
 | `tvm.transform.PassContext`, `Sequential` ... | `regraft.transform.PassContext`, `Sequential` ... |
 | `tvm.relax.expr`, `tvm.relax.type` | `regraft.expr`, `regraft.type` |
 | `tvm.relax.backend.patterns` | `regraft.backend.patterns`; for `make_attention_rewrite_pattern` use `FuseAttention` |
-| `tvm.relax.training.utils` | `regraft.training` |
+| `tvm.relax.training.utils`, `tvm.relax.training.loss` ... | `regraft.training.utils`, `regraft.training.loss` ... |
+| `tvm.ir.base`, `tvm.ir.module`, `tvm.relax.dpl.pattern` | `regraft`, `regraft.dpl` |
 | `tvm.relax.utils`, `tvm.script.parser`, `tvm.script.ir_builder` | `regraft.utils`, `regraft.script.parser` ... |
 | `tvm.ir.instrument`, `tvm.ir.transform` | `regraft.instrument`, `regraft.transform` |
 | `tvm.runtime`, `tvm.target` | `regraft.runtime`, `regraft.target` |
