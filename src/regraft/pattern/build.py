@@ -190,7 +190,8 @@ def chain(
     Alternatives with ``|`` may be of different kinds. ``min`` and ``max`` bound the number of links. In a match
     ``until`` stands for what the chain ends in; the links are what lies between. Raises `PatternError` for a link that
     computes nothing from the value below it. Cost: at each value where it is tried, linear in what lies below it as far
-    as there are links. With a `~` or `only_used_by` in the pattern, or a pattern that links share, ways down multiply.
+    as there are links; so over a run of n links that no rewrite shortens, n * n. ``max`` bounds it. With a `~` or
+    `only_used_by` in the pattern, or a pattern that links share, ways down multiply.
     """
     if not 0 <= min <= (min if max is None else max):
         raise PatternError(f"a chain needs 0 <= min <= max, got min={min}, max={max}")
