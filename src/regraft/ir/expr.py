@@ -177,7 +177,8 @@ class Var(Expr):
         init_field(self, "name_hint", name_hint if name is None else name)
         init_field(self, "ty", ty)
         init_field(self, "origins", origins)
-        init_span(self, span)
+        if span is not None:
+            init_span(self, span)
 
     @property
     def name(self) -> str:
@@ -391,7 +392,8 @@ class Tuple(Expr):
                 raise IRError(f"field {i} of a tuple is {field!r}, not an expression")
         init_field(self, "fields", values)
         init_field(self, "ty", TupleType([field.ty for field in values]))
-        init_span(self, span)
+        if span is not None:
+            init_span(self, span)
 
     def __getitem__(self, index: int) -> Expr:
         try:
@@ -425,7 +427,8 @@ class TupleGetItem(Expr):
             field_type = OBJECT
         else:
             raise IRError(f"cannot take field {index} of a value that is no tuple: {ty!r}")
-        init_span(self, span)
+        if span is not None:
+            init_span(self, span)
         init_field(self, "tuple_value", tuple_value)
         init_field(self, "index", index)
         init_field(self, "ty", field_type)

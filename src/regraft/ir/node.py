@@ -16,7 +16,7 @@ init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
 
 
 def init_span(node: Node, span: Any) -> None:
-    """Keep the place in a text that a node is made with, if there is one."""
+    """Keep the place in a text that a node is made with, if there is one; nodes made by the thousand ask first."""
     if span is not None:
         init_field(node, "_span", span)
 

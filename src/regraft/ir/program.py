@@ -40,7 +40,8 @@ class VarBinding(Node):
     value: Expr
 
     def __init__(self, var: Var, value: Expr, span: Any = None) -> None:
-        init_span(self, span)
+        if span is not None:
+            init_span(self, span)
         init_field(self, "var", var)
         init_field(self, "value", value)
 
