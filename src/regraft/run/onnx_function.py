@@ -154,6 +154,8 @@ class _CompiledFunction:
             raise BuildError(f"{error}{where_it_runs(module)}") from error
         except SchemaError as error:
             raise BuildError(f"{name}: {runtime} lacks an operator: {error}") from error
+        if not lowered.outputs and not len(lowered.graph):
+            raise BuildError(f"{name}: it gives no tensor, so that there is nothing to run")
         for port in (*lowered.inputs, *lowered.outputs):
             _refuse_packed(port.value, name, runtime)
         self._session: Final = open_session(lowered, name)

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
+from regraft.engine import BuildError
 from regraft.formats import from_onnx, to_onnx
 
 _ML = "ai.onnx.ml"
@@ -182,3 +183,25 @@ def test_what_turns_numbers_into_text_and_back_is_carried_whole() -> None:
     model = _model(nodes, [_tensor("x", 1, ["n", 3])], outputs)
     assert [node.op_type for node in rx.optimize(model).graph.node] == ["Neg", "Cast", "Cast", "Abs"]
     _assert_same(_run(rx.optimize(model), {"x": _X}), _run(model, {"x": _X}))
+
+
+def test_a_sequence_of_known_length_stays_one_output() -> None:
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, ["n", 3]))
+    nodes = [
+        _node("Mul", ["x", "one"], ["same"]),
+        _node("Tanh", ["same"], ["moved"]),
+        _node("SequenceConstruct", ["moved", "x"], ["y"]),
+    ]
+    model = _model(nodes, [_tensor("x", 1, ["n", 3])], [_value("y", kind)], {"one": np.ones(1, np.float32)})
+    result = rx.optimize(model)
+    assert [node.op_type for node in result.graph.node] == ["Tanh", "SequenceConstruct"]
+    _assert_same(_run(result, {"x": _X}), _run(model, {"x": _X}))
+
+
+def test_a_model_that_is_carried_whole_has_nothing_to_run() -> None:
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, ["n", 3]))
+    model = _model([_node("SequenceConstruct", ["x", "x"], ["y"])], [_tensor("x", 1, ["n", 3])], [_value("y", kind)])
+    result = rx.optimize(model)
+    assert [value.name for value in result.graph.output] == ["y"]
+    with pytest.raises(BuildError, match="it gives no tensor, so that there is nothing to run"):
+        rx.build(from_onnx(model, carry=True), target="onnxruntime")["main"]

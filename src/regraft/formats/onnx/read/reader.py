@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import numpy as np
@@ -100,7 +100,10 @@ def from_onnx(
     Cost: linear in the nodes, some 100 µs each; weights are not read.
     """
     try:
-        return _read(*_opened(model, False), constants or {}, dims or {}, pure)
+        first = _opened(model, False)
+        if carry and any(isinstance(value.type, ir.SequenceType | ir.OptionalType) for value in first[0].graph.outputs):
+            first = _opened(model, True)  # a program would give the parts one by one, which is another signature
+        return _read(*first, constants or {}, dims or {}, pure)
     except UnsupportedOperatorError as error:
         for with_sequences, carries in ((True, False), (False, True), (True, True)):
             if carries and not carry:
@@ -108,10 +111,8 @@ def from_onnx(
             opened, carried = _opened(model, with_sequences)
             if with_sequences and carried is None:
                 continue
-            try:
+            with suppress(ConvertError):
                 return _read(opened, carried, constants or {}, dims or {}, pure, carries)
-            except ConvertError:
-                pass
         raise error
 
 
