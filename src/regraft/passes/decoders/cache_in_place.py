@@ -218,6 +218,9 @@ class _CachedFunction:
         if shared:
             raise PassError(f"several attentions read {shared[0]}")
         rooms = {cache.past: self._room(cache) for cache in caches}
+        left = [param.name_hint for param in self._function.params if param not in rooms and _grows(param, past)]
+        if left:
+            raise PassError(f"no attention that is one operator reads {left[0]} (FuseAttention makes it that)")
         present = {cache.joined: Var(cache.joined.name_hint, rooms[cache.past].ty) for cache in caches}
         bindings: list[Binding] = []
         for binding in iter_bindings(self._function):
@@ -419,6 +422,11 @@ def _attended(
     is_batch_of_heads = dims_equal(shape_of(layer.var)[0], batch) is not True
     bindings.append(VarBinding(layer.var, ops.permute_dims(attended, (2, 1, 0, 3)) if is_batch_of_heads else attended))
     return bindings
+
+
+def _grows(param: Var, past: SymVar) -> bool:
+    """True if ``param`` is as long as the cache."""
+    return isinstance(param.ty, TensorType) and past in (param.ty.shape or ())
 
 
 def _scale(call: Call) -> float | None:
