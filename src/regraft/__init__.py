@@ -70,7 +70,7 @@ from .ir import (
     structural_equal,
     structural_hash,
 )
-from .ir.node import Node, Shown
+from .ir.node import Node
 from .op import call_dps_packed, call_pure_packed
 from .op.declare import operator
 from .op.operators import OPERATORS
@@ -224,16 +224,9 @@ def _rewriter(cls: type | None = None, /, *, approximate: float | None = None) -
     return rewriter(approximate=approximate) if cls is None else rule_of_class(cls, calling_frame(0))
 
 
-def _notebook_page(thing: Any) -> str:
-    from .view import view
-
-    return view(thing)._repr_html_()  # pyright: ignore[reportPrivateUsage] - the name that notebooks ask for
-
-
 # The parts of lower rooms that only higher rooms can give: all of them are set here, and nowhere else.
 Node.text_of = print_script
 Expr.operators = OPERATORS
-Shown._repr_html_ = _notebook_page  # pyright: ignore[reportPrivateUsage]
 _programs.run = _run
 _relax.rewriter = _rewriter
 

@@ -209,21 +209,29 @@ def test_a_match_of_nested_calls_is_shown_with_names_for_them() -> None:
     assert data["start"] == "why"
 
 
-def test_reports_matches_and_explanations_show_themselves_in_notebooks(tmp_path: Path) -> None:
-    model = layers(1)
+def test_a_notebook_shows_the_first_lines_of_reports_matches_and_explanations_and_the_page_of_each() -> None:
+    model = layers(200)
     made: list[Any] = []
     rx.optimize(model, report=made.append)
+    pattern = PatternContext()
+    with pattern:
+        roots = [is_op("relax.matmul")(wildcard(), wildcard()) for _ in range(150)]
+    found = pattern.match_dfb(model["main"].body.blocks[0])
+    assert found is not None
+    assert len(found) > len(roots)
     shown = [
-        rx.explain(wildcard(), model),
+        rx.explain(is_op("relax.matmul")(wildcard(), wildcard()), model, limit=500),
         made[0],
-        rx.transform.report(rx.transform.FoldConstant(), model),
-        wildcard().extract_matched_expr(model["main"].params[0]),
+        rx.transform.report(rx.transform.CombineParallelMatmul(), model),
+        found,
     ]
     for thing in shown:
         text = thing._repr_html_()
-        frame = re.fullmatch(r'<iframe srcdoc="([^"]*)" [^>]*></iframe>', text)
-        assert frame is not None, type(thing)
-        assert data_in(html.unescape(frame[1]))["versions"]
+        assert 100 < len(text) < 40_000, type(thing)
+        assert html.unescape(text[text.index("<pre>") + 5 :]).startswith(str(thing).splitlines()[0]), type(thing)
+    frame = re.fullmatch(r'<iframe srcdoc="([^"]*)" [^>]*></iframe>', rx.view(shown[-1])._repr_html_())
+    assert frame is not None
+    assert data_in(html.unescape(frame[1]))["versions"]
 
 
 def test_a_report_shows_each_rewrite_as_the_page_of_its_passes_does() -> None:

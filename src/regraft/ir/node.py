@@ -24,7 +24,7 @@ def init_span(node: Node, span: Any) -> None:
 _NO_PARTS: Final = frozenset({"__weakref__", "_hash", "_span"})
 
 _MOST_LINES, _WIDEST = 100, 300
-"""The lines of a program that a notebook shows, and the characters of one."""
+"""The lines of a text that a notebook shows, and the characters of one."""
 
 
 @cache
@@ -34,14 +34,25 @@ def slots_of(kind: type) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(names) if name not in _NO_PARTS)
 
 
-class Shown:
-    """Marks what a notebook shows as a page: what is found out about programs.
+def folded(text: str, rest: str) -> str:
+    """The first lines of ``text`` for a notebook, in a few kilobytes; ``rest`` says where more of it stands."""
+    lines = text.strip().splitlines()
+    shown = "\n".join([line if len(line) <= _WIDEST else f"{line[:_WIDEST]} …" for line in lines[:_MOST_LINES]])
+    page = f"<pre>{escape(shown)}</pre>"
+    more = len(lines) - _MOST_LINES
+    if more <= 0:
+        return page
+    return f"<details open><summary>{len(lines):,} lines</summary>{page}</details><p>{more:,} more lines: {rest}</p>"
 
-    The page is another room's; the package's top module, which knows all rooms, gives this class its method.
-    """
+
+class Shown:
+    """Marks what is found out about programs: a notebook shows the first lines of its text, whatever its size."""
 
     __slots__ = ()
-    _repr_html_: ClassVar[Callable[[Any], str]]
+
+    def _repr_html_(self) -> str:
+        """The first lines of the text, folded where there are more. Cost: that of the text."""
+        return folded(str(self), "<code>print</code> gives all, <code>rx.view</code> the page")
 
 
 class TextOptions(NamedTuple):
@@ -171,11 +182,5 @@ class Folded(Node):
 
     def _repr_html_(self) -> str:
         """The first lines of the text, folded where there are more. Cost: that of printing the program."""
-        lines = self.script(show_meta=False).strip().splitlines()
-        shown = "\n".join([line if len(line) <= _WIDEST else f"{line[:_WIDEST]} …" for line in lines[:_MOST_LINES]])
-        text = f"<pre>{escape(shown)}</pre>"
-        more = len(lines) - _MOST_LINES
-        if more <= 0:
-            return text
-        note = f"{more:,} more lines: <code>.script()</code> gives all, <code>rx.view(program)</code> the page"
-        return f"<details open><summary>{len(lines):,} lines</summary>{text}</details><p>{note}</p>"
+        rest = "<code>.script()</code> gives all, <code>rx.view(program)</code> the page"
+        return folded(self.script(show_meta=False), rest)

@@ -63,6 +63,16 @@ class OptimizationReport(Shown):
         pairs = {name: (self.ops_before.get(name, 0), self.ops_after.get(name, 0)) for name in names}
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
+    def __str__(self) -> str:
+        """What became of the model, then what each pass did."""
+        count, after = sum(self.ops_before.values()), sum(self.ops_after.values())
+        lines = [f"{self.model}: {count} calls -> {after}, in {self.total_seconds:.2f} s"]
+        if self.kept is not None:
+            lines.append(f"kept as it was: {self.kept}")
+        differences = self.verification.differences if self.verification is not None else ()
+        lines += [f"{one.name}: {one.problem or f'off by at most {one.absolute:.3g}'}" for one in differences]
+        return "\n".join([*lines, *map(str, self.passes)])
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {

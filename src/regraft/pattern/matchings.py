@@ -12,10 +12,10 @@ from ..ir.program import BindingBlock
 
 @final
 class Matchings(dict[Any, Any], Shown):
-    """From each pattern to what it stands for: a dict, which a notebook shows as marks in the program.
+    """From each pattern to what it stands for: a dict, whose ``str`` has a line for each.
 
     ``root`` is the block or the expression that was matched, ``definitions`` what its variables are bound to where
-    that was said. Both are no part of the dict.
+    that was said. Both are no part of the dict; `regraft.view` marks what was matched in them.
     """
 
     __slots__ = ("definitions", "root")
@@ -26,3 +26,6 @@ class Matchings(dict[Any, Any], Shown):
         super().__init__(found)
         self.root: Final = root
         self.definitions: Final[Mapping[Var, Expr]] = {} if definitions is None else definitions
+
+    def __str__(self) -> str:
+        return "\n".join([f"{pattern!r}: {value!r}" for pattern, value in self.items()])
