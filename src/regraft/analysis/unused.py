@@ -11,7 +11,7 @@ from ..ir.program import Binding, Function, MatchCast, SeqExpr, VarBinding
 from .uses import DirectUses, direct_uses
 
 
-class _Body(NamedTuple):
+class _ReadBody(NamedTuple):
     """A body to read, with the bindings of the branch and of the inner function that it is in.
 
     To define an inner function is not to call it: what has effects there is needed only if the function is.
@@ -32,7 +32,7 @@ def live_bindings(func: Function) -> set[Binding]:
     enclosing: dict[Binding, Binding | None] = {}
     effects_of: dict[Binding | None, list[Binding]] = {None: []}
     outer = direct_uses(func)
-    pending: list[_Body] = [_Body(body, None, None) for body in outer.bodies]
+    pending: list[_ReadBody] = [_ReadBody(body, None, None) for body in outer.bodies]
     while pending:
         body, owner, closure = pending.pop()
         seq = body.body if isinstance(body, Function) else body
@@ -42,7 +42,7 @@ def live_bindings(func: Function) -> set[Binding]:
             enclosing[binding] = owner
             for inner in uses.bodies:
                 is_function = isinstance(inner, Function)
-                pending.append(_Body(inner, None, binding) if is_function else _Body(inner, binding, closure))
+                pending.append(_ReadBody(inner, None, binding) if is_function else _ReadBody(inner, binding, closure))
             if _is_effect(binding):
                 effects_of.setdefault(closure, []).append(binding)
     needed = [*effects_of[None], *(definition[var] for var in outer.variables if var in definition)]

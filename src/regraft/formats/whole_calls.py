@@ -33,16 +33,16 @@ WholeOf: TypeAlias = Callable[[Binding], Whole | None]
 """From a binding to what it is a step of, where that is to be kept whole."""
 
 
-class Folded(NamedTuple):
+class WholeCalls(NamedTuple):
     """A module with operators as calls of private functions, and these functions."""
 
     module: IRModule
     functions: Mapping[str, Function]
 
 
-def fold_calls(module: IRModule, whole_of: WholeOf) -> Folded:
+def fold_calls(module: IRModule, whole_of: WholeOf) -> WholeCalls:
     """``module`` with private functions for what ``whole_of`` says is kept whole. Cost: linear."""
-    folding = _Folding(module, whole_of)
+    folding = _Outlining(module, whole_of)
     changed: dict[str, Function] = {}
     for name, function in module.items():
         later: list[set[Var]] = [set(direct_uses(function.body.body).variables)]
@@ -51,7 +51,7 @@ def fold_calls(module: IRModule, whole_of: WholeOf) -> Folded:
         blocks = [folding.block(block, later[-2 - place]) for place, block in enumerate(function.body.blocks)]
         if any(new is not old for new, old in zip(blocks, function.body.blocks, strict=True)):
             changed[name] = function.with_body(SeqExpr(blocks, function.body.body))
-    return Folded(folding.module.with_functions(changed), folding.functions)
+    return WholeCalls(folding.module.with_functions(changed), folding.functions)
 
 
 def unfold_calls(module: IRModule, functions: Mapping[str, Function]) -> IRModule:
@@ -64,7 +64,7 @@ def unfold_calls(module: IRModule, functions: Mapping[str, Function]) -> IRModul
     )
 
 
-class _Folding:
+class _Outlining:
     """Makes the functions, and the blocks that call them."""
 
     def __init__(self, module: IRModule, whole_of: WholeOf) -> None:

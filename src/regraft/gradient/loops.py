@@ -17,7 +17,6 @@ from ..ir.builder import NameSupply
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type, bind_type, substitute_type
@@ -26,6 +25,7 @@ from ..op.adjoints import GradientError, is_differentiable, zeros_of
 from ..op.primitive.binary import add
 from ..op.primitive.loop import LOOP, STEP, LoopParts, loop, loop_parts, loop_types, row_of
 from ..op.primitive.manipulate import flip
+from ..passes.normalize import to_plain_blocks
 from .checkpoint import without_markers
 from .forward import ForwardCopy
 from .reverse import Path, ReversePass, Share, described
@@ -256,13 +256,6 @@ class _Backward:
         # What the step was given comes as slices, so its parameters stand behind the adjoints that are carried.
         taken = [number, *seeds, *sums, *copy.params, *rows]
         bindings = [*[binding for block in copy.blocks for binding in block], *inner.bindings]
-        seq = _Plain().mutate(SeqExpr([BindingBlock(bindings)], Tuple(leaves)))
+        seq = to_plain_blocks(SeqExpr([BindingBlock(bindings)], Tuple(leaves)))
         assert isinstance(seq.body, Tuple)
         return loop_body(taken, seq, seq.body.fields)
-
-
-class _Plain(ExprMutator):
-    """Turns the variables of dataflow blocks into plain ones: what was in several blocks stands in one."""
-
-    def visit_var_def_(self, var: Var) -> Var:
-        return Var(var.name_hint, var.ty, var.origins) if isinstance(var, DataflowVar) else var

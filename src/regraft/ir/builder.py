@@ -105,7 +105,7 @@ def flatten(
     return result if keep_root or is_leaf(result) else bind(result)
 
 
-class _Scope:
+class BodyBlocks:
     """The blocks of one body under construction."""
 
     __slots__ = ("bindings", "blocks", "in_dataflow")
@@ -116,6 +116,7 @@ class _Scope:
         self.in_dataflow = False
 
     def close_block(self) -> None:
+        """Put the bindings so far into a block, of dataflow if they are ``in_dataflow``."""
         if self.bindings:
             self.blocks.append((DataflowBlock if self.in_dataflow else BindingBlock)(self.bindings))
             self.bindings = []
@@ -181,7 +182,7 @@ class BlockBuilder:
         self._module: Final = [mod or IRModule()]
         self._functions: dict[int, list[GlobalVar]] | None = None
         self._function_names = NameSupply(self._module[0])
-        self._scopes: list[_Scope] = []
+        self._scopes: list[BodyBlocks] = []
         self._names = NameSupply()
         self._values: dict[Var, Expr] = {}
         self._origins: Origins = ()
@@ -205,7 +206,7 @@ class BlockBuilder:
         self._header = (name, variables, dict(attrs or {}), private, pure)
         self._names = NameSupply(v.name_hint for v in variables or ())
         self._values = {}
-        self._scopes = [_Scope()]
+        self._scopes = [BodyBlocks()]
         self._finished = False
         _open_builders.append(self)
         try:
@@ -308,13 +309,13 @@ class BlockBuilder:
         """Start a nested body (a branch); `end_scope` gives it. Names of ``params`` are taken in it."""
         for param in params or ():
             self._names.reserve(param.name_hint)
-        self._scopes.append(_Scope())
+        self._scopes.append(BodyBlocks())
 
     @contextmanager
     def testing_scope(self, def_vars: Sequence[SymVar]) -> Generator[None]:
         """Expressions can be emitted and normalized inside without a function; what is emitted is dropped after."""
         del def_vars
-        self._scopes.append(_Scope())
+        self._scopes.append(BodyBlocks())
         try:
             yield
         finally:
@@ -322,7 +323,7 @@ class BlockBuilder:
 
     def begin_block(self, *, dataflow: bool) -> None:
         """Start a block by itself, a dataflow block or a plain one; `end_block` gives it."""
-        scope = _Scope()
+        scope = BodyBlocks()
         scope.in_dataflow = dataflow
         self._scopes.append(scope)
 
@@ -362,7 +363,7 @@ class BlockBuilder:
         scope.close_block()
         return SeqExpr(merge_blocks(scope.blocks), result)
 
-    def _scope(self) -> _Scope:
+    def _scope(self) -> BodyBlocks:
         if not self._scopes:
             raise BuilderError("nothing can be emitted outside of a function: use `with bb.function(name, params):`")
         return self._scopes[-1]

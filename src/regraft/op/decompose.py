@@ -47,7 +47,7 @@ class _Bindings:
         return var
 
 
-class _Folding:
+class _FoldingRecorder:
     """A recorder that computes at once what small constants decide, and has another one write down the rest."""
 
     __slots__ = ("_recorder", "match_cast")
@@ -77,7 +77,7 @@ def record(call: Call, recorder: ProgramRecorder) -> Expr:
     op = call.op
     if not isinstance(op, Op) or op.reference is None:
         raise DecomposeError(f"{call!r} has no meaning that could be written as a program")
-    recorder = _Folding(recorder)
+    recorder = _FoldingRecorder(recorder)
     operands = [_operand(arg, recorder) for arg in call.args]
     if not op.variadic:
         operands += [None] * (len(op.operands) - len(operands))

@@ -32,7 +32,7 @@ _MOST_LISTED: Final = 1 << 20
 """A range of more numbers is computed where the program runs: it could take any memory to list it."""
 
 
-class _Folding:
+class _Ufunc:
     """A function of two arrays that also folds updates into rows, as NumPy's ``ufunc.at``."""
 
     __slots__ = ("_function", "_namespace", "_reduction")
@@ -150,7 +150,7 @@ class ProgramNamespace:
         if name in _REDUCTIONS:
             return partial(self._reduced, _REDUCTIONS[name])
         if name in _FOLDINGS:
-            return _Folding(self, *_FOLDINGS[name])
+            return _Ufunc(self, *_FOLDINGS[name])
         if name in FUNCTIONS:
             return partial(FUNCTIONS[name], self)
         if name == "linalg":

@@ -69,7 +69,7 @@ class _Numbering:
                 return value
 
 
-class _Part(NamedTuple):
+class _Liftable(NamedTuple):
     """The part of a function that can be lifted out: its bindings in order, and the numbers of all values in reach."""
 
     function: Function
@@ -79,12 +79,12 @@ class _Part(NamedTuple):
     """The bindings that a weight has a part in; what is made of nothing is cheap, and computed where it is needed."""
 
 
-def _liftable(function: Function, numbering: _Numbering) -> _Part:
+def _liftable(function: Function, numbering: _Numbering) -> _Liftable:
     """The values of dataflow blocks that no input and no size of an input has a part in."""
     known = known_before_inputs(function)
     sizes = {size for weight in weights_of(function) for size in type_symvars(weight.ty)}
     numbers = {weight: numbering.weight(index) for index, weight in enumerate(weights_of(function))}
-    part = _Part(function, {}, numbers, {})
+    part = _Liftable(function, {}, numbers, {})
     for block in function.body.blocks:
         for binding in block if isinstance(block, DataflowBlock) else ():
             value, var = binding.value, binding.var
@@ -119,7 +119,7 @@ class _Kept(ExprMutator):
         return None if binding.var in self._lifted else binding
 
 
-def _boundary(part: _Part, lifted: Mapping[Var, object]) -> dict[Var, None]:
+def _boundary(part: _Liftable, lifted: Mapping[Var, object]) -> dict[Var, None]:
     """The weights and lifted values that the rest of the function uses."""
     function = part.function
     reach = {**dict.fromkeys(weights_of(function)), **dict.fromkeys(lifted)}
@@ -132,7 +132,7 @@ def _boundary(part: _Part, lifted: Mapping[Var, object]) -> dict[Var, None]:
 
 
 def _runtime(
-    part: _Part, lifted: Mapping[Var, object], received: Mapping[_Number, None], sizes: Sequence[SymVar]
+    part: _Liftable, lifted: Mapping[Var, object], received: Mapping[_Number, None], sizes: Sequence[SymVar]
 ) -> Function:
     """The rest of the function, which takes the values of those numbers, and those sizes, after its inputs."""
     function = part.function
@@ -151,7 +151,7 @@ def _runtime(
     return Function(row, body.body, function.ret_ty, function.is_pure, function.attrs)
 
 
-def _transform(part: _Part, outputs: Sequence[Var], sizes: Sequence[SymVar], name: str) -> Function:
+def _transform(part: _Liftable, outputs: Sequence[Var], sizes: Sequence[SymVar], name: str) -> Function:
     """The function of all weights that computes ``outputs``, after the sizes of weights as a shape if there are any."""
     fields = [*([ShapeExpr(sizes)] if sizes else []), *outputs]
     attrs = {"global_symbol": name, "num_input": 0}
@@ -167,7 +167,7 @@ def _transform(part: _Part, outputs: Sequence[Var], sizes: Sequence[SymVar], nam
 
 
 def _lost_sizes(
-    parts: Sequence[_Part], lifted: Sequence[Mapping[Var, VarBinding]], outputs: dict[_Number, None]
+    parts: Sequence[_Liftable], lifted: Sequence[Mapping[Var, VarBinding]], outputs: dict[_Number, None]
 ) -> list[SymVar]:
     """The sizes of weights that what is left of a function mentions and that nothing which it takes defines."""
     lost: dict[SymVar, None] = {}

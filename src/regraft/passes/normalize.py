@@ -6,14 +6,18 @@ for programs that were put together by hand, and for what other tools expect of 
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from ..ir.builder import NameSupply, in_normal_form
 from ..ir.expr import DataflowVar, Expr, GlobalVar, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
-from ..ir.program import BindingBlock, DataflowBlock, Function
+from ..ir.program import BindingBlock, DataflowBlock, Function, SeqExpr
 from .context import PassContext, PassError
 from .passes import FunctionPass, ModulePass, Pass
+
+_Program = TypeVar("_Program", Function, SeqExpr)
 
 
 def Normalize() -> Pass:
@@ -91,7 +95,7 @@ def AttachGlobalSymbol() -> Pass:
 
 
 class _Plain(ExprMutator):
-    """Makes plain blocks of dataflow blocks."""
+    """Makes plain blocks of dataflow blocks, and plain variables of theirs."""
 
     def visit_var_def_(self, var: Var) -> Var:
         return Var(var.name_hint, var.ty, var.origins) if isinstance(var, DataflowVar) else var
@@ -100,9 +104,9 @@ class _Plain(ExprMutator):
         return BindingBlock(block.bindings) if isinstance(block, DataflowBlock) else block
 
 
-def to_plain_blocks(function: Function) -> Function:
-    """``function`` with plain blocks in the place of its dataflow blocks, those of branches included."""
-    return _Plain().mutate(function)
+def to_plain_blocks(program: _Program) -> _Program:
+    """A function or a body with plain blocks in the place of its dataflow blocks, those of branches included."""
+    return _Plain().mutate(program)
 
 
 def ToNonDataflow() -> Pass:

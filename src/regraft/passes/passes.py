@@ -258,10 +258,10 @@ class DataflowBlockPass(_FromFunction[DataflowBlockTransform]):
     def transform(self, program: Program, context: PassContext) -> Program:
         """The program with each of its dataflow blocks transformed; uses of the blocks' outputs follow them by name."""
         module = program if isinstance(program, IRModule) else IRModule.from_expr(program)
-        return _Blocks(self._function, self.name, module, context).mutate(program)
+        return _EachBlock(self._function, self.name, module, context).mutate(program)
 
 
-class _Blocks(ExprMutator):
+class _EachBlock(ExprMutator):
     """Hands each dataflow block to a function, as it stands, before anything in it is renamed."""
 
     def __init__(

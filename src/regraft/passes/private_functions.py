@@ -341,7 +341,7 @@ class _Inlining:
         """``seq`` with the calls in it written out; itself if there are none."""
         blocks: list[BindingBlock] = []
         for block in seq.blocks:
-            parts = [_Part(isinstance(block, DataflowBlock), [])]
+            parts = [_BlockPart(isinstance(block, DataflowBlock), [])]
             for binding in block:
                 value = binding.value
                 if isinstance(value, If):
@@ -353,28 +353,28 @@ class _Inlining:
                 if name in self._bodies and isinstance(value, Call):
                     parts.extend(_written_out(self._bodies[name], value, binding, flows=parts[0].flows))
                 else:
-                    parts.append(_Part(parts[0].flows, [binding]))
+                    parts.append(_BlockPart(parts[0].flows, [binding]))
             blocks.extend(_joined(block, parts))
         if all(a is b for a, b in zip(blocks, seq.blocks, strict=False)) and len(blocks) == len(seq.blocks):
             return seq
         return _with_outputs(SeqExpr(blocks, seq.body))
 
 
-class _Part(NamedTuple):
+class _BlockPart(NamedTuple):
     """Bindings of one kind of block: of a dataflow block, if it ``flows``."""
 
     flows: bool
     bindings: list[Binding]
 
 
-def _joined(block: BindingBlock, parts: Iterable[_Part]) -> list[BindingBlock]:
+def _joined(block: BindingBlock, parts: Iterable[_BlockPart]) -> list[BindingBlock]:
     """``parts`` as blocks, those of a kind that follow each other as one; ``block`` itself if that is what they are."""
-    rows: list[_Part] = []
+    rows: list[_BlockPart] = []
     for part in parts:
         if not part.bindings:
             continue
         if not rows or rows[-1].flows != part.flows:
-            rows.append(_Part(part.flows, []))
+            rows.append(_BlockPart(part.flows, []))
         rows[-1].bindings.extend(part.bindings)
     if len(rows) == 1 and rows[0].bindings == list(block):
         return [block]
@@ -407,13 +407,13 @@ class _Renaming(ExprMutator):
         return self._table.get(var, var)
 
 
-def _written_out(function: Function, call: Call, binding: Binding, *, flows: bool) -> list[_Part]:
+def _written_out(function: Function, call: Call, binding: Binding, *, flows: bool) -> list[_BlockPart]:
     """The blocks of ``function`` on the arguments of ``call``; the variable of ``binding`` is bound last, as it was."""
     sizes: dict[SymVar, Dim] = {}
     fits = [bind_type(param.ty, arg.ty, sizes) for param, arg in zip(function.params, call.args, strict=True)]
     function = bind_sizes(function, sizes)
     copy = NewVariables()
-    first = _Part(flows, [])
+    first = _BlockPart(flows, [])
     for param, arg, sure in zip(function.params, call.args, fits, strict=True):
         if sure is True:
             copy.remap(param, arg)
@@ -423,7 +423,7 @@ def _written_out(function: Function, call: Call, binding: Binding, *, flows: boo
         copy.remap(param, checked)
     parts = [first]
     for block in function.body.blocks:
-        part = _Part(isinstance(block, DataflowBlock), [])
+        part = _BlockPart(isinstance(block, DataflowBlock), [])
         parts.append(part)
         for inner in block:
             value = copy.mutate(inner.value)
@@ -435,8 +435,8 @@ def _written_out(function: Function, call: Call, binding: Binding, *, flows: boo
     result = copy.mutate(function.body.body)
     if isinstance(binding, MatchCast) or is_subtype(result.ty, binding.var.ty) is not True:
         ty = binding.ty if isinstance(binding, MatchCast) else binding.var.ty
-        return [*parts, _Part(flows, [MatchCast(binding.var, result, ty)])]
-    return [*parts, _Part(flows, [VarBinding(binding.var, result)])]
+        return [*parts, _BlockPart(flows, [MatchCast(binding.var, result, ty)])]
+    return [*parts, _BlockPart(flows, [VarBinding(binding.var, result)])]
 
 
 def InlinePrivateFunctions() -> Pass:

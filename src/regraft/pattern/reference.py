@@ -58,7 +58,7 @@ from .reference_leaves import condition_holds, is_leaf_of
 from .reference_uses import has_other_use, holds_value, is_handed_out, users
 
 
-class Rejection(NamedTuple):
+class LateRejection(NamedTuple):
     """A value that must not match ``pattern``, once everything else is known.
 
     ``own`` is what its element of a repeat says of the element's own patterns: their leaves, or None.
@@ -70,26 +70,26 @@ class Rejection(NamedTuple):
     own: Mapping[DFPattern, Any]
 
 
-class Closing(NamedTuple):
+class LateClosing(NamedTuple):
     """A value that nothing may use but what the match describes, once everything else is known."""
 
     value: Expr
 
 
-class Known(NamedTuple):
+class Matched(NamedTuple):
     """The state of a match: the leaf of each pattern, and what a rewriter is shown for it; never changed."""
 
     leaves: Mapping[DFPattern, Any] = {}
     shown: Mapping[DFPattern, Any] = {}
     sizes: Mapping[SymVar, Any] = {}
     extents: Mapping[Extent, int] = {}
-    rejections: tuple[Rejection | Closing, ...] = ()
+    rejections: tuple[LateRejection | LateClosing, ...] = ()
 
-    def bind(self, pattern: DFPattern, leaf: Any, shown: Any) -> Known:
+    def bind(self, pattern: DFPattern, leaf: Any, shown: Any) -> Matched:
         """This, with ``pattern`` standing for ``leaf``."""
         return self._replace(leaves={**self.leaves, pattern: leaf}, shown={**self.shown, pattern: shown})
 
-    def without(self, patterns: Sequence[DFPattern]) -> Known:
+    def without(self, patterns: Sequence[DFPattern]) -> Matched:
         """This, with nothing said of ``patterns``."""
         leaves = {p: v for p, v in self.leaves.items() if p not in patterns}
         return self._replace(leaves=leaves, shown={p: v for p, v in self.shown.items() if p not in patterns})
@@ -120,7 +120,7 @@ def matches(
     """
     bindings = [VarBinding(var, value) for var, value in definitions.items()] if block is None else block
     world = World(definitions, _shared([pattern]), bindings)
-    for known in _ways(pattern, leaf, Known(), world):
+    for known in _ways(pattern, leaf, Matched(), world):
         if _nothing_rejected_matches(known, world):
             yield {**known.shown, **known.sizes}
 
@@ -140,10 +140,10 @@ def _shared(roots: Sequence[DFPattern]) -> frozenset[DFPattern]:
     return frozenset(found)
 
 
-def _nothing_rejected_matches(known: Known, world: World) -> bool:
+def _nothing_rejected_matches(known: Matched, world: World) -> bool:
     """``~p``: the value has no match of ``p`` that agrees with the rest of the match. What ``p`` binds stays inside."""
     for one in known.rejections:
-        if isinstance(one, Closing):
+        if isinstance(one, LateClosing):
             if not _is_closed(one.value, known, world):
                 return False
             continue
@@ -156,7 +156,7 @@ def _nothing_rejected_matches(known: Known, world: World) -> bool:
     return True
 
 
-def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iterator[Known]:
+def _ways(pattern: DFPattern, operand: Expr, known: Matched, world: World) -> Iterator[Matched]:
     """Each way in which ``operand``, as it is written, matches ``pattern`` and agrees with what is known."""
     leaf = resolve(world.definitions, operand)
     if pattern in known.leaves:
@@ -191,7 +191,7 @@ def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iter
         case ChainPattern():
             yield from _chained(pattern, operand, known, world)
         case NotPattern():  # Decided last, when all that the rejected pattern shares with the rest is known.
-            later = Rejection(pattern.reject, operand, world.definitions, {})
+            later = LateRejection(pattern.reject, operand, world.definitions, {})
             yield known._replace(rejections=(*known.rejections, later)).bind(pattern, leaf, leaf)
         case TypePattern() | ShapePattern() | DataTypePattern() | AttrPattern():
             for found in _ways(pattern.pattern, operand, known, world):
@@ -201,7 +201,7 @@ def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iter
         case UsersPattern(count=None):  # Decided last, when all that the match describes is known.
             for found in _ways(pattern.pattern, operand, known, world):
                 closed = found.bind(pattern, leaf, found.shown[pattern.pattern])
-                yield closed._replace(rejections=(*closed.rejections, Closing(leaf)))
+                yield closed._replace(rejections=(*closed.rejections, LateClosing(leaf)))
         case UsersPattern():  # The value is bound in the block, and used so often.
             for found in _ways(pattern.pattern, operand, known, world):
                 if _user_count(leaf, world) == pattern.count:
@@ -221,7 +221,7 @@ def _ways(pattern: DFPattern, operand: Expr, known: Known, world: World) -> Iter
                 yield known.bind(pattern, leaf, leaf)
 
 
-def _written_so(pattern: DFPattern, operand: Expr, known: Known, world: World) -> bool:
+def _written_so(pattern: DFPattern, operand: Expr, known: Matched, world: World) -> bool:
     """True if ``operand``, of the value that ``pattern`` stands for, is written as the projections that it asks for."""
     match pattern:
         case TupleGetItemPattern():
@@ -246,7 +246,7 @@ def _written_so(pattern: DFPattern, operand: Expr, known: Known, world: World) -
             return True
 
 
-def _call(pattern: CallPattern, leaf: Expr, known: Known, world: World) -> Iterator[Known]:
+def _call(pattern: CallPattern, leaf: Expr, known: Matched, world: World) -> Iterator[Matched]:
     """A call: callee and arguments match; two arguments of a commutative operator may stand either way round."""
     call = definition(world.definitions, leaf)
     if not isinstance(call, Call):
@@ -260,14 +260,14 @@ def _call(pattern: CallPattern, leaf: Expr, known: Known, world: World) -> Itera
                 yield found.bind(pattern, leaf, call)
 
 
-def _branch(pattern: IfPattern, bound: If, known: Known, world: World) -> Iterator[Known]:
+def _branch(pattern: IfPattern, bound: If, known: Matched, world: World) -> Iterator[Matched]:
     then, otherwise = (world.inside(b.blocks) for b in (bound.true_branch, bound.false_branch))
     for first in _ways(pattern.cond, bound.cond, known, world):
         for second in _ways(pattern.then, bound.true_branch.body, first, then):
             yield from _ways(pattern.otherwise, bound.false_branch.body, second, otherwise)
 
 
-def _function(pattern: FunctionPattern, leaf: Expr, known: Known, world: World) -> Iterator[Known]:
+def _function(pattern: FunctionPattern, leaf: Expr, known: Matched, world: World) -> Iterator[Matched]:
     """A function value: its parameters match, and so does its result, looking through the bindings inside."""
     function = definition(world.definitions, leaf)
     if not isinstance(function, Function) or len(function.params) != len(pattern.params):
@@ -279,14 +279,16 @@ def _function(pattern: FunctionPattern, leaf: Expr, known: Known, world: World) 
 
 
 def _in_a_row(
-    parts: Sequence[DFPattern], values: Sequence[Expr], known: Known, world: World, *, allow_rest: bool = False
-) -> Iterator[Known]:
+    parts: Sequence[DFPattern], values: Sequence[Expr], known: Matched, world: World, *, allow_rest: bool = False
+) -> Iterator[Matched]:
     """The values match the parts one after the other, repeats taking runs; none is left, unless ``allow_rest``."""
     for lengths in _splits(parts, len(values), allow_rest=allow_rest):
         yield from _split_so(list(zip(parts, lengths, strict=True)), values, known, world)
 
 
-def _in_any_order(parts: Sequence[DFPattern], values: Sequence[Expr], known: Known, world: World) -> Iterator[Known]:
+def _in_any_order(
+    parts: Sequence[DFPattern], values: Sequence[Expr], known: Matched, world: World
+) -> Iterator[Matched]:
     """Each part matches a value of its own."""
     if not parts:
         yield known
@@ -305,8 +307,8 @@ def _splits(parts: Sequence[DFPattern], count: int, *, allow_rest: bool) -> Iter
 
 
 def _split_so(
-    parts: Sequence[tuple[DFPattern, int]], values: Sequence[Expr], known: Known, world: World
-) -> Iterator[Known]:
+    parts: Sequence[tuple[DFPattern, int]], values: Sequence[Expr], known: Matched, world: World
+) -> Iterator[Matched]:
     if not parts:
         yield known
         return
@@ -320,7 +322,7 @@ def _split_so(
 # --- repeats
 
 
-def _repeated(repeat: RepeatPattern, values: Sequence[Expr], known: Known, world: World) -> Iterator[Known]:
+def _repeated(repeat: RepeatPattern, values: Sequence[Expr], known: Matched, world: World) -> Iterator[Matched]:
     """A run of values that each match; what the element's own patterns stand for is gathered in lists."""
     sized = _of_length(repeat, len(values), known)
     if sized is None:
@@ -331,7 +333,7 @@ def _repeated(repeat: RepeatPattern, values: Sequence[Expr], known: Known, world
         yield _gathered(repeat, leaves, rows, found, own)
 
 
-def _of_length(repeat: RepeatPattern, length: int, known: Known) -> Known | None:
+def _of_length(repeat: RepeatPattern, length: int, known: Matched) -> Matched | None:
     """``known`` with the repeat's extent fixed, or None if the repeat cannot have that length."""
     if length < repeat.min or (repeat.max is not None and length > repeat.max):
         return None
@@ -357,8 +359,8 @@ Assignment = dict[DFPattern, tuple[Any, Any]]
 
 
 def _one_element(
-    pattern: DFPattern, value: Expr, known: Known, world: World, own: Sequence[DFPattern]
-) -> Iterator[tuple[Known, Assignment]]:
+    pattern: DFPattern, value: Expr, known: Matched, world: World, own: Sequence[DFPattern]
+) -> Iterator[tuple[Matched, Assignment]]:
     """Each way for one element: what it says of the shared patterns, and, apart, of its own."""
     for found in _ways(pattern, value, known, world):
         row = {p: (found.leaves[p], found.shown[p]) for p in own if p in found.leaves}
@@ -366,14 +368,14 @@ def _one_element(
         fresh = found.rejections[len(known.rejections) :]
         rejections = (
             *known.rejections,
-            *(one if isinstance(one, Closing) else one._replace(own={**one.own, **leaves}) for one in fresh),
+            *(one if isinstance(one, LateClosing) else one._replace(own={**one.own, **leaves}) for one in fresh),
         )
         yield found.without(own)._replace(rejections=rejections), row
 
 
 def _each_element(
-    pattern: DFPattern, values: Sequence[Expr], known: Known, world: World, own: Sequence[DFPattern]
-) -> Iterator[tuple[Known, list[Assignment]]]:
+    pattern: DFPattern, values: Sequence[Expr], known: Matched, world: World, own: Sequence[DFPattern]
+) -> Iterator[tuple[Matched, list[Assignment]]]:
     if not values:
         yield known, []
         return
@@ -383,8 +385,12 @@ def _each_element(
 
 
 def _gathered(
-    repeat: RepeatPattern, leaves: Sequence[Expr], rows: Sequence[Assignment], known: Known, own: Sequence[DFPattern]
-) -> Known:
+    repeat: RepeatPattern,
+    leaves: Sequence[Expr],
+    rows: Sequence[Assignment],
+    known: Matched,
+    own: Sequence[DFPattern],
+) -> Matched:
     """Lists for the element's own patterns, with None where an element took another alternative."""
     found = known.bind(repeat, list(leaves), list(leaves))
     for part in own:
@@ -394,12 +400,12 @@ def _gathered(
     return found
 
 
-def _chained(pattern: ChainPattern, operand: Expr, known: Known, world: World) -> Iterator[Known]:
+def _chained(pattern: ChainPattern, operand: Expr, known: Matched, world: World) -> Iterator[Matched]:
     """As many links as match, each over the value in the hole of the one above, and then the end; or fewer links."""
     links, own = pattern.links, _own_parts(pattern.links, world)
     most = float("inf") if links.max is None else links.max
     top = resolve(world.definitions, operand)
-    pending: list[tuple[Expr | None, Known, int, Any, bool]] = [(operand, known, 0, None, False)]
+    pending: list[tuple[Expr | None, Matched, int, Any, bool]] = [(operand, known, 0, None, False)]
     while pending:
         value, so_far, length, above, is_end = pending.pop()
         if value is not None and not is_end:
@@ -444,7 +450,7 @@ def context_matches(context: PatternContext, block: BindingBlock) -> Iterator[di
     repeats = sorted((root for root in roots if isinstance(root, RepeatPattern)), key=lambda root: root.min == 0)
     world = World(definitions, _shared(roots), block)
     values = _values_of(block, definitions)
-    for placed, left in _place_roots(plain, values, Known(), world):
+    for placed, left in _place_roots(plain, values, Matched(), world):
         for known in _place_repeats(repeats, [v for v in left if v in bound], placed, world):
             holds = all(_use_holds(use, known, block, definitions) for use in context.uses)
             holds = holds and all(_one_shape([known.leaves.get(p) for p in c.args]) for c in context.same_shapes)
@@ -461,8 +467,8 @@ def _values_of(block: BindingBlock, definitions: Definitions) -> list[Var]:
 
 
 def _place_roots(
-    roots: Sequence[DFPattern], values: Sequence[Var], known: Known, world: World
-) -> Iterator[tuple[Known, Sequence[Var]]]:
+    roots: Sequence[DFPattern], values: Sequence[Var], known: Matched, world: World
+) -> Iterator[tuple[Matched, Sequence[Var]]]:
     """Each way to give the roots values of their own, and the values that are left."""
     if not roots:
         yield known, values
@@ -473,8 +479,8 @@ def _place_roots(
 
 
 def _place_repeats(
-    repeats: Sequence[RepeatPattern], values: Sequence[Var], known: Known, world: World
-) -> Iterator[Known]:
+    repeats: Sequence[RepeatPattern], values: Sequence[Var], known: Matched, world: World
+) -> Iterator[Matched]:
     """For each way to fix the shared patterns: all values that match then, the first ``max`` of them."""
     if not repeats:
         yield known
@@ -482,12 +488,12 @@ def _place_repeats(
     repeat, *rest = repeats
     own = _own_parts(repeat, world)
 
-    def ways(value: Var, agreed: Known) -> Iterator[tuple[Known, Assignment]]:
+    def ways(value: Var, agreed: Matched) -> Iterator[tuple[Matched, Assignment]]:
         for found, row in _one_element(repeat.pattern, value, agreed._replace(rejections=()), world, own):
             if _nothing_rejected_matches(found, world):
                 yield found._replace(rejections=known.rejections), row
 
-    agreements: list[Known] = []
+    agreements: list[Matched] = []
     for value in values:
         for found, _row in ways(value, known):
             if not any(_agree(found, other, world) for other in agreements):
@@ -501,7 +507,7 @@ def _place_repeats(
             yield from _place_repeats(rest, [v for v in values if v not in chosen], gathered, world)
 
 
-def _agree(left: Known, right: Known, world: World) -> bool:
+def _agree(left: Matched, right: Matched, world: World) -> bool:
     if left.sizes != right.sizes or left.leaves.keys() != right.leaves.keys():
         return False
     pairs = [(left.leaves[p], right.leaves[p]) for p in left.leaves]
@@ -511,7 +517,7 @@ def _agree(left: Known, right: Known, world: World) -> bool:
 # --- constraints
 
 
-def _use_holds(use: UseConstraint, known: Known, block: BindingBlock, definitions: Definitions) -> bool:
+def _use_holds(use: UseConstraint, known: Matched, block: BindingBlock, definitions: Definitions) -> bool:
     """The source is argument ``index`` (any, if -1) of the user, by itself or in a tuple; no one else's, if ``only``.
 
     A constraint on a pattern of an alternative that was not taken says nothing.
@@ -526,7 +532,7 @@ def _use_holds(use: UseConstraint, known: Known, block: BindingBlock, definition
     return not use.only or not has_other_use(source, user, block, definitions)
 
 
-def _is_closed(source: Expr, known: Known, world: World) -> bool:
+def _is_closed(source: Expr, known: Matched, world: World) -> bool:
     """True if the block binds the value, does not hand it out, and the match describes all that computes with it."""
     if all(source is not binding.var for binding in world.block):
         return False

@@ -97,14 +97,14 @@ def rule_from_module(
             f"rule {name!r}: a rule has two functions, pattern and replacement, and private ones that replacement "
             f"calls; this module has: {', '.join(mod) or 'none'}"
         )
-    options = _Options(name, any_dtype, may_ask_more, approximate)
+    options = _RuleOptions(name, any_dtype, may_ask_more, approximate)
     made = _rule(options, mod["pattern"], mod["replacement"].inline_functions(helpers))
     if helpers:
         made.in_module = _Subroutines(options, mod, helpers)
     return made
 
 
-class _Options(NamedTuple):
+class _RuleOptions(NamedTuple):
     """What a rule is asked for, besides its two functions."""
 
     name: str
@@ -116,7 +116,7 @@ class _Options(NamedTuple):
 class _Subroutines(NamedTuple):
     """Makes the form of a rule that calls its private functions, under names that a module has left."""
 
-    options: _Options
+    options: _RuleOptions
     mod: IRModule
     helpers: Mapping[str | GlobalVar, Function]
 
@@ -147,7 +147,7 @@ class _Renamed(ExprMutator):
 
 
 def _rule(
-    options: _Options, pattern_function: Function, replacing: Function, known: Container[Expr] = frozenset()
+    options: _RuleOptions, pattern_function: Function, replacing: Function, known: Container[Expr] = frozenset()
 ) -> Rule:
     """The rule of two functions; the second may call those in ``known``."""
     name, any_dtype, may_ask_more, approximate = options

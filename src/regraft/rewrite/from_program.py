@@ -83,7 +83,7 @@ def pattern_from(
     found = program[function] if isinstance(program, IRModule) else program
     name = function if isinstance(program, IRModule) else program.name or "main"
     with PatternContext() as context:
-        part = _Part(name, found, inputs, numbers or {}, frozenset(loose))
+        part = _FunctionPatterns(name, found, inputs, numbers or {}, frozenset(loose))
         patterns = [part.output(output) for output in outputs]
     part.check()
     if not patterns:
@@ -92,7 +92,7 @@ def pattern_from(
     return ProgramPattern(name, patterns, whole, part.variables, part.attributes)
 
 
-class _Part:
+class _FunctionPatterns:
     """Makes the patterns of the values of one function, operands first."""
 
     def __init__(

@@ -86,7 +86,7 @@ def compile_module(
     for library in libraries:
         if not os.path.isfile(library):
             raise BuildError(f"custom_ops: there is no library {library}")
-    options = _Options(threads, tuple(providers), optimization, libraries, profile)
+    options = _OnnxRuntimeOptions(threads, tuple(providers), optimization, libraries, profile)
     elsewhere = where_it_runs(module)
 
     def open_session(lowered: LoweredFunction, name: str) -> Session:
@@ -104,7 +104,7 @@ def open_function(module: IRModule, name: str, *, threads: int | None = None) ->
     from ..formats.onnx.write.lowering import OutsideOperators
     from ..formats.onnx.write.writer import lower_function
 
-    options = _Options(threads, ("CPUExecutionProvider",), "all", (), None)
+    options = _OnnxRuntimeOptions(threads, ("CPUExecutionProvider",), "all", (), None)
     try:
         lowered = lower_function(module, name, outside=OutsideOperators(options.has_kernel))
     except ConvertError as error:
@@ -112,7 +112,7 @@ def open_function(module: IRModule, name: str, *, threads: int | None = None) ->
     return _open_session(lowered, name, options, where_it_runs(module))
 
 
-class _Options:
+class _OnnxRuntimeOptions:
     __slots__ = ("libraries", "optimization", "profile", "providers", "threads")
 
     def __init__(
@@ -149,7 +149,7 @@ def _kernels() -> frozenset[tuple[str, str, str]]:
 # --- sessions
 
 
-def _open_session(lowered: LoweredFunction, name: str, options: _Options, elsewhere: str) -> Session:
+def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOptions, elsewhere: str) -> Session:
     import onnx
     import onnx_ir as ir
     import onnxruntime

@@ -39,7 +39,7 @@ def restore_calls(module: IRModule) -> IRModule:
     """``module`` with calls of ATen operators wherever what they were read as is still there. Cost: linear."""
     functions: dict[str, Function] = {}
     for name, function in module.items():
-        body = _restored(function.body, _Known.of(function.params))
+        body = _restored(function.body, _Outer.of(function.params))
         if body is not function.body:
             functions[name] = function.with_body(body)
     return module.with_functions(functions) if functions else module
@@ -50,14 +50,14 @@ def values_to_restore(module: IRModule) -> frozenset[Expr]:
     found: set[Expr] = set()
     for name in module:
         function = module[name]
-        known = _Known.of(function.params)
+        known = _Outer.of(function.params)
         pending = [function.body]
         while pending:
             body = pending.pop()
             bindings = [binding for block in body.blocks for binding in block.bindings]
             for binding in bindings:
                 pending.extend(_bodies_of(binding.value))
-            found |= _Body(bindings, body.body, known).values_of_several()
+            found |= _RestoredBody(bindings, body.body, known).values_of_several()
     return frozenset(found)
 
 
@@ -85,33 +85,33 @@ def _bodies_of(value: Expr) -> list[SeqExpr]:
     return [value.true_branch, value.false_branch] if isinstance(value, If) else []
 
 
-class _Known(NamedTuple):
+class _Outer(NamedTuple):
     """What is there before a body: variables that it may read, and the sizes that their types tell."""
 
     variables: tuple[Var, ...]
     sizes: frozenset[SymVar]
 
     @staticmethod
-    def of(params: Sequence[Var]) -> _Known:
+    def of(params: Sequence[Var]) -> _Outer:
         """What the parameters of a function tell."""
-        return _Known(tuple(params), frozenset(size for param in params for size in type_symvars(param.ty)))
+        return _Outer(tuple(params), frozenset(size for param in params for size in type_symvars(param.ty)))
 
-    def and_of(self, params: Sequence[Var]) -> _Known:
+    def and_of(self, params: Sequence[Var]) -> _Outer:
         """The same, and what the parameters of an inner function tell."""
-        more = _Known.of(params)
-        return _Known(self.variables + more.variables, self.sizes | more.sizes)
+        more = _Outer.of(params)
+        return _Outer(self.variables + more.variables, self.sizes | more.sizes)
 
 
-def _restored(body: SeqExpr, known: _Known) -> SeqExpr:
+def _restored(body: SeqExpr, known: _Outer) -> SeqExpr:
     bindings = [binding for block in body.blocks for binding in block.bindings]
     inner = [_with_branches(binding, known) for binding in bindings]
     changed = any(new is not old for new, old in zip(inner, bindings, strict=True))
     if not changed and not any(origin.call is not None for binding in bindings for origin in binding.var.origins):
         return body
-    return _Body(inner, body.body, known).restored()
+    return _RestoredBody(inner, body.body, known).restored()
 
 
-def _with_branches(binding: Binding, known: _Known) -> Binding:
+def _with_branches(binding: Binding, known: _Outer) -> Binding:
     value = binding.value
     if isinstance(value, Function):
         body = _restored(value.body, known.and_of(value.params))
@@ -134,10 +134,10 @@ class _Found:
     defines_sizes: bool
 
 
-class _Body:
+class _RestoredBody:
     """The bindings of one body, in which calls are restored."""
 
-    def __init__(self, bindings: Sequence[Binding], outcome: Expr, known: _Known) -> None:
+    def __init__(self, bindings: Sequence[Binding], outcome: Expr, known: _Outer) -> None:
         self._bindings: Final = bindings
         self._outcome: Final = outcome
         self._known: Final = known.variables

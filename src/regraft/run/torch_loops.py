@@ -30,7 +30,7 @@ def loop(
     if not (torch.compiler.is_compiling() or torch.compiler.is_exporting()):
         return LOOP.reference(xp, body, carried, scanned, count, condition, rows)
     limit = scanned[0].shape[0] if scanned else None if is_left_out(count) else count
-    tracing = _Tracing(body, carried, scanned)
+    tracing = _TracedLoop(body, carried, scanned)
     if is_left_out(condition) and not isinstance(limit, torch.Tensor):
         return tracing.scan(limit, numbered)
     if rows:
@@ -41,7 +41,7 @@ def loop(
     return tracing.repeat(limit, None if is_left_out(condition) else condition, numbered)
 
 
-class _Tracing:
+class _TracedLoop:
     """One loop that PyTorch traces."""
 
     def __init__(self, body: Callable[..., Any], carried: tuple[Any, ...], scanned: tuple[Any, ...]) -> None:

@@ -29,7 +29,7 @@ def loop(
     if len(lengths) > 1:
         raise ExecutionError(f"what a loop scans has {' and '.join(map(str, lengths))} slices; expected one number")
     limit: Any = lengths[0] if scanned else None if is_left_out(count) else count
-    tracing = _Tracing(body, carried)
+    tracing = _LoopBody(body, carried)
     if is_left_out(condition) and not isinstance(limit, jax.core.Tracer):
         return tracing.scan(scanned, max(int(limit), 0))
     if rows:
@@ -40,7 +40,7 @@ def loop(
     return tracing.repeat(scanned, limit, None if is_left_out(condition) else condition)
 
 
-class _Tracing:
+class _LoopBody:
     """The body of one loop, as a function of the arrays that are carried."""
 
     def __init__(self, body: Callable[..., Any], carried: tuple[Any, ...]) -> None:

@@ -32,7 +32,7 @@ from .xla_library import JaxArray, compilation_cache, jax, jnp
 from .xla_placement import Placement, carrier
 from .xla_processes import agree, await_the_end, process_count
 from .xla_report import SCOPE, FunctionReport, collectives_of, memory_of, sizes_text
-from .xla_values import ARRAY, Known, array_dtype, as_argument, assemble, dissect
+from .xla_values import ARRAY, CompiledValue, array_dtype, as_argument, assemble, dissect
 
 _cache_lock: Final = Lock()
 _CACHE_SETTINGS: Final = {
@@ -359,9 +359,9 @@ def _template(ty: Type, place: str, sizes: Mapping[str, int], arrays: list[tuple
         arrays.append((tuple([_size(dim, place, sizes) for dim in ty.shape]), np.dtype(numpy_dtype(ty.dtype))))
         return ARRAY
     if isinstance(ty, ShapeType) and ty.values is not None:
-        return tuple([Known(int, _size(dim, place, sizes)) for dim in ty.values])
+        return tuple([CompiledValue(int, _size(dim, place, sizes)) for dim in ty.values])
     if isinstance(ty, PrimType) and ty.value is not None and not isinstance(ty.value, SymExpr):
-        return Known(type(ty.value), ty.value)
+        return CompiledValue(type(ty.value), ty.value)
     raise BuildError(f"{place} is {ty!r}, which does not tell for what it would be compiled; call the function first")
 
 
@@ -380,7 +380,7 @@ def array_names(template: Sequence[Any], hints: Sequence[str]) -> list[str]:
         name, part = pending.pop()
         if part is ARRAY:
             names.append(name)
-        elif not isinstance(part, Known):
+        elif not isinstance(part, CompiledValue):
             fields = [(f"{name}[{i}]", field) for i, field in enumerate(part)]
             pending.extend(fields[::-1])
     return names

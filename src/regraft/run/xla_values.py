@@ -32,7 +32,7 @@ class _Array:
 ARRAY: Final = _Array()
 
 
-class Known(NamedTuple):
+class CompiledValue(NamedTuple):
     """A value that is compiled in; with its type, since ``1 == True == 1.0``."""
 
     kind: type[Any]
@@ -61,14 +61,14 @@ def dissect(value: Any, arrays: list[Any]) -> Any:
         return ARRAY
     if isinstance(value, _TUPLE):
         return tuple([dissect(item, arrays) for item in value])
-    return Known(type(value), value)
+    return CompiledValue(type(value), value)
 
 
 def assemble(template: Any, arrays: Iterator[Any]) -> Any:
     """The value that ``template`` was made of, with the next of ``arrays`` in it."""
     if template is ARRAY:
         return next(arrays)
-    if isinstance(template, Known):
+    if isinstance(template, CompiledValue):
         return template.value
     return tuple([assemble(item, arrays) for item in template])
 

@@ -156,7 +156,7 @@ class Reader:
         if options is None:
             raise self.source.error(node, "a function inside a program is decorated with @R.function")
         private = FunctionOptions(True, options.pure, options.check_well_formed)
-        environment = Environment(_Around(around), around.sizes)
+        environment = Environment(_EnclosingNames(around), around.sizes)
         signature = self._signature(node, private, environment)
         if signature.type is not None:
             declare(signature.type)
@@ -216,7 +216,7 @@ class Reader:
                     )
 
 
-class _Around(Mapping[str, Any]):
+class _EnclosingNames(Mapping[str, Any]):
     """The names of an enclosing function, as a mapping for the environment of an inner one."""
 
     __slots__ = ("_environment",)

@@ -11,14 +11,12 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast, final
 
-from ..ir.builder import flatten
+from ..ir.builder import BodyBlocks, flatten
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.op import Call
 from ..ir.origin import Origin, Origins
 from ..ir.program import (
-    Binding,
-    BindingBlock,
     DataflowBlock,
     Function,
     If,
@@ -50,22 +48,6 @@ class _Merge(NamedTuple):
 def _is_plain_list(value: object) -> bool:
     """True if ``value`` is a list of Python's that holds nothing of the program: such a name is Python's, too."""
     return isinstance(value, list) and not any(isinstance(item, Expr) for item in cast("list[object]", value))
-
-
-@final
-class _Body:
-    """The blocks of one body under construction."""
-
-    __slots__ = ("bindings", "blocks")
-
-    def __init__(self) -> None:
-        self.blocks: list[BindingBlock] = []
-        self.bindings: list[Binding] = []
-
-    def close_block(self) -> None:
-        if self.bindings:
-            self.blocks.append(BindingBlock(self.bindings))
-            self.bindings = []
 
 
 @final
@@ -101,7 +83,7 @@ class FunctionReader:
         self.name: str | None = None
         self.in_dataflow = False
         self._outputs = _NO_NAMES
-        self._body = _Body()
+        self._body = BodyBlocks()
 
     def read(self, node: ast.FunctionDef) -> SeqExpr:
         """The body of a function, whose last statement is its only return."""
@@ -432,7 +414,7 @@ class FunctionReader:
         return _Merge(then.name, value, annotation)
 
     def _branch(self, statements: Sequence[ast.stmt], which: str) -> tuple[_Merge, SeqExpr]:
-        outer, self._body = self._body, _Body()
+        outer, self._body = self._body, BodyBlocks()
         self.environment.open()
         for statement in statements[:-1]:
             self._statement(statement)

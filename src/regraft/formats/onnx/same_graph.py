@@ -16,7 +16,7 @@ from .external_data import read_proto
 _STANDARD: Final = ("", "ai.onnx")
 
 
-class _Scope(NamedTuple):
+class _GraphScope(NamedTuple):
     """One of the graphs around a node: the names of values there that are known, and the constants of both sides."""
 
     names: dict[str, str]
@@ -48,7 +48,7 @@ def _around(model: onnx.ModelProto) -> tuple[object, ...]:
 class _Comparison:
     def __init__(self, folders: Sequence[Path | None]) -> None:
         self._folders = folders
-        self._scopes: list[_Scope] = []
+        self._scopes: list[_GraphScope] = []
 
     def graphs(self, mine: onnx.GraphProto, theirs: onnx.GraphProto) -> bool:
         """True if two graphs are the same within those that are being compared."""
@@ -58,7 +58,7 @@ class _Comparison:
         if not self._scopes and ends[0] != ends[1]:
             return False
         names = {one.name: other.name for one, other in zip(mine.input, theirs.input, strict=True)}
-        scope = _Scope(names, *({one.name: one for one in graph.initializer} for graph in (mine, theirs)))
+        scope = _GraphScope(names, *({one.name: one for one in graph.initializer} for graph in (mine, theirs)))
         self._scopes.append(scope)
         try:
             outputs = zip(mine.output, theirs.output, strict=True)

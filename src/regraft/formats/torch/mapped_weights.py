@@ -27,7 +27,7 @@ _LOCAL_HEADER: Final = struct.Struct("<26xHH")
 """Of what stands before a record in a zip archive: the lengths of its name and of its extra field."""
 
 
-class _Weight(NamedTuple):
+class _FileWeight(NamedTuple):
     """Where the memory of a weight begins in the file, how long it is, and how its elements lie in it."""
 
     offset: int
@@ -41,7 +41,7 @@ class WithoutWeights(NamedTuple):
 
     archive: io.BytesIO
     path: Path
-    weights: Mapping[str, _Weight]
+    weights: Mapping[str, _FileWeight]
 
     def put_into(self, program: ExportedProgram) -> None:
         """Give ``program``, read from the archive, its weights. Raises `ConvertError` where the file is damaged."""
@@ -102,7 +102,7 @@ def _is_plain(entry: Mapping[str, Any]) -> bool:
     return not entry["use_pickle"] and entry["tensor_meta"]["device"]["type"] == "cpu"
 
 
-def _weight(file: Any, record: zipfile.ZipInfo, entry: Mapping[str, Any]) -> _Weight:
+def _weight(file: Any, record: zipfile.ZipInfo, entry: Mapping[str, Any]) -> _FileWeight:
     if record.compress_type != zipfile.ZIP_STORED:
         raise ValueError("compressed")
     file.seek(record.header_offset)
@@ -113,7 +113,7 @@ def _weight(file: Any, record: zipfile.ZipInfo, entry: Mapping[str, Any]) -> _We
         raise ValueError("negative")
     if start + sum([(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)]) > record.file_size:
         raise ValueError("too short")
-    return _Weight(offset, record.file_size, dict(entry["tensor_meta"]), bool(entry["is_param"]))
+    return _FileWeight(offset, record.file_size, dict(entry["tensor_meta"]), bool(entry["is_param"]))
 
 
 def _layout(place: Mapping[str, Any]) -> tuple[list[int], list[int], int]:

@@ -58,7 +58,7 @@ _MOST_PARTS: Final = 1000
 _MOST_TRIED: Final = 1 << 16
 
 
-class _Part(NamedTuple):
+class _ScaledSize(NamedTuple):
     """A size times a fraction, which PyTorch computes in float64, by ``computed``.
 
     ``error`` is how far, relative to it, the number that PyTorch multiplies by is from ``factor``.
@@ -81,13 +81,13 @@ class _Part(NamedTuple):
         return bool(whole) and all(self.computed(size) == size * self.factor for size in whole)
 
 
-def _part(expression: Any) -> _Part | None:
+def _part(expression: Any) -> _ScaledSize | None:
     """The size and the fraction that a SymPy expression multiplies; None for other expressions."""
     name, args = expression.func.__name__, expression.args
     if name == "ToFloat":
-        return _Part(args[0], Fraction(1), Fraction(0), float)
+        return _ScaledSize(args[0], Fraction(1), Fraction(0), float)
     if name == "IntTrueDiv" and args[1].is_Integer:
-        return _Part(args[0], Fraction(1, int(args[1])), Fraction(0), float)
+        return _ScaledSize(args[0], Fraction(1, int(args[1])), Fraction(0), float)
     if len(args) != _TWO or name not in ("Mul", "FloatTrueDiv"):
         return None
     first, second = sorted(args, key=lambda arg: bool(arg.is_Float)) if name == "Mul" else args
@@ -100,8 +100,8 @@ def _part(expression: Any) -> _Part | None:
         return None
     error = (Fraction(number) - meant) / meant
     if name == "Mul":
-        return _Part(size.size, meant, error, number.__mul__)
-    return _Part(size.size, 1 / meant, -error, number.__rtruediv__)
+        return _ScaledSize(size.size, meant, error, number.__mul__)
+    return _ScaledSize(size.size, 1 / meant, -error, number.__rtruediv__)
 
 
 _TWO: Final = 2

@@ -35,7 +35,7 @@ class LayerKind:
         return (self.lengths if self.peephole is None else self.peephole) + 1
 
 
-class _Cell:
+class _Direction:
     """One direction of a layer: its weights, and what a step does to the state."""
 
     def __init__(self, xp: Any, kind: LayerKind, operands: Sequence[Any], attrs: Mapping[str, Any], way: int) -> None:
@@ -80,11 +80,11 @@ class _Cell:
         return product if self.recurrent_bias is None else product + self.recurrent_bias
 
 
-def _rnn(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
+def _rnn(cell: _Direction, x: Any, state: Sequence[Any]) -> list[Any]:
     return [cell.opened(0, cell.entering(x) + cell.carried(state[0]))]
 
 
-def _gru(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
+def _gru(cell: _Direction, x: Any, state: Sequence[Any]) -> list[Any]:
     [hidden] = state
     entering, carried = cell.entering(x), cell.carried(hidden)
     update, reset = (cell.opened(0, cell.gate(entering, place) + cell.gate(carried, place)) for place in (0, 1))
@@ -98,7 +98,7 @@ def _gru(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
     return [(1.0 - update) * new + update * hidden]
 
 
-def _lstm(cell: _Cell, x: Any, state: Sequence[Any]) -> list[Any]:
+def _lstm(cell: _Direction, x: Any, state: Sequence[Any]) -> list[Any]:
     hidden, memory = state
     gates = cell.entering(x) + cell.carried(hidden)
 
@@ -127,7 +127,7 @@ def run(xp: Any, kind: LayerKind, operands: Sequence[Any], attrs: Mapping[str, A
     sequences: list[Any] = []
     finals: list[list[Any]] = []
     for way, is_backwards in enumerate(ways):
-        cell = _Cell(xp, kind, operands, attrs, way)
+        cell = _Direction(xp, kind, operands, attrs, way)
         none = filled(xp, (batch, cell.size), 0.0, x)
         state = [none if operands[i] is None else operands[i][way, ...] for i in kind.states]
         found: list[Any] = []

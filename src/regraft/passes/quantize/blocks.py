@@ -38,7 +38,7 @@ class _Stored(NamedTuple):
     bits: int
 
 
-class _Blocks:
+class _BlockQuantization:
     """The state of a run of the pass, and the rewriters of its rules.
 
     A tensor that stands in several places, such as a table that words are looked up in and that the last product reads
@@ -216,7 +216,7 @@ def QuantizeWeights(
     widened: MutableSet[str] = set() if wide is None else wide
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        state = _Blocks(
+        state = _BlockQuantization(
             bits, block, kept, least, most_error, found, widened, asymmetric=asymmetric, one_lookup=one_lookup
         )
         return context.rewrite(function, state.rules())

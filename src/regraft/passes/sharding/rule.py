@@ -30,7 +30,7 @@ ShardingCheck: TypeAlias = "Callable[[Mapping[DFPattern, Any], int], str | None]
 """``check(matchings, ways)``: why a match is not to be cut into ``ways`` parts; None if it may be."""
 
 
-class _Weight(NamedTuple):
+class _NamedWeight(NamedTuple):
     """A weight by name, and the spec that its role gives it."""
 
     name: str
@@ -90,12 +90,12 @@ class ShardingRule:
 
     def _weights(
         self, matchings: Mapping[DFPattern, Any], params: set[Var], axis: str, ways: int
-    ) -> list[_Weight] | str:
+    ) -> list[_NamedWeight] | str:
         """The weights of one match with their specs, or why they are not cut."""
         why = self.check(matchings, ways) if self.check is not None else None
         if why is not None:
             return why
-        found: list[_Weight] = []
+        found: list[_NamedWeight] = []
         turns = _transposes(self.pattern)
         for wildcard, role in self.roles.items():
             if wildcard not in matchings:
@@ -111,7 +111,7 @@ class ShardingRule:
             )
             cut = 0 if len(shape) == 1 else int((role == COLUMN) != turned)
             if shape[cut] % ways == 0:
-                found.append(_Weight(name, tuple([axis if i == cut else None for i in range(len(shape))])))
+                found.append(_NamedWeight(name, tuple([axis if i == cut else None for i in range(len(shape))])))
             elif wildcard not in self.optional:
                 return f"{name} has {shape[cut]} {role}s, which do not divide over {ways}"
         return found

@@ -41,7 +41,7 @@ class _Way(NamedTuple):
         return _Way(columns, len(columns[0]), self.ends)
 
 
-class _Known(dict[Expr, "dict[int, tuple[_Way, int] | None]"]):
+class _OnlyWays(dict[Expr, "dict[int, tuple[_Way, int] | None]"]):
     """The operands from which a chain has one way down at most: that way, and the number of its links above them.
 
     By the number of links above the operand, as far as it matters. ``ways`` counts all that were found so far.
@@ -62,7 +62,7 @@ class _ChainState(NamedTuple):
     rows: Any
     awaiting: int
     in_vain: set[Any] | None
-    known: _Known | None
+    known: _OnlyWays | None
 
 
 class Chain:
@@ -94,7 +94,7 @@ class Chain:
         in_vain: set[Any] | None = set() if self.forgets and search.seen is None else None
         known = None
         if self.is_closed and in_vain is not None and search.remembered is not None:
-            known = search.remembered.setdefault(self.step, _Known())
+            known = search.remembered.setdefault(self.step, _OnlyWays())
         return self._onward(search, goal, _ChainState(goal[1], 0, None, len(search.awaiting), in_vain, known))
 
     def _onward(self, search: MatchState, goal: Goal, place: _ChainState) -> Goals:

@@ -49,7 +49,7 @@ class _Row(NamedTuple):
     last: int | None
 
 
-class _Around(NamedTuple):
+class _BlockState(NamedTuple):
     """What is known in a block of nodes: its nodes, sizes, and where sizes are read off."""
 
     nodes: list[ir.Node]
@@ -167,7 +167,7 @@ class GraphWriter:
         self._readers: dict[SymVar, Callable[[], ir.Value]] = {}
         self._rows: dict[tuple[Dim, ...], _Row] = {}
         self._read_rows: dict[tuple[Dim, ...], ir.Value] = {}
-        self._around: list[_Around] = []
+        self._around: list[_BlockState] = []
         self._dims: Final[dict[ir.Value, SymExpr]] = {}
         """What the values of sizes stand for."""
         self._counts: Final[dict[tuple[Dim, ...], Dim]] = {}
@@ -312,17 +312,17 @@ class GraphWriter:
 
         A loop takes sizes that are known around it from there.
         """
-        outer = _Around(self.nodes, self._sizes, self._readers, self._rows, self._read_rows)
+        outer = _BlockState(self.nodes, self._sizes, self._readers, self._rows, self._read_rows)
         self._around = [*self._around, outer] if repeats else []
         around = self._around
-        self._enter(_Around([], dict(self._sizes), dict(self._readers), dict(self._rows), dict(self._read_rows)))
+        self._enter(_BlockState([], dict(self._sizes), dict(self._readers), dict(self._rows), dict(self._read_rows)))
         try:
             yield self.nodes
         finally:
             self._enter(outer)
             self._around = around[:-1]
 
-    def _enter(self, block: _Around) -> None:
+    def _enter(self, block: _BlockState) -> None:
         self.nodes, self._sizes, self._readers, self._rows, self._read_rows = block
 
     def _from_around(self, dims: Sequence[Dim]) -> ir.Value | None:
@@ -333,7 +333,7 @@ class GraphWriter:
             return None
         if any(size not in outer.readers for size in sizes):
             return None
-        here, around = _Around(self.nodes, self._sizes, self._readers, self._rows, self._read_rows), self._around
+        here, around = _BlockState(self.nodes, self._sizes, self._readers, self._rows, self._read_rows), self._around
         self._enter(outer)
         self._around = around[:-1]
         try:

@@ -15,7 +15,7 @@ from ..context import Context, converts, fields_of, shape_of
 
 
 @dataclass(frozen=True, slots=True)
-class _Cell:
+class _TorchCell:
     """An operator, where its gates stand in PyTorch's weights, and what it is called with besides."""
 
     operator: Callable[..., Expr]
@@ -24,10 +24,10 @@ class _Cell:
 
 
 _CELLS: Final = {
-    "lstm": _Cell(R.nn.lstm, (0, 3, 1, 2), {}),
-    "gru": _Cell(R.nn.gru, (1, 0, 2), {"linear_before_reset": True}),
-    "rnn_tanh": _Cell(R.nn.rnn, (0,), {}),
-    "rnn_relu": _Cell(R.nn.rnn, (0,), {"activations": ["relu"]}),
+    "lstm": _TorchCell(R.nn.lstm, (0, 3, 1, 2), {}),
+    "gru": _TorchCell(R.nn.gru, (1, 0, 2), {"linear_before_reset": True}),
+    "rnn_tanh": _TorchCell(R.nn.rnn, (0,), {}),
+    "rnn_relu": _TorchCell(R.nn.rnn, (0,), {"activations": ["relu"]}),
 }
 
 
@@ -66,7 +66,7 @@ def _recurrent(
 
 
 def _layer(
-    context: Context, cell: _Cell, x: Expr, params: Sequence[Sequence[Expr]], first: Sequence[Expr]
+    context: Context, cell: _TorchCell, x: Expr, params: Sequence[Sequence[Expr]], first: Sequence[Expr]
 ) -> tuple[Expr, list[Expr]]:
     """The results of one layer at each step, both directions side by side, and its last states."""
     weights = [_both([_ordered(context, of_way[place], cell.gates) for of_way in params]) for place in (0, 1)]
