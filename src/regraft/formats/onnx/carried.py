@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import onnx
 import onnx_ir as ir
 from onnx import TensorProto
+from onnx.numpy_helper import to_array
 
 from ..errors import ConvertError
 from .write.opsets import span_of
@@ -51,6 +52,8 @@ def with_ends(middle: onnx.ModelProto, carried: str) -> onnx.ModelProto:
     _bring_opsets(middle, ends)
     border = {value.name for value in (*middle.graph.input, *middle.graph.output)}
     border |= {value.name for value in (*ends.graph.input, *ends.graph.output)}
+    constants = {tensor.name: tensor for tensor in ends.graph.initializer}
+    border |= {tensor.name for tensor in middle.graph.initializer if _is_same(tensor, constants.get(tensor.name))}
     _rename_apart(middle.graph, border, {name for node in (*first, *last) for name in _names(node)})
     graph = middle.graph
     nodes = [*first, *graph.node, *last]
@@ -240,6 +243,14 @@ def _bare(node: onnx.NodeProto) -> ir.Node:
     ]
     inputs = [ir.Value(name=name) if name else None for name in node.input]
     return ir.Node(node.domain, node.op_type, inputs, attributes, num_outputs=len(node.output))
+
+
+def _is_same(tensor: onnx.TensorProto, other: onnx.TensorProto | None) -> bool:
+    """True if both are here, and the same numbers."""
+    if other is None or tensor.data_location == TensorProto.EXTERNAL:
+        return False
+    is_alike = tensor.data_type == other.data_type and tensor.dims == other.dims
+    return is_alike and to_array(tensor).tobytes() == to_array(other).tobytes()
 
 
 def _rename_apart(graph: onnx.GraphProto, border: Iterable[str], taken: set[str]) -> None:

@@ -216,7 +216,7 @@ class _Tidying:
             if self._is_live(node):
                 live.append(node)
             else:
-                _detach(node)
+                _detach_all(node)
         self._graph.nodes[:] = reversed(live)
 
     def _drop_unread_of(self, body: ir.Graph) -> None:
@@ -224,12 +224,16 @@ class _Tidying:
             for inner in bodies_of(node):
                 self._drop_unread_of(inner)
             if not self._is_live(node):
-                _detach(node)
+                _detach_all(node)
                 body.remove(node)
 
     def _is_live(self, node: ir.Node) -> bool:
         is_read = any(value.uses() or value in self._results or value.is_graph_output() for value in node.outputs)
-        return is_read or node in self._graph.effects or bool(bodies_of(node))
+        return is_read or self._has_effects(node)
+
+    def _has_effects(self, node: ir.Node) -> bool:
+        inside = (inner for body in bodies_of(node) for inner in body)
+        return node in self._graph.effects or any(self._has_effects(inner) for inner in inside)
 
     def _leave_out_unread(self, node: ir.Node) -> None:
         """Let a node of another domain not give what nobody reads: runtimes do not always compute all results."""
@@ -255,6 +259,14 @@ def _what_it_does(node: ir.Node) -> tuple[object, ...] | None:
 def _detach(node: ir.Node) -> None:
     for index in range(len(node.inputs)):
         node.replace_input_with(index, None)
+
+
+def _detach_all(node: ir.Node) -> None:
+    """Let neither ``node`` nor what is in its bodies read anything any more."""
+    _detach(node)
+    for body in bodies_of(node):
+        for inner in body:
+            _detach_all(inner)
 
 
 def _join_origins(node: ir.Node, other: ir.Node) -> None:
