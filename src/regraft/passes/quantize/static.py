@@ -223,8 +223,8 @@ def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Ex
     axis = rank - 1 if is_product else call.attrs.out_layout.index("C")
     beside = [1] * (len(sizes) - 1)
     place = axis - rank + len(sizes)
-    if steps.size != 1 or bias.data.dtype != "float32" or (is_product and rank != 2):
-        return decline("a bias in int32 is for products of two matrices and convolutions, with one scale for the data")
+    if steps.size != 1 or bias.data.dtype != "float32":
+        return decline("a bias becomes int32 if it is float32 and its data has one scale")
     if place < 0 or [*sizes[:place], *sizes[place + 1 :]] != beside or sizes[place] != weight_steps.size:
         return decline("what is added is not one number for each channel")
     scales = (steps.numpy().reshape(()) * weight_steps.numpy()).astype(np.float32)
