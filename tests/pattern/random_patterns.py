@@ -23,6 +23,7 @@ from regraft.dpl import (
     RepeatPattern,
     UnorderedTuplePattern,
     UseConstraint,
+    below,
     chain,
     elementwise,
     has_trait,
@@ -214,16 +215,18 @@ class PatternWriter:
         assert isinstance(call.op, Op)
         value: Expr = call
         for _ in range(self.random.randint(0, 3)):
-            below = [arg for arg in operands_of(definition(self.definitions, value)) if isinstance(arg, Var)]
-            value = self.random.choice(below) if below else value
+            operands = [arg for arg in operands_of(definition(self.definitions, value)) if isinstance(arg, Var)]
+            value = self.random.choice(operands) if operands else value
         end = wildcard() if value is call else self.pattern(value, depth - 1)
         name, side = is_op(call.op.name), self._other(1)
         beside = {"varg_default_wildcard": True}
         sizes = [self.size, 3]
+        here = below()
         links: list[Any] = [
             elementwise(),
             elementwise() | is_op("relax.concat"),
             is_op(self.random.choice(BINARY_NAMES))(wildcard(), self._other(1)) | is_op("relax.exp")(wildcard()),
+            elementwise()(here, self._other(1)) | elementwise()(self._other(1), here) | is_op("relax.exp")(here),
             lambda inner: name(inner, **beside),
             lambda inner: elementwise()(inner, side) | elementwise()(side, inner) | is_op("relax.exp")(inner),
             lambda inner: elementwise()(inner, **beside) & ~is_op("relax.exp")(side),

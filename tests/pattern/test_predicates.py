@@ -14,13 +14,16 @@ from regraft.analysis import get_var2val
 from regraft.dpl import (
     DFPattern,
     PatternContext,
+    below,
     chain,
     elementwise,
     has_trait,
     is_const,
     is_op,
     is_scalar,
+    is_tuple,
     is_var,
+    repeat,
     wildcard,
 )
 from regraft.pattern import PatternError
@@ -324,3 +327,65 @@ def test_a_link_may_be_written_out_and_counted() -> None:
     assert not pair.match(op.exp(op.add(x, 1.0)))
     with pytest.raises(PatternError, match="0 <= min <= max"):
         chain(elementwise(), end, min=3, max=2)
+
+
+def test_a_match_of_a_chain_is_read_link_by_link() -> None:
+    x, y = tensor(2), rx.Var("y", rx.TensorType((2,), "float32"))
+    value = op.add(op.exp(op.add(op.sin(x), y)), 2.0)
+    here, term, end = below(), is_var("y") | is_const(), wildcard()
+    plus = is_op("relax.add")(here, term)
+    step = plus | is_op("relax.exp")(here)
+    found = chain(step, until=end).extract_matched_expr(value)
+    assert found is not None
+    assert found[plus] == [value, None, value.args[0].args[0]]
+    links = found.each(step)
+    assert [link[here] for link in links] == [call.args[0] for call in found[step]]
+    assert [plus in link for link in links] == [True, False, True]
+    assert links[2][term] is y
+    none = chain(step, until=end).extract_matched_expr(x)
+    assert none is not None
+    assert none.each(step) == []
+
+
+def test_a_repeat_is_read_element_by_element() -> None:
+    x, y = tensor(2), rx.Var("y", rx.TensorType((2,), "float32"))
+    left, right = wildcard(), is_var("y")
+    element = is_op("relax.add")(left, right) | is_op("relax.exp")(left)
+    found = is_op("relax.concat")(is_tuple([repeat(element, shared=[right])])).extract_matched_expr(
+        op.concat([op.add(x, y), op.exp(y)], axis=0)
+    )
+    assert found is not None
+    assert [(one[left], one[right]) for one in found.each(element)] == [(x, y), (y, y)]
+
+
+def test_a_link_has_one_place_for_the_value_below_it() -> None:
+    with pytest.raises(PatternError, match=r"below\(\) is one value, so make it once for all alternatives"):
+        chain(is_op("relax.exp")(below()) | is_op("relax.sin")(below()), until=wildcard())
+
+
+def test_a_rewriter_reads_on_by_another_pattern_with_the_users_of_the_block() -> None:
+    function = rx.parse(
+        """
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+    with R.dataflow():
+        a = R.sin(x)
+        b = R.exp(a)
+        c = R.negative(b)
+        d = R.cos(c)
+        e = R.tan(b)
+        R.output(d, e)
+    return d, e
+"""
+    )
+    start, end = wildcard(), wildcard()
+    further = chain(elementwise()(below()).users(1), until=end)
+    seen: list[str] = []
+
+    def look(expr: Any, matchings: Any, bindings: Any) -> Any:
+        seen.append(next(bindings.matches(further, matchings[start]))[end].name_hint)
+        return rx.decline("only looked")
+
+    rx.Rule(is_op("relax.cos")(start), look, "cos")(function)
+    rx.Rule(is_op("relax.tan")(start), look, "tan")(function)
+    assert seen == ["b", "b"]

@@ -5,6 +5,7 @@ The rewriting functions (`rewrite_call`, `rewrite_bindings`, `PatternMatchingRew
 """
 
 from .build import (
+    below,
     chain,
     elementwise,
     has_attr,
@@ -96,6 +97,7 @@ __all__ = [
     "UsersPattern",
     "VarPattern",
     "WildcardPattern",
+    "below",
     "chain",
     "elementwise",
     "has_attr",

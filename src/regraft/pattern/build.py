@@ -172,12 +172,17 @@ def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
     return DataTypePattern(WildcardPattern() if pattern is None else pattern, dtype)
 
 
+def below() -> HolePattern:
+    """The place of the value below in the pattern of a link of a `chain`; any value by itself."""
+    return HolePattern()
+
+
 def chain(
     link: DFPattern | Callable[[DFPattern], DFPattern], until: DFPattern, *, min: int = 0, max: int | None = None
 ) -> DFPattern:
     """A value that is computed from ``until`` by any number of links, one on the other; as many as there are.
 
-    ``link`` is one of three:
+    ``link`` is one of four:
 
     - an operator, such as ``elementwise()`` or ``is_op("relax.add") | is_op("relax.exp")``, of which the value below is
       the first or the second operand;
@@ -185,7 +190,10 @@ def chain(
       wildcard, of any one if there are several; the others stand for other values in each link;
     - a function that gives the pattern of a link over that of the value below:
       ``chain(lambda inner: is_op("relax.add")(inner, is_const()), until=x)``. A pattern made before, outside of the
-      function, stands for one value in all links.
+      function, stands for one value in all links;
+    - a pattern with ``below()`` where the value below stands: ``chain(is_op("relax.add")(below(), term), until=x)``.
+      It is taken as it is, so ``term``, like each of its patterns, stands in a match for the list of what it was in
+      each link, the outermost first, with None for links that took an alternative without it.
 
     Alternatives with ``|`` may be of different kinds. ``min`` and ``max`` bound the number of links. In a match
     ``until`` stands for what the chain ends in; the links are what lies between. Raises `PatternError` for a link that
@@ -197,8 +205,10 @@ def chain(
         raise PatternError(f"a chain needs 0 <= min <= max, got min={min}, max={max}")
     if not callable(link):  # patterns are called to make calls
         raise PatternError(f"{link!r} is no link of a chain; write is_op({link!r}), or a pattern with a wildcard")
-    hole, shared = HolePattern(), list[DFPattern]()
-    if isinstance(link, DFPattern):
+    hole, shared = _place_below(link) or HolePattern(), list[DFPattern]()
+    if isinstance(link, DFPattern) and hole in all_patterns(link):
+        text, one = describe(link), link
+    elif isinstance(link, DFPattern):
         text = describe(link)
         one, *others = [one for side in _sides(link) for one in _links_over(side, hole)]
         for other in others:
@@ -213,6 +223,18 @@ def chain(
         forget_made(part for part in all_patterns(again) if part not in inside)
     links = RepeatPattern(one, min, max, shared, is_chained=True)
     return ChainPattern(links, hole, checked(until, "the end of a chain"), text)
+
+
+def _place_below(link: DFPattern | Callable[[DFPattern], DFPattern]) -> HolePattern | None:
+    """The ``below()`` of a link; None if it has none of its own. Raises `PatternError` if it has several."""
+    parts = all_patterns(link) if isinstance(link, DFPattern) else []
+    of_others = [part.hole for part in parts if isinstance(part, ChainPattern)]
+    places = [part for part in parts if isinstance(part, HolePattern) and part not in of_others]
+    if len(places) > 1:
+        raise PatternError(
+            f"{link!r} is no link of a chain: below() is one value, so make it once for all alternatives"
+        )
+    return places[0] if places else None
 
 
 def _sides(link: DFPattern) -> list[DFPattern]:

@@ -8,6 +8,7 @@ from typing import Any, Final, final
 from ..ir.expr import Expr, Var
 from ..ir.node import Shown
 from ..ir.program import BindingBlock
+from .pattern import DFPattern, all_patterns
 
 
 @final
@@ -29,3 +30,16 @@ class Matchings(dict[Any, Any], Shown):
 
     def __str__(self) -> str:
         return "\n".join([f"{pattern!r}: {value!r}" for pattern, value in self.items()])
+
+    def each(self, repeated: DFPattern) -> list[dict[Any, Any]]:
+        """What the parts of ``repeated``, the pattern of a `repeat` or of the links of a `chain`, are in each element.
+
+        A part that an element does not have is not in its dict; one that elements share is in all.
+        """
+        found: list[dict[Any, Any]] = [{} for _ in self.get(repeated, ())]
+        for part in all_patterns(repeated):
+            if part in self:
+                run: Any = self[part] if isinstance(self[part], list) else [self[part]] * len(found)
+                for element, value in zip(found, run, strict=True):
+                    element.update({} if value is None else {part: value})
+        return found

@@ -1,8 +1,9 @@
 """Rewriting by pattern: rules, the session they edit, the gate they pass, and the engine that applies them."""
 
+from .bindings import Bindings
 from .block_rewrite import DataflowBlockRewrite
 from .diff import Diff, diff
-from .drive import Bindings, Event, Listener, RewrittenBlock, rewrite, rewrite_bindings, rewrite_call
+from .drive import Event, Listener, RewrittenBlock, rewrite, rewrite_bindings, rewrite_call
 from .errors import (
     Decline,
     RewriteError,

@@ -18,7 +18,7 @@ from traceback import extract_tb
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from ..analysis.values import leaves_of, resolve
+from ..analysis.values import leaves_of
 from ..ir.collection import collection_paused
 from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, GlobalVar, Tuple, Var
@@ -31,6 +31,7 @@ from ..pattern.matcher.links import values_of
 from ..pattern.matcher.machine import Remembered, SearchLimitError
 from ..pattern.matcher.match import CompiledPattern, compiled
 from ..pattern.pattern import DFPattern
+from .bindings import Bindings
 from .emission import Emission
 from .errors import RewriteError, RewriteWarning, decline
 from .gate import ITSELF, UNCHANGED, Gate
@@ -74,60 +75,6 @@ class RewrittenBlock(NamedTuple):
 
 
 Listener: TypeAlias = Callable[[Event], None]
-
-
-class Bindings(Mapping[Var, Expr]):
-    """The values of the variables of a block, as a rewriter sees them.
-
-    Questions about a value take its variable, or, of a match, the expression that it shows.
-    """
-
-    __slots__ = ("_session", "_shown")
-
-    def __init__(self, session: EditSession, shown: Mapping[int, Var] = MappingProxyType({})) -> None:
-        self._session = session
-        self._shown = shown
-
-    def _leaf(self, value: Expr) -> Expr:
-        known = self._shown.get(id(value))
-        return resolve(self._session.definitions, value) if known is None else known
-
-    def __getitem__(self, var: Var) -> Expr:
-        return self._session.definitions[var]
-
-    def get(self, var: Any, default: Any = None) -> Any:
-        """The value of ``var``, ``default`` for what is not bound to one; without the exception that Mapping makes."""
-        return self._session.definitions.get(var, default)
-
-    def __iter__(self) -> Iterator[Var]:
-        return (var for var in self._session.position if var in self._session.definitions)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def depends_on(self, value: Expr, others: Iterable[Var]) -> bool:
-        """True if ``value`` is computed from any of ``others``.
-
-        Cost: the values between the first of ``others`` and ``value`` in the block.
-        """
-        leaf = self._leaf(value)
-        return isinstance(leaf, Var) and self._session.depends_on(leaf, others)
-
-    def depths(self, values: Iterable[Var]) -> dict[Var, int]:
-        """For each of ``values``, variables of this block, how many of the others lie on the longest way down from it.
-
-        Those of the same depth do not depend on each other. Cost: the values that they are computed from and that
-        stand after the first of them.
-        """
-        return self._session.depths(values)
-
-    def users_of(self, value: Expr) -> tuple[Var, ...]:
-        """The bindings that compute with ``value``, in block order."""
-        return tuple(self._session.consumers(self._leaf(value))[0])
-
-    def is_output(self, value: Expr) -> bool:
-        """True if ``value`` is seen after the block."""
-        return self._session.consumers(self._leaf(value))[1]
 
 
 class Plan:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ... import op as ops
 from ...analysis.axes import AxisGroup, Groups, View, axis_of, regrouped, size_of
-from ...analysis.contraction import Contraction, contraction_of
+from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
 from ...analysis.tensors import HALF, dtype_of, same_sizes, shape_of, without_factor
 from ...analysis.uniform import uniform_of
@@ -26,8 +26,7 @@ from ...analysis.values import resolve
 from ...ir.dims import Dim
 from ...ir.expr import Constant, Expr, Var, const
 from ...ir.op import Call, Op
-from ...pattern import is_op, wildcard
-from ...pattern.matcher.match import compiled
+from ...pattern import DFPattern, below, chain, is_const, is_op, is_scalar, wildcard
 from ...rewrite import Bindings
 from .heads import HeadLayout
 
@@ -39,24 +38,6 @@ _HIDES: Final = -1e4
 
 class NoAttention(Exception):
     """Why something that looks like attention is none, or is left as it is."""
-
-
-class Scale(NamedTuple):
-    """The scores so far, times ``factor``."""
-
-    factor: float
-
-
-class Floor(NamedTuple):
-    """The scores so far, but no less than ``number``."""
-
-    number: float
-
-
-class Tangent(NamedTuple):
-    """The hyperbolic tangent of the scores so far, which ``var`` holds."""
-
-    var: Var
 
 
 class Mask(NamedTuple):
@@ -72,7 +53,26 @@ class Mask(NamedTuple):
     kept: bool = True
 
 
-ScoreStep: TypeAlias = Scale | Floor | Tangent | Mask
+_below, _other, _condition, _number = below(), wildcard(), wildcard(), is_const() & is_scalar()
+_cast = is_op("relax.astype")(_below)
+_scaled = is_op("relax.multiply")(_below, _number) | is_op("relax.divide")(_below, _number)
+_scaled_in_full = is_op("relax.multiply")(_cast, _number) | is_op("relax.divide")(_cast, _number)
+_scale = _scaled | is_op("relax.astype")(_scaled_in_full)
+_plus = is_op("relax.add")(_below, _other)
+_minus = is_op("relax.subtract")(_below, _other)
+_where = is_op("relax.where")(_condition, _below, _other)
+_where_not = is_op("relax.where")(_condition, _other, _below)
+_highest = wildcard()
+_floor = is_op("relax.maximum")(_below, _other) | is_op("relax.clip")(_below, _other, _highest)
+_tangent = is_op("relax.tanh")(_below)
+_reshape = is_op("relax.reshape")(_below, wildcard())
+_step = (_scale | _plus | _minus | _where | _where_not | _floor | _tangent | _cast | _reshape).users(1)
+_core = wildcard()
+_SCORES: Final = chain(_step, until=_core)
+"""Steps over the product of queries and keys. Several of these, and either operand, may fit one value."""
+
+ScoreStep: TypeAlias = tuple[DFPattern, Any]
+"""`_scale` or `_floor` and its number, `_tangent` and the variable of its result, or `_plus` and a `Mask`."""
 
 
 class Scores(NamedTuple):
@@ -85,122 +85,85 @@ class Scores(NamedTuple):
     steps: Sequence[ScoreStep]
 
 
-class _ScorePosition(NamedTuple):
-    """A value that may be the scores one step further in: its axes should be ``groups``."""
-
-    value: Expr
-    groups: Groups
-    steps: Sequence[ScoreStep] = ()
-
-    def inner(self, value: Expr, step: ScoreStep) -> _ScorePosition:
-        return _ScorePosition(value, self.groups, (step, *self.steps))
-
-
-_inner, _other, _condition = wildcard(), wildcard(), wildcard()
-_plus = is_op("relax.add")(_inner, _other)
-_minus = is_op("relax.subtract")(_inner, _other)
-_where = is_op("relax.where")(_condition, _inner, _other)
-_where_not = is_op("relax.where")(_condition, _other, _inner)
-_no_less = is_op("relax.maximum")(_inner, _other)
-_clipped = is_op("relax.clip")(_inner, _other, wildcard())
-_tangent = is_op("relax.tanh")(_inner)
-_cast = is_op("relax.astype")(_inner)
-_reshaped = is_op("relax.reshape")(_inner, wildcard())
-_STEP: Final = _plus | _minus | _where | _where_not | _no_less | _clipped | _tangent | _cast | _reshaped
-"""One step over the scores so far, ``_inner``. Several of these, and either operand, may fit one value."""
-
-
 def read_scores(scores: Expr, groups: Groups, bindings: Bindings) -> Scores:
     """``scores``, whose axes are ``groups``, taken apart; raises `NoAttention` where they cannot be.
 
     Nothing but the next step may use a step. A sum of two products is read with the first one as the scores.
     Cost: the values that are used by nothing but ``scores``.
     """
-    pending = [_ScorePosition(scores, groups)]
     reasons: list[tuple[int, NoAttention]] = []
-    while pending:
-        place = pending.pop()
+    for found in bindings.matches(_SCORES, scores):
+        read: list[ScoreStep | None] = []
+        own = groups
         try:
-            found = _read(place, bindings)
+            for link in found.each(_step):
+                own, step = _step_of(link, own, bindings)
+                read.append(step)
+            steps = [step for step in reversed(read) if step is not None]
+            return _queries_and_keys(found[_core], own, steps, bindings)
         except NoAttention as reason:
-            reasons.append((len(place.steps), reason))
-            continue
-        if isinstance(found, Scores):
-            return found
-        pending.extend(reversed(found))
+            reasons.append((len(read), reason))
     raise max(reasons, key=itemgetter(0))[1]
 
 
-def _read(place: _ScorePosition, bindings: Bindings) -> Scores | list[_ScorePosition]:
-    """The scores, if ``place`` is their product; else what may be one step further in."""
-    leaf = resolve(bindings, place.value)
-    if not isinstance(leaf, Var) or leaf not in bindings:
-        raise NoAttention("the scores are no product of queries and keys in the same block")
-    name = leaf.name_hint
-    if bindings.is_output(leaf) or len(bindings.users_of(leaf)) != 1:
-        raise NoAttention(f"{name} is needed elsewhere, too")
-    scaled = without_factor(leaf, bindings)
-    if scaled is not None:
-        return [place.inner(scaled[0], Scale(scaled[1]))]
-    product = contraction_of(leaf, bindings)
-    if product is not None:
-        if not same_sizes(shape_of(leaf), [size_of(group) for group in place.groups]):
-            raise NoAttention(f"{name} is broadcast by a mask, or its shape is not known")
-        return _queries_and_keys(leaf, product, place)
-    ways = compiled(_STEP).matches(bindings, leaf)
-    inner = [further for found in ways if (further := _further(found, leaf, place, bindings)) is not None]
-    if inner:
-        return inner
-    call = bindings[leaf]
+def _neither(var: Var, bindings: Bindings) -> NoAttention:
+    call = bindings[var]
     how = f", made by {call.op.name.removeprefix('relax.')}," if isinstance(call, Call) and type(call.op) is Op else ""
-    raise NoAttention(f"{name}{how} is neither a product of queries and keys nor a scaled or masked one")
+    return NoAttention(f"{var.name_hint}{how} is neither a product of queries and keys nor a scaled or masked one")
 
 
-def _further(found: Mapping[Any, Any], outer: Var, place: _ScorePosition, bindings: Bindings) -> _ScorePosition | None:
-    """The scores one step inwards of ``outer``, in one way in which `_STEP` matches; None if it is none."""
-    inner: Expr = found[_inner]
-    if dtype_of(inner) != dtype_of(outer) and not (dtype_of(inner) in HALF and dtype_of(outer) == "float32"):
-        return None
-    if _cast in found:
-        return place._replace(value=inner)
-    if _tangent in found:
-        return place.inner(inner, Tangent(outer))
-    if _reshaped in found:
-        groups = regrouped(place.groups, shape_of(inner))
-        keeps_keys = groups is not None and groups[-2:] == place.groups[-2:]
-        return place._replace(value=inner, groups=groups) if keeps_keys else None
-    other = resolve(bindings, found[_other])
-    if other is resolve(bindings, inner):
-        return None
-    if _plus in found or _minus in found:
-        return place.inner(inner, Mask(other if _plus in found else ops.negative(other), place.groups))
-    number = uniform_of(other, bindings)
-    if number is None:
-        return None
-    if _condition in found:
-        mask = Mask(found[_condition], place.groups, float(number), dtype_of(other), _where in found)
-        return place.inner(inner, mask)
-    # A floor so low, and a ceiling so high, change no score.
-    highest = uniform_of(found[_clipped].args[2], bindings) if _clipped in found else float("inf")
-    if not number <= AS_GOOD_AS_INFINITE or highest is None or not highest >= -AS_GOOD_AS_INFINITE:
-        return None
-    return place.inner(inner, Floor(float(number)))
+def _step_of(link: Mapping[Any, Any], groups: Groups, bindings: Bindings) -> tuple[Groups, ScoreStep | None]:
+    """The axes of the scores below ``link``, a match of `_step` whose axes are ``groups``, and the step over them."""
+    outer, inner = link[_step], link[_below]
+    other = link.get(_other, inner)
+    is_kept = dtype_of(inner) == dtype_of(outer) or (dtype_of(inner) in HALF and dtype_of(outer) == "float32")
+    if _scale in link:
+        scaled = without_factor(outer, bindings)
+        if scaled is not None:
+            return groups, (_scale, scaled[1])
+    elif _cast in link and is_kept:
+        return groups, None
+    elif _reshape in link:
+        before = regrouped(groups, shape_of(inner))
+        if before is not None and before[-2:] == groups[-2:]:
+            return before, None
+    elif _tangent in link:
+        return groups, (_tangent, outer)
+    elif (_plus in link or _minus in link) and other is not inner and is_kept:
+        return groups, (_plus, Mask(other if _plus in link else ops.negative(other), groups))
+    elif (number := uniform_of(other, bindings)) is not None and is_kept:
+        if _condition in link:
+            return groups, (_plus, Mask(link[_condition], groups, float(number), dtype_of(other), _where in link))
+        highest = uniform_of(link[_highest], bindings) if _highest in link else float("inf")
+        # A floor so low, and a ceiling so high, change no score.
+        if number <= AS_GOOD_AS_INFINITE and highest is not None and highest >= -AS_GOOD_AS_INFINITE:
+            return groups, (_floor, float(number))
+    raise _neither(outer, bindings)
 
 
-def _queries_and_keys(var: Var, product: Contraction, place: _ScorePosition) -> Scores:
-    """``product``, bound to ``var``, as the scores whose axes are those of ``place``."""
+def _queries_and_keys(var: Expr, groups: Groups, steps: Sequence[ScoreStep], bindings: Bindings) -> Scores:
+    """The scores that are ``steps`` over the product ``var``, whose axes are ``groups``."""
+    if not isinstance(var, Var) or var not in bindings:
+        raise NoAttention("the scores are no product of queries and keys in the same block")
+    if bindings.is_output(var) or len(bindings.users_of(var)) != 1:
+        raise NoAttention(f"{var.name_hint} is needed elsewhere, too")
+    product = contraction_of(var, bindings)
+    if product is None:
+        raise _neither(var, bindings)
+    if not same_sizes(shape_of(var), [size_of(group) for group in groups]):
+        raise NoAttention(f"{var.name_hint} is broadcast by a mask, or its shape is not known")
     *_, row, column = product.result
     shared = product.rest(product.result)
     if shared is None:
         raise NoAttention("the scores are summed along more than the head size")
     size = axis_of(product.size_of(shared))
-    axes = {**dict(zip(product.result, place.groups, strict=True)), shared: size}
+    axes = {**dict(zip(product.result, groups, strict=True)), shared: size}
     # Of an einsum, either operand may be the queries.
     first, second = (0, 1) if column in product.terms[1] else (1, 0)
     queries, keys = ({*product.terms[at]} & {row, column, shared} for at in (first, second))
     if queries != {row, shared} or keys != {column, shared}:
         raise NoAttention("the scores are no products of queries and keys along the head size")
-    return Scores(var, product.view(first, axes), product.view(second, axes), size, place.steps)
+    return Scores(var, product.view(first, axes), product.view(second, axes), size, steps)
 
 
 # --- what the steps are together
@@ -225,33 +188,33 @@ def bias_of(scores: Scores, layout: HeadLayout, bindings: Bindings, finite: Fini
     before: float | None = None  # the scale of what the hyperbolic tangent is taken of
     hiding: list[str] = []
     fills: list[float] = []  # what hidden scores have become
-    alone = sum(isinstance(step, Mask) for step in scores.steps) == 1
-    for step in scores.steps:
-        if isinstance(step, Scale):
-            if step.factor < 0 and hiding:
+    alone = sum(kind is _plus for kind, _ in scores.steps) == 1
+    for kind, step in scores.steps:
+        if kind is _scale:
+            if step < 0 and hiding:
                 raise NoAttention("the scores are turned around after they were masked")
-            scale *= step.factor
-            fills = [fill * step.factor for fill in fills]
-            if bias is not None and step.factor != 1.0:
-                bias = ops.multiply(bias, const(step.factor, dtype_of(bias)))
+            scale *= step
+            fills = [fill * step for fill in fills]
+            if bias is not None and step != 1.0:
+                bias = ops.multiply(bias, const(step, dtype_of(bias)))
             continue
-        if isinstance(step, Tangent):
+        if kind is _tangent:
             if before is not None or bias is not None or hiding:
-                raise NoAttention(f"{step.var.name_hint} is a tanh of scores that are masked, or capped, before")
+                raise NoAttention(f"{step.name_hint} is a tanh of scores that are masked, or capped, before")
             before, scale = scale, 1.0
             continue
-        if isinstance(step, Floor):
+        if kind is _floor:
             # So low a floor changes no score; it lifts what was hidden to a finite number, and so the whole row.
-            if bias is not None and step.number > -np.inf and not finite.holds(bias, bindings):
-                bias = ops.maximum(bias, const(step.number, dtype_of(bias)))
+            if bias is not None and step > -np.inf and not finite.holds(bias, bindings):
+                bias = ops.maximum(bias, const(step, dtype_of(bias)))
                 hiding = hiding if causal is not None else []
             continue
         known = _constant_mask(step, bindings)
         if known is not None and not known.any():
             continue
-        kind = None if known is None else _causal_kind(known, shape_of(scores.product), alone=alone)
-        if kind is not None and causal in (None, kind):
-            causal = kind
+        triangle = None if known is None else _causal_kind(known, shape_of(scores.product), alone=alone)
+        if triangle is not None and causal in (None, triangle):
+            causal = triangle
             hiding.append("")
             continue
         if step.fill is not None:
