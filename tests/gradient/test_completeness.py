@@ -7,6 +7,7 @@ from regraft.ir import Op, Trait
 
 WITHOUT = {
     "call_builtin_with_ctx": "a function outside of the program, whose derivative is not known",
+    "call_py_func": "a function of Python, whose derivative is not known",
     "call_dps_packed": "a function outside of the program, whose derivative is not known",
     "call_inplace_packed": "a function outside of the program, whose derivative is not known",
     "call_pure_packed": "a function outside of the program, whose derivative is not known",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 import pytest
 
 import regraft.op as R
+from regraft import BasePyModule, cpu
 from regraft.engine import (
     BuildError,
     ExecutionError,
@@ -30,6 +31,8 @@ from regraft.ir import (
     Tuple,
     Var,
 )
+from regraft.script import ir as I
+from regraft.script import relax as S
 from tests.run.programs import add_function, build, program, tensor
 
 Register = Callable[[str, Callable[..., Any]], None]
@@ -243,3 +246,22 @@ def test_an_error_inside_an_outside_function_is_its_cause(register: Register) ->
     ) as caught:
         exe["main"]([1, 2])
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+@no_type_check
+def test_a_program_calls_the_python_functions_of_its_module() -> None:
+    torch = pytest.importorskip("torch")
+
+    @I.ir_module
+    class Model(BasePyModule):
+        @I.pyfunc
+        def shifted(self, x, y):
+            assert isinstance(x, torch.Tensor)
+            return x + y.sum()
+
+        @S.function
+        def main(x: S.Tensor((2,), "float32")) -> S.Tensor((2,), "float32"):
+            y = S.call_py_func("shifted", x, x, out_ty=S.Tensor((2,), "float32"))
+            return S.multiply(y, y)
+
+    assert Model(cpu()).main(torch.tensor([1.0, 2.0])).tolist() == [16.0, 25.0]

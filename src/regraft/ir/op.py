@@ -254,7 +254,7 @@ class Op(OpAttributes, Expr):
                 "operands": (Operand("operands"),),
                 "variadic": True,
                 "attributes": {},
-                "infer": _stated_type,
+                "infer": stated_type,
                 "reference": None,
                 "gradient": None,
                 "traits": frozenset(() if pure else (Trait.IMPURE,)),
@@ -470,11 +470,16 @@ class Op(OpAttributes, Expr):
             raise OpTypeError(f"{self.name} takes ({names}), but the call gives {count} arguments")
 
 
-def _stated_type(call: Call) -> Type:
-    """The type that a call of a foreign operator states; without one, it may be anything."""
-    if not call.ty_args:
+def joined_type(types: tuple[Type, ...]) -> Type:
+    """The type of a result of which ``types`` are stated: of several, that of their tuple; of none, any."""
+    if not types:
         return OBJECT
-    return call.ty_args[0] if len(call.ty_args) == 1 else TupleType(call.ty_args)
+    return types[0] if len(types) == 1 else TupleType(types)
+
+
+def stated_type(call: Call) -> Type:
+    """The type that a call states for its result."""
+    return joined_type(call.ty_args)
 
 
 def wrong_operand(call: Call, index: int, expected: str) -> OpTypeError:
@@ -566,13 +571,9 @@ class Call(Expr):
 def _called_type(call: Call) -> Type:
     """The type of a call of a function of the module, a function value, or a function that lives outside."""
     callee = call.op
-    if isinstance(callee, ExternFunc):
-        if len(call.ty_args) > 1:
-            raise OpTypeError(f'ExternFunc "{callee.global_symbol}": one result type at most, got {call.ty_args}')
-        return call.ty_args[0] if call.ty_args else OBJECT
     ty = callee.ty
-    if isinstance(ty, ObjectType):
-        return call.ty_args[0] if call.ty_args else OBJECT
+    if isinstance(callee, ExternFunc) or isinstance(ty, ObjectType):
+        return stated_type(call)
     if not isinstance(ty, FuncType):
         raise OpTypeError(f"cannot call {callee!r}: it is {ty!r}, which is no function")
     if ty.params is None:

@@ -18,8 +18,8 @@ from ..ir.types import TensorType
 from .arrays import array_dtype
 from .errors import ExecutionError, MissingFunctionError
 from .executable import EntryFunction
-from .externs import get_global_func
-from .relax_values import Device, Tensor, tensor
+from .externs import get_global_func, register_func
+from .relax_values import Device, Tensor, cpu, tensor
 from .targets import build
 from .virtual_machine import VirtualMachine
 
@@ -33,15 +33,27 @@ class BasePyModule:
     ``target`` is one of `build`, by default the reference engine. Raises what `build` raises.
     """
 
-    def __init__(self, ir_mod: IRModule, device: Device, target: object = None) -> None:
+    def __init__(self, ir_mod: IRModule | ProgramClass, device: Device, target: object = None) -> None:
+        pyfuncs: Mapping[str, Callable[..., Any]] = {}
+        if isinstance(ir_mod, ProgramClass):
+            ir_mod, pyfuncs = ir_mod.ir_module, ir_mod.pyfuncs
         self.ir_mod = ir_mod
         self.device = device
         self.target = "numpy" if target is None else target
         self.tir_func_names: list[str] = []
+        self.functions = ir_mod.functions
         self.relax_func_names = sorted(name for name, _ in ir_mod.items())
         self.extern_funcs: dict[str, Callable[..., Any]] = {}
         self.pyfuncs: dict[str, Callable[..., Any]] = {}
         self.relax_vm = VirtualMachine(build(ir_mod, self.target), device) if self.relax_func_names else None
+        for name, func in pyfuncs.items():
+            self.add_python_function(name, func)
+
+    @classmethod
+    def with_functions_of(cls, module: IRModule) -> ProgramClass:
+        """What ``@I.ir_module`` gives for a class that derives from this one."""
+        found = {name: vars(cls)[name] for name in module.outside if name in vars(cls)}
+        return ProgramClass(module, found, cls.__name__)
 
     def __getattr__(self, name: str) -> Any:
         """A function of the module, or what the module itself has by that name."""
@@ -70,7 +82,10 @@ class BasePyModule:
         return {"tirx": [], "relax": self.relax_func_names, "extern": list(self.extern_funcs)}
 
     def add_python_function(self, name: str, func: Callable[..., Any]) -> None:
-        """Make ``self.name(*arguments)`` a call of ``func``, whose first parameter may be ``self``."""
+        """Make ``self.name(*arguments)`` a call of ``func``, whose first parameter may be ``self``.
+
+        Programs reach it by ``R.call_py_func``, with PyTorch's tensors; of several of one name, the one added last.
+        """
         self.pyfuncs[name] = func
 
         @wraps(func)
@@ -78,7 +93,11 @@ class BasePyModule:
             takes_self = next(iter(signature(func).parameters), None) == "self"
             return func(self, *arguments, **named) if takes_self else func(*arguments, **named)
 
+        def called(*arguments: Any) -> Any:
+            return _as_tensor(call(*map(_as_torch, arguments)))
+
         setattr(self, name, call)
+        register_func(name, called, override=True)
 
     def call_py_func(self, func_name: str, args: Sequence[Any]) -> Any:
         """Call a function that was added: it gets this module first. `ExecutionError` if there is none."""
@@ -114,6 +133,31 @@ class BasePyModule:
     def show(self, **options: Any) -> None:
         """Print the text of the module."""
         self.ir_mod.show(**options)
+
+
+class ProgramClass:
+    """A module and its Python functions: ``M(device)`` is a `BasePyModule` of it, other names are those of the module.
+
+    ``@I.ir_module`` makes it of a class that derives from `BasePyModule`.
+    """
+
+    def __init__(self, ir_module: IRModule, pyfuncs: Mapping[str, Callable[..., Any]], name: str) -> None:
+        self.ir_module = ir_module
+        self.pyfuncs = dict(pyfuncs)
+        self.pyfunc_methods = list(pyfuncs)
+        self.__name__ = name
+
+    def __call__(self, device: Device | None = None, target: object = None) -> BasePyModule:
+        """The module on ``device``, by default the first processor."""
+        return BasePyModule(self, cpu() if device is None else device, target)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "ir_module" not in vars(self):
+            raise AttributeError(name)
+        return getattr(self.ir_module, name)
+
+    def __getitem__(self, name: Any) -> Any:
+        return self.ir_module[name]
 
 
 def _as_tensor(value: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..ir.expr import ExternFunc, GlobalVar
+from ..ir.expr import ExternFunc, GlobalVar, StringImm
 from ..ir.op import Call
 from ..ir.types import TensorType, TupleType, Type
 from .arrays import as_result
@@ -136,6 +136,12 @@ def _reported(name: str) -> WriteCall:
     return write
 
 
+def _call_py_func(writer: FunctionWriter, call: Call) -> str:
+    name = call.args[0]
+    assert isinstance(name, StringImm)
+    return f"call_packed({name.value!r}, *{writer.operand(call.args[1])})"
+
+
 def _call_builtin(writer: FunctionWriter, call: Call) -> str:
     return f"call_packed({callee_text(writer, call)}, *{writer.operand(call.args[1])})"
 
@@ -156,6 +162,7 @@ def _invoke_closure(writer: FunctionWriter, call: Call) -> str:
 LOWERINGS: Final = {
     "relax.call_pure_packed": CallText(_call_packed, untrusted=True),
     "relax.call_inplace_packed": CallText(_call_inplace_packed, untrusted=True),
+    "relax.call_py_func": CallText(_call_py_func, untrusted=True),
     "relax.call_builtin_with_ctx": CallText(_call_builtin, untrusted=True),
     "relax.call_dps_packed": CallText(_call_dps_packed),
     "relax.print": CallText(_reported("print_values")),

@@ -94,16 +94,36 @@ def ir_module(cls: type | None = None, /, *, check_well_formed: bool = True, **o
     """``@I.ir_module``: the functions of the decorated class as an `IRModule`. Raises `ParseError`.
 
     Without ``check_well_formed`` a function may mention a size that nothing defines, return what it does not promise,
-    and be called pure although it has effects. Relax's other options are taken and change nothing.
+    and be called pure although it has effects. Relax's other options are taken and change nothing. Of a class that
+    derives from `regraft.BasePyModule` it gives what makes instances for a device.
     """
     del options
+
+    def read(decorated: type, frame: FrameType) -> Any:
+        module = read_module(decorated, frame, "@I.ir_module", check_well_formed)
+        with_functions: Callable[[IRModule], Any] | None = getattr(decorated, "with_functions_of", None)
+        return module if with_functions is None else with_functions(module)
+
     if cls is not None:
-        return read_module(cls, calling_frame(0), "@I.ir_module")
+        return read(cls, calling_frame(0))
 
     def decorate(decorated: type) -> IRModule:
-        return read_module(decorated, calling_frame(0), "@I.ir_module", check_well_formed)
+        return read(decorated, calling_frame(0))
 
     return decorate
+
+
+def pyfunc(definition: Callable[..., Any]) -> Callable[..., Any]:
+    """``@I.pyfunc``: a Python function in the class of a module, which ``R.call_py_func`` calls; it stays as it is.
+
+    The class derives from `regraft.BasePyModule`.
+    """
+    return definition
+
+
+def is_pyfunc(evaluator: ScriptEvaluator, node: ast.FunctionDef) -> bool:
+    """True for a definition that is decorated with ``@I.pyfunc``."""
+    return evaluator.python is not None and any(evaluator.evaluate(word) is pyfunc for word in node.decorator_list)
 
 
 def read_module(cls: type, frame: FrameType, decorator: str, strict: bool = True) -> IRModule:

@@ -19,6 +19,7 @@ from ..ir.op import Attrs
 from ..ir.types import Shape
 from ..ir.vdevice import DummyGlobalInfo, VDevice
 from ..op.primitive.dist import DeviceMesh
+from ..op.primitive.packed import call_py_func as call_python
 from .evaluate import as_value
 from .sizes import SizeScope
 
@@ -111,6 +112,14 @@ def freeze(value: Any) -> Any:
     if isinstance(value, StringImm | PrimValue):
         return value.value
     return value
+
+
+def call_py_func(func_name: str | StringImm, *args: Any, out_ty: Any = None, ty_args: Any = None) -> Expr:
+    """A call of a Python function of the module with ``args``; with ``ty_args``, as printed, these are one tuple."""
+    values = [as_value(arg) for arg in args]
+    if ty_args is not None:
+        return call_python(func_name, values[0], ty_args)
+    return call_python(func_name, values, out_ty)
 
 
 def _belongs(name: str, where: str) -> NoReturn:

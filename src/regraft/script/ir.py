@@ -6,6 +6,7 @@ from ..ir.expr import StringImm as StringImm
 from ..ir.vdevice import DummyGlobalInfo, VDevice
 from .annotations import StringConstructor
 from .decorators import ir_module as ir_module
+from .decorators import pyfunc as pyfunc
 from .intrinsics import module_attrs as module_attrs
 from .intrinsics import module_global_infos as module_global_infos
 
@@ -28,5 +29,6 @@ __all__ = [
     "ir_module",
     "module_attrs",
     "module_global_infos",
+    "pyfunc",
     "vdevice",
 ]

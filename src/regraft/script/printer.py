@@ -354,14 +354,14 @@ class FunctionPrinter:
         return self._operand(expr, depth)
 
     def _stated_types(self, call: Call) -> str:
-        """The types that a call of the outside states; those of several results stand side by side."""
+        """The types that a call of the outside states."""
         types: Sequence[Type] = call.ty_args
-        if len(types) == 1 and isinstance(types[0], TupleType) and len(types[0].fields) > 1:
-            types = types[0].fields
-        text = ", ".join([self.type(ty) for ty in types])
         if isinstance(call.op, Op) and call.op.name == "relax.call_dps_packed":
-            return f"out_ty={text}" if len(types) == 1 else f"out_ty=[{text}]"
-        return f"ty_args=({text}{',' if len(types) == 1 else ''})"
+            ty = types[0]
+            if isinstance(ty, TupleType) and len(ty.fields) > 1:
+                return f"out_ty=[{', '.join(map(self.type, ty.fields))}]"
+            return f"out_ty={self.type(ty)}"
+        return f"ty_args=({', '.join(map(self.type, types))}{',' if len(types) == 1 else ''})"
 
     def _attribute(self, value: Any) -> str:
         if type(value) in (int, bool, str, float) or value is None:

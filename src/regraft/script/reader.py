@@ -21,7 +21,7 @@ from ..ir.types import FuncType, Type, is_subtype, type_symvars
 from ..ir.vdevice import VDevice, named_in
 from ..ir.visitor import iter_bindings
 from . import intrinsics
-from .decorators import FunctionOptions, function_options
+from .decorators import FunctionOptions, function_options, is_pyfunc
 from .environment import Environment
 from .evaluate import ScriptEvaluator
 from .names import Namespace
@@ -166,8 +166,10 @@ class Reader:
 
     def module(self, node: ast.ClassDef) -> IRModule:
         """A module: the functions of a class."""
-        if node.bases or node.keywords:
-            raise self.source.error((node.bases or [node])[0], "a module has no base classes")
+        named = self.python is not None and all(_is_base_py_module(base) for base in node.bases)
+        if node.keywords or (node.bases and not named):
+            message = "a module has no base classes; one with Python functions derives from BasePyModule, in Python"
+            raise self.source.error((node.bases or [node])[0], message)
         with _stack_guard(self.source, node):
             return _ModuleReader(self, node).read()
 
@@ -268,6 +270,8 @@ class _ModuleReader:
 
     def _read(self) -> IRModule:
         evaluator = ScriptEvaluator(self.source, Environment(self.outer, SizeScope()), self.reader.python)
+        if self.node.bases:
+            self.attrs["base_py_module"] = True
         for statement in self.node.body:
             self._member(evaluator, statement)
         for name, signature in self.signatures.items():
@@ -299,6 +303,9 @@ class _ModuleReader:
         match statement:
             case ast.FunctionDef(name=name):
                 options = function_options(evaluator, statement)
+                if options is None and is_pyfunc(evaluator, statement):
+                    self._python_function(statement)
+                    return
                 if options is None:
                     raise self.source.error(
                         statement,
@@ -334,6 +341,15 @@ class _ModuleReader:
                 pass
             case _:
                 raise self.source.error(statement, "in a module stand functions and I.module_attrs({...}) only")
+
+    def _python_function(self, node: ast.FunctionDef) -> None:
+        """A function of Python's, which the module only names."""
+        if not self.node.bases:
+            raise self.source.error(
+                node, f"@I.pyfunc stands in a class that derives from BasePyModule; {self.node.name!r} does not"
+            )
+        self.outside[node.name] = ExternFunc(node.name)
+        self.variables[node.name] = GlobalVar(node.name)
 
     def _callees_first(self) -> list[str]:
         """The functions' names, each after those of unwritten return type that it calls."""
@@ -373,6 +389,10 @@ class _ModuleReader:
                 if callee is not None and callee.ret is None and inner.value.id in ("cls", self.node.name):
                     found.setdefault(inner.attr, inner)
         return list(found.items())
+
+
+def _is_base_py_module(base: ast.expr) -> bool:
+    return ast.unparse(base).rpartition(".")[2] == "BasePyModule"
 
 
 class _stack_guard:

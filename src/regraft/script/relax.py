@@ -29,6 +29,7 @@ from .annotations import (
 )
 from .decorators import function as function
 from .decorators import macro as macro
+from .intrinsics import call_py_func as call_py_func
 from .intrinsics import const as const
 from .intrinsics import cpu as cpu
 from .intrinsics import cuda as cuda

@@ -41,6 +41,7 @@ UNWRITABLE = {
     "call_dps_packed",
     "call_inplace_packed",
     "call_pure_packed",
+    "call_py_func",
     "invoke_closure",
     "invoke_pure_closure",
     "make_closure",

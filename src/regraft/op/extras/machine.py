@@ -17,9 +17,9 @@ from array_api_compat import is_jax_namespace, is_torch_namespace
 from ...ir.dims import Dim
 from ...ir.dtypes import itemsize
 from ...ir.expr import DataTypeImm, Expr, PrimValue, StringImm, Tuple
-from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import REQUIRED, Call, Op, Trait, stated_type, wrong_attribute, wrong_operand
 from ...ir.types import OBJECT, ObjectType, TupleType, Type
-from ..primitive.packed import Callee, Types, as_callee, as_packed_arguments, one_of, stated_type
+from ..primitive.packed import Callee, Types, as_callee, as_packed_arguments, one_of
 from ..public_function import declares
 from ..row import primitive
 from ..rules import (
@@ -337,5 +337,5 @@ def call_builtin_with_ctx(
     call is impure.
     """
     stated = ty_args is not None or sinfo_args is not None
-    ty = one_of(CALL_BUILTIN_WITH_CTX.name, ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else OBJECT
-    return Call(CALL_BUILTIN_WITH_CTX, (as_callee(func), as_packed_arguments(args)), None, (ty,))
+    types = one_of(CALL_BUILTIN_WITH_CTX.name, ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else (OBJECT,)
+    return Call(CALL_BUILTIN_WITH_CTX, (as_callee(func), as_packed_arguments(args)), None, types)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 from ...ir.dtypes import is_bool
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, StringImm, Tuple, as_expr
-from ...ir.op import REQUIRED, Attrs, Call, Trait, wrong_attribute, wrong_operand
+from ...ir.op import REQUIRED, Attrs, Call, Trait, joined_type, stated_type, wrong_attribute, wrong_operand
 from ...ir.types import OBJECT, FuncType, ObjectType, PrimType, TensorType, TupleType, Type, is_subtype
 from ..public_function import declares
 from ..row import primitive
@@ -25,6 +25,7 @@ __all__ = [
     "call_inplace_packed",
     "call_packed",
     "call_pure_packed",
+    "call_py_func",
     "invoke_closure",
     "invoke_pure_closure",
     "make_closure",
@@ -39,31 +40,26 @@ Callee: TypeAlias = "str | Expr"
 # --- stated types
 
 
-def stated_type(call: Call) -> Type:
-    """The type that a call states for its result; without one, any."""
-    return call.ty_args[0] if call.ty_args else OBJECT
-
-
-def _as_type(stated: Any, name: str, argument: str) -> Type:
-    """The type that a call states; of several, that of their tuple."""
+def _as_types(stated: Any, name: str, argument: str) -> tuple[Type, ...]:
+    """The types that a call states, one or several."""
     if isinstance(stated, Type):
-        return stated
+        return (stated,)
     if isinstance(stated, Sequence) and not isinstance(stated, str):
         types: Sequence[Any] = stated  # pyright: ignore[reportUnknownVariableType]
         if all(isinstance(ty, Type) for ty in types):
-            return types[0] if len(types) == 1 else TupleType(types)
+            return tuple(types) or (TupleType(()),)
     raise OpTypeError(
         f'{name}: {argument}={stated!r}; expected a type, such as R.Tensor((2, 3), "float32"), or several'
     )
 
 
-def one_of(name: str, given: Types | None, older: Types | None, argument: str, older_name: str) -> Type:
-    """The type of a result, which a call states under one of two names."""
+def one_of(name: str, given: Types | None, older: Types | None, argument: str, older_name: str) -> tuple[Type, ...]:
+    """The types of a result, which a call states under one of two names."""
     if (given is None) == (older is None):
         raise OpTypeError(
             f"{name}: give the type of the result, once, as {argument} (or, as it was called, {older_name})"
         )
-    return _as_type(older if given is None else given, name, argument)
+    return _as_types(older if given is None else given, name, argument)
 
 
 def as_callee(func: Callee) -> Expr:
@@ -93,6 +89,13 @@ def _check_tuple(call: Call, index: int) -> None:
 # --- functions that live outside
 
 
+def _call_py_func_type(call: Call) -> Type:
+    if not isinstance(call.args[0], StringImm):
+        raise wrong_operand(call, 0, "the name of a Python function")
+    _check_tuple(call, 1)
+    return stated_type(call)
+
+
 def _call_dps_packed_type(call: Call) -> Type:
     _check_callee(call)
     _check_tuple(call, 1)
@@ -104,6 +107,20 @@ def _call_dps_packed_type(call: Call) -> Type:
             "for the caller makes them before the call"
         )
     return stated
+
+
+CALL_PY_FUNC = primitive("relax.call_py_func", ("func", "args"), infer=_call_py_func_type)
+
+
+def call_py_func(func_name: str | StringImm, args: Expr | Sequence[Expr], out_ty: Types) -> Call:
+    """A call of a Python function of the module, which ``@I.pyfunc`` or `BasePyModule` gives it.
+
+    Operands: ``func_name``, its name; ``args``, a tuple of what it is given, or the only one. ``out_ty``: the type of
+    the result (for several types, a tuple of them). It counts as pure: whoever writes the call vouches for that.
+    Raises `OpTypeError` where types are not stated.
+    """
+    types = _as_types(out_ty, CALL_PY_FUNC.name, "out_ty")
+    return Call(CALL_PY_FUNC, (_argument(func_name), as_packed_arguments(args)), None, (joined_type(types),))
 
 
 CALL_DPS_PACKED = primitive("relax.call_dps_packed", ("func", "args"), infer=_call_dps_packed_type)
@@ -119,8 +136,8 @@ def call_dps_packed(
     the result: one tensor or, for several types, a tuple. Raises `OpTypeError` when they are not stated, or are no such
     types.
     """
-    ty = one_of(CALL_DPS_PACKED.name, out_ty, out_sinfo, "out_ty", "out_sinfo")
-    return Call(CALL_DPS_PACKED, (as_callee(func), as_packed_arguments(args)), None, (ty,))
+    types = one_of(CALL_DPS_PACKED.name, out_ty, out_sinfo, "out_ty", "out_sinfo")
+    return Call(CALL_DPS_PACKED, (as_callee(func), as_packed_arguments(args)), None, (joined_type(types),))
 
 
 def call_packed(
@@ -133,9 +150,9 @@ def call_packed(
     shared or dropped. Without a type the result may be anything.
     """
     stated = ty_args is not None or sinfo_args is not None
-    ty = one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else OBJECT
+    types = one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else (OBJECT,)
     attrs.pop("attrs_type_key", None)  # how TVM prints that there are attributes at all
-    return Call(as_callee(func), [_argument(arg) for arg in args], _frozen(attrs), (ty,))
+    return Call(as_callee(func), [_argument(arg) for arg in args], _frozen(attrs), types)
 
 
 def _argument(value: Any) -> Expr:
@@ -168,8 +185,8 @@ def call_pure_packed(func: Callee, *args: Any, ty_args: Types | None = None, sin
     Operands: ``func``, its registered name or an expression of it, and what it is given. ``ty_args``: the
     type of the result (for several types, a tuple of them). Raises `OpTypeError` when the type is not stated.
     """
-    ty = one_of(CALL_PURE_PACKED.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
-    return Call(CALL_PURE_PACKED, (as_callee(func), *map(_argument, args)), None, (ty,))
+    types = one_of(CALL_PURE_PACKED.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    return Call(CALL_PURE_PACKED, (as_callee(func), *map(_argument, args)), None, types)
 
 
 def _call_inplace_packed_type(call: Call) -> Type:
@@ -219,9 +236,9 @@ def call_inplace_packed(
     when types are not stated, and for indices that do not fit them or the arguments.
     """
     name = CALL_INPLACE_PACKED.name
-    ty = one_of(name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    types = one_of(name, ty_args, sinfo_args, "ty_args", "sinfo_args")
     places = as_int_tuple(inplace_indices, name, "inplace_indices")
-    return Call(CALL_INPLACE_PACKED, (as_callee(func), *map(_argument, args)), {"inplace_indices": places}, (ty,))
+    return Call(CALL_INPLACE_PACKED, (as_callee(func), *map(_argument, args)), {"inplace_indices": places}, types)
 
 
 # --- closures
@@ -267,8 +284,8 @@ def invoke_closure(
     Operands: ``closure``, what `make_closure` gave; ``args``, a tuple of the arguments that it still lacks.
     ``ty_args``: the type of the result. Raises `OpTypeError` when it is not stated, or there is no closure.
     """
-    ty = one_of(INVOKE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
-    return Call(INVOKE_CLOSURE, (closure, as_packed_arguments(args)), None, (ty,))
+    types = one_of(INVOKE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    return Call(INVOKE_CLOSURE, (closure, as_packed_arguments(args)), None, types)
 
 
 def invoke_pure_closure(
@@ -279,8 +296,8 @@ def invoke_pure_closure(
     sinfo_args: Types | None = None,
 ) -> Call:
     """`invoke_closure` of a closure that has no effects, which whoever writes the call vouches for."""
-    ty = one_of(INVOKE_PURE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
-    return Call(INVOKE_PURE_CLOSURE, (closure, as_packed_arguments(args)), None, (ty,))
+    types = one_of(INVOKE_PURE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    return Call(INVOKE_PURE_CLOSURE, (closure, as_packed_arguments(args)), None, types)
 
 
 # --- what an engine does
