@@ -33,7 +33,7 @@ from .checks import TypeCheck
 from .errors import BuildError
 from .known_sizes import operation_told, with_known
 from .liveness import Statement, last_reads, statements_of, variables_of
-from .python_source import Dialect, ModuleWriter, Place, PythonModule, identifier
+from .python_source import Dialect, ModuleWriter, Place, PythonModule, identifier, op_global
 
 _MOST_INDENT: Final = 40
 """Python refuses more than 100 levels of indentation."""
@@ -294,6 +294,9 @@ class FunctionWriter:
         lowering = self.module.dialect.lowerings.get(op.name)
         if lowering is not None:
             return lowering.write(self, value)
+        carried = self.module.dialect.carried(value) if op.is_foreign else None
+        if carried is not None:
+            return self.applied(self.module.add_global(f"kernel_{op_global(op)}", carried), value)
         return self.applied(self.module.operator(op, self.name), value)
 
     def _is_untrusted(self, call: Call) -> bool:

@@ -26,6 +26,7 @@ from .executable import Around, EntryFunction, Executable
 from .failures import located
 from .function_writer import write_module
 from .loops import loop_over
+from .onnx_node import carried_node, is_carried_node
 from .packed import LOWERINGS, helpers
 from .python_source import Dialect, PythonModule
 from .watching import watched
@@ -37,12 +38,20 @@ def _empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return np.empty(shape, numpy_dtype(dtype))
 
 
-DIALECT: Final = Dialect("numpy", np, TensorData.numpy, array_dtype, LOWERINGS, helpers(_empty, np.copy, loop_over(np)))
+DIALECT: Final = Dialect(
+    "numpy",
+    np,
+    TensorData.numpy,
+    array_dtype,
+    LOWERINGS,
+    helpers(_empty, np.copy, loop_over(np)),
+    carried=carried_node,
+)
 
 
 def runs(op: Op) -> bool:
     """True if calls of ``op`` run here."""
-    return op.name in LOWERINGS or op.reference is not None or "numpy" in op.kernels
+    return op.name in LOWERINGS or op.reference is not None or "numpy" in op.kernels or is_carried_node(op)
 
 
 def compile_module(module: IRModule, *, verify_types: bool = False) -> Executable:

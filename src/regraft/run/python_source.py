@@ -80,6 +80,8 @@ class Dialect:
     trusts: Callable[[ExternFunc], bool] = lambda function: False
     outside: Callable[[Op], Callable[..., Any] | None] = lambda op: None
     """The library's own function for an operator that somebody has declared, or nobody."""
+    carried: Callable[[Call], Callable[..., Any] | None] = lambda call: None
+    """What computes a call of an operator that a model brought and nobody declared."""
     bring_in: Callable[[NumpyKernel], Callable[..., Any]] = lambda kernel: kernel
     """A function over NumPy arrays as one over those of the library."""
 

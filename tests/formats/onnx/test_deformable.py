@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft.formats import UnsupportedOperatorError, from_onnx
 from tests.formats.onnx.single_node import assert_same, check_node, one_node, run_here, run_onnxruntime
 
 
@@ -63,11 +62,3 @@ def test_an_image_of_one_row_is_sampled_too() -> None:
     }
     model = one_node("DeformConv", inputs, opset=22)
     assert_same(run_here(model, inputs), run_onnxruntime(model, inputs), atol=1e-5)
-
-
-def test_an_image_of_unknown_size_says_so() -> None:
-    inputs = arrays(1, 1, {}, mask=False, bias=False)
-    model = one_node("DeformConv", inputs, opset=22)
-    model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "h"
-    with pytest.raises(UnsupportedOperatorError, match="a size of its image is h, known at run time only"):
-        from_onnx(model)

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from regraft.engine import ExecutionError, build
 from regraft.formats import from_onnx, to_onnx
 from tests.formats.onnx.single_node import one_node, run_here, run_onnxruntime
 
@@ -49,6 +50,84 @@ def test_a_node_of_open_sizes_goes_out_as_it_came_in_and_runs(name: str) -> None
     expected = run_onnxruntime(model, inputs)
     for found, value in zip(run_here(model, inputs, "onnxruntime"), expected, strict=True):
         np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-6)
+
+
+_PLACES = np.array([[[[0, 3], [10, 15]]]])
+_WAITING = {
+    "Det": (one_node("Det", {"x": _floats(2, 3, 3)}, opset=22), {"x": _floats(1, 4, 4)}),
+    "MaxPool with places": (
+        one_node("MaxPool", {"x": _floats(1, 2, 6, 7)}, 2, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+        {"x": _floats(2, 2, 5, 8)},
+    ),
+    "MaxUnpool": (
+        one_node("MaxUnpool", {"x": _floats(1, 1, 2, 2), "i": _PLACES}, kernel_shape=[2, 2], strides=[2, 2]),
+        {"x": _floats(1, 1, 2, 2), "i": _PLACES},
+    ),
+    "MaxUnpool to a shape": (
+        one_node(
+            "MaxUnpool",
+            {"x": _floats(1, 1, 2, 2), "i": _PLACES, "s": np.array([1, 1, 5, 5])},
+            kernel_shape=[2, 2],
+            strides=[2, 2],
+        ),
+        {"x": _floats(1, 1, 2, 2), "i": _PLACES, "s": np.array([1, 1, 5, 6])},
+    ),
+    "ConvTranspose to a shape": (
+        one_node("ConvTranspose", {"x": _floats(1, 3, 5, 6), "w": _floats(3, 4, 3, 3)}, output_shape=[11, 13]),
+        {"x": _floats(2, 3, 9, 11), "w": _floats(3, 2, 3, 3)},
+    ),
+    "DeformConv": (
+        one_node("DeformConv", {n: _floats(1, 2, 4, 4) for n in "xwo"}, opset=22, kernel_shape=[2, 2]),
+        {"x": _floats(1, 2, 4, 5), "w": _floats(3, 2, 2, 2), "o": _floats(1, 8, 3, 4)},
+    ),
+    "Pad": (
+        one_node("Pad", {"x": _floats(2, 4, 5), "p": np.zeros(6, np.int64)}, mode="reflect"),
+        {"x": _floats(2, 4, 5), "p": np.array([0, 1, 2, 0, 2, 1])},
+    ),
+    "DFT": (
+        one_node("DFT", {"x": _floats(2, 8, 2), "n": None, "a": np.array(1)}, opset=20),
+        {"x": _floats(3, 5, 2), "a": np.array(0)},
+    ),
+    "STFT": (
+        one_node("STFT", {"x": _floats(2, 32, 1), "s": np.array(4), "w": _floats(8)}, fixed=["s"]),
+        {"x": _floats(1, 40, 1), "w": _floats(12)},
+    ),
+    "DequantizeLinear by blocks": (
+        one_node("DequantizeLinear", {"x": np.zeros((3, 8), np.int8), "s": _floats(3, 2)}, axis=1, block_size=4),
+        {"x": _RANDOM.integers(-9, 9, (3, 12)).astype(np.int8), "s": _floats(3, 3)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _WAITING)
+def test_a_node_that_needs_sizes_or_numbers_of_the_run_is_read_in_the_run_and_goes_out_as_it_came(name: str) -> None:
+    model, inputs = _WAITING[name]
+    model = _opened(model)
+    [node] = to_onnx(from_onnx(model)).graph.node
+    assert (node.op_type, list(node.input)) == (model.graph.node[0].op_type, list(model.graph.node[0].input))
+    assert list(node.attribute) == list(model.graph.node[0].attribute)
+    for found, value in zip(run_here(model, inputs), run_onnxruntime(model, inputs), strict=True):
+        assert found.dtype == value.dtype
+        np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-5)
+
+
+def test_one_program_takes_several_sizes_of_a_node_that_waits_for_them() -> None:
+    model = _opened(one_node("Det", {"x": _floats(2, 3, 3)}, opset=22))
+    run = build(from_onnx(model), target="numpy")["main"]
+    for size in (1, 2, 4, 2):
+        x = _floats(3, size, size)
+        np.testing.assert_allclose(np.asarray(run(x)), np.linalg.det(x), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ExecutionError, match="determinants of matrices of more than 4 rows"):
+        run(_floats(1, 5, 5))
+
+
+def test_a_zero_in_a_shape_of_unknown_length_is_the_size_of_its_place() -> None:
+    model = one_node("Reshape", {"x": _floats(2, 3, 4), "s": np.array([0, -1])})
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "k"
+    for shape in ([0, -1], [0, 0, 2, 2], [2, 0, -1, 1]):
+        inputs = {"x": _floats(2, 3, 4), "s": np.array(shape)}
+        [found], [expected] = run_here(model, inputs), run_onnxruntime(model, inputs)
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_results_of_a_node_that_nothing_uses_do_not_take_it_apart() -> None:

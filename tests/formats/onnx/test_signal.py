@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.formats import UnsupportedOperatorError, from_onnx
+from regraft.formats import from_onnx
 from tests.formats.onnx.single_node import check_node, one_node, run_here, run_there
 from tests.kit import assert_close
 
@@ -79,14 +79,6 @@ def test_a_signal_of_an_open_number_of_parts_is_real_where_half_of_its_spectrum_
     model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "parts"
     [expected] = run_there(model, inputs)
     assert_close(run_here(model, inputs, "numpy")[0], expected)
-
-
-def test_a_transform_of_unknown_frames_says_so() -> None:
-    inputs = {"signal": np.zeros((1, 16, 1), np.float32), "step": np.array(4), "window": None, "length": np.array(8)}
-    with pytest.raises(
-        UnsupportedOperatorError, match="the length of its frames \\(input 3\\) is computed at run time"
-    ):
-        from_onnx(one_node("STFT", inputs, fixed=["step"]))
 
 
 @pytest.mark.parametrize("name", ["HannWindow", "HammingWindow", "BlackmanWindow"])

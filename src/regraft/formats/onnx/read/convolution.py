@@ -52,7 +52,7 @@ def _padding(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilation
     widths = [width for end in ends for width in end]
     known = [width for width in widths if isinstance(width, int)]
     if len(known) != len(widths):
-        raise node.refuse(f"auto_pad={node.attr('auto_pad')} depends on sizes that are known at run time only")
+        raise node.undecided(f"auto_pad={node.attr('auto_pad')} depends on sizes that are known at run time only")
     return tuple(known)
 
 
@@ -132,7 +132,7 @@ def _transposed_padding(
         full = (sizes[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 + extra[axis]
         total = full - goal
         if not isinstance(total, int):
-            raise node.refuse("how much is cut off depends on sizes that are known at run time only")
+            raise node.undecided("how much is cut off depends on sizes that are known at run time only")
         # A stride beyond the kernel leaves the result of SAME short of the goal, as ONNX Runtime has it.
         short = 0 if target is None else max(-total, 0)
         total = max(total, 0)
@@ -316,15 +316,12 @@ def _max_unpool(node: NodeImporter) -> Imported:
     pads = node.attr("pads") or (0,) * (2 * rank)
     natural = [(sizes[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[i + rank] for i in range(rank)]
     inner = [*sizes[:2], *natural]
+    # Places count in the shape that is given, as ONNX Runtime has it; ONNX itself pads what they are in without it.
     given = node.integers(2, "its shape") or inner
-    flat = ops.zeros([int(np.prod(inner))], node.dtype())
+    flat = ops.zeros([int(np.prod(given))], node.dtype())
     places = ops.reshape(node.operand(1), [-1])
     filled = ops.scatter_elements(flat, places, ops.reshape(node.operand(0), [-1]), 0)
-    result: Expr = ops.reshape(filled, inner)
-    if given != inner:
-        widths = [width for size, target in zip(inner, given, strict=True) for width in (0, target - size)]
-        result = ops.nn.pad(node.emit(result), widths)
-    return result
+    return ops.reshape(filled, given)
 
 
 @reads("ConvInteger")

@@ -19,7 +19,7 @@ from .importing import Imported, NodeImporter, reads
 
 def _known(node: NodeImporter, size: Dim, what: str) -> int:
     if not isinstance(size, int):
-        raise node.refuse(f"{what} is {size}, known at run time only")
+        raise node.undecided(f"{what} is {size}, known at run time only")
     return size
 
 

@@ -7,6 +7,10 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from ....ir.types import TensorType
+from ..element_types import to_onnx_dtype
+from .importing import Imported
+
 
 def function_body(
     node: ir.Node, opset_imports: dict[str, int], types: list[bytes]
@@ -71,3 +75,16 @@ def _fill_attributes(nodes: Any, values: dict[str, onnx.AttributeProto]) -> None
             kept.append(attribute)
         del node.attribute[:]
         node.attribute.extend(kept)
+
+
+def type_text(value: Imported | None) -> bytes:
+    """The type of a value as far as it is known, as ONNX reads it."""
+    proto = onnx.TypeProto()
+    ty = None if value is None else value.ty
+    if isinstance(ty, TensorType) and ty.dtype is not None:
+        proto.tensor_type.elem_type = int(to_onnx_dtype(ty.dtype))
+        for size in ty.shape or ():
+            dim = proto.tensor_type.shape.dim.add()
+            if isinstance(size, int):
+                dim.dim_value = size
+    return proto.SerializeToString()

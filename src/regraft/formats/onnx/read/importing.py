@@ -19,6 +19,7 @@ from ....ir.dtypes import as_dtype, is_float, is_integer, numpy_dtype
 from ....ir.expr import Constant, Expr, ShapeExpr, const
 from ....ir.tensor_data import TensorData
 from ....ir.types import ShapeType, TensorType
+from ...errors import ConvertError
 from ..element_types import from_onnx_dtype
 from .sizes import Sizes, is_size_name
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 class UnsupportedNodeError(Exception):
     """A node that cannot be read; the message says why. The reader adds where, and reports all together."""
+
+
+class UndecidedNodeError(UnsupportedNodeError):
+    """A node whose reading depends on sizes or numbers that only the run knows: it is carried, to be read then."""
 
 
 Imported: TypeAlias = Expr | Sizes
@@ -150,7 +155,7 @@ class NodeImporter:
         """The shape of operand ``index`` in numbers. Raises `UnsupportedNodeError` when it depends on the run."""
         sizes = [size for size in self.shape(index) if isinstance(size, int)]
         if len(sizes) != len(self.shape(index)):
-            raise UnsupportedNodeError(f"input {index} has sizes that are known at run time only")
+            raise UndecidedNodeError(f"input {index} has sizes that are known at run time only")
         return tuple(sizes)
 
     # --- known contents
@@ -189,7 +194,7 @@ class NodeImporter:
             return None
         array = self.array(index)
         if array is None:
-            raise UnsupportedNodeError(f"{what} (input {index}) are computed at run time")
+            raise UndecidedNodeError(f"{what} (input {index}) are computed at run time")
         return [int(value) for value in np.asarray(array).reshape(-1)]
 
     def known_integers(self, index: int) -> list[int] | None:
@@ -203,7 +208,7 @@ class NodeImporter:
             return None
         array = self.array(index)
         if array is None:
-            raise UnsupportedNodeError(f"{what} (input {index}) is computed at run time")
+            raise UndecidedNodeError(f"{what} (input {index}) is computed at run time")
         return np.asarray(array).reshape(-1)[0].item()
 
     def axes(self, index: int = 1, name: str = "axes") -> list[int] | None:
@@ -288,6 +293,10 @@ class NodeImporter:
         """The error for a form of the operator that cannot be read."""
         return UnsupportedNodeError(why)
 
+    def undecided(self, why: str) -> UndecidedNodeError:
+        """The error for a node that can be read only with what the run knows."""
+        return UndecidedNodeError(why)
+
 
 def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
     """A constant whose numbers are read from their file when they are first needed.
@@ -311,3 +320,14 @@ def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
     if isinstance(tensor, ir.ExternalTensor):
         return Constant(TensorData.lazy(shape, dtype, load, own, part=part))
     return Constant(TensorData(np.require(numbers(tensor), requirements=["ALIGNED"]), own))
+
+
+def constant_for(port: ir.Value, array: np.ndarray) -> Constant:
+    """The array that a person gave for an input, in its dtype. Raises `ConvertError` where that has no room."""
+    if port.dtype is None:
+        return const(array)
+    dtype = from_onnx_dtype(port.dtype, f"input {port.name}")
+    held = array.astype(numpy_dtype(dtype))
+    if is_integer(dtype) and not np.array_equal(held, array):
+        raise ConvertError(f"input {port.name} is of {dtype}, which cannot hold {array}")
+    return const(held, dtype)

@@ -104,7 +104,7 @@ def _blocked(node: NodeImporter, parameter: Expr, axis: int) -> Expr:
     repeated = ops.repeat(parameter, size, axis)
     total = sizes[axis]
     if not isinstance(total, int):
-        raise node.refuse("blocks along an axis of a size that is known at run time only")
+        raise node.undecided("blocks along an axis of a size that is known at run time only")
     return node.emit(ops.strided_slice(node.emit(repeated), [axis], [0], [total]))
 
 

@@ -205,7 +205,7 @@ def _rotary_embedding(node: NodeImporter) -> Imported:
         count, size = heads, width // heads
         x = node.emit(ops.reshape(x, [batch, sequence, count, size]))
     if isinstance(size, SymExpr):
-        raise node.refuse("the size of a head is known at run time only")
+        raise node.undecided("the size of a head is known at run time only")
     turned = node.attr("rotary_embedding_dim", 0) or size
     half = turned // 2
     cosine, sine = (_angles(node, index, half) for index in (1, 2))

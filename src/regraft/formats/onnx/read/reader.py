@@ -22,8 +22,7 @@ import onnx_ir as ir
 from ....ir.builder import BlockBuilder
 from ....ir.collection import collection_paused
 from ....ir.dims import Dim, SymVar, dims_equal
-from ....ir.dtypes import is_integer, numpy_dtype
-from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var, const
+from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.program import SeqExpr
@@ -34,22 +33,25 @@ from ....op.grad import no_grad
 from ...errors import ConvertError, UnsupportedOperatorError
 from .. import read as importers
 from ..carried import CARRIED
-from ..element_types import from_onnx_dtype, to_onnx_dtype
+from ..element_types import from_onnx_dtype
 from ..external_data import check_external_data
 from ..source_nodes import ORIGIN_KEY, SourceOrigin, source_of
 from ..write.model_facts import FACTS, ModelFacts
 from ..write.writer import DEFAULT_INPUTS, INPUT_NAMES, METADATA, OUTPUT_NAMES
 from . import declared, whole
-from .function_bodies import function_body
-from .importing import IMPORTERS, REFUSED, Imported, NodeImporter, ReadNode, UnsupportedNodeError, constant_of
-from .opening import (
-    STANDARD,
-    default_inputs,
-    deserialized,
-    inline_functions,
-    open_file,
-    opset_of,
+from .function_bodies import function_body, type_text
+from .importing import (
+    IMPORTERS,
+    REFUSED,
+    Imported,
+    NodeImporter,
+    ReadNode,
+    UndecidedNodeError,
+    UnsupportedNodeError,
+    constant_for,
+    constant_of,
 )
+from .opening import STANDARD, default_inputs, deserialized, inline_functions, open_file, opset_of
 from .sizes import Sizes, is_size_name
 from .unreadable import first_name, place_of, unreadable, with_branches
 from .untold import untold_dtypes
@@ -94,6 +96,9 @@ def from_onnx(
         carry: Whether nodes of ONNX that cannot be read become calls of foreign operators, ``ai.onnx::Name``, which
             `to_onnx` writes as the nodes that they were, bodies included. Such a program has a form in ONNX alone.
 
+    A node that can be read only with sizes or numbers that the run knows is a foreign call, too: the run on NumPy
+    reads it, and `to_onnx` writes it as it was. It has to be of a rank that is known.
+
     Operators of other domains are calls of what is declared for them (`regraft.operator`), or foreign calls: with
     their attributes, of the types that the model states, and written as they came. Raises `ConvertError` for what is no
     model or refers to files outside its folder, and `UnsupportedOperatorError` with all operators that cannot be read.
@@ -126,6 +131,11 @@ def from_message(proto: onnx.ModelProto, path: str, *, dims: Mapping[str, int]) 
     return _read(opened, carried, {}, dims, ())
 
 
+def from_run(proto: onnx.ModelProto) -> IRModule:
+    """A node that waited for the run, as a model whose inputs have the sizes of the run; otherwise as `from_onnx`."""
+    return _read(*deserialized(proto), {}, {}, (), is_of_run=True)
+
+
 def _opened(model: str | os.PathLike[str] | onnx.ModelProto, with_sequences: bool) -> tuple[ir.Model, str | None]:
     """The model, and its ends; ``with_sequences``: those that make or take sequences are carried, too."""
     if isinstance(model, onnx.ModelProto):
@@ -140,6 +150,7 @@ def _read(
     dims: Mapping[str, int],
     pure: Iterable[str],
     carries: bool = False,
+    is_of_run: bool = False,
 ) -> IRModule:
     opset = opset_of(opened)
     for key, function in tuple(opened.functions.items()):
@@ -149,7 +160,9 @@ def _read(
         inline_functions(opened)
 
     def read(defaults: frozenset[str]) -> IRModule:
-        importer = GraphImporter(opset, dict(opened.opset_imports), declared.pure_names(pure), defaults, carries)
+        importer = GraphImporter(
+            opset, dict(opened.opset_imports), declared.pure_names(pure), defaults, carries, is_of_run
+        )
         module = importer.module(opened, constants, dims)
         return module if carried is None else module.with_attr(CARRIED, carried)
 
@@ -172,10 +185,15 @@ class GraphImporter:
         pure: frozenset[str] = frozenset(),
         defaults: frozenset[str] = frozenset(),
         carries: bool = False,
+        is_of_run: bool = False,
     ) -> None:
-        """``carries``: whether a node that cannot be read becomes a call that is carried as it is."""
+        """``carries``: whether a node that cannot be read becomes a call that is carried as it is.
+
+        ``is_of_run``: whether this is the run, so that no node waits for what it knows.
+        """
         self.opset: Final = opset
         self.carries: Final = carries
+        self._is_of_run: Final = is_of_run
         self._defaults: Final = defaults
         self._pure: Final = pure
         self.opset_imports: Final = opset_imports
@@ -205,7 +223,7 @@ class GraphImporter:
         for name, value in constants.items():
             if name not in inputs:
                 raise ConvertError(f"there is no input {name!r} to take a constant")
-            self.values[name] = _constant_for(inputs[name], np.asarray(value))
+            self.values[name] = constant_for(inputs[name], np.asarray(value))
         fixed = {*graph.initializers, *constants}
         given = [value for value in graph.inputs if value.name not in fixed]
         params = [self._parameter(value) for value in given]
@@ -384,9 +402,15 @@ class GraphImporter:
 
         One behind a foreign node may lack no more than what that node does not say.
         """
-        if self._is_within_function or not (self.carries or self._reads_untold(node.node)):
+        carries = self.carries or self._reads_untold(node.node)
+        waits = isinstance(error, UndecidedNodeError) and not self._is_of_run
+        if self._is_within_function or not (waits or carries):
             raise error
-        return whole.read_whole(node, error)
+        found = whole.read_whole(node, error)
+        types = [result.ty for result in found if result is not None]
+        if not carries and any(isinstance(ty, TensorType) and (ty.ndim < 0 or ty.dtype is None) for ty in types):
+            raise error  # what follows could not be read
+        return found
 
     def _reads_untold(self, node: ir.Node) -> bool:
         return any(value is not None and value.name in self._untold for value in node.inputs)
@@ -561,7 +585,7 @@ class GraphImporter:
                 self.node(step)
             return tuple([self.values.get(name) for name in names])
         except UnsupportedNodeError as error:
-            raise UnsupportedNodeError(f"{error} (in the function that defines {node.op_type})") from error
+            raise type(error)(f"{error} (in the function that defines {node.op_type})") from error
         finally:
             self.values = outer
             self._is_within_function = not is_outermost
@@ -573,27 +597,4 @@ class GraphImporter:
 
     def input_types(self, node: ir.Node) -> list[bytes]:
         """The types of a node's inputs as far as they are known, as ONNX reads them."""
-        return [_type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]
-
-
-def _constant_for(port: ir.Value, array: np.ndarray) -> Constant:
-    """The array that a person gave for an input, in its dtype. Raises `ConvertError` where that has no room."""
-    if port.dtype is None:
-        return const(array)
-    dtype = from_onnx_dtype(port.dtype, f"input {port.name}")
-    held = array.astype(numpy_dtype(dtype))
-    if is_integer(dtype) and not np.array_equal(held, array):
-        raise ConvertError(f"input {port.name} is of {dtype}, which cannot hold {array}")
-    return const(held, dtype)
-
-
-def _type_text(value: Imported | None) -> bytes:
-    proto = onnx.TypeProto()
-    ty = None if value is None else value.ty
-    if isinstance(ty, TensorType) and ty.dtype is not None:
-        proto.tensor_type.elem_type = int(to_onnx_dtype(ty.dtype))
-        for size in ty.shape or ():
-            dim = proto.tensor_type.shape.dim.add()
-            if isinstance(size, int):
-                dim.dim_value = size
-    return proto.SerializeToString()
+        return [type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]

@@ -223,7 +223,7 @@ def _part(node: NodeImporter, coordinates: str) -> list[tuple[Fraction, Fraction
     if coordinates == CROP:
         region = node.array(1) if node.has(1) else None
         if region is None:
-            raise node.refuse("its region (input 1) is computed at run time")
+            raise node.undecided("its region (input 1) is computed at run time")
         axes = [axis % rank for axis in node.attr("axes", range(rank))]
         shares = [Fraction(share) for share in region.tolist()]
         for place, axis in enumerate(axes):

@@ -106,7 +106,7 @@ def _split(node: NodeImporter) -> Imported:
     axis: int = node.attr("axis", 0) % node.rank()
     size = node.shape()[axis]
     if not isinstance(size, int):
-        raise node.refuse("the size of the axis that it splits is known at run time only")
+        raise node.undecided("the size of the axis that it splits is known at run time only")
     given = node.array(1) if node.has(1) else np.asarray(1)
     if given is None:
         raise node.refuse("the sizes of its parts (input 1) are computed at run time")

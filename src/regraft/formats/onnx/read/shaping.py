@@ -76,8 +76,11 @@ def _resolved(node: NodeImporter) -> Expr:
     length = node.shape(1)[0]
     zero, unknown, one = (const(number, "int64") for number in (0, -1, 1))
     shape = node.ty(0).shape
-    if not node.attr("allowzero", 0) and isinstance(length, int) and shape is not None:
-        own = Sizes.row((*shape, *[0] * length)[:length]).expression()
+    if not node.attr("allowzero", 0) and shape is not None:
+        # The operand's own size of each place, where it has one.
+        row = node.emit(Sizes.row((*shape, 0)).expression())
+        places = ops.minimum(ops.arange(length, dtype="int64"), const(len(shape), "int64"))
+        own = ops.take(row, node.emit(places), axis=0)
         sizes = node.emit(ops.where(ops.equal(sizes, zero), node.emit(own), sizes))
     open_size = node.emit(ops.equal(sizes, unknown))
     rest = ops.prod(ops.where(open_size, one, sizes))
@@ -120,13 +123,13 @@ def _axes_of_one(node: NodeImporter) -> list[int]:
     """The axes of size 1. Raises `UnsupportedNodeError` where which these are is known at run time only."""
     shape = node.ty(0).shape
     if shape is None:
-        raise node.refuse("which axes have size 1 is known at run time only")
+        raise node.undecided("which axes have size 1 is known at run time only")
     axes = [axis for axis, size in enumerate(shape) if size == 1]
     stated = node.node.outputs[0].shape
     open_sizes = [size for size in shape if isinstance(size, SymExpr) and dims_equal(size, 1) is None]
     if open_sizes and (stated is None or len(stated) != len(shape) - len(axes)):
         hint = node.graph.hint_to_fix(open_sizes[0])
-        raise node.refuse(f"which axes have size 1 is known at run time only: {open_sizes[0]} may be 1 or not{hint}")
+        raise node.undecided(f"which axes have size 1 is known at run time only: {open_sizes[0]} may be 1 or not{hint}")
     return axes
 
 
@@ -183,7 +186,7 @@ def _expand(node: NodeImporter) -> Imported:
         shape = node.shape_operand(1)
         assert isinstance(shape.ty, ShapeType)
         if shape.ty.values is None:
-            raise node.refuse("the rank of its result is known at run time only")
+            raise node.undecided("the rank of its result is known at run time only")
         # Sizes of 1 leave the operand's own: a tensor of ones of the shape settles both ways of broadcasting.
         if is_float(node.dtype()) or is_integer(node.dtype()):
             return ops.multiply(x, ops.ones(shape, node.dtype()))

@@ -33,7 +33,7 @@ def _stft(node: NodeImporter) -> Imported:
             raise node.refuse("it has neither a window nor the length of its frames")
         length = node.shape(2)[0]
     if not isinstance(length, int):
-        raise node.refuse("the length of its frames is known at run time only")
+        raise node.undecided("the length of its frames is known at run time only")
     size = node.shape()[1]
     frames = _framed(node, size, int(step), length)
     if window is not None:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ....ir.expr import Expr
 from ....ir.op import Op
-from ....ir.types import TensorType, TupleType, Type
+from ....ir.types import TensorType, TupleType
 from ...errors import ConvertError
 from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, bodies_of, call_attribute
 from ..element_types import from_onnx_dtype
@@ -23,6 +23,9 @@ from .importing import REFUSED, NodeImporter, UnsupportedNodeError
 _STANDARD: Final = ("", "ai.onnx")
 _MOST_BYTES: Final = 1 << 22
 """Bodies of more bytes, with constants of their own, would make programs that nobody can print."""
+_OF_ONE_RANK: Final = frozenset({"ConvTranspose", "DeformConv", "MaxUnpool", "Pad", "TensorScatter"})
+"""Operators whose result has the rank of the first operand, sizes unknown or not."""
+_RANKS: Final = {"MelWeightMatrix": 2, "STFT": 4}
 
 
 def can_be_whole(node: ir.Node, opset: int) -> bool:
@@ -105,7 +108,7 @@ def captured_values(node: ir.Node) -> dict[str, ir.Value]:
     return found
 
 
-def _types(node: NodeImporter) -> list[Type]:
+def _types(node: NodeImporter) -> list[TensorType]:
     """The types of the results that are asked for: as stated, else as ONNX infers them, else unknown."""
     outputs = list(node.node.outputs)
     while outputs and not outputs[-1].name:
@@ -130,10 +133,17 @@ def _type(node: NodeImporter, value: ir.Value, inferred: onnx.TypeProto | None) 
             return TensorType([size for size in sizes if size is not None], dtype)
         return TensorType(None, dtype, len(sizes))
     if told is None or not told.HasField("shape"):
-        return TensorType(None, dtype)
+        return TensorType(None, dtype, _defined_rank(node))
     if all(size.HasField("dim_value") for size in told.shape.dim):
         return TensorType([size.dim_value for size in told.shape.dim], dtype)
     return TensorType(None, dtype, len(told.shape.dim))
+
+
+def _defined_rank(node: NodeImporter) -> int:
+    """The rank of a result that ONNX defines without its inference telling it; -1 for other operators."""
+    if node.op_type in _OF_ONE_RANK and node.ty(0).ndim >= 0:
+        return node.ty(0).ndim
+    return _RANKS.get(node.op_type, -1)
 
 
 def _inferred(node: NodeImporter) -> dict[str, onnx.TypeProto]:

@@ -1,0 +1,115 @@
+"""Nodes of ONNX that wait for the run: read when their operands have sizes, and computed by the reference engine.
+
+What such a node means depends on a size, or on a number that another node computes, so that it is a call of a foreign
+operator in the program. Each choice of sizes, and of such numbers, is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ..ir.dtypes import as_dtype, is_bool, is_integer, numpy_dtype
+from ..ir.expr import Constant, Expr, Var, const
+from ..ir.module import IRModule
+from ..ir.op import Call, Op
+from ..ir.program import Function, SeqExpr
+from ..ir.types import TensorType, Type, map_type
+from .arrays import array_dtype
+from .errors import ExecutionError
+
+_Kind: TypeAlias = tuple[tuple[int, ...], str]
+"""The sizes and the dtype of an operand."""
+
+_STANDARD: Final = "ai.onnx::"
+_MOST_KEPT: Final = 64
+"""The most choices of one node that are kept ready to be run."""
+_MOST_NUMBERS: Final = 64
+"""The most elements of an operand of integers or booleans whose numbers may decide what a node means."""
+
+
+def is_carried_node(op: Op) -> bool:
+    """True if ``op`` is one of ONNX's own operators, in a program as a foreign one, that gives the same in each run."""
+    return op.is_foreign and op.is_pure and op.name.startswith(_STANDARD)
+
+
+def carried_node(call: Call) -> Callable[..., Any] | None:
+    """What computes a call of such an operator over NumPy arrays; None for a call of another."""
+    if not isinstance(call.op, Op) or not is_carried_node(call.op):
+        return None
+
+    # A call keeps its own programs: one that is in no text any more takes them with it.
+    @lru_cache(_MOST_KEPT)
+    def read(kinds: Sequence[_Kind | None], numbers: tuple[tuple[int, bytes], ...]) -> _Reading:
+        return _Reading(call, kinds, dict(numbers))
+
+    def run(*operands: Any, **attributes: Any) -> Any:
+        del attributes  # they are those of the call
+        kinds = tuple([_kind(x) for x in operands])
+        found = read(kinds, ())
+        if found.problem:
+            found = read(kinds, tuple([(index, x.tobytes()) for index, x in enumerate(operands) if _may_decide(x)]))
+        return found(operands)
+
+    return run
+
+
+def _kind(value: Any) -> _Kind | None:
+    dtype = array_dtype(value)
+    return None if dtype is None else (value.shape, dtype)
+
+
+def _may_decide(value: Any) -> bool:
+    kind = _kind(value)
+    if kind is None or not (is_integer(kind[1]) or is_bool(kind[1])):
+        return False
+    return len(kind[0]) <= 1 and prod(kind[0]) <= _MOST_NUMBERS
+
+
+class _Reading:
+    """A node as a program for operands of certain sizes, some of them with known numbers, or why it is none."""
+
+    __slots__ = ("_given", "_run", "problem")
+
+    def __init__(self, call: Call, kinds: Sequence[_Kind | None], numbers: Mapping[int, bytes]):
+        from ..formats.errors import ConvertError
+        from ..formats.onnx.read.reader import from_run
+        from ..formats.onnx.write.writer import OPSETS, to_onnx
+        from .numpy_engine import compile_module
+
+        params: dict[int, Var] = {}
+        args: list[Expr] = []
+        for index, (arg, kind) in enumerate(zip(call.args, kinds, strict=True)):
+            if kind is None or isinstance(arg, Constant):
+                args.append(arg)
+            elif index in numbers:
+                shape, dtype = kind
+                args.append(const(np.frombuffer(numbers[index], numpy_dtype(as_dtype(dtype))).reshape(shape), dtype))
+            else:
+                args.append(params.setdefault(index, Var(f"operand{index}", TensorType(*kind))))
+        alone = Call(call.op, args, call.attrs, [map_type(ty, _without_sizes) for ty in call.ty_args])
+        function = Function(list(params.values()), SeqExpr([], alone), attrs={"global_symbol": "main"})
+        assert isinstance(call.op, Op)
+        version = call.op.onnx_name.version
+        self._given: Final = tuple(params)
+        self._run: Callable[..., Any] | None = None
+        self.problem = ""
+        try:
+            model = to_onnx(IRModule({"main": function}), opset=max(OPSETS[0], version))
+            self._run = compile_module(from_run(model))["main"]
+        except ConvertError as error:
+            self.problem = str(error)
+
+    def __call__(self, operands: Sequence[Any]) -> Any:
+        if self._run is None:
+            raise ExecutionError(self.problem)
+        return self._run(*[operands[index] for index in self._given])
+
+
+def _without_sizes(ty: Type) -> Type:
+    """``ty`` without sizes, which have names of the program around the node."""
+    return TensorType(None, ty.dtype, ty.ndim) if isinstance(ty, TensorType) else ty
