@@ -1,8 +1,9 @@
 """Where the elements of a resized axis come from, as ONNX's `Resize` says in all its modes.
 
-Numbers only: for each element of the result the elements that are mixed, with their weights. Places are worked out
-in exact fractions, so none is moved across an element by rounding, and the nearest element is sought in single
-precision, step by step as ONNX Runtime seeks it. `resize` makes programs of it.
+The formulas of places and weights serve numbers and tensors of a program (`run_time_resize`). All else is for numbers:
+for each element of the result the elements that are mixed, with their weights. Places are then worked out in exact
+fractions, so none is moved across an element by rounding, and the nearest element is sought in single precision, step
+by step as ONNX Runtime seeks it. `resize` makes programs of it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Taps: TypeAlias = list[tuple[int, float]]
 """Elements of an axis, each with its weight."""
 
 Number: TypeAlias = Any
-"""An exact `Fraction`, or a number of single precision. One formula serves both: it divides by whole numbers only."""
+"""An exact `Fraction`, a number of single precision, or a tensor: formulas divide by whole numbers only."""
 
 CROP: Final = "tf_crop_and_resize"
 AT_A_HALF: Final = 1e-6
@@ -35,8 +36,8 @@ class ResampledAxis:
     axis, are the part of it that `CROP` takes.
     """
 
-    size: int
-    target: int
+    size: Number
+    target: Number
     scale: Number
     start: Number = Fraction(0)
     end: Number = Fraction(1)
@@ -45,6 +46,24 @@ class ResampledAxis:
     def extent(self) -> Number:
         """The size of the result before it was made whole."""
         return self.size * self.scale
+
+    @property
+    def last(self) -> Number:
+        """The place of the last element."""
+        return self.size - 1
+
+    @property
+    def share(self) -> Number:
+        """The size of the result in shares of the `extent`."""
+        return self.target / self.extent
+
+    def if_one(self, number: Number, value: Number, otherwise: Number) -> Number:
+        """``value`` where ``number`` is 1, else ``otherwise``."""
+        return value if number == 1 else otherwise
+
+    def widened(self, number: Number) -> Number:
+        """``number`` in double precision, if it is not exact."""
+        return number if isinstance(number, Fraction) else np.float64(number)
 
     @property
     def in_single(self) -> ResampledAxis:
@@ -85,18 +104,22 @@ def _symmetric(axis: ResampledAxis, place: Number) -> Number:
 
     ONNX Runtime rounds the ratio of the sizes, and no step after it.
     """
-    wide: Callable[[Number], Number] = Fraction if isinstance(axis.scale, Fraction) else np.float64
-    share, centre = wide(axis.target / axis.extent), (2 * wide(place) + 1) / wide(axis.scale) / 2
-    return _half_below(axis.size * (1 - share) / 2 + centre)
+    share, scale, place = map(axis.widened, (axis.share, axis.scale, place))
+    return _half_below(axis.size * (1 - share) / 2 + (2 * place + 1) / scale / 2)
 
 
 def _pytorch_half_pixel(axis: ResampledAxis, place: Number) -> Number:
-    return _half_pixel(axis, place) if axis.target > 1 else place * 0
+    return axis.if_one(axis.target, place * 0, _half_pixel(axis, place))
+
+
+def _steps(axis: ResampledAxis, size: Number) -> Number:
+    """The steps between ``size`` places; one where there are none."""
+    return axis.if_one(size, size, size - 1)
 
 
 def _align_corners(axis: ResampledAxis, place: Number) -> Number:
     # ONNX says the size before it was made whole; ONNX Runtime and PyTorch take the one that the result has.
-    return place * 0 if axis.target == 1 else place * (axis.size - 1) / (axis.target - 1)
+    return place * axis.last / _steps(axis, axis.target)
 
 
 def _asymmetric(axis: ResampledAxis, place: Number) -> Number:
@@ -104,10 +127,10 @@ def _asymmetric(axis: ResampledAxis, place: Number) -> Number:
 
 
 def _crop(axis: ResampledAxis, place: Number) -> Number:
-    length = axis.size - 1
-    if axis.extent == 1:
-        return (axis.start + axis.end) / 2 * length
-    return axis.start * length + place * (axis.end - axis.start) * length / (axis.extent - 1)
+    length, extent = axis.last, axis.extent
+    middle = (axis.start + axis.end) / 2 * length
+    moved = axis.start * length + place * (axis.end - axis.start) * length / _steps(axis, extent)
+    return axis.if_one(extent, middle, moved)
 
 
 COORDINATES: Final[dict[str, Callable[[ResampledAxis, Number], Number]]] = {
@@ -129,22 +152,23 @@ _ROUNDINGS: Final[dict[str, Callable[[Fraction], int]]] = {
 }
 
 
-def _linear_weight(distance: float, alpha: float) -> float:
+def _linear_weight(xp: Any, distance: Any, alpha: float) -> Any:
     del alpha
-    return max(1.0 - distance, 0.0)
+    return xp.maximum(1.0 - distance, 0.0)
 
 
-def _cubic_weight(distance: float, alpha: float) -> float:
+def _cubic_weight(xp: Any, distance: Any, alpha: float) -> Any:
     """Keys' piecewise cubic."""
-    if distance <= 1:
-        return ((alpha + 2) * distance - (alpha + 3)) * distance**2 + 1
-    return ((distance - 5) * distance + 8) * distance * alpha - 4 * alpha if distance < 2 else 0.0
+    near = ((alpha + 2) * distance - (alpha + 3)) * (distance * distance) + 1.0
+    far = ((distance - 5.0) * distance + 8.0) * distance * alpha - 4.0 * alpha
+    return xp.where(xp.less_equal(distance, 1.0), near, xp.where(xp.less(distance, 2.0), far, 0.0))
 
 
-_WEIGHTS: Final[dict[str, tuple[int, Callable[[float, float], float]]]] = {
+WEIGHTS: Final[dict[str, tuple[int, Callable[[Any, Any, float], Any]]]] = {
     "linear": (1, _linear_weight),
     "cubic": (2, _cubic_weight),
 }
+"""For each way to mix how far it reaches, and the weights by distance, over NumPy or over operators."""
 
 
 def nearest(axis: ResampledAxis, coordinates: str, kind: Filter, *, exact: bool = False) -> list[int]:
@@ -163,13 +187,12 @@ def _inside(axis: ResampledAxis, tap: int) -> int:
 
 
 def _mixed(place: Fraction, axis: ResampledAxis, kind: Filter) -> Taps:
-    radius, weight = _WEIGHTS[kind.mode]
+    radius, weight = WEIGHTS[kind.mode]
     shrink = min(axis.scale, Fraction(1)) if kind.antialias else Fraction(1)
     reach = radius / shrink
-    taps = [
-        (tap, weight(float(abs(place - tap) * shrink), kind.alpha))
-        for tap in range(ceil(place - reach), floor(place + reach) + 1)
-    ]
+    near = range(ceil(place - reach), floor(place + reach) + 1)
+    distances = np.asarray([float(abs(place - tap) * shrink) for tap in near])
+    taps: Taps = list(zip(near, weight(np, distances, kind.alpha).tolist(), strict=True))
     if kind.exclude:
         taps = [(tap, share) for tap, share in taps if 0 <= tap < axis.size]
     if kind.exclude or kind.antialias:
