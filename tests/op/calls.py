@@ -22,6 +22,7 @@ def _c(numbers: Any, dtype: str = "int64") -> Constant:
 
 _VOLUME, _SPAN = _x(1, 2, 3, 4, 5), [_c([0, 2, 5], "int32"), _c(3, "int32")]
 _BOXES = _c([[[0, 0.9, 0, 0, 2, 2], [0, 0.8, 0, 0, 2, 1.9], [1, 0.7, 1, 1, 3, 3]]], "float32")
+_REGION = _c([[0, 0, 0, 4, 4]], "float32")
 
 CALLS: dict[str, Callable[[], Expr]] = {
     "arange": lambda: op.arange(1, 9, 2, "float32"),
@@ -77,7 +78,9 @@ CALLS: dict[str, Callable[[], Expr]] = {
     "vision.non_max_suppression": lambda: vision.non_max_suppression(
         _BOXES, _c([3], "int32"), _c([[0, 1, 2]], "int32")
     ),
+    "vision.roi_align": lambda: vision.roi_align(_x(1, 2, 6, 6), _REGION, 2, 1.0),
+    "vision.roi_pool": lambda: vision.roi_pool(_x(1, 2, 6, 6), _REGION, 2, 1.0),
     "vision.roi_pool_backward": lambda: vision.roi_pool_backward(
-        _x(1, 2, 2, 2), _x(1, 2, 6, 6, name="y"), _c([[0, 0, 0, 4, 4]], "float32"), (2, 2), 1.0
+        _x(1, 2, 2, 2), _x(1, 2, 6, 6, name="y"), _REGION, (2, 2), 1.0
     ),
 }

@@ -107,6 +107,8 @@ def declares(
     rank: int = 0,
     doc: str | None = None,
     forms: Mapping[str, Form] | None = None,
+    named: Mapping[str, str] | None = None,
+    order: Sequence[str] = (),
     **facts: Unpack[Facts],
 ) -> Callable[[_F], _F]:
     """Declare the operator ``name`` by the decorated function, whose body is a docstring and ``...``.
@@ -114,8 +116,9 @@ def declares(
     Parameters that hold expressions are operands (one with the default None may be left out); all others are
     attributes. The function that comes out brings its arguments into the form that their annotations say, and gives the
     call. An operator over ``rank`` spatial axes may be one of several that a function makes, with the text ``doc``.
-    ``forms`` has the forms of annotations that no other operator has; ``facts`` are those of `Op`. Raises `IRError` for
-    an annotation without a form.
+    ``forms`` has the forms of annotations that no other operator has; ``named`` says which operands the operator names
+    otherwise than the function; ``order`` is the order of the attributes in texts, if it is another than that of the
+    parameters; ``facts`` are those of `Op`. Raises `IRError` for an annotation without a form.
     """
     known: dict[str, Form | None] = {**_ATTRIBUTES, **_spatial(rank), **(forms or {})}
     known_operands: dict[str, Form | None] = {
@@ -133,13 +136,13 @@ def declares(
             for parameter, told in parameters.items()
             if parameter not in wrapped
         ]
-        canonical = {attribute.name: attribute.canonical for attribute in attributes}
+        canonical = {**dict.fromkeys(order), **{attribute.name: attribute.canonical for attribute in attributes}}
         layout = next((parameter for parameter in canonical if parameter in ("layout", "data_layout")), "")
         like_operand = [parameter for parameter in canonical if parameters[parameter].annotation == "ResultLayout"]
         for parameter in like_operand:
             canonical[parameter] = canonical[layout]
-        optional = [f"{operand}?" if defaults[operand] is None else operand for operand in operands]
-        op = Op(name, optional, canonical, primitive=primitive, **facts)
+        own_names = [(named or {}).get(operand, operand) + "?" * (defaults[operand] is None) for operand in operands]
+        op = Op(name, own_names, canonical, primitive=primitive, **facts)
         least = sum(default is inspect.Parameter.empty for default in defaults.values())
         count, as_they_are = len(operands), not any(wrapped.values())
 

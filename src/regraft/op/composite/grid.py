@@ -6,17 +6,16 @@ float16 and bfloat16 are computed in float32 and rounded once. Each operator is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 from itertools import product
 from typing import Any, Final
 
 from ...ir.dims import Dim, dim_max, dim_product, dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_attribute, wrong_operand
+from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, size_operand, to_canonical
-from ..public_function import declares
+from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
+from ..public_function import SpatialSizes, declares
 from ..rules import require_float, shape_operand
 from ..semantics import cast, dtype_name, positions, widened
 
@@ -189,16 +188,8 @@ def _affine_grid(xp: Any, theta: Any, size: tuple[int, ...], align_corners: bool
     return cast(xp, xp.broadcast_to(total, shape), dtype_name(theta.dtype))
 
 
-AFFINE_GRID = Op(
-    "relax.image.affine_grid",
-    ("data", "size"),
-    {"align_corners": True},
-    infer=_affine_grid_type,
-    reference=_affine_grid,
-)
-
-
-def affine_grid(data: Expr, size: Expr | Dim | Sequence[Dim], align_corners: bool = True) -> Call:
+@declares("relax.image.affine_grid", rank=2, infer=_affine_grid_type, reference=_affine_grid)
+def affine_grid(data: Expr, size: SpatialSizes, align_corners: bool = True) -> Call:
     """The grid, for `grid_sample`, of an affine map of an image; follows ``torch.nn.functional.affine_grid``.
 
     Operands: ``data`` (batch, 2, 3), floating, the map from (x, y, 1) in the result to (x, y) in the image
@@ -207,4 +198,4 @@ def affine_grid(data: Expr, size: Expr | Dim | Sequence[Dim], align_corners: boo
     with the coordinates on axis 1. Raises `OpTypeError` for another shape of ``data``, or another number of
     sizes.
     """
-    return AFFINE_GRID(data, size_operand(size, 2, AFFINE_GRID.name), align_corners=bool(align_corners))
+    ...

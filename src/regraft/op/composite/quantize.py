@@ -11,11 +11,11 @@ from typing import Any
 import ml_dtypes
 
 from ...ir.dims import dims_equal
-from ...ir.dtypes import as_dtype, is_bool, is_float, is_integer, itemsize, numpy_dtype
+from ...ir.dtypes import is_bool, is_float, is_integer, itemsize, numpy_dtype
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
-from ..public_function import declares
+from ..public_function import Dtype, declares
 from ..rules import normalize_axis, require_float, tensor_operand
 from ..semantics import cast, dtype_name, integer_range, widened
 
@@ -74,17 +74,14 @@ def _quantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_dt
     return cast(xp, xp.clip(shifted, float(least), float(greatest)), out_dtype)
 
 
-QUANTIZE = Op(
+@declares(
     "relax.quantize",
-    ("data", "scale", "zero_point"),
-    {"out_dtype": "int8", "axis": -1},
+    order=("out_dtype", "axis"),
     infer=_quantize_type,
     reference=_quantize,
     traits=(Trait.STOPS_GRADIENT,),
 )
-
-
-def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: str = "int8") -> Call:
+def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: Dtype = "int8") -> Call:
     """``round(data / scale) + zero_point``, limited to ``out_dtype``; follows ``QuantizeLinear`` of ONNX.
 
     Operands: ``data``, floating; ``scale``, floating, and ``zero_point``, numbers: scalars, or one element
@@ -93,7 +90,7 @@ def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtyp
     even; NaN becomes the zero point in integers. No gradient passes: it is flat
     where it does not jump. Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
-    return QUANTIZE(data, scale, zero_point, out_dtype=as_dtype(out_dtype), axis=int(axis))
+    ...
 
 
 # --- dequantize
@@ -118,17 +115,14 @@ def _dequantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_
     return cast(xp, distance * factor, out_dtype)
 
 
-DEQUANTIZE = Op(
+@declares(
     "relax.dequantize",
-    ("data", "scale", "zero_point"),
-    {"out_dtype": "float32", "axis": -1},
+    order=("out_dtype", "axis"),
     infer=_dequantize_type,
     reference=_dequantize,
     traits=(Trait.STORED,),
 )
-
-
-def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: str = "float32") -> Call:
+def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: Dtype = "float32") -> Call:
     """``(data - zero_point) * scale``; follows ``DequantizeLinear`` of ONNX.
 
     Operands: ``data``, numbers; ``scale``, floating, and ``zero_point``, numbers: scalars, or one element for
@@ -136,7 +130,7 @@ def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dt
     float32, or in ``scale``'s dtype if that is wider, and rounded once.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
-    return DEQUANTIZE(data, scale, zero_point, out_dtype=as_dtype(out_dtype), axis=int(axis))
+    ...
 
 
 # --- dynamic quantization: the scale is that of the values at hand

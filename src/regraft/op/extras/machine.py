@@ -8,6 +8,7 @@ the empty tuple or as `null_value`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from importlib import import_module
 from math import prod
 from typing import Any
@@ -207,25 +208,25 @@ def _kill(xp: Any, value: Any) -> tuple[()]:
     return ()
 
 
-KILL_STORAGE, KILL_TENSOR, KILL_OBJECT = (
-    Op(name, ("value",), infer=_kill_type, reference=_kill, traits=(Trait.IMPURE,))
-    for name in ("relax.memory.kill_storage", "relax.memory.kill_tensor", "relax.vm.kill_object")
-)
+_ends = partial(declares, infer=_kill_type, reference=_kill, traits=(Trait.IMPURE,))
 
 
+@_ends("relax.memory.kill_storage", named={"storage": "value"})
 def kill_storage(storage: Expr) -> Call:
     """Says that a storage is not used any more, which changes nothing here. Result: an empty tuple."""
-    return KILL_STORAGE(storage)
+    ...
 
 
+@_ends("relax.memory.kill_tensor", named={"tensor": "value"})
 def kill_tensor(tensor: Expr) -> Call:
     """Says that a tensor is not used any more, which changes nothing here. Result: an empty tuple."""
-    return KILL_TENSOR(tensor)
+    ...
 
 
+@_ends("relax.vm.kill_object", named={"obj": "value"})
 def kill_object(obj: Expr) -> Call:
     """Says that a value is not used any more, which changes nothing here. Result: an empty tuple."""
-    return KILL_OBJECT(obj)
+    ...
 
 
 # --- views

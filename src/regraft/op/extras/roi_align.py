@@ -6,14 +6,15 @@ Its gradient is that of its meaning. float16 and bfloat16 are computed in float3
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_attribute
+from ...ir.op import Call, wrong_attribute
 from ...ir.types import TensorType
 from ..layouts import data_letters, from_canonical, to_canonical
 from ..primitive.markers import NO_GRAD
-from ..primitive.windows import as_spatial
+from ..public_function import Spatial, declares
+from ..rules import as_int
 from ..semantics import apply, cast, dtype_name, filled, positions, size_of, widened
 from .roi_pool import pooled_type
 
@@ -182,30 +183,23 @@ def _roi_align(xp: Any, data: Any, rois: Any, **attrs: Any) -> Any:
     return from_canonical(xp, result, layout, _LETTERS)
 
 
-_ATTRIBUTES: Final[dict[str, Any]] = {
-    "pooled_size": (1, 1),
-    "spatial_scale": 1.0,
-    "sample_ratio": -1,
-    "aligned": False,
-    "layout": "NCHW",
-    "mode": "avg",
-}
+_SampleRatio: TypeAlias = int
+"""The samples of a bin along each axis, or anything below 1 for as many as elements."""
 
-ROI_ALIGN = Op(
+
+@declares(
     "relax.vision.roi_align",
-    ("data", "rois"),
-    _ATTRIBUTES,
+    rank=2,
+    forms={"_SampleRatio": lambda value, op_name, name: max(as_int(value, op_name, name), -1) or -1},
     infer=_roi_align_type,
     reference=_roi_align,
 )
-
-
 def roi_align(
     data: Expr,
     rois: Expr,
-    pooled_size: int | Sequence[int],
+    pooled_size: Spatial,
     spatial_scale: float,
-    sample_ratio: int = -1,
+    sample_ratio: _SampleRatio = -1,
     aligned: bool = False,
     layout: str = "NCHW",
     mode: str = "avg",
@@ -223,18 +217,4 @@ def roi_align(
     Result: (regions, channels, *pooled_size) in ``layout``. No gradient goes to ``rois``.
     Raises `OpTypeError` for ranks, sizes or dtypes that do not agree, or an unknown mode.
     """
-    return ROI_ALIGN(data, rois, **_call_attributes(pooled_size, spatial_scale, sample_ratio, aligned, layout, mode))
-
-
-def _call_attributes(
-    pooled_size: int | Sequence[int], spatial_scale: float, sample_ratio: int, aligned: bool, layout: str, mode: str
-) -> dict[str, Any]:
-    """The attributes in canonical form."""
-    return {
-        "pooled_size": as_spatial(pooled_size, 2, "relax.vision.roi_align", "pooled_size"),
-        "spatial_scale": float(spatial_scale),
-        "sample_ratio": max(int(sample_ratio), -1) or -1,
-        "aligned": bool(aligned),
-        "layout": layout,
-        "mode": mode,
-    }
+    ...

@@ -10,12 +10,13 @@ from typing import Any, Final, NamedTuple
 
 from ...ir.dims import dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_operand
+from ...ir.op import Call, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..adjoints import GradientError
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..primitive.row_updates import fold_into_rows
-from ..primitive.windows import as_spatial, require_at_least
+from ..primitive.windows import require_at_least
+from ..public_function import Spatial, declares, operator_of
 from ..rules import common_dtype, format_dims, require_float
 from ..semantics import cast, dtype_name, filled, positions, widened
 
@@ -101,20 +102,8 @@ def _roi_pool(xp: Any, data: Any, rois: Any, pooled_size: tuple[int, int], spati
     return from_canonical(xp, cast(xp, pooled, dtype_name(data.dtype)), layout, _LETTERS)
 
 
-_ATTRIBUTES: Final[dict[str, Any]] = {"pooled_size": (1, 1), "spatial_scale": 1.0, "layout": "NCHW"}
-
-ROI_POOL = Op(
-    "relax.vision.roi_pool",
-    ("data", "rois"),
-    _ATTRIBUTES,
-    infer=lambda call: pooled_type(call, 0),
-    reference=_roi_pool,
-)
-
-
-def roi_pool(
-    data: Expr, rois: Expr, pooled_size: int | Sequence[int], spatial_scale: float, layout: str = "NCHW"
-) -> Call:
+@declares("relax.vision.roi_pool", rank=2, infer=lambda call: pooled_type(call, 0), reference=_roi_pool)
+def roi_pool(data: Expr, rois: Expr, pooled_size: Spatial, spatial_scale: float, layout: str = "NCHW") -> Call:
     """The greatest elements of regions of images; follows ``MaxRoiPool`` of ONNX and Fast R-CNN (Girshick 2015).
 
     Operands: ``data`` (batch, channels, height, width) in ``layout``, floating; ``rois`` (regions, 5), of the same
@@ -125,15 +114,7 @@ def roi_pool(
     Result: (regions, channels, *pooled_size) in ``layout``; 0 for a bin beyond the image. No gradient goes to
     ``rois``. Raises `OpTypeError` for ranks, sizes or dtypes that do not agree.
     """
-    return ROI_POOL(data, rois, **_call_attributes(pooled_size, spatial_scale, layout))
-
-
-def _call_attributes(pooled_size: int | Sequence[int], spatial_scale: float, layout: str) -> dict[str, Any]:
-    return {
-        "pooled_size": as_spatial(pooled_size, 2, "relax.vision.roi_pool", "pooled_size"),
-        "spatial_scale": float(spatial_scale),
-        "layout": layout,
-    }
+    ...
 
 
 # --- the adjoint
@@ -179,20 +160,12 @@ def _roi_pool_backward(
     return from_canonical(xp, cast(xp, image, dtype_name(data.dtype)), layout, _LETTERS)
 
 
-ROI_POOL_BACKWARD = Op(
-    "relax.vision.roi_pool_backward",
-    ("output_grad", "data", "rois"),
-    _ATTRIBUTES,
-    infer=_backward_type,
-    reference=_roi_pool_backward,
-)
-
-
+@declares("relax.vision.roi_pool_backward", rank=2, infer=_backward_type, reference=_roi_pool_backward)
 def roi_pool_backward(
     output_grad: Expr,
     data: Expr,
     rois: Expr,
-    pooled_size: int | Sequence[int],
+    pooled_size: Spatial,
     spatial_scale: float,
     layout: str = "NCHW",
 ) -> Call:
@@ -202,14 +175,14 @@ def roi_pool_backward(
     of equal elements takes the adjoint of a bin. Result: the type of ``data``. Raises `OpTypeError` for dtypes or
     shapes that do not agree.
     """
-    return ROI_POOL_BACKWARD(output_grad, data, rois, **_call_attributes(pooled_size, spatial_scale, layout))
+    ...
 
 
-@ROI_POOL.define_gradient
+@operator_of(roi_pool).define_gradient
 def _roi_pool_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [ROI_POOL_BACKWARD(adjoint, *call.args, **call.attrs), None]
+    return [operator_of(roi_pool_backward)(adjoint, *call.args, **call.attrs), None]
 
 
-@ROI_POOL_BACKWARD.define_gradient
+@operator_of(roi_pool_backward).define_gradient
 def _backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    raise GradientError(f"{ROI_POOL_BACKWARD.name}: greatest elements of regions are differentiated once only")
+    raise GradientError("relax.vision.roi_pool_backward: greatest elements of regions are differentiated once only")

@@ -13,10 +13,10 @@ from typing import Any, Final
 from ...ir.dims import Dim, floordiv
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import TensorType, Type
 from ..public_function import declares, operator_of
-from ..rules import as_int, same_type, tensor_operand
+from ..rules import same_type, tensor_operand
 
 __all__ = ["allgather", "allreduce", "broadcast_from_worker0", "scatter_from_worker0"]
 
@@ -69,13 +69,6 @@ _ALLREDUCE = Op(
     reference=_of_one_worker,
     traits=(Trait.VIEW,),
 )
-_SCATTER = Op(
-    "relax.ccl.scatter_from_worker0",
-    ("x",),
-    {"num_workers": REQUIRED, "axis": 0},
-    infer=_scattered_type,
-    reference=_of_one_worker,
-)
 
 
 def allreduce(x: Expr, op_type: str = "sum", in_group: bool = True) -> Call:
@@ -109,14 +102,14 @@ def broadcast_from_worker0(x: Expr) -> Call:
     ...
 
 
+@declares("relax.ccl.scatter_from_worker0", infer=_scattered_type, reference=_of_one_worker)
 def scatter_from_worker0(x: Expr, num_workers: int, axis: int = 0) -> Call:
     """The ``x`` of the first worker, cut into equal parts, one for each worker; follows ``relax.op.ccl``.
 
     Operands: a tensor of a known shape. Attributes: ``num_workers``; ``axis``, the one that is cut. Result: a part.
     Raises `OpTypeError` for an axis that ``x`` lacks and a size that ``num_workers`` does not divide.
     """
-    name = "relax.ccl.scatter_from_worker0"
-    return _SCATTER(x, num_workers=as_int(num_workers, name, "num_workers"), axis=as_int(axis, name, "axis"))
+    ...
 
 
 @_ALLREDUCE.define_gradient

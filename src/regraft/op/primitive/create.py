@@ -17,6 +17,7 @@ from ...ir.expr import Expr, PrimValue, const
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, Type
 from .. import adjoints
+from ..public_function import Dtype, Number, declares
 from ..row import primitive, published
 from ..rules import (
     array_operand,
@@ -278,23 +279,8 @@ def _hamming_window(xp: Any, window_size: int, periodic: Any, alpha: float, beta
     return cast(xp, alpha - beta * xp.cos(angles), dtype)
 
 
-HAMMING_WINDOW = Op(
-    "relax.hamming_window",
-    ("window_size", "periodic", "alpha", "beta"),
-    {"dtype": REQUIRED},
-    infer=_hamming_window_type,
-    reference=_hamming_window,
-    traits=(Trait.STOPS_GRADIENT,),
-)
-
-
-def hamming_window(
-    window_size: Expr | int | SymExpr,
-    periodic: Expr | bool,
-    alpha: Expr | float,
-    beta: Expr | float,
-    dtype: Any,
-) -> Call:
+@declares("relax.hamming_window", infer=_hamming_window_type, reference=_hamming_window, traits=(Trait.STOPS_GRADIENT,))
+def hamming_window(window_size: Number, periodic: Number, alpha: Number, beta: Number, dtype: Dtype) -> Call:
     """``alpha - beta * cos(2π·i / period)`` for each ``i`` below ``window_size``.
 
     Follows ``torch.hamming_window``. The period is ``window_size``, or one less for a symmetric window
@@ -302,8 +288,7 @@ def hamming_window(
     one. Result: rank 1.
     Raises `OpTypeError` for operands that are no numbers, sizes below 1, and other dtypes.
     """
-    operands = [as_prim_value(value) for value in (window_size, periodic, alpha, beta)]
-    return HAMMING_WINDOW(*operands, dtype=as_dtype_attribute(dtype, "relax.hamming_window"))
+    ...
 
 
 # --- one-hot

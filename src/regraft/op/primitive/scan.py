@@ -13,8 +13,8 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Reference, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from .. import adjoints
-from ..row import primitive
-from ..rules import as_dtype_attribute, as_optional_int, normalize_axis, tensor_operand
+from ..public_function import Dtype, declares, operator_of
+from ..rules import normalize_axis, tensor_operand
 from ..semantics import cast, dtype_name, widened
 from .indexing import strided_slice
 from .join import concat
@@ -22,8 +22,6 @@ from .manipulate import flip
 from .reshaping import flatten
 
 __all__ = ["cumprod", "cumsum"]
-
-_SCHEMA: dict[str, Any] = {"axis": None, "dtype": None, "exclusive": False}
 
 
 def _scan_type(call: Call) -> Type:
@@ -57,20 +55,8 @@ def _running(name: str, identity: int) -> Reference:
     return reference
 
 
-def _attributes(op_name: str, axis: int | None, dtype: Any, exclusive: bool) -> dict[str, Any]:
-    return {
-        "axis": as_optional_int(axis, op_name, "axis"),
-        "dtype": as_dtype_attribute(dtype, op_name),
-        "exclusive": bool(exclusive),
-    }
-
-
-CUMSUM = primitive(
-    "relax.cumsum", ("data",), _SCHEMA, infer=_scan_type, reference=_running("cumulative_sum", 0), finite=True
-)
-
-
-def cumsum(data: Expr, axis: int | None = None, dtype: Any = None, exclusive: bool = False) -> Call:
+@declares("relax.cumsum", primitive=True, infer=_scan_type, reference=_running("cumulative_sum", 0), finite=True)
+def cumsum(data: Expr, axis: int | None = None, dtype: Dtype = None, exclusive: bool = False) -> Call:
     """The sum of the elements up to each one along ``axis``; follows ``numpy.cumsum`` and ONNX ``CumSum``.
 
     Operands: ``data``, any tensor. Attributes: ``axis``, None: all elements in row-major order; ``dtype``, in
@@ -78,13 +64,11 @@ def cumsum(data: Expr, axis: int | None = None, dtype: Any = None, exclusive: bo
     Result: the shape of ``data``, or rank 1 when ``axis`` is None. Integers wrap around; floats narrower than
     float32 are summed in float32. Raises `OpTypeError` for an axis that ``data`` lacks, and for sums in bool.
     """
-    return CUMSUM(data, **_attributes("relax.cumsum", axis, dtype, exclusive))
+    ...
 
 
-CUMPROD = primitive("relax.cumprod", ("data",), _SCHEMA, infer=_scan_type, reference=_running("cumulative_prod", 1))
-
-
-def cumprod(data: Expr, axis: int | None = None, dtype: Any = None, exclusive: bool = False) -> Call:
+@declares("relax.cumprod", primitive=True, infer=_scan_type, reference=_running("cumulative_prod", 1))
+def cumprod(data: Expr, axis: int | None = None, dtype: Dtype = None, exclusive: bool = False) -> Call:
     """The product of the elements up to each one along ``axis``; follows ``numpy.cumprod``.
 
     Operands: ``data``, any tensor. Attributes: ``axis``, None: all elements in row-major order; ``dtype``, in
@@ -93,7 +77,7 @@ def cumprod(data: Expr, axis: int | None = None, dtype: Any = None, exclusive: b
     float32 are multiplied in float32.
     Raises `OpTypeError` for an axis that ``data`` lacks, and for products in bool.
     """
-    return CUMPROD(data, **_attributes("relax.cumprod", axis, dtype, exclusive))
+    ...
 
 
 # --- gradients
@@ -110,14 +94,14 @@ def _unscanned(share: Expr, data: Expr) -> Expr:
     return adjoints.converted_like(adjoints.reshape_like(share, data), data)
 
 
-@CUMSUM.define_gradient
+@operator_of(cumsum).define_gradient
 def _cumsum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     axis = _scanned(call)[1]
     backwards = cumsum(flip(adjoint, axis), axis, exclusive=call.attrs.exclusive)
     return [_unscanned(flip(backwards, axis), call.args[0])]
 
 
-@CUMPROD.define_gradient
+@operator_of(cumprod).define_gradient
 def _cumprod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """The share of x[i] is ``x[0] ... x[i-1]`` times ``tail[i] = adjoint[i] + x[i+1] * tail[i+1]``.
 

@@ -12,7 +12,7 @@ from ...ir.dtypes import is_integer
 from ...ir.expr import Constant, Expr, ShapeExpr
 from ...ir.op import Call, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
-from ..row import primitive
+from ..public_function import declares
 from ..rules import shape_operand, tensor_operand
 from ..semantics import index_array
 
@@ -32,23 +32,26 @@ def _shape_of(xp: Any, input: Any) -> tuple[int, ...]:
     return tuple(input.shape)
 
 
-SHAPE_OF = primitive(
-    "relax.shape_of", ("input",), infer=_shape_of_type, reference=_shape_of, traits=(Trait.STOPS_GRADIENT,)
+@declares(
+    "relax.shape_of",
+    primitive=True,
+    named={"expr": "input"},
+    infer=_shape_of_type,
+    reference=_shape_of,
+    traits=(Trait.STOPS_GRADIENT,),
 )
-
-
 def shape_of(expr: Expr) -> Call:
     """The shape of a tensor, as a shape value; follows ``Shape`` of ONNX but for the kind of the result.
 
     Operands: ``expr``, any tensor. Result: a shape, known as far as that of the tensor is.
     """
-    return SHAPE_OF(expr)
+    ...
 
 
 def get_shape_of(expr: Expr) -> Expr:
     """The shape of a tensor: written out where its type knows it, else a call of `shape_of`."""
     ty = expr.ty
-    return ShapeExpr(ty.shape) if isinstance(ty, TensorType) and ty.shape is not None else SHAPE_OF(expr)
+    return ShapeExpr(ty.shape) if isinstance(ty, TensorType) and ty.shape is not None else shape_of(expr)
 
 
 # --- size
@@ -63,15 +66,20 @@ def _size(xp: Any, input: Any) -> Any:
     return xp.reshape(index_array(xp, [prod(input.shape)], input), ())
 
 
-SIZE = primitive("relax.size", ("input",), infer=_size_type, reference=_size, traits=(Trait.STOPS_GRADIENT,))
-
-
+@declares(
+    "relax.size",
+    primitive=True,
+    named={"expr": "input"},
+    infer=_size_type,
+    reference=_size,
+    traits=(Trait.STOPS_GRADIENT,),
+)
 def size(expr: Expr) -> Call:
     """The number of elements of a tensor; follows ``Size`` of ONNX.
 
     Operands: ``expr``, any tensor. Result: int64, a scalar.
     """
-    return SIZE(expr)
+    ...
 
 
 # --- shape_to_tensor
@@ -86,22 +94,21 @@ def _shape_to_tensor(xp: Any, input: tuple[int, ...]) -> Any:
     return xp.asarray(input, dtype=xp.int64)
 
 
-SHAPE_TO_TENSOR = primitive(
+@declares(
     "relax.shape_to_tensor",
-    ("input",),
+    primitive=True,
+    named={"expr": "input"},
     infer=_shape_to_tensor_type,
     reference=_shape_to_tensor,
     traits=(Trait.STOPS_GRADIENT,),
 )
-
-
 def shape_to_tensor(expr: Expr) -> Call:
     """The sizes in a shape value as a tensor.
 
     Operands: ``expr``, a shape. Result: int64, shape (number of axes,). Raises `OpTypeError` when it is no
     shape.
     """
-    return SHAPE_TO_TENSOR(expr)
+    ...
 
 
 # --- tensor_to_shape
@@ -128,15 +135,14 @@ def _tensor_to_shape(xp: Any, input: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in input)
 
 
-TENSOR_TO_SHAPE = primitive(
+@declares(
     "relax.tensor_to_shape",
-    ("input",),
+    primitive=True,
+    named={"expr": "input"},
     infer=_tensor_to_shape_type,
     reference=_tensor_to_shape,
     traits=(Trait.STOPS_GRADIENT,),
 )
-
-
 def tensor_to_shape(expr: Expr) -> Call:
     """The elements of a tensor as a shape value, to reshape or broadcast to.
 
@@ -144,4 +150,4 @@ def tensor_to_shape(expr: Expr) -> Call:
     as far as it is known, and whose sizes are known when the tensor is a constant. Give the sizes names with
     ``R.match_cast``. Raises `OpTypeError` when it is no such tensor, or a constant with an element below 0.
     """
-    return TENSOR_TO_SHAPE(expr)
+    ...
