@@ -234,6 +234,19 @@ def test_the_narrow_dtype_may_be_bfloat16_whose_range_is_that_of_float32() -> No
         ToMixedPrecision(dtype="float8")
 
 
+@pytest.mark.parametrize("sensitive", ["R.exp(p)", "R.rsqrt(p)", "R.power(p, R.const(2.0))"])
+def test_norms_and_exponentials_read_float32_without_the_policy_of_relax(sensitive: str) -> None:
+    before = program(SIGNATURE, f"p = R.abs(R.matmul(x, a))\nq = {sensitive}\nr = R.matmul(q, b)", "r")
+    read: list[str | None] = []
+    for after in (ToMixedPrecision("float16")(before), ToMixedPrecision("float16", relax_policy=False)(before)):
+        well_formed(after)
+        [call] = [b.value for b in iter_bindings(after) if b.var.name_hint == "q"]
+        assert isinstance(call, Call)
+        assert isinstance(call.args[0].ty, TensorType)
+        read.append(call.args[0].ty.dtype)
+    assert read == ["float16", "float32"]
+
+
 def test_what_only_moves_numbers_stays_in_half_precision() -> None:
     before = program(
         SIGNATURE, "p = R.matmul(x, a)\nq = R.reshape(p, (4, 2))\nt = R.permute_dims(q)\nr = R.matmul(t, b)", "r"

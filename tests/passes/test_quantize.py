@@ -14,7 +14,18 @@ import pytest
 import regraft.op as R
 from regraft.engine import build
 from regraft.formats.onnx import from_onnx, to_onnx
-from regraft.ir import BlockBuilder, Constant, Expr, IRModule, SymVar, TensorType, Var, const, iter_bindings
+from regraft.ir import (
+    BlockBuilder,
+    Constant,
+    Expr,
+    IRModule,
+    SymVar,
+    TensorType,
+    TupleGetItem,
+    Var,
+    const,
+    iter_bindings,
+)
 from regraft.ir.op import is_call_of
 from regraft.passes import PassError, op_counts, report
 from regraft.passes.quantize import (
@@ -193,9 +204,9 @@ def test_convolutions_and_what_lies_between_run_on_bytes() -> None:
     x = arrays(2, 3, 10, 12)
     done = Quantize(calibrated(module, x))(module)
     counts = op_counts(done)
-    # Three layers, the two sides of the sum and the pool read bytes; of these, one value is read twice.
-    assert counts["relax.quantize"] == 5
-    assert counts["relax.dequantize"] == 5 + 3 + 1, "values, weights, and the bias"
+    # Three layers, the two sides of the sum, two pools and the reshape read bytes; of these, one value is read twice.
+    assert counts["relax.quantize"] == 7
+    assert counts["relax.dequantize"] == 7 + 3 + 1, "values, weights, and the bias"
     expected = values(module, x)
     for target in ("numpy", "onnxruntime", "openvino"):
         assert 1e-4 < error(expected, values(done, x, target=target)) < 0.06, target
@@ -245,6 +256,43 @@ def test_onnx_runtime_computes_products_with_a_bias_on_bytes(sizes: tuple[int, .
     assert found["MatMul"] == found["Gemm"] == 0
     for target in ("numpy", "onnxruntime", "openvino"):
         assert 1e-4 < error(values(module, x), values(done, x, target=target)) < 0.06, target
+
+
+def detects(builder: BlockBuilder, x: Expr) -> Expr:
+    """Swish, a gate, halves that are joined again, a pool, a larger image and a transposed convolution."""
+    first = builder.emit(R.nn.silu(builder.emit(R.nn.conv2d(x, weights(16, 3, 3, 3), padding=1))))
+    gate = builder.emit(
+        R.sigmoid(builder.emit(R.nn.conv2d(builder.emit(R.mean(first, [2, 3], True)), weights(16, 16, 1, 1))))
+    )
+    one, other = (
+        builder.emit(TupleGetItem(builder.emit(R.split(builder.emit(R.multiply(first, gate)), 2, 1)), half))
+        for half in (0, 1)
+    )
+    turned = builder.emit(R.nn.leakyrelu(builder.emit(R.nn.conv2d(other, weights(8, 8, 3, 3), padding=1)), 0.1))
+    pooled = builder.emit(R.nn.max_pool2d(turned, (2, 2), (2, 2)))
+    larger = builder.emit(R.image.resize2d(pooled, (10, 12), layout="NCHW", method="nearest_neighbor"))
+    raised = builder.emit(R.nn.conv2d_transpose(pooled, weights(8, 4, 2, 2), strides=2))
+    joined = builder.emit(R.concat([one, turned, larger, raised], 1))
+    return R.nn.conv2d(joined, weights(24, 28, 1, 1))
+
+
+def test_onnx_runtime_stays_in_bytes_between_convolutions(tmp_path: Path) -> None:
+    module = module_of((2, 3, 10, 12), detects)
+    x = arrays(2, 3, 10, 12)
+    done = Quantize(calibrated(module, x), results=True)(module)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    session = onnxruntime.InferenceSession(to_onnx(done).SerializeToString(), options)
+    kinds = Counter(node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node)
+    names = ("Conv", "Sigmoid", "Mul", "LeakyRelu", "Concat")
+    on_bytes = dict(zip([f"QLinear{name}" for name in names], (4, 2, 2, 1, 1), strict=True)) | {"NhwcMaxPool": 1}
+    assert {kind: kinds[kind] for kind in on_bytes} == on_bytes
+    assert not any(kinds[kind] for kind in (*names, "FusedConv", "MaxPool"))
+    expected = values(module, x)
+    for found in (session.run(None, {session.get_inputs()[0].name: x})[0], values(done, x)):
+        assert 1e-4 < error(expected, found) < 0.06
+    openvino = Quantize(calibrated(module, x))(module)
+    assert 1e-4 < error(expected, values(openvino, x, target="openvino")) < 0.06
 
 
 def test_what_follows_a_convolution_that_stays_stays_too() -> None:

@@ -189,11 +189,16 @@ def _on_torch(
 def _narrow_products(dtype: str) -> PassFor:
     """Products in ``dtype``, sums too, since PyTorch adds up in float32 inside of a product; weights stored so.
 
+    Norms and exponentials stay in float32.
+
     What is computed of constants alone, such as a bias in the shape of an image, is one before, and so follows.
     """
-    return lambda keep: Sequential(
-        [FoldConstant(), ToMixedPrecision(dtype, dtype=dtype, keep=keep), FoldConstant(), DeadCodeElimination()]
-    )
+
+    def make(keep: Mapping[str, str]) -> Pass:
+        mixed = ToMixedPrecision(dtype, dtype=dtype, keep=keep, relax_policy=False)
+        return Sequential([FoldConstant(), mixed, FoldConstant(), DeadCodeElimination()])
+
+    return make
 
 
 def _weights_in(bits: int, engine: str) -> PassFor:

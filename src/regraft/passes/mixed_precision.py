@@ -3,7 +3,7 @@
 Operators that *lead* (matmul, convolutions, attention) get their float32 operands in float16. Those that *follow* (what
 moves elements, arithmetic, norms) stay in float16 where what they work on is. All others (softmax, reductions) *keep*
 float32. Which operator does which is Relax's policy; of an operator that Relax does not have, its row says it
-(`regraft.ir.op.Precision`).
+(`regraft.ir.op.Precision`). Relax lets norms and exponentials follow; without its policy they keep float32.
 """
 
 from __future__ import annotations
@@ -46,12 +46,10 @@ _ALSO_FOLLOW: Final = frozenset(
         "bitwise_xor",
         "ceil",
         "cos",
-        "cosh",
         "divide",
         "equal",
         "erf",
         "ewise_fma",
-        "exp",
         "eye",
         "floor",
         "floor_divide",
@@ -69,8 +67,6 @@ _ALSO_FOLLOW: Final = frozenset(
         "left_shift",
         "less",
         "less_equal",
-        "log",
-        "log_add_exp",
         "logical_and",
         "logical_not",
         "logical_or",
@@ -85,25 +81,15 @@ _ALSO_FOLLOW: Final = frozenset(
         "nn.dropout",
         "nn.gelu",
         "nn.gelu_tanh",
-        "nn.group_norm",
-        "nn.instance_norm",
-        "nn.layer_norm",
-        "nn.rms_norm",
         "nn.selu",
         "nn.silu",
         "not_equal",
         "ones",
-        "power",
         "right_shift",
         "round",
-        "rsqrt",
         "sigmoid",
         "sign",
         "sin",
-        "sinh",
-        "sqrt",
-        "square",
-        "tan",
         "tanh",
         "trunc",
         "vision.roi_align",
@@ -111,6 +97,26 @@ _ALSO_FOLLOW: Final = frozenset(
         "zeros",
     ]
 )
+_SENSITIVE: Final = frozenset(
+    [
+        "cosh",
+        "exp",
+        "log",
+        "log_add_exp",
+        "nn.group_norm",
+        "nn.instance_norm",
+        "nn.layer_norm",
+        "nn.rms_norm",
+        "power",
+        "rsqrt",
+        "sinh",
+        "sqrt",
+        "square",
+        "tan",
+    ]
+)
+"""Those that follow by Relax's policy alone: they enlarge the rounding of what they read, or sum squares of it."""
+
 _ALSO_KEEP: Final = frozenset(
     [
         "clip",
@@ -135,15 +141,16 @@ _ALSO_KEEP: Final = frozenset(
 """Where Relax's policy for an operator is another than what its row says of rounding."""
 
 
-def _policy(op: Expr) -> Precision:
+def _policy(op: Expr, *, relax: bool) -> Precision:
+    """The way in which ``op`` bears a narrow dtype, by Relax's policy or by what is lost in rounding alone."""
     if not isinstance(op, Op):
         return Precision.KEEPS
     name = op.name.removeprefix("relax.")
     if name in _ALSO_LEAD:
         return Precision.LEADS
-    if name in _ALSO_FOLLOW:
+    if name in _ALSO_FOLLOW or (relax and name in _SENSITIVE):
         return Precision.FOLLOWS
-    return Precision.KEEPS if name in _ALSO_KEEP else op.precision
+    return Precision.KEEPS if relax and name in _ALSO_KEEP else op.precision
 
 
 def _is(ty: Type, *dtypes: str) -> bool:
@@ -164,11 +171,16 @@ class _Dtypes(NamedTuple):
     low: str
     out: str
     keep: Collection[str] = ()
+    relax: bool = True
+
+    def policy(self, value: Expr) -> Precision | None:
+        """The way in which the operator of ``value`` bears the narrow dtype; None for what is no call."""
+        return _policy(value.op, relax=self.relax) if isinstance(value, Call) else None
 
     def leads(self, binding: Binding) -> bool:
         """True if what is bound is a product of tensors of single precision, or of half precision."""
         value = binding.value
-        if not isinstance(value, Call) or _policy(value.op) is not Precision.LEADS:
+        if not isinstance(value, Call) or self.policy(value) is not Precision.LEADS:
             return False
         if binding.var.name_hint in self.keep:
             return False
@@ -246,7 +258,7 @@ class _BlockWriter:
         operands: Sequence[Expr]
         if isinstance(value, TupleGetItem):
             operands = (value.tuple_value,)
-        elif isinstance(value, Call) and _policy(value.op) is Precision.FOLLOWS:
+        elif isinstance(value, Call) and self._dtypes.policy(value) is Precision.FOLLOWS:
             operands = value.args
         else:
             return False
@@ -435,6 +447,8 @@ def ToMixedPrecision(
     fp16_input_names: Sequence[str] | None = None,
     dtype: str = "float16",
     keep: Collection[str] = (),
+    *,
+    relax_policy: bool = True,
 ) -> Pass:
     """Compute float32 products in float16 or bfloat16, and what follows from them, where rounding does no harm, too.
 
@@ -443,6 +457,8 @@ def ToMixedPrecision(
     are given in the narrow dtype from now on. ``keep``: names of bindings of products that stay in float32. The
     function returns what it did. Only dataflow blocks are changed, those
     in branches too (`ConvertToDataflow` makes them), as in Relax, whose policy says which operators are computed so.
+    ``relax_policy=False``: norms, powers and exponentials read float32 also where a product gave what they read, and
+    what moves elements always stays in the narrow dtype.
 
     Needs: nothing. Guarantees: dtypes of results as before. Values change as the narrow dtype rounds, and in float16
     numbers beyond 65504 become infinite, so this is never done by default. Fast where the engine computes in that
@@ -452,7 +468,7 @@ def ToMixedPrecision(
         raise PassError(f'ToMixedPrecision: dtype={dtype!r}; expected "float16" or "bfloat16"')
     if out_dtype not in (_HIGH, dtype):
         raise PassError(f'ToMixedPrecision: out_dtype={out_dtype!r}; expected "float32" or "{dtype}"')
-    names, dtypes = tuple(fp16_input_names or ()), _Dtypes(dtype, out_dtype, frozenset(keep))
+    names, dtypes = tuple(fp16_input_names or ()), _Dtypes(dtype, out_dtype, frozenset(keep), relax_policy)
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
         return _mixed(function, dtypes, names)

@@ -17,6 +17,7 @@ from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, decline
 
 CONVOLUTIONS: Final[tuple[str, ...]] = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+TRANSPOSED: Final[tuple[str, ...]] = tuple(f"{name}_transpose" for name in CONVOLUTIONS)
 ACTIVATIONS: Final = ("relax.nn.relu", "relax.nn.relu6", "relax.clip")
 """What a convolution's kernel computes with it."""
 

@@ -6,13 +6,14 @@ where it is read, and so are the weights; the runtime takes an operator between 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from ... import op as ops
-from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var, const
+from ...ir.expr import Constant, Expr, PrimValue, Tuple, TupleGetItem, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
@@ -24,8 +25,8 @@ from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..compile_time import known_before_inputs
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
-from .codes import Ranges, in_bytes
-from .layers import ACTIVATIONS, CONVOLUTIONS, KEPT, PRODUCT, is_float32, number_of, product_of, sources_of
+from .codes import Range, Ranges, in_bytes
+from .layers import ACTIVATIONS, CONVOLUTIONS, KEPT, PRODUCT, TRANSPOSED, is_float32, number_of, product_of, sources_of
 from .results import results_in_bytes
 from .weights import per_channel
 
@@ -33,20 +34,42 @@ _POOLS: Final = ("relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d", "relax.m
 _FOLLOWING: Final = ("relax.add", "relax.multiply", *_POOLS)
 """Values that are computed in bytes between convolutions, where all that it reads comes from them."""
 
-_PASSING: Final = ("relax.nn.max_pool2d", "relax.reshape", "relax.permute_dims", "relax.flatten", "relax.squeeze")
-"""Operators that give elements of their operand, so that these keep their scale."""
+_BY_TABLE: Final = ("relax.sigmoid", "relax.nn.leakyrelu")
+"""What ONNX Runtime alone has on bytes: it looks 256 results up."""
+
+_SWISH: Final = "relax.nn.silu"
+
+_PASSING: Final = (
+    "relax.nn.max_pool2d",
+    "relax.image.resize2d",
+    "relax.reshape",
+    "relax.permute_dims",
+    "relax.flatten",
+    "relax.squeeze",
+    "relax.expand_dims",
+    "relax.strided_slice",
+    "relax.split",
+)
+"""Operators whose results lie in the range of their operand, so that these keep its scale."""
 
 with PatternContext() as _CONVOLUTION:
     _data, _weights = wildcard(), is_const()
     _conv = is_op(CONVOLUTIONS[0])(_data, _weights)
-    for _name in CONVOLUTIONS[1:]:
+    for _name in (*CONVOLUTIONS[1:], *TRANSPOSED):
         _conv = _conv | is_op(_name)(_data, _weights)
 
 with PatternContext() as _POOLED:
     _image = wildcard()
     _pooled = is_op(_POOLS[0])(_image)
-    for _name in _POOLS[1:]:
-        _pooled = _pooled | is_op(_name)(_image)
+    for _name in (*_POOLS[1:], *_BY_TABLE, *_PASSING):
+        _pooled = _pooled | is_op(_name)(_image, varg_default_wildcard=True)
+
+with PatternContext() as _CURVED:
+    _swish_data = wildcard()
+    _swish = is_op(_SWISH)(_swish_data)
+
+with PatternContext() as _JOINED:
+    _concat = is_op("relax.concat")(wildcard())
 
 with PatternContext() as _COMBINED:
     _left, _right = wildcard(), wildcard()
@@ -63,7 +86,7 @@ with PatternContext() as _BIASED:
         is_op("relax.dequantize")(is_const(), _weight_steps, wildcard()),
     ]
     _layer = is_op("relax.matmul")(*_operands_of_bytes)
-    for _name in CONVOLUTIONS:
+    for _name in (*CONVOLUTIONS, *TRANSPOSED):
         _layer = _layer | is_op(_name)(*_operands_of_bytes)
     _bias_turned = is_op("relax.reshape")(_bias, wildcard())
     _biased = is_op("relax.add")(_layer, _bias | _bias_turned)
@@ -74,24 +97,58 @@ _clip = is_op("relax.clip")(_limited, wildcard(), wildcard())
 _quantized = is_op("relax.quantize")(_relu | _relu6 | _clip, _scale, _zero_point)
 
 
-def image_values(function: Function, keep: Collection[str] = ()) -> frozenset[Var]:
+def image_values(function: Function, keep: Collection[str] = (), *, results: bool = False) -> frozenset[Var]:
     """The values of ``function`` that are computed from convolutions by what runtimes have on bytes.
 
-    ``keep`` names convolutions that stay in float32, so that what follows them does, too.
+    ``keep`` names convolutions that stay in float32, so that what follows them does, too. ``results``: by what ONNX
+    Runtime has on bytes.
     """
     known, found = known_before_inputs(function), set[Var]()
+    following = {*_FOLLOWING, *_PASSING, *ACTIVATIONS, "relax.concat", *((*_BY_TABLE, _SWISH) if results else ())}
     for binding in iter_bindings(function):
         value = binding.value
         if isinstance(binding, VarBinding) and isinstance(value, Call):
             inner = [arg for arg in _operands(value) if not isinstance(arg, Constant) and arg not in known]
             name = getattr(value.op, "name", "")
-            through = name in _FOLLOWING or name in _PASSING or name in ACTIVATIONS or name == "relax.concat"
-            begins = name in CONVOLUTIONS and binding.var.name_hint not in keep
-            if begins or (through and inner and all(arg in found for arg in inner)):
+            begins = name in (*CONVOLUTIONS, *TRANSPOSED) and binding.var.name_hint not in keep
+            if begins or (name in following and inner and all(arg in found for arg in inner)):
                 found.add(binding.var)
-        elif isinstance(value, Var) and value in found:
+        elif (value.tuple_value if isinstance(value, TupleGetItem) else value) in found:
             found.add(binding.var)
     return frozenset(found)
+
+
+def _read_in_bytes(function: Function, images: Container[Expr]) -> frozenset[Expr]:
+    """What is computed with in bytes, at once or after operators that only move it."""
+    found = set[Expr]()
+    for binding in reversed(list(iter_bindings(function))):
+        value = binding.value
+        if isinstance(value, TupleGetItem) and binding.var in found:
+            found.add(value.tuple_value)
+        if not isinstance(value, Call):
+            continue
+        name = getattr(value.op, "name", "")
+        computes = name in (*CONVOLUTIONS, *TRANSPOSED, "relax.matmul") or (
+            name in _FOLLOWING and binding.var in images
+        )
+        if computes or (name in (*_PASSING, *ACTIVATIONS, "relax.concat") and binding.var in found):
+            found.update(_operands(value))
+    return frozenset(found)
+
+
+def _with_shared(function: Function, ranges: Ranges) -> Ranges:
+    """``ranges`` where what moves elements gives the range of its operand: runtimes then move bytes."""
+    found = dict(ranges)
+    for binding in iter_bindings(function):
+        value = binding.value
+        source: Expr | None = None
+        if isinstance(value, TupleGetItem):
+            source = value.tuple_value
+        elif isinstance(value, Call) and getattr(value.op, "name", "") in _PASSING:
+            source = None if value.attrs.get("method") == "cubic" else value.args[0]
+        if isinstance(source, Var) and source.name_hint in found:
+            found[binding.var.name_hint] = found[source.name_hint]
+    return found
 
 
 def _operands(call: Call) -> list[Expr]:
@@ -105,11 +162,21 @@ class _Bytes:
     """The state of a run of the pass, and the rewriters of its rules."""
 
     def __init__(
-        self, function: Function, ranges: Ranges, keep: frozenset[str], least: int, bits: int, *, attention: bool
+        self,
+        function: Function,
+        ranges: Ranges,
+        keep: frozenset[str],
+        least: int,
+        bits: int,
+        *,
+        attention: bool,
+        results: bool,
     ) -> None:
         self._attention = attention
+        self._results = results
         self._known = known_before_inputs(function)
-        self._images = image_values(function, keep)
+        self._images = image_values(function, keep, results=results)
+        self._read = _read_in_bytes(function, self._images)
         self._ranges = ranges
         self._keep = keep
         self._least = least
@@ -125,6 +192,8 @@ class _Bytes:
                 Rule(PRODUCT, self._product, "quantize_product"),
                 Rule(_COMBINED, self._combination, "quantize_between_convolutions"),
                 Rule(_POOLED, self._pooling, "quantize_pooling"),
+                Rule(_CURVED, self._curve, "quantize_swish"),
+                Rule(_JOINED, self._joined, "quantize_joined"),
                 _WITHOUT_LIMITS,
                 Rule(_BIASED, _bias_in_sums, "quantize_bias"),
             ]
@@ -138,11 +207,14 @@ class _Bytes:
             return decline(KEPT)
         if not is_float32(conv) or not is_float32(matchings[_data]):
             return decline("quantized are convolutions of float32")
-        if weights.data.size < self._least:
-            return decline(f"weights of fewer than {self._least} numbers gain nothing")
+        if weights.data.size * _positions(conv) < self._least:
+            return decline(f"fewer than {self._least} products gain nothing")
         data = self._in_bytes(matchings[_data])
         if isinstance(data, Decline):
             return data
+        if self._results and getattr(conv.op, "name", "") in TRANSPOSED:
+            # ONNX Runtime computes it in float32, of values that lie there in bytes.
+            return {var: Call(conv.op, (data, weights), conv.attrs)}
         axis = conv.attrs.kernel_layout.index("O")
         kernel = _weights_in_bytes(weights.data.read(), axis, sources_of(weights), self._bits)
         return {var: Call(conv.op, (data, kernel), conv.attrs)}
@@ -183,9 +255,39 @@ class _Bytes:
 
     def _pooling(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var = matchings[_pooled]
-        if matchings[_image] not in self._images:
+        call = bindings[var]
+        assert isinstance(call, Call)
+        if var not in self._images:
             return decline("what it reads comes from no convolution")
+        if getattr(call.op, "name", "") in _PASSING and var not in self._read:
+            return decline("nothing reads it in bytes")
         return decline(KEPT) if var.name_hint in self._keep else self._over_bytes(var, (matchings[_image],), bindings)
+
+    def _curve(self, matchings: dict[Any, Any], _bindings: Bindings) -> dict[Var, Expr] | Decline:
+        """A swish as the two steps that ONNX Runtime has on bytes; the first gives no more than its operand's end."""
+        var, data = matchings[_swish], matchings[_swish_data]
+        if var not in self._images or var.name_hint in self._keep:
+            return decline("what it reads comes from no convolution, or it stays")
+        read, found = self._in_bytes(data), self._ranges.get(data.name_hint)
+        if isinstance(read, Decline) or found is None:
+            return read
+        most = 1 / (1 + np.exp(-float(found.greatest)))
+        gate = in_bytes(ops.sigmoid(read), Range(0.0, most))
+        return gate if isinstance(gate, Decline) else {var: ops.multiply(read, gate)}
+
+    def _joined(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        var = matchings[_concat]
+        call = bindings[var]
+        assert isinstance(call, Call)
+        if var not in self._images or var not in self._read or not isinstance(call.args[0], Tuple):
+            return decline("not all that it joins comes from convolutions, or nothing reads it in bytes")
+        read: list[Expr] = []
+        for field in call.args[0].fields:
+            found = self._in_bytes(field)
+            if isinstance(found, Decline):
+                return found
+            read.append(found)
+        return {var: Call(call.op, (Tuple(read),), call.attrs)}
 
     def _over_bytes(self, var: Var, operands: tuple[Expr, ...], bindings: Bindings) -> dict[Var, Expr] | Decline:
         read: list[Expr] = []
@@ -196,11 +298,19 @@ class _Bytes:
             read.append(found)
         call = bindings[var]
         assert isinstance(call, Call)
-        return {var: Call(call.op, read, call.attrs)}
+        return {var: Call(call.op, (*read, *call.args[len(read) :]), call.attrs)}
 
     def _in_bytes(self, data: Expr) -> Expr | Decline:
         """``data`` quantized and dequantized again, by the range that samples gave."""
         return in_bytes(data, self._ranges.get(data.name_hint) if isinstance(data, Var) else None)
+
+
+def _positions(conv: Call) -> int:
+    """The sizes of the image that a convolution gives, multiplied; unknown ones as 1."""
+    assert isinstance(conv.ty, TensorType)
+    layout = conv.attrs.out_layout or conv.attrs.data_layout
+    sizes = conv.ty.shape or ()
+    return prod(size for axis, size in zip(layout, sizes, strict=False) if axis not in "NC" and isinstance(size, int))
 
 
 def _weights_in_bytes(weights: np.ndarray, axis: int, sources: tuple[str, ...], bits: int) -> Expr:
@@ -259,14 +369,14 @@ def observed(function: Function) -> tuple[Var, ...]:
 
     In order, each once. Cost: linear.
     """
-    images, found = image_values(function), dict[Var, None]()
+    images, found = image_values(function, results=True), dict[Var, None]()
     for binding in iter_bindings(function):
         value = binding.value
         if not isinstance(value, Call):
             continue
         name = getattr(value.op, "name", "")
         read: list[Expr] = []
-        if name in (*CONVOLUTIONS, "relax.matmul"):
+        if name in (*CONVOLUTIONS, *TRANSPOSED, "relax.matmul"):
             read = list(value.args)
         elif name in _FOLLOWING:
             read = [arg for arg in _operands(value) if arg in images]
@@ -328,10 +438,11 @@ def Quantize(
     kept = frozenset(keep)
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        rules = _Bytes(function, ranges, kept, least, bits, attention=attention).rules()
-        function = context.rewrite(function, rules)
+        shared = _with_shared(function, ranges)
+        made = _Bytes(function, shared, kept, least, bits, attention=attention, results=results)
+        function = context.rewrite(function, made.rules())
         if not results:
             return function
-        return context.rewrite(function, RuleSet([*results_in_bytes(function, ranges), _WITHOUT_LIMITS]))
+        return context.rewrite(function, RuleSet([*results_in_bytes(function, shared), _WITHOUT_LIMITS]))
 
     return FunctionPass(transform, "Quantize", keeps_values=False)
