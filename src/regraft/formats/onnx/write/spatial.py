@@ -53,7 +53,7 @@ def _convolution(lowering: Lowering, call: Call, op_type: str, kernel_letters: s
     data = _arranged(graph, data, attrs["data_layout"], letters)
     if op_type == "ConvTranspose":
         options = {"pads": attrs["padding"], "output_padding": attrs["output_padding"]}
-    elif _is_faster_padded_apart(call, letters):
+    elif _is_faster_padded_apart(call, letters) and not _is_dequantized(data):
         # ONNX Runtime would move the padding back into a convolution that does not say how it is padded.
         rank, pads = len(letters) - 2, attrs["padding"]
         data = graph.op("Pad", data, graph.integers([0, 0, *pads[:rank], 0, 0, *pads[rank:]]))
@@ -92,6 +92,12 @@ def _is_faster_padded_apart(call: Call, letters: str) -> bool:
         return False
     across: int = pads[1] + pads[3]
     return across >= _WIDE_PADDING or (width == 1 and across == 0 and max(pads) > 0)
+
+
+def _is_dequantized(data: ir.Value) -> bool:
+    """True for what is read from bytes: nothing may come between them and a convolution that is computed on them."""
+    producer = data.producer()
+    return producer is not None and producer.op_type == "DequantizeLinear"
 
 
 _LEAST_CHANNELS = 8
