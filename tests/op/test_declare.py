@@ -11,7 +11,7 @@ import pytest
 
 import regraft as rx
 from regraft.dpl import is_op, wildcard
-from regraft.ir.op import Call
+from regraft.ir.op import REQUIRED, Call
 from regraft.script import relax as R
 
 
@@ -234,6 +234,19 @@ def test_the_parameters_of_a_meaning_say_what_is_an_operand() -> None:
 
     with pytest.raises(rx.IRError, match=r"takes the array namespace first"):
         rx.operator("declared.mistaken")(lambda: 0)
+
+
+def test_operators_may_share_attributes_that_their_meanings_take_together() -> None:
+    shared = {"scale": REQUIRED, "offset": 0.0}
+
+    @rx.operator("declared.shifted", shared=shared)
+    def shifted(xp: Any, x: Any, *, sign: int = 1, **how: Any) -> Any:
+        return x * (sign * how["scale"]) + how["offset"]
+
+    assert dict(shifted.attributes) == {"sign": 1, **shared}
+    x = rx.Var("x", rx.TensorType((3,), "float32"))
+    main = rx.build(rx.Function([x], rx.SeqExpr([], shifted(x, scale=2.0))), "numpy")["main"]
+    np.testing.assert_array_equal(main(np.arange(3, dtype=np.float32)), [0, 2, 4])
 
 
 def test_a_changed_docstring_is_no_other_declaration() -> None:

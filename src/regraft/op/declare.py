@@ -26,6 +26,7 @@ def operator(
     version: int = 1,
     torch: str | None = None,
     operands: Iterable[str] | None = None,
+    shared: Mapping[str, Any] | None = None,
 ) -> Callable[[Reference], Op]:
     """Declare the operator whose meaning is the decorated function; gives the operator, which calls are made with.
 
@@ -44,13 +45,14 @@ def operator(
         version: the version of that domain.
         torch: the operator of PyTorch that computes it, as ``"namespace::name"``.
         operands: the operands as `Op` takes them, where the function's parameters cannot say it.
+        shared: attributes that several operators have, with their defaults; the function takes them as ``**name``.
 
     Raises `IRError` for a name that cannot be printed, and for one that is declared otherwise already; the same
     declaration may be made again. Cost: constant.
     """
 
     def declare(function: Reference) -> Op:
-        found, attributes = _parameters(name, function)
+        found, attributes = _parameters(name, function, shared)
         names = tuple(operands) if operands is not None else found
         optional = [operand.endswith("?") for operand in names]
         reference = _with_none(function, optional) if any(optional) else function
@@ -99,7 +101,9 @@ def meaning_of(name: str, xp: Any, *operands: Any, **attributes: Any) -> Any:
     return op.reference(xp, *operands, *missing, **op.complete_attrs(attributes))
 
 
-def _parameters(name: str, function: Reference) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+def _parameters(
+    name: str, function: Reference, shared: Mapping[str, Any] | None
+) -> tuple[tuple[str, ...], Mapping[str, Any]]:
     """The operands and attributes that the parameters of a reference stand for."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
@@ -112,8 +116,10 @@ def _parameters(name: str, function: Reference) -> tuple[tuple[str, ...], Mappin
                 attributes[parameter.name] = REQUIRED if parameter.default is parameter.empty else parameter.default
             case inspect.Parameter.VAR_POSITIONAL:
                 operands.append(f"*{parameter.name}")
+            case inspect.Parameter.VAR_KEYWORD if shared is not None:
+                attributes.update(shared)
             case inspect.Parameter.VAR_KEYWORD:
-                raise IRError(f"operator {name!r}: name each attribute; **{parameter.name} says none")
+                raise IRError(f"operator {name!r}: name each attribute, or give shared=; **{parameter.name} says none")
             case _ if parameter.default not in (parameter.empty, None):
                 raise IRError(
                     f"operator {name!r}: the operand {parameter.name} may be None, if it can be left out, but has no "

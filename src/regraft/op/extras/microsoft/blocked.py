@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ....ir.op import REQUIRED, Call, Op
+from ....ir.op import Call, Op
 from ....ir.types import TensorType, Type
 from ...nn import avg_pool1d, avg_pool2d, avg_pool3d
 from ...rules import require_float
 from .declaring import shaped, sizes_of
-from .windows import CONVOLUTIONS, window_arguments
+from .quantized_windows import POOL, pool_arguments
+from .windows import CONVOLUTIONS, WINDOW, window_arguments
 
 DOMAIN: Final = "com.microsoft.nchwc"
 _MOST_IN_A_BLOCK: Final = 16
@@ -47,11 +48,8 @@ def _pool_type(call: Call) -> Type:
     data = require_float(call, 0)
     if data.shape is None or data.ndim - 2 not in _POOLS:
         return _unknown(call)
-    window = tuple(call.attrs.kernel_shape)
-    arguments = window_arguments({**call.attrs, "group": 1}, data.ndim, data.shape, (0, 0, *window))
-    del arguments["groups"]
     function: Any = _POOLS[data.ndim - 2]
-    return function(call.args[0], pool_size=window, ceil_mode=bool(call.attrs.ceil_mode), **arguments).ty
+    return function(call.args[0], **pool_arguments(call.attrs, data.shape)).ty
 
 
 def _global_type(call: Call) -> Type:
@@ -86,19 +84,9 @@ def _upsample_type(call: Call) -> Type:
     return TensorType([size * scale for size, scale in zip(data.shape, scales, strict=True)], data.dtype)
 
 
-_WINDOW: Final[dict[str, Any]] = {"auto_pad": "NOTSET", "dilations": None, "pads": None, "strides": None}
-_blocked(
-    "Conv",
-    ("x", "w", "b?", "sum?"),
-    _conv_type,
-    **_WINDOW,
-    activation=None,
-    activation_params=None,
-    group=1,
-    kernel_shape=None,
-)
-_blocked("MaxPool", ("x",), _pool_type, **_WINDOW, ceil_mode=0, kernel_shape=REQUIRED, storage_order=0)
-_blocked("AveragePool", ("x",), _pool_type, **_WINDOW, ceil_mode=0, count_include_pad=0, kernel_shape=REQUIRED)
+_blocked("Conv", ("x", "w", "b?", "sum?"), _conv_type, **WINDOW, activation=None, activation_params=None)
+_blocked("MaxPool", ("x",), _pool_type, **POOL, dilations=None, storage_order=0)
+_blocked("AveragePool", ("x",), _pool_type, **POOL, dilations=None, count_include_pad=0)
 _blocked("GlobalMaxPool", ("x",), _global_type)
 _blocked("GlobalAveragePool", ("x",), _global_type)
 _blocked("ReorderInput", ("x",), _enter_type, channels_last=0)

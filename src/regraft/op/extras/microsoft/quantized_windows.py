@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ....ir.expr import Expr
-from ....ir.op import Call, wrong_operand
+from ....ir.op import REQUIRED, Call, wrong_operand
 from ....ir.types import TensorType, Type
 from ...declare import meaning_of
 from ...nn import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
@@ -16,12 +16,21 @@ from ...semantics import cast, dtype_name
 from .declaring import contributed
 from .elementwise_quantized import dequantized, quantized, quantized_operand
 from .integers import shifted
-from .windows import CONVOLUTIONS, to_first, to_last, window_arguments
+from .windows import CONVOLUTIONS, WINDOW, to_first, to_last, window_arguments
 
 _AVERAGES = {1: ("relax.nn.avg_pool1d", avg_pool1d), 2: ("relax.nn.avg_pool2d", avg_pool2d)}
 _AVERAGES[3] = ("relax.nn.avg_pool3d", avg_pool3d)
 _GREATEST = {1: ("relax.nn.max_pool1d", max_pool1d), 2: ("relax.nn.max_pool2d", max_pool2d)}
 _GREATEST[3] = ("relax.nn.max_pool3d", max_pool3d)
+
+POOL: Final[dict[str, Any]] = {
+    "kernel_shape": REQUIRED,
+    "auto_pad": "NOTSET",
+    "ceil_mode": 0,
+    "pads": None,
+    "strides": None,
+}
+"""The attributes of all pooling in ONNX."""
 
 
 def _window_type(call: Call, channels_last: Any, function: Any, *others: Expr, **arguments: Any) -> Type:
@@ -58,7 +67,7 @@ def _conv_type(call: Call) -> Type:
     return _in(call, dtype, _window_type(call, last, function, astype(call.args[3], "float32"), **arguments))
 
 
-@contributed("QLinearConv", _conv_type)
+@contributed("QLinearConv", _conv_type, shared=WINDOW)
 def qlinear_conv(
     xp: Any,
     x: Any,
@@ -71,22 +80,15 @@ def qlinear_conv(
     y_zero_point: Any,
     b: Any = None,
     *,
-    auto_pad: str = "NOTSET",
     channels_last: int = 0,
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
+    **window: Any,
 ) -> Any:
     """A convolution of quantized tensors; ``b`` is int32, in steps of ``x_scale * w_scale``.
 
     ``x`` is (batch, channels, *space), or (batch, *space, channels) if ``channels_last``; ``w`` is (channels, channels
     of a group, *window). Its scale and zero point are one number, or one for each channel of the result.
     """
-    del kernel_shape
     rank = x.ndim
-    given = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
 
     def by_channel(values: Any) -> Any:
         return values if values.ndim == 0 else xp.reshape(values, (-1, *(1,) * (rank - 2)))
@@ -94,7 +96,7 @@ def qlinear_conv(
     point = w_zero_point if w_zero_point.ndim == 0 else xp.reshape(w_zero_point, (-1, *(1,) * (rank - 1)))
     data, kernel = (cast(xp, part, "float64") for part in (shifted(xp, x, x_zero_point), shifted(xp, w, point)))
     data = xp.permute_dims(data, to_first(rank)) if channels_last else data
-    arguments = window_arguments(given, rank, data.shape, w.shape)
+    arguments = window_arguments(window, rank, data.shape, w.shape)
     found = meaning_of(CONVOLUTIONS[rank - 2][0], xp, data, kernel, **arguments)
     found = found if b is None else found + by_channel(cast(xp, b, "float64"))
     wide = cast(xp, found, "float32") * (x_scale * by_channel(w_scale))
@@ -102,12 +104,12 @@ def qlinear_conv(
     return xp.permute_dims(result, to_last(rank)) if channels_last else result
 
 
-def _pool_arguments(attrs: Any, data: tuple[Any, ...]) -> dict[str, Any]:
+def pool_arguments(attrs: Any, data: tuple[Any, ...]) -> dict[str, Any]:
     """The form of `window_arguments` that pooling takes."""
-    window = tuple(attrs["kernel_shape"])
-    given = window_arguments({**attrs, "group": 1}, len(data), data, (0, 0, *window))
+    size = tuple(attrs["kernel_shape"])
+    given = window_arguments({**WINDOW, **attrs}, len(data), data, (0, 0, *size))
     del given["groups"]
-    return {**given, "pool_size": window, "ceil_mode": bool(attrs["ceil_mode"])}
+    return {**given, "pool_size": size, "ceil_mode": bool(attrs["ceil_mode"])}
 
 
 def _average_type(call: Call) -> Type:
@@ -115,12 +117,15 @@ def _average_type(call: Call) -> Type:
     data, ty = _sizes(call, 0, last), tensor_operand(call, 0)
     if data is None:
         return TensorType(None, ty.dtype, ty.ndim)
-    arguments = _pool_arguments({"dilations": None, **call.attrs}, data)
+    arguments = pool_arguments(call.attrs, data)
     return _in(call, ty.dtype, _window_type(call, last, _AVERAGES[ty.ndim - 2][1], **arguments))
 
 
 @contributed(
-    "QLinearAveragePool", _average_type, operands=("x", "x_scale", "x_zero_point?", "y_scale", "y_zero_point?")
+    "QLinearAveragePool",
+    _average_type,
+    operands=("x", "x_scale", "x_zero_point?", "y_scale", "y_zero_point?"),
+    shared=POOL,
 )
 def qlinear_average_pool(
     xp: Any,
@@ -130,22 +135,16 @@ def qlinear_average_pool(
     y_scale: Any,
     y_zero_point: Any,
     *,
-    kernel_shape: tuple[int, ...],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
     channels_last: int = 0,
     count_include_pad: int = 0,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
+    **window: Any,
 ) -> Any:
     """The mean over windows of a quantized tensor, whose axes are those of `qlinear_conv`."""
     rank = x.ndim
-    given = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "kernel_shape": kernel_shape, "pads": pads}
     data = dequantized(xp, x, x_scale, x_zero_point)
     data = xp.permute_dims(data, to_first(rank)) if channels_last else data
-    arguments = _pool_arguments({**given, "strides": strides, "dilations": None}, data.shape)
-    counted = bool(count_include_pad)
-    found = meaning_of(_AVERAGES[rank - 2][0], xp, data, **arguments, count_include_pad=counted)
+    arguments = pool_arguments(window, data.shape)
+    found = meaning_of(_AVERAGES[rank - 2][0], xp, data, **arguments, count_include_pad=bool(count_include_pad))
     result = quantized(xp, found, y_scale, y_zero_point, dtype_name(x.dtype))
     return xp.permute_dims(result, to_last(rank)) if channels_last else result
 
@@ -154,25 +153,14 @@ def _greatest_type(call: Call) -> Type:
     data, ty = _sizes(call, 0, 1), tensor_operand(call, 0)
     if data is None:
         return TensorType(None, ty.dtype, ty.ndim)
-    return _in(call, ty.dtype, _window_type(call, 1, _GREATEST[ty.ndim - 2][1], **_pool_arguments(call.attrs, data)))
+    return _in(call, ty.dtype, _window_type(call, 1, _GREATEST[ty.ndim - 2][1], **pool_arguments(call.attrs, data)))
 
 
-@contributed("NhwcMaxPool", _greatest_type)
-def nhwc_max_pool(
-    xp: Any,
-    x: Any,
-    *,
-    kernel_shape: tuple[int, ...],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Any:
+@contributed("NhwcMaxPool", _greatest_type, shared=POOL)
+def nhwc_max_pool(xp: Any, x: Any, *, dilations: tuple[int, ...] | None = None, **window: Any) -> Any:
     """The greatest element in windows of a quantized tensor of the axes (batch, *space, channels)."""
     rank = x.ndim
-    given = {"auto_pad": auto_pad, "ceil_mode": ceil_mode, "dilations": dilations, "kernel_shape": kernel_shape}
     data = xp.permute_dims(cast(xp, x, "float32"), to_first(rank))
-    arguments = _pool_arguments({**given, "pads": pads, "strides": strides}, data.shape)
+    arguments = pool_arguments({**window, "dilations": dilations}, data.shape)
     found = meaning_of(_GREATEST[rank - 2][0], xp, data, **arguments)
     return cast(xp, xp.permute_dims(found, to_last(rank)), dtype_name(x.dtype))

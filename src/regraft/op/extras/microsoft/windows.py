@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ....ir.expr import Expr
 from ....ir.op import Call, wrong_attribute, wrong_operand
@@ -17,6 +17,16 @@ from ...semantics import cast, dtype_name
 from .declaring import contributed, shaped, sizes_of
 
 CONVOLUTIONS = {1: ("relax.nn.conv1d", conv1d), 2: ("relax.nn.conv2d", conv2d), 3: ("relax.nn.conv3d", conv3d)}
+
+WINDOW: Final[dict[str, Any]] = {
+    "auto_pad": "NOTSET",
+    "dilations": None,
+    "group": 1,
+    "kernel_shape": None,
+    "pads": None,
+    "strides": None,
+}
+"""The attributes of a convolution in ONNX."""
 
 
 def activated(xp: Any, x: Any, activation: str | None, parameters: tuple[float, ...] | None) -> Any:
@@ -106,7 +116,7 @@ def _convolved(
     return xp.permute_dims(found, to_last(rank)) if data_last else found
 
 
-@contributed("FusedConv", _convolution_type)
+@contributed("FusedConv", _convolution_type, shared=WINDOW)
 def fused_conv(
     xp: Any,
     x: Any,
@@ -116,41 +126,20 @@ def fused_conv(
     *,
     activation: str | None = None,
     activation_params: tuple[float, ...] | None = None,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
+    **window: Any,
 ) -> Any:
     """A convolution of (batch, channels, *space), plus ``b`` for each channel, plus ``z``, and then an activation."""
-    del kernel_shape
-    attrs = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
-    found = _convolved(xp, x, w, b, attrs)
+    found = _convolved(xp, x, w, b, window)
     return activated(xp, found if z is None else found + z, activation, activation_params)
 
 
-@contributed("NhwcConv", partial(_convolution_type, data_last=True, weight_last=True))
-def nhwc_conv(
-    xp: Any,
-    x: Any,
-    w: Any,
-    b: Any = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Any:
+@contributed("NhwcConv", partial(_convolution_type, data_last=True, weight_last=True), shared=WINDOW)
+def nhwc_conv(xp: Any, x: Any, w: Any, b: Any = None, **window: Any) -> Any:
     """A convolution of (batch, *space, channels) with weights (channels, *window, channels of a group), plus ``b``."""
-    del kernel_shape
-    attrs = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
-    return _convolved(xp, x, w, b, attrs, data_last=True, weight_last=True)
+    return _convolved(xp, x, w, b, window, data_last=True, weight_last=True)
 
 
-@contributed("NhwcFusedConv", partial(_convolution_type, data_last=True))
+@contributed("NhwcFusedConv", partial(_convolution_type, data_last=True), shared=WINDOW)
 def nhwc_fused_conv(
     xp: Any,
     x: Any,
@@ -160,17 +149,10 @@ def nhwc_fused_conv(
     *,
     activation: str | None = None,
     activation_params: tuple[float, ...] | None = None,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
+    **window: Any,
 ) -> Any:
     """`nhwc_conv` with weights (channels, channels of a group, *window), plus ``z``, and then an activation."""
-    del kernel_shape
-    attrs = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
-    found = _convolved(xp, x, w, b, attrs, data_last=True)
+    found = _convolved(xp, x, w, b, window, data_last=True)
     return activated(xp, found if z is None else found + z, activation, activation_params)
 
 
