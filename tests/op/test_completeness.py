@@ -14,7 +14,8 @@ from regraft.dpl import is_op, wildcard
 from regraft.ir import BlockBuilder, Call, Function, Op
 from regraft.script import relax as R
 from regraft.testing import NotRunnableError, assert_same_values
-from regraft.testing.instances import Instance, NoInstanceError
+from regraft.testing.instances import Instance
+from regraft.testing.open_choices import NoInstanceError
 from regraft.transform import Legalize
 from tests.op.calls import CALLS
 from tools.ops_table import NONE, columns, public_function, row, summary, table

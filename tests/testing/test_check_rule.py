@@ -413,6 +413,31 @@ def test_numbers_on_both_sides_of_a_product_are_found() -> None:
     assert report.rewrites >= 10
 
 
+PLAIN = {
+    "relax.nn.batch_norm": [wildcard(), *(is_const() for _ in range(4))],
+    "relax.nn.conv3d": [wildcard(), is_const()],
+    "relax.nn.group_norm": [wildcard(), is_const(), is_const()],
+    "relax.scatter_nd": [is_const(), wildcard(), wildcard()],
+    "relax.grouped_matmul": [wildcard(), wildcard(), wildcard()],
+    "relax.unique": [wildcard() for _ in range(5)],
+    "relax.tile": [wildcard()],
+    "relax.arange": [wildcard(), wildcard(), wildcard()],
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_operands_that_few_operators_take_are_found_by_what_the_type_rule_refuses(name: str) -> None:
+    kept = rx.Rule(is_op(name)(*PLAIN[name]), lambda expr, found: rx.decline("kept"), name)
+    with pytest.raises(AssertionError, match=r"matches were declined:\n  .* times: kept"):
+        check_rule(kept, examples=1, near_misses=0)
+
+
+def test_where_no_operands_are_found_the_last_refusal_is_told() -> None:
+    limits = is_op("relax.reshape")(wildcard(), is_const())
+    with pytest.raises(AssertionError, match=r"no operands were found for relax\.reshape; the last ones: .*a shape"):
+        check_rule(rx.Rule(limits, lambda expr, found: expr), examples=1, near_misses=0)
+
+
 def test_a_division_of_integers_by_zero_is_no_counterexample() -> None:
     def divided(a: rx.Expr, b: rx.Expr):
         return R.floor_divide(a, b) * b + R.floor_mod(a, b)

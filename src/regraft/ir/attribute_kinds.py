@@ -21,7 +21,8 @@ def wrong_kind(op: Op, call: Call, error: Exception) -> OpTypeError:
         blamed = [name for name in call.attrs if not _has_default(op, name)] or list(call.attrs)
     told = ", ".join(f"{name}={call.attrs[name]!r}" for name in blamed)
     kinds = " or ".join(dict.fromkeys(type(call.attrs[name]).__name__ for name in blamed))
-    return OpTypeError(f"{op.name}: {told}; it takes no {kinds} there ({error})")
+    part = blamed[0] if len(blamed) == 1 else None
+    return OpTypeError(f"{op.name}: {told}; it takes no {kinds} there ({error})", part)
 
 
 def no_type(op: Op, given: Any) -> OpTypeError:

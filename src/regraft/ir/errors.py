@@ -33,8 +33,13 @@ class FieldIndexError(IRError, IndexError):
 class OpTypeError(RegraftError, TypeError, ValueError):
     """A call that its operator does not accept; the message names operator, argument, type and expectation.
 
-    Relax raises ValueError for some of these calls and TypeError for others; this is both.
+    Relax raises ValueError for some of these calls and TypeError for others; this is both. ``part`` is the number of
+    the operand or the name of the attribute that is wrong, None where the message is about several.
     """
+
+    def __init__(self, message: str = "", part: int | str | None = None) -> None:
+        super().__init__(message)
+        self.part = part
 
 
 class StructuralInequalityError(AssertionError, ValueError):

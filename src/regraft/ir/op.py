@@ -487,14 +487,14 @@ def wrong_operand(call: Call, index: int, expected: str) -> OpTypeError:
     op = call.op
     assert isinstance(op, Op)
     got = repr(call.args[index].ty) if index < len(call.args) else "missing"
-    return OpTypeError(f"{op.name}: argument {op.operand_name(index)} is {got}; expected {expected}")
+    return OpTypeError(f"{op.name}: argument {op.operand_name(index)} is {got}; expected {expected}", index)
 
 
 def wrong_attribute(call: Call, name: str, expected: str) -> OpTypeError:
     """The error that a type rule raises about the attribute ``name``."""
     op = call.op
     assert isinstance(op, Op)
-    return OpTypeError(f"{op.name}: {name}={call.attrs.get(name)!r}; expected {expected}")
+    return OpTypeError(f"{op.name}: {name}={call.attrs.get(name)!r}; expected {expected}", name)
 
 
 @final

@@ -21,7 +21,8 @@ from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
 from ..rewrite import Event, PatternMatchingRewriter, Rule
-from .instances import Instance, Mutation, NoInstanceError, UnsupportedPatternError
+from .instances import Instance, Mutation, UnsupportedPatternError
+from .open_choices import NoInstanceError
 from .rule_facts import numbers_of
 from .same_values import NotRunnableError, assert_same_values
 from .special_values import ALL, FINITE
@@ -30,7 +31,7 @@ _DRAWS: Final = 40
 """The number of programs that are drawn for one that contains a match."""
 
 _PLAIN_DRAWS: Final = 10
-"""After so many draws that came to nothing, operands are of any dtype."""
+"""After so many draws that came to nothing, operands are of any dtype, and the type rule guides the search."""
 
 _ENOUGH_FAILURES: Final = 6
 _MOST_REASONS: Final = 12
@@ -146,6 +147,8 @@ class _RuleCheck:
         self.numbers = numbers_of(rule)
         self.random = Random(seed)
         self.any_dtype = False
+        self.guided = False
+        self.lack = ""
         self.end = None if seconds is None else perf_counter() + seconds
         self.progress = progress
         self.rtol = rtol
@@ -212,10 +215,15 @@ class _RuleCheck:
             if self._is_late():
                 return
             seed = self.random.getrandbits(64)
-            with suppress(NoInstanceError):
+            try:
                 self.any_dtype = attempt >= _PLAIN_DRAWS
-                instance = Instance(seed, mutation, numbers=self.numbers, any_dtype=self.any_dtype)
-                yield seed, instance.write(self.rule.pattern)
+                self.guided = self.guided or (self.any_dtype and not self.report.matches)
+                instance = self._instance(seed, mutation)
+                program = instance.write(self.rule.pattern)
+            except NoInstanceError as error:
+                self.lack = str(error)
+                continue
+            yield seed, program
 
     def _try_drawn(self, seed: int, mutation: Mutation | None, program: Function) -> None:
         """`_try`; a failure is tried again with nothing around the match, which is easier to read."""
@@ -223,8 +231,10 @@ class _RuleCheck:
         self._try(program)
         if len(self.failures) > failures:
             with suppress(NoInstanceError):
-                plain = Instance(seed, mutation, plain=True, numbers=self.numbers, any_dtype=self.any_dtype)
-                self._try(plain.write(self.rule.pattern))
+                self._try(self._instance(seed, mutation, plain=True).write(self.rule.pattern))
+
+    def _instance(self, seed: int, mutation: Mutation | None, *, plain: bool = False) -> Instance:
+        return Instance(seed, mutation, plain=plain, numbers=self.numbers, any_dtype=self.any_dtype, guided=self.guided)
 
     def _try(self, program: Function | IRModule) -> None:
         """Apply the rule and compare."""
@@ -292,7 +302,8 @@ class _RuleCheck:
             listed = "\n".join(f"  {count} times: {reason}" for reason, count in self.report.reasons.most_common(5))
             advice = "pass programs that it is for: check_rule(rule, programs=[...])"
             return f"{text}; its {self.report.declines} matches were declined:\n{listed}\n{advice}"
-        why = f" ({unsupported})" if unsupported is not None else ""
+        why = str(unsupported or self.lack)
+        why = f" ({why})" if why else ""
         if self.report.cut_short:
             why = f"{why} before the time was up"
         return (

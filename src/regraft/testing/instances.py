@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from .. import op as ops
 from ..ir.builder import BlockBuilder
 from ..ir.dims import Dim, SymVar, free_symvars, substitute
 from ..ir.errors import RegraftError
@@ -56,21 +55,27 @@ from ..pattern.pattern import (
     all_patterns,
 )
 from ..reference.trials import random_array
+from .call_search import CallSearch, draw_any_operand
 from .open_choices import (
+    NoInstanceError,
     draw_attributes,
     draw_operand,
-    draw_shape_argument,
     draw_tensor_type,
+    draw_unusual_operand,
     is_known,
     is_simple,
     of_likely_size,
     single,
+    something_of,
     without_elements,
 )
 from .open_operands import Fields, Hole, OpenOperand, OpenShape, known_type
 from .rule_facts import core, dtypes_of, is_operator
 
 _TRIES: Final = 150
+_GUIDED_TRIES: Final = 800
+"""Tries after those in which only what the type rule refuses is drawn anew, from all kinds of operands."""
+
 _LONGEST_REPEAT: Final = 3
 _EMPTY: Final = 0.04
 """The part of the tensors that have an axis without elements."""
@@ -86,10 +91,6 @@ class Mutation(Enum):
     EXTRA_USER = "an extra user"
 
 
-class NoInstanceError(RegraftError):
-    """This draw came to nothing; another may do."""
-
-
 class UnsupportedPatternError(RegraftError):
     """The pattern says something that no program made here can fulfil."""
 
@@ -100,7 +101,8 @@ class Instance:
     A ``plain`` one has nothing around the match: no second one, no further users, no operands computed. With the same
     ``seed`` it has the same match as the other. ``numbers`` are those that the rule's own code speaks of: constants
     that the pattern leaves open are often one of them, and sizes at times. With ``any_dtype`` operands are of any
-    dtype, not mostly of float32: for patterns that only some dtypes fulfil.
+    dtype, not mostly of float32: for patterns that only some dtypes fulfil. ``guided`` makes the search
+    for operands longer, and asks the type rule what is wrong.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Instance:
         plain: bool = False,
         numbers: Sequence[float] = (),
         any_dtype: bool = False,
+        guided: bool = False,
     ) -> None:
         self.random = Random(seed)
         self.around = Random(seed + 1)
@@ -133,6 +136,8 @@ class Instance:
         self.sources: dict[DFPattern, bool] = {}
         self.attributes: dict[Op, dict[str, Any]] = {}
         self.victim: DFPattern | None = None
+        self.tries = _TRIES + (_GUIDED_TRIES if guided else 0)
+        self.is_guided = False
         self.dtypes = ("float32", "float32", "float64", "float16", "int64", "int32", "bool")
         self.dtype = "float32"
 
@@ -376,33 +381,42 @@ class Instance:
 
     def _fit(self, pattern: CallPattern, op: Op, args: list[OpenOperand], attrs: Mapping[str, Any]) -> Call:
         """The call, with types for what is still open that its type rule accepts."""
+        wanted = {} if self._is_victim(pattern, Mutation.OPERATOR) else dict(attrs)
         break_attribute = self._is_victim(pattern, Mutation.ATTRIBUTE)
-        for _ in range(_TRIES):
-            trial: dict[Hole, Expr] = {}
-            sizes = dict(self.sizes)
+        if break_attribute and wanted:
+            wanted.pop(self.random.choice(list(wanted)))
+        search = CallSearch(args, wanted, self.sizes)
+        for attempt in range(self.tries):
+            self.is_guided = attempt >= _TRIES
+            search.begin(keep=self.is_guided)
             try:
-                filled: list[Expr] = []
-                for index, arg in enumerate(args):
-                    if isinstance(arg, Hole) and arg.is_open and arg not in trial:
-                        drawn = draw_operand(self.random, op, index, filled)
-                        if drawn is not None and self.random.random() < 0.8:
-                            trial[arg] = drawn
-                    filled.append(self._tried(arg, trial, sizes, args))
-                wanted = {} if self._is_victim(pattern, Mutation.OPERATOR) else dict(attrs)
-                if break_attribute and wanted:
-                    wanted.pop(self.random.choice(list(wanted)))
-                given = self._attributes(op, filled, wanted, break_attribute)
-                call = Call(op, filled, given)
+                filled = self._tried_operands(op, args, search)
+                search.change_attribute(self.random, op, filled)
+                if search.attributes is None:
+                    search.attributes = self._attributes(op, filled, wanted, break_attribute)
+                call = Call(op, filled, search.attributes)
                 require_kinds(call)
-            except (RegraftError, ValueError, TypeError, IndexError, ZeroDivisionError):
-                continue  # these types do not go together; others may
-            if is_known(call.ty):
-                self.sizes = sizes
-                for hole, value in trial.items():
+            except (RegraftError, ValueError, TypeError, IndexError, ZeroDivisionError) as error:
+                search.refuse(error)  # these types do not go together; others may
+                continue
+            if is_known(call.ty, of_any_shape=self.is_guided):
+                self.sizes = search.sizes
+                for hole, value in search.trial.items():
                     hole.value = self._settled(value, hole.variable)
-                self.attributes[op] = given
-                return Call(op, [self._filled(arg) for arg in args], given)
-        raise NoInstanceError(f"no operands found for {op.name}")
+                self.attributes[op] = search.attributes
+                return Call(op, [self._filled(arg) for arg in args], search.attributes)
+            search.refuse(RegraftError(f"its result is {call.ty!r}"))
+        raise NoInstanceError(f"no operands were found for {op.name}; the last ones: {search.refusal}")
+
+    def _tried_operands(self, op: Op, args: Sequence[OpenOperand], search: CallSearch) -> list[Expr]:
+        filled: list[Expr] = []
+        for index, arg in enumerate(args):
+            if isinstance(arg, Hole) and arg.is_open and arg not in search.trial:
+                drawn = draw_operand(self.random, op, index, filled)
+                if drawn is not None and self.random.random() < 0.8:
+                    search.trial[arg] = drawn
+            filled.append(self._tried(arg, search.trial, search.sizes, args))
+        return filled
 
     def _attributes(
         self, op: Op, operands: Sequence[Expr], wanted: Mapping[str, Any], break_attribute: bool
@@ -438,9 +452,15 @@ class Instance:
             ty = self.random.choice(self.params).ty
             known = [ty] if isinstance(ty, TensorType) else []
         wanted = [c for c in hole.conditions if isinstance(c, TypePattern)]
-        if not hole.is_constant and not hole.is_single and not wanted and self.random.random() < 0.15:
-            return self._unusual(known)
-        drawn = draw_tensor_type(self.random, known, self.dtype)
+        if self.is_guided and not wanted:
+            found = draw_any_operand(self.random, known, self.dtype, tensor=hole.is_constant or hole.is_single)
+            if not isinstance(found.ty, TensorType):
+                return found
+            known, drawn = [found.ty], found.ty
+        else:
+            if not hole.is_constant and not hole.is_single and not wanted and self.random.random() < 0.15:
+                return draw_unusual_operand(self.random, known, self.dtype)
+            drawn = draw_tensor_type(self.random, known, self.dtype)
         ty: Type = drawn if known else self._at_times_empty(of_likely_size(self.sizing, drawn, self.likely_sizes))
         for condition in hole.conditions:
             ty = self._constrained(ty, condition, sizes)
@@ -452,14 +472,6 @@ class Instance:
 
     def _at_times_empty(self, drawn: TensorType) -> TensorType:
         return without_elements(drawn) if self.emptying.random() < _EMPTY else drawn
-
-    def _unusual(self, known: Sequence[TensorType]) -> Expr:
-        """An operand that is no tensor: a shape, or a tuple of tensors."""
-        if self.random.random() < 0.6:
-            return ShapeExpr(draw_shape_argument(self.random, known))
-        first = draw_tensor_type(self.random, known, self.dtype)
-        types = [first, *(draw_tensor_type(self.random, [first], self.dtype) for _ in range(self.random.randint(0, 2)))]
-        return Var("candidate", TupleType(types))
 
     def _constrained(self, drawn: Type, condition: ConstrainedPattern, sizes: dict[SymVar, Dim]) -> Type:
         """``drawn``, changed where the pattern says what the type is."""
@@ -497,7 +509,7 @@ class Instance:
         if not isinstance(candidate, Var):
             return candidate
         if isinstance(variable, DataflowVarPattern):
-            return self.builder.emit(self._another(self._parameter(candidate.ty)), variable.name)
+            return self.builder.emit(something_of(self.around, self._parameter(candidate.ty)), variable.name)
         if variable is not None:
             return self._parameter(candidate.ty, variable.name)
         alike = [value for value in (*self.params, *self.values) if value.ty == candidate.ty]
@@ -505,7 +517,7 @@ class Instance:
             return self.around.choice(alike)
         param = self._parameter(candidate.ty)
         if isinstance(param.ty, TensorType) and self._chance(0.25):
-            return self._emit(self._another(param))
+            return self._emit(something_of(self.around, param))
         return param
 
     def _parameter(self, ty: Type, name: str = "") -> Var:
@@ -576,7 +588,7 @@ class Instance:
             self._use(value)
 
     def _use(self, value: Var) -> None:
-        self._output(self._another(value) if isinstance(value.ty, TensorType) else value)
+        self._output(something_of(self.around, value) if isinstance(value.ty, TensorType) else value)
 
     def _output(self, value: Expr) -> None:
         if isinstance(value, Var) and value in self.outputs:
@@ -586,12 +598,3 @@ class Instance:
             self.outputs.append(value)
             return
         self.outputs.append(self.builder.emit_output(value) if in_dataflow else self.builder.emit(value))
-
-    def _another(self, value: Var) -> Expr:
-        """Something simple computed from a tensor."""
-        if not isinstance(value.ty, TensorType):
-            raise NoInstanceError("no tensor")
-        dtype = value.ty.dtype
-        if dtype == "bool":
-            return ops.logical_not(value)
-        return self.around.choice((ops.negative, ops.abs, ops.square))(value)

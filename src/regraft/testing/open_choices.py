@@ -10,11 +10,18 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final, cast
 
+from .. import op as ops
 from ..ir.dims import Dim, SymVar
 from ..ir.dtypes import is_float
+from ..ir.errors import RegraftError
 from ..ir.expr import Expr, PrimValue, ShapeExpr, Tuple, Var
 from ..ir.op import REQUIRED, Op
 from ..ir.types import TensorType, TupleType, Type
+
+
+class NoInstanceError(RegraftError):
+    """This draw came to nothing; another may do."""
+
 
 _SIZES: Final = (2, 3, 4, 5, 6, 7)
 _OTHER_DTYPES: Final = ("int64", "bool", "float64", "int32", "float16")
@@ -61,11 +68,11 @@ def is_simple(ty: Type) -> bool:
     return not isinstance(ty, TensorType) or all(isinstance(dim, int | SymVar) for dim in ty.shape or ())
 
 
-def is_known(ty: Type) -> bool:
-    """True if a value of ``ty`` can be told from another: shapes and dtypes known throughout."""
+def is_known(ty: Type, *, of_any_shape: bool = False) -> bool:
+    """True if a value of ``ty`` can be told from another: shapes and dtypes known throughout; or dtypes alone."""
     if isinstance(ty, TupleType):
-        return all(map(is_known, ty.fields))
-    return not isinstance(ty, TensorType) or (ty.shape is not None and ty.dtype is not None)
+        return all(is_known(field, of_any_shape=of_any_shape) for field in ty.fields)
+    return not isinstance(ty, TensorType) or ((of_any_shape or ty.shape is not None) and ty.dtype is not None)
 
 
 def _shape(random: Random) -> list[Dim]:
@@ -116,6 +123,24 @@ def draw_shape_argument(random: Random, known: Sequence[TensorType]) -> list[Dim
             if isinstance(dim, int) and dim in (4, 6):
                 return [*shape[:at], 2, dim // 2, *shape[at + 1 :]]
     return [random.choice(_SIZES), *shape] if random.random() < 0.5 else shape
+
+
+def draw_unusual_operand(random: Random, known: Sequence[TensorType], dtype: str) -> Expr:
+    """An operand that is no tensor: a shape, or a tuple of tensors."""
+    if random.random() < 0.6:
+        return ShapeExpr(draw_shape_argument(random, known))
+    first = draw_tensor_type(random, known, dtype)
+    types = [first, *(draw_tensor_type(random, [first], dtype) for _ in range(random.randint(0, 2)))]
+    return Var("candidate", TupleType(types))
+
+
+def something_of(random: Random, value: Var) -> Expr:
+    """Something simple computed from a tensor."""
+    if not isinstance(value.ty, TensorType):
+        raise NoInstanceError("no tensor")
+    if value.ty.dtype == "bool":
+        return ops.logical_not(value)
+    return random.choice((ops.negative, ops.abs, ops.square))(value)
 
 
 def draw_operand(random: Random, op: Op, index: int, before: Sequence[Expr]) -> Expr | None:
