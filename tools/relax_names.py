@@ -171,7 +171,6 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.RemoveUnusedParameters": (
         "goes on until nothing is unused; sizes become parameters in the order in which they are met"
     ),
-    "tvm.relax.transform.FuseOpsByPattern": "asks its checks from the end of a block on, as it takes the larger match",
     "tvm.relax.transform.InlinePrivateFunctions": "puts the sizes of the arguments for those of the body",
     "tvm.relax.analysis.all_vars": "sizes are no variables",
     "tvm.relax.analysis.bound_vars": "sizes are no variables",
@@ -188,13 +187,11 @@ DIFFERS: Final[dict[str, str]] = {
         "`optim_state` describes the first states, each with `numpy()`; batch norms stay whole"
     ),
     "tvm.relax.transform.ConvertLayout": "orders of axes, no blocked ones",
-    "tvm.relax.transform.EliminateCommonSubexpr": "looks through names; commuted operands and equal sizes are equal",
+    "tvm.relax.transform.EliminateCommonSubexpr": "looks through names and leaves them; commuted operands are equal",
     "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",
     "tvm.relax.transform.AdjustMatmulOrder": "counts whole chains; products that others use stay",
     "tvm.relax.transform.RemoveUnusedOutputs": "and RemoveUnusedParameters go on until nothing is unused",
     "tvm.relax.transform.LazyTransformParams": "a weight that is a result and nothing else is handed on, too",
-    "tvm.relax.transform.DecomposeOpsForInference": "leaves `tensor_to_shape`, which engines run as it is",
-    "tvm.relax.transform.DecomposeOpsForTraining": "leaves `tensor_to_shape`, which engines run as it is",
     "tvm.relax.transform.RunCodegen": "compilers are Python functions, added by `register_codegen`",
     "tvm.relax.transform.FoldConstant": "folds by the reference semantics, not by TensorIR; plain blocks, too",
     "tvm.relax.transform.Gradient": "covers every differentiable operator; see gradients among the differences above",

@@ -150,64 +150,44 @@ class _Graph:
         first = len(self.bindings)  # inputs are numbered after the bindings
         number = {var: first + place for place, var in enumerate(inputs)}
         users = [*self.users, *([] for _ in inputs)]
-        waiting = [len(needs) for needs in self.needs]
+        waiting = [*(len(needs) for needs in self.needs), *(0 for _ in inputs)]
         for index, variables in enumerate(self.outside):
             for var in dict.fromkeys(variables):
                 users[number[var]].append(index)
                 waiting[index] += 1
-        pending = deque([*number.values(), *(index for index, count in enumerate(waiting) if not count)])
+        roots = [*number.values(), *(index for index in range(first) if not waiting[index])]
         if depth_first:
-            pending.reverse()
-        done: list[int] = []
-        while pending:
-            index = pending.pop() if depth_first else pending.popleft()
-            done.append(index)
-            ready: list[int] = []
-            for user in users[index]:
-                waiting[user] -= 1
-                if not waiting[user]:
-                    ready.append(user)
-            pending.extend(reversed(ready) if depth_first else ready)
-        return [index for index in done if index < first]
+            roots.reverse()
+            users = [row[::-1] for row in users]
+        return [index for index in _when_ready(roots, users, waiting, depth_first=depth_first) if index < first]
 
     def from_outputs(self, needed: Mapping[Var, int], *, depth_first: bool) -> list[int]:
-        """From the last values backwards: what each needs just before it; or, breadth first, level by level.
+        """From the last values backwards, each once all its users have been met; the order of meeting is turned round.
 
-        Last values are met in the order in which they are ``needed`` after the block.
+        Last values are met in the order in which they are ``needed`` after the block, depth first from the end of it.
         """
         last = [index for index, users in enumerate(self.users) if not users]
-        # What nothing needs keeps its order, also where all of it is turned round in the end.
-        kept = last if depth_first else last[::-1]
-        roots = sorted(kept, key=lambda index: needed.get(self.bindings[index].var, len(needed)))
-        if not depth_first:
-            return self._levels(roots)
-        done: dict[int, None] = {}
-        for root in roots:
-            stack = [(root, False)]
-            while stack:
-                index, needs_done = stack.pop()
-                if index in done:
-                    continue
-                if needs_done:
-                    done[index] = None
-                    continue
-                stack.append((index, True))
-                stack.extend((need, False) for need in reversed(self.needs[index]) if need not in done)
-        return list(done)
-
-    def _levels(self, roots: Sequence[int]) -> list[int]:
-        """Each value once all its users have been met, in the order of meeting reversed."""
+        unused = [index for index in last if self.bindings[index].var not in needed]
+        wanted = [index for index in last if self.bindings[index].var in needed]
+        wanted.sort(key=lambda index: needed[self.bindings[index].var])
         waiting = [len(users) for users in self.users]
-        pending = deque(roots)
-        done: list[int] = []
-        while pending:
-            index = pending.popleft()
-            done.append(index)
-            for need in self.needs[index]:
-                waiting[need] -= 1
-                if not waiting[need]:
-                    pending.append(need)
-        return done[::-1]
+        return _when_ready([*unused, *wanted], self.needs, waiting, depth_first=depth_first)[::-1]
+
+
+def _when_ready(
+    roots: Sequence[int], onward: Sequence[Sequence[int]], waiting: list[int], *, depth_first: bool
+) -> list[int]:
+    """Places, each as soon as nothing is left that it waits for, from the roots ``onward``. Cost: linear."""
+    pending = deque(roots)
+    done: list[int] = []
+    while pending:
+        index = pending.pop() if depth_first else pending.popleft()
+        done.append(index)
+        for other in onward[index]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                pending.append(other)
+    return done
 
 
 def _first_needs(function: Function) -> dict[Var, int]:
@@ -216,10 +196,10 @@ def _first_needs(function: Function) -> dict[Var, int]:
 
 
 class _Sorting(ExprMutator):
-    def __init__(self, function: Function, order: Order, direction: Direction) -> None:
+    def __init__(self, function: Function, order: Order, direction: Direction, needed: Mapping[Var, int]) -> None:
         super().__init__()
         params = function.params
-        self._needed = {} if direction == "from-inputs" else _first_needs(function)
+        self._needed = needed
         self._rank = {param: place for place, param in enumerate(params)}
         """Where each variable was defined, in the order that the sorted program has."""
         self._sizes = {size for param in params for size in type_symvars(param.ty)}
@@ -269,9 +249,11 @@ def TopologicalSort(order: Order = "depth-first", direction: Direction = "from-i
         raise PassError(f'TopologicalSort: direction={direction!r}; expected "from-inputs" or "from-outputs"')
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        before, after = function, _Sorting(function, order, direction).mutate(function)
-        while after is not before and direction == "from-outputs":
-            before, after = after, _Sorting(after, order, direction).mutate(after)
+        needed = {} if direction == "from-inputs" else _first_needs(function)
+        after = _Sorting(function, order, direction, needed).mutate(function)
+        while direction == "from-outputs" and (again := _first_needs(after)) != needed:
+            needed = again
+            after = _Sorting(function, order, direction, needed).mutate(function)
         return after
 
     return FunctionPass(transform, "TopologicalSort")

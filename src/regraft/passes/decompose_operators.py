@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from ..ir.expr import Expr, Tuple, TupleGetItem, const
+from ..ir.dims import SymVar
+from ..ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, const
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
-from ..ir.op import Call, Op
+from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Function
-from ..ir.types import UNKNOWN_NDIM, TensorType
-from ..op import add, divide, expand_dims, mean, multiply, sqrt, subtract, variance
+from ..ir.types import UNKNOWN_NDIM, ShapeType, TensorType
+from ..op import add, call_pure_packed, divide, expand_dims, mean, multiply, sqrt, subtract, variance
 from .context import PassContext, PassError
 from .passes import ModulePass, Pass
 
@@ -97,6 +98,18 @@ def _layer_norm(call: Call, emit: Emit) -> Expr:
     return add(result, beta) if call.attrs.center else result
 
 
+def _tensor_to_shape(call: Call, converter: _Decomposing) -> Expr:
+    """The sizes as the machine's own function gives them, each under a new name."""
+    if not isinstance(call.ty, ShapeType) or call.ty.ndim == UNKNOWN_NDIM:
+        return call
+    sizes = [SymVar("x") for _ in range(call.ty.ndim)]
+    shape = converter.emit(
+        call_pure_packed("vm.builtin.tensor_to_shape", call.args[0], ty_args=ShapeType(ndim=len(sizes)))
+    )
+    converter.emit_match_cast(shape, ShapeType(sizes))
+    return ShapeExpr(sizes)
+
+
 _INFERENCE: Final[Mapping[str, DecomposeFunction]] = {"relax.nn.batch_norm": _batch_norm_inference}
 _TRAINING: Final[Mapping[str, DecomposeFunction]] = {
     "relax.nn.batch_norm": _batch_norm_training,
@@ -110,6 +123,8 @@ class _Decomposing(ExprMutator):
         self._table = table
 
     def visit_call_(self, call: Call) -> Expr:
+        if is_call_of(call, "relax.tensor_to_shape"):
+            return _tensor_to_shape(call, self)
         decompose = self._table.get(call.op.name) if isinstance(call.op, Op) else None
         return call if decompose is None else decompose(call, self.emit)
 
@@ -132,7 +147,8 @@ def _decompose(table: Mapping[str, DecomposeFunction], func_name: str | None, pa
 def DecomposeOpsForInference(func_name: str | None = None) -> Pass:
     """Write ``batch_norm`` as arithmetic that normalizes by the moving mean and variance, in one function or in all.
 
-    A call whose data is of unknown rank or dtype stays as it is.
+    ``tensor_to_shape`` of a known number of sizes becomes a call of the machine's own function and names for the sizes;
+    ONNX has no form for that call. A call whose data is of unknown rank or dtype stays as it is.
 
     Needs: nothing. Guarantees: what the calls compute with ``training=False``, up to rounding. Raises `PassError` for a
     function that is not there. Cost: linear.
@@ -142,6 +158,8 @@ def DecomposeOpsForInference(func_name: str | None = None) -> Pass:
 
 def DecomposeOpsForTraining(func_name: str | None = None) -> Pass:
     """Write ``batch_norm`` and ``layer_norm`` as arithmetic, normalizing by the batch, in one function or in all.
+
+    ``tensor_to_shape`` becomes what `DecomposeOpsForInference` makes of it.
 
     The second and third results of a ``batch_norm`` are the moving mean and variance after this batch. A call whose
     data is of unknown rank or dtype stays as it is, and so does a ``layer_norm`` over axes that are not the last ones.

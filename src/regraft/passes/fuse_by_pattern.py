@@ -186,14 +186,19 @@ class _Fusing(WalkWithNewFunctions):
         return changed
 
     def _matches(self, session: EditSession) -> Iterator[_GroupToFuse]:
-        """The matches of the patterns, from the end of the block, so that of two matches the larger is met first."""
-        bound = {value: var for var, value in session.definitions.items() if var in session.position}
+        """The matches of the patterns; of those of one pattern that share a part, the last, which is the larger.
+
+        The checks are asked in the order of the block, and know the values up to the match alone.
+        """
         taken: set[Var] = set()
         for pattern in self._patterns:
-            for var in reversed([v for v in session.original if v in session.definitions]):
+            matches: list[_GroupToFuse] = []
+            bound: dict[Expr, Var] = {}
+            for var in [v for v in session.original if v in session.definitions]:
                 value = session.definitions[var]
+                bound[value] = var
                 # Another name of a value is no root: what it names is one itself.
-                if var in taken or value not in bound or isinstance(value, Var):
+                if var in taken or isinstance(value, Var):
                     continue
                 matched = match_expr(pattern.pattern, value, session.definitions)
                 if matched is None:
@@ -201,9 +206,12 @@ class _Fusing(WalkWithNewFunctions):
                 found = self._checked(session, pattern, var, matched, bound, taken)
                 if isinstance(found, str):
                     self._context.tell(pattern.name, var.name_hint, found)
-                    continue
-                taken.update(found.group)
-                yield found
+                else:
+                    matches.append(found)
+            for match in reversed(matches):
+                if taken.isdisjoint(match.group):
+                    taken.update(match.group)
+                    yield match
 
     def _checked(
         self,

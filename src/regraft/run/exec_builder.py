@@ -9,14 +9,12 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from functools import partial
-from operator import getitem
 from typing import Any, Final, cast, final
 
 import numpy as np
 
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import Around, EntryFunction, Executable
-from .externs import get_global_func
 from .instructions import (
     Code,
     Functions,
@@ -30,8 +28,8 @@ from .instructions import (
     python_text,
     text,
 )
-from .packed import close_over
-from .relax_values import ShapeTuple, as_relax_value, empty
+from .machine_functions import outside_function
+from .relax_values import ShapeTuple, as_relax_value
 
 _NUMBERS: Final[tuple[type, ...]] = (int, np.integer)
 _KEPT: Final[tuple[type, ...]] = (str, float, tuple, np.ndarray)
@@ -233,7 +231,7 @@ class _Machine:
     def _function(self, name: str) -> Callable[..., Any]:
         if self._table.get(name) is not None:
             return partial(self.run, name)
-        return get_global_func(name, allow_missing=name in BUILTINS) or BUILTINS[name]
+        return outside_function(name)
 
     def _call(self, name: str, values: list[Any]) -> Any:
         function = self._function(name)
@@ -249,67 +247,3 @@ def _number(value: Any, name: str) -> int:
     if _is(value, _NUMBERS):
         return int(value)
     raise TypeCheckError(f"{name}: a branch reads a number, not a {type(value).__name__}")
-
-
-def _invoke_closure(_state: Any, closure: Callable[..., Any], *arguments: Any) -> Any:
-    return closure(*arguments)
-
-
-def _make_closure(function: Callable[..., Any], *captured: Any) -> Callable[..., Any]:
-    return close_over(function, captured)
-
-
-def _alloc_storage(_state: Any, *_where: Any) -> None:
-    """Nothing: each tensor has memory of its own."""
-
-
-def _alloc_tensor(_storage: Any, _offset: int, shape: Iterable[int], dtype: str) -> Any:
-    return empty(shape, str(dtype))
-
-
-def _copy(value: Any) -> Any:
-    return value
-
-
-def _make_tuple(*fields: Any) -> tuple[Any, ...]:
-    return fields
-
-
-def _read_condition(condition: Any) -> int:
-    return int(bool(condition))
-
-
-def _reshape(value: Any, shape: Iterable[int]) -> Any:
-    return value.reshape(tuple(shape))
-
-
-def _shape_of(value: Any) -> ShapeTuple:
-    return ShapeTuple(np.shape(value))
-
-
-def _tensor_to_shape(value: Any) -> ShapeTuple:
-    return ShapeTuple(map(int, value))
-
-
-def _nothing() -> None:
-    """The value of a tensor that is not there."""
-
-
-BUILTINS: Final[Mapping[str, Callable[..., Any]]] = {
-    f"vm.builtin.{name}": function
-    for name, function in {
-        "alloc_storage": _alloc_storage,
-        "alloc_tensor": _alloc_tensor,
-        "copy": _copy,
-        "invoke_closure": _invoke_closure,
-        "make_closure": _make_closure,
-        "make_tuple": _make_tuple,
-        "null_value": _nothing,
-        "read_if_cond": _read_condition,
-        "reshape": _reshape,
-        "shape_of": _shape_of,
-        "tensor_to_shape": _tensor_to_shape,
-        "tuple_getitem": getitem,
-    }.items()
-}
-"""The functions that the machine has of its own; a registered one of the same name comes first."""

@@ -18,6 +18,7 @@ from .arrays import as_result
 from .errors import AssertionFailedError, BuildError, ExecutionError
 from .externs import get_global_func
 from .loops import write_loop
+from .machine_functions import close_over, outside_function
 from .python_source import CallText, WriteCall, outside_text
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ Allocate: TypeAlias = Callable[[tuple[int, ...], str], Any]
 
 def call_packed(callee: str | Callable[..., Any], *arguments: Any) -> Any:
     """Call a function that lives outside, by its registered name or as it is."""
-    function = get_global_func(callee) if isinstance(callee, str) else callee
+    function = outside_function(callee) if isinstance(callee, str) else callee
     return as_result(function(*arguments))
 
 
@@ -60,11 +61,6 @@ def call_dps(
     results = tuple([allocate(shape, dtype) for dtype, shape in outputs])
     call_packed(callee, *arguments, *results)
     return results
-
-
-def close_over(function: Callable[..., Any], captured: tuple[Any, ...]) -> Callable[..., Any]:
-    """``function`` with its last arguments given."""
-    return lambda *arguments: function(*arguments, *captured)
 
 
 def print_values(*values: Any, form: str) -> tuple[()]:
