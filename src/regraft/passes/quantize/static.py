@@ -334,8 +334,6 @@ def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Ex
     axis = rank - 1 if is_product else call.attrs.out_layout.index("C")
     beside = [1] * (len(sizes) - 1)
     place = axis - rank + len(sizes)
-    if is_product and rank > 2 and _bias_turned not in matchings and bias.data.dtype == "float32" and len(sizes) == 1:
-        return {matchings[_biased]: ops.add(layer, _of_rank(bias, rank))}
     if steps.size != 1 or bias.data.dtype != "float32":
         return decline("a bias becomes int32 if it is float32 and its data has one scale")
     if place < 0 or [*sizes[:place], *sizes[place + 1 :]] != beside or sizes[place] != weight_steps.size:
@@ -347,15 +345,6 @@ def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Ex
     values = Constant(TensorData(codes.astype(np.int32), None, sources_of(bias)))
     whole = ops.dequantize(values, const(scales), const(np.zeros(scales.shape, np.int32)), 0)
     return {matchings[_biased]: ops.add(layer, whole if len(sizes) == 1 else ops.reshape(whole, list(sizes)))}
-
-
-def _of_rank(bias: Constant, rank: int) -> Constant:
-    """``bias`` with axes of size 1 before its own.
-
-    ONNX Runtime makes a product and a vector that is added one operator before it looks for bytes, and has none for it.
-    """
-    values = bias.data.read().reshape((1,) * (rank - 1) + (-1,))
-    return Constant(TensorData(values, None, sources_of(bias)))
 
 
 def _without_limit(expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
