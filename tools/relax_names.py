@@ -50,7 +50,7 @@ _DEVICE: Final = "programs run where their engine runs; types keep the device th
 _TUNING: Final = "tunes TensorIR schedules"
 _IMPORTED: Final = "a name that the module imports for itself; it is in `regraft`"
 _BUILT: Final = "a statement of `IRBuilder`; it is in `regraft.script.ir_builder.relax`"
-_COMPILER: Final = "compiles C++ or CUDA; add Python functions by `regraft.register_func`"
+_COMPILER: Final = "compiles; engines link no native code, and call what `regraft.register_func` gives a name"
 _CHILD: Final = "a class behind `PatternMatchingRewriter`; use that"
 
 LEFT_OUT: Final[dict[str, str]] = {
@@ -148,7 +148,6 @@ LEFT_OUT: Final[dict[str, str]] = {
         ),
         _TIR,
     ),
-    **dict.fromkeys(("ExternModule", "ObjectModule", "SourceModule", "add_extern"), _COMPILER),
     "OutType": "a type variable of TVM's annotations",
     "make_shape": "a helper of TVM's `ShapeExpr`; use that",
     "derived_object": "derives classes of TVM from Python's; classes derive as they stand here",
@@ -208,6 +207,8 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.FunctionPass": "made by `function_pass`",
     "tvm.relax.dpl.PatternMatchingRewriter": "made by `from_pattern`, `from_module` and `@R.rewriter`",
     "tvm.relax.build": "takes the engine's name: numpy, onnxruntime, torch, xla, openvino; `llvm` is numpy",
+    "tvm.relax.frontend.nn.SourceModule": _COMPILER,
+    "tvm.relax.frontend.nn.ObjectModule": "names the functions of a file; engines link no native code",
     "tvm.relax.BasePyModule": "holds functions of the language, of Python and of the outside; no TensorIR",
     "tvm.relax.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr",
     "tvm.relax.ShapeExpr": "`values` is a tuple of dims: ints and symbolic sizes",

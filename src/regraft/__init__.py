@@ -176,6 +176,14 @@ _ON_DEMAND = {
     "to_onnx": "formats.onnx",
     **dict.fromkeys(
         (
+            "Array",
+            "BaseFunc",
+            "CallingConv",
+            "DictAttrs",
+            "GenericConst",
+            "GlobalInfo",
+            "Map",
+            "Range",
             "SequentialSpan",
             "SourceName",
             "Span",

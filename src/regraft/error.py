@@ -8,5 +8,17 @@ from .ir.errors import RegraftError
 InternalError = RegraftError
 OpError = RegraftError
 DiagnosticError = RegraftError
+OpNotImplemented = RegraftError
+OpAttributeRequired = RegraftError
+OpAttributeInvalid = RegraftError
+OpAttributeUnImplemented = RegraftError
 
-__all__ = ["DiagnosticError", "InternalError", "OpError"]
+__all__ = [
+    "DiagnosticError",
+    "InternalError",
+    "OpAttributeInvalid",
+    "OpAttributeRequired",
+    "OpAttributeUnImplemented",
+    "OpError",
+    "OpNotImplemented",
+]

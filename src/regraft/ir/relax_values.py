@@ -6,13 +6,16 @@ A program here keeps none of them: a variable knows the nodes of its source mode
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from .attrs import Attrs
-from .dims import SymExpr, SymVar
+from .dims import Dim, SymExpr, SymVar
 from .errors import IRError
-from .expr import Expr, Var
+from .expr import Constant, Expr, ExternFunc, Var
+from .program import Function
 from .types import PrimType
+from .vdevice import DummyGlobalInfo, VDevice
 
 
 class SourceName(NamedTuple):
@@ -41,6 +44,49 @@ class SequentialSpan:
         for span in spans:
             flat += span.spans if isinstance(span, SequentialSpan) else [span]
         self.spans = tuple(flat)
+
+
+class Range:
+    """The numbers from ``begin`` to ``end``, without it, ``extent`` of them; ``Range(end)`` begins at 0."""
+
+    __slots__ = ("extent", "min", "span")
+
+    def __init__(self, begin: Dim, end: Dim | None = None, span: Any = None) -> None:
+        self.min: Dim = 0 if end is None else begin
+        self.extent: Dim = begin if end is None else end - begin
+        self.span = span
+
+    @classmethod
+    def from_min_extent(cls, min_value: Dim, extent: Dim, span: Any = None) -> Range:
+        """The numbers from ``min_value`` on, as many as ``extent``."""
+        return cls(min_value, min_value + extent, span)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Range) and (self.min, self.extent) == (other.min, other.extent)
+
+    def __hash__(self) -> int:
+        return hash((self.min, self.extent))
+
+    def __repr__(self) -> str:
+        return f"I.Range({self.min}, {self.min + self.extent})"
+
+
+class CallingConv(IntEnum):
+    """The ways to call a function that TVM knows."""
+
+    DEFAULT = 0
+    C_PACKED_FUNC = 1
+    DEVICE_KERNEL_LAUNCH = 2
+
+
+BaseFunc: TypeAlias = Function | ExternFunc
+"""The functions that a module holds."""
+GlobalInfo: TypeAlias = VDevice | DummyGlobalInfo
+"""What a module names beside its functions."""
+DictAttrs = Attrs
+GenericConst = Constant
+Array = tuple
+Map = dict
 
 
 def make_node(type_key: str, **fields: Any) -> Attrs:

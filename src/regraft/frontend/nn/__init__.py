@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import core, modules, op, spec
 from .exporter import Exporter
+from .extern import ExternModule, ObjectModule, SourceModule, add_extern
 from .jit import JitModule
 from .module import Module, ModuleDict, ModuleList, ParameterDict, ParameterList
 from .modules import (
@@ -45,6 +46,7 @@ __all__ = [
     "Effect",
     "Embedding",
     "Exporter",
+    "ExternModule",
     "GroupNorm",
     "IOEffect",
     "Identity",
@@ -57,16 +59,19 @@ __all__ = [
     "ModuleList",
     "Mutator",
     "Object",
+    "ObjectModule",
     "Parameter",
     "ParameterDict",
     "ParameterList",
     "RMSNorm",
     "ReLU",
     "SiLU",
+    "SourceModule",
     "SubroutineMixin",
     "Tensor",
     "TimestepEmbedding",
     "Timesteps",
+    "add_extern",
     "core",
     "get_default_dtype",
     "modules",

@@ -7,7 +7,7 @@ A function takes the inputs of its method, then the state of the effects, then t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...analysis import well_formed
 from ...ir.builder import BlockBuilder
@@ -19,6 +19,9 @@ from . import spec as _spec
 from .modules import IOEffect
 from .nested import is_sequence
 from .values import Effect, Object, Parameter, Tensor, expression, sizes_of
+
+if TYPE_CHECKING:
+    from .extern import ExternModule
 
 NamedParameters = list[tuple[str, Parameter]]
 
@@ -33,6 +36,7 @@ class Exporter:
 
     def __init__(self, debug: bool) -> None:
         self.io_effect = IOEffect() if debug else None
+        self.outside_modules: list[ExternModule] = []
         self._sizes_of_parameters: dict[str, SymVar] = {}
 
     @staticmethod

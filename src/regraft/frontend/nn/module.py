@@ -98,16 +98,23 @@ class Module(SubroutineMixin):
                 `spec.Object`, or a list or tuple of these. Its entry ``"$"`` may say how parameters and effects come:
                 ``{"param_mode": "plain" | "packed" | "none", "effect_mode": ...}``, by default both plain.
             debug: Whether the program takes part in printing: it then hands on an effect, ``_io``.
-            allow_extern: Whether the list of outside modules, always empty here, is returned as a third item.
+            allow_extern: Whether the list of the outside modules, which `add_extern` gave, is returned as a third item.
 
         Returns:
             The module and its named parameters, in the order in which functions take them.
+
+        Raises `ValueError` for outside modules without ``allow_extern``.
         """
         from .exporter import Exporter
         from .spec import ModuleSpec
 
-        module, parameters = Exporter(debug=debug).build(ModuleSpec.from_raw(spec, self))
-        return (module, parameters, []) if allow_extern else (module, parameters)
+        exporter = Exporter(debug=debug)
+        module, parameters = exporter.build(ModuleSpec.from_raw(spec, self))
+        if allow_extern:
+            return module, parameters, exporter.outside_modules
+        if exporter.outside_modules:
+            raise ValueError("the program has outside modules; export it with allow_extern=True, which gives them, too")
+        return module, parameters
 
     export = export_tvm
 
