@@ -41,8 +41,9 @@ RULES_AGAIN: Final = "rules, with operators recognized"
 Passes: TypeAlias = str | Pass | Iterable[Pass]
 ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], None]
 
-_WHATEVER_IT_PAYS: Final = level_number("aggressive")
-"""The level that rewrites whether that pays or not: its result is handed over in any case."""
+_AGGRESSIVE: Final = level_number("aggressive")
+_MOST_AGGRESSIVE: Final = 2.0
+"""How many times the operators of a model that level may make: it rewrites whether that pays or not, within this."""
 
 
 class Optimized(NamedTuple):
@@ -261,8 +262,8 @@ def optimize(
         return _made(opened, done, measurement, lowered, stages, _rules_first(chosen, rules), verification, sizes)
 
     is_asked = rules is not None or precision != "float32" or opset is not None or ir_version is not None
-    may_stay = keeps and not (is_asked or timed or level_number(level) == _WHATEVER_IT_PAYS)
-    hand_over = partial(_handed_over, opened, stays=stays, may_stay=may_stay, safetensors=safetensors)
+    most = None if not keeps or is_asked or timed else _MOST_AGGRESSIVE if level_number(level) == _AGGRESSIVE else 1.0
+    hand_over = partial(_handed_over, opened, stays=stays, most=most, safetensors=safetensors)
     if written_to is None:
         with stages.stage("converting"):
             done, result = hand_over(done, None)
@@ -276,12 +277,12 @@ def optimize(
 
 
 def _handed_over(
-    opened: Model, done: Optimized, path: Path | None, *, stays: bool, may_stay: bool, safetensors: bool
+    opened: Model, done: Optimized, path: Path | None, *, stays: bool, most: float | None, safetensors: bool
 ) -> tuple[Optimized, Any]:
     """``done``, and the model in the form that it came in or the path that it was written to.
 
-    It is the model as it was if that ``stays``, or if nothing but names would change, or if it ``may_stay`` and would
-    otherwise be larger, or cannot be written.
+    It is the model as it was if that ``stays``, or if nothing but names would change, or if it would otherwise have
+    ``most`` times its operators, or cannot be written. With None for ``most`` these two are taken as they come.
     """
     if not stays:
         why = "the result has more operators" if opened.form == "torch" else "the result has more nodes and more bytes"
@@ -293,13 +294,13 @@ def _handed_over(
             else:
                 write_model(done.module, opened.name, path, safetensors=safetensors)
         except ConvertError as error:
-            if not (is_alike and may_stay):
+            if not is_alike or most is None:
                 raise
             why = f"the result cannot be written: {error}"
         else:
             if is_alike and is_as_it_was(opened, result):
                 why = "nothing in it was rewritten"
-            elif not (is_alike and may_stay and is_larger(opened, result)):
+            elif not is_alike or most is None or not is_larger(opened, result, most):
                 return done, result
         done = done._replace(module=opened.module, kept=why)
     if path is None:

@@ -103,19 +103,20 @@ def is_as_it_was(opened: Model, result: Any) -> bool:
     return is_same_graph(opened.source, result)
 
 
-def is_larger(opened: Model, result: Any) -> bool:
+def is_larger(opened: Model, result: Any, most: float = 1.0) -> bool:
     """True if ``result``, a file or an object, is larger than the model that was opened, in the terms of its format.
 
-    An ONNX model then has more nodes and more bytes, as happens to one of functions, whose nodes are written wherever
-    a function is called. A program of PyTorch has more operators, as happens to one that writes in place. The bodies of
-    loops and branches count. Cost: results of PyTorch, and larger ones of ONNX, are read again.
+    An ONNX model then has more than ``most`` times the nodes and more bytes, as happens to one of functions, whose
+    nodes are written wherever a function is called. A program of PyTorch has more than ``most`` times the operators,
+    as happens to one that writes in place. The bodies of loops and branches count. Cost: results of PyTorch, and larger
+    ones of ONNX, are read again.
     """
     if opened.is_changed:
         return False
     if opened.form == "torch":
         from ..formats.torch.source_facts import has_more_operators
 
-        return has_more_operators(opened.loaded or opened.source, result)
+        return has_more_operators(opened.loaded or opened.source, result, most)
     if isinstance(result, Path):
         sizes = sum(files.sizes_of_files(opened.files)), sum(files.sizes_of(result).values())
     else:
@@ -125,7 +126,7 @@ def is_larger(opened: Model, result: Any) -> bool:
 
     from ..formats.onnx.described import node_count
 
-    return node_count(result) > node_count(opened.source)
+    return node_count(result) > most * node_count(opened.source)
 
 
 def _forms(raised: Raised | None) -> set[str]:

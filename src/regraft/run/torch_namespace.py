@@ -1,7 +1,12 @@
-"""The array API of PyTorch, as reference semantics use it: `array_api_compat`'s, but for what would stop gradients."""
+"""The array API of PyTorch, as reference semantics use it: `array_api_compat`'s, without what it adds for nothing.
+
+That is what would stop gradients, and conversions of operands to the dtype that they have.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import array_api_compat.torch as _compat
@@ -17,6 +22,26 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     if isinstance(obj, torch.Tensor) and device is None and not copy:
         return obj.to(dtype)
     return torch.asarray(obj, dtype=dtype, device=device, copy=copy)
+
+
+def _without_conversions(plain: Callable[..., Any], promoting: Callable[..., Any]) -> Callable[..., Any]:
+    """``plain`` for two operands of one dtype, of whatever rank; ``promoting`` for others."""
+
+    @wraps(promoting)
+    def function(*operands: Any, **options: Any) -> Any:
+        first, second = operands[-2:]
+        is_one = isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor) and first.dtype == second.dtype
+        return (plain if is_one else promoting)(*operands, **options)
+
+    return function
+
+
+_OF_TWO = (
+    *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "pow", "maximum", "minimum"),
+    *("less", "less_equal", "greater", "greater_equal", "not_equal", "where"),
+)
+globals().update({name: _without_conversions(getattr(torch, name), getattr(_compat, name)) for name in _OF_TWO})
+equal = _without_conversions(torch.eq, _compat.equal)  # `torch.equal` compares whole tensors
 
 
 # The helpers of `array_api_compat` tell libraries apart by the name of the namespace.

@@ -529,7 +529,8 @@ def test_a_model_whose_result_cannot_be_written_comes_back_as_it_was(tmp_path: P
         rx.optimize(model, opset=17)
 
 
-def test_a_model_of_functions_comes_back_as_it_was_where_its_nodes_written_out_are_more_and_larger() -> None:
+@pytest.mark.parametrize("level", ["default", "aggressive"])
+def test_a_model_of_functions_comes_back_as_it_was_where_its_nodes_written_out_are_more_and_larger(level: str) -> None:
     names = ["Sin", "Cos", "Erf", "Tanh", "Sigmoid", "Softsign", "Abs", "Neg"]
     values = ["x", *[f"value_{index}" for index in range(7)], "y"]
     steps = [helper.make_node(name, [values[i]], [values[i + 1]], f"step_{name}") for i, name in enumerate(names)]
@@ -540,7 +541,7 @@ def test_a_model_of_functions_comes_back_as_it_was_where_its_nodes_written_out_a
     model = _model(nodes, {"x": ["n", 4]}, ["y"], {}, 17, 8, helper.make_opsetid("own", 1))
     model.functions.append(function)
     reports: list[OptimizationReport] = []
-    assert rx.optimize(model, report=reports.append) == model
+    assert rx.optimize(model, level=level, report=reports.append) == model
     assert len(to_onnx(from_onnx(model)).graph.node) > 10
     assert reports[0].to_dict()["kept"] == "the result has more nodes and more bytes"
     assert not reports[0].changed_ops

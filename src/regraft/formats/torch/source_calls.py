@@ -99,7 +99,7 @@ class SourceCall:
     def record(self, args: Sequence[Any], kwargs: Mapping[str, Any], bindings: Sequence[Binding], result: Any) -> None:
         """Fill in what the call was read as; it stays without steps where they cannot be told again."""
         recorder = _Recorder(bindings)
-        kept = {name: value for name, value in kwargs.items() if name not in _STORAGE}
+        kept = {name: value for name, value in kwargs.items() if name not in _STORAGE or value is False}
         given = recorder.template(args), {name: recorder.template(value) for name, value in kept.items()}
         steps = [recorder.step(binding) for binding in bindings if not is_alias(binding)]
         if None in steps:
@@ -116,7 +116,7 @@ class SourceCall:
 
 
 _STORAGE: Final = ("layout", "pin_memory", "memory_format")
-"""Arguments that say how a tensor is stored."""
+"""Arguments that say how a tensor is stored, which is left to PyTorch where they say something."""
 
 
 class Here(Enum):

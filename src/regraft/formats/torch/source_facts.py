@@ -20,16 +20,16 @@ def torch_facts(program: ExportedProgram) -> SourceFacts:
     return SourceFacts("PyTorch", {"torch": torch.__version__}, counts)
 
 
-def has_more_operators(before: Any, after: Any) -> bool:
-    """True if ``after``, a program or its file, calls more operators than ``before``; False unless both are programs.
+def has_more_operators(before: Any, after: Any, most: float = 1.0) -> bool:
+    """True if ``after``, a program or its file, calls more than ``most`` times the operators that ``before`` does.
 
-    Branches are counted. Cost: linear; a file is read, but for its weights.
+    False unless both are programs. Branches are counted. Cost: linear; a file is read, but for its weights.
     """
     programs = before, load_exported(after) if isinstance(after, Path) else after
     if not all(isinstance(program, ExportedProgram) for program in programs):
         return False
     counts = [sum(is_operator(node.target) for node in all_nodes(program.graph_module)) for program in programs]
-    return counts[1] > counts[0]
+    return counts[1] > most * counts[0]
 
 
 def _name(target: object) -> str:

@@ -1,0 +1,73 @@
+"""A program that is optimized again is the same program, node by node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, ExportedProgram
+
+import regraft as rx
+from tests.torch_kit import Of
+
+
+class Masked(nn.Module):
+    """Attention written out, with a mask between two numbers that are tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.into = nn.Linear(16, 48)
+        self.register_buffer("seen", torch.tensor(0.0))
+        self.register_buffer("hidden", torch.tensor(-1e4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Words that see those before them."""
+        query, key, value = self.into(x).chunk(3, -1)
+        steps = torch.arange(x.shape[1])
+        mask = torch.where(steps[:, None] < steps, self.hidden, self.seen)
+        return torch.softmax(query @ key.mT / 4 + mask, -1) @ value
+
+
+def _numbers(x: torch.Tensor) -> Any:
+    limit = torch.tensor(0.5)
+    return torch.maximum(x, limit) - limit, torch.pow(x.abs(), limit), torch.remainder(x, limit), x < limit
+
+
+def _buckets(x: torch.Tensor) -> torch.Tensor:
+    steps = torch.arange(x.shape[1])
+    before = torch.min(steps - steps[:, None], torch.zeros_like(steps[:, None], pin_memory=False))
+    return before.to(x.dtype) @ x
+
+
+CASES: dict[str, nn.Module] = {
+    "masked": Masked(),
+    "numbers": Of(_numbers),
+    "buckets": Of(_buckets),
+    "decoder": nn.TransformerDecoderLayer(16, 2, 8, batch_first=True),
+    "pieces": Of(lambda x: torch.cat([part.cumsum(1) for part in x.split([4, 12], -1)], -1).roll(1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_is_done_after_one_run(name: str) -> None:
+    model, x = CASES[name].eval(), torch.randn(3, 9, 16)
+    sizes = {0: Dim("batch", max=32), 1: Dim("length", min=3, max=32)}
+    args = (x, x + 1) if name == "decoder" else (x,)
+    axes = (sizes,) * len(args)
+    program = torch.export.export(model, args, dynamic_shapes={"args": axes} if isinstance(model, Of) else axes)
+    once = rx.optimize(program)
+    assert _nodes(rx.optimize(once)) == _nodes(once)
+    for count, length in ((3, 9), (5, 4)):
+        given = [one[:, :length].repeat(2, 1, 1)[:count] for one in args]
+        torch.testing.assert_close(once.module()(*given), program.module()(*given))
+    assert _conversions(once) <= _conversions(program)
+
+
+def _nodes(program: ExportedProgram) -> list[str | None]:
+    return [node.format_node() for node in program.graph.nodes]
+
+
+def _conversions(program: ExportedProgram) -> int:
+    return sum(str(node.target).startswith("aten.to.") for node in program.graph.nodes)
