@@ -41,7 +41,7 @@ _OF_TWO = (
     *("less", "less_equal", "greater", "greater_equal", "not_equal", "where"),
 )
 globals().update({name: _without_conversions(getattr(torch, name), getattr(_compat, name)) for name in _OF_TWO})
-equal = _without_conversions(torch.eq, _compat.equal)  # `torch.equal` compares whole tensors
+equal = _without_conversions(torch.eq, globals()["equal"])  # `torch.equal` compares whole tensors
 
 
 # The helpers of `array_api_compat` tell libraries apart by the name of the namespace.

@@ -215,12 +215,12 @@ def _embedding_bag(
     if per_sample_weights is not None:
         rows = rows * R.expand_dims(per_sample_weights, axis=1)
     if mode == _MOST:
-        # What is left out goes to a bag of its own, behind the others.
-        target = R.where(R.greater(kept, _number(0, weight)), bag, R.full([count], const(bags, "int64"), "int64"))
+        # What is left out goes to a bag of its own, before the others.
+        target = R.where(R.greater(kept, _number(0, weight)), bag + 1, const(0, dtype_of(bag)))
         target = R.broadcast_to(R.expand_dims(target, axis=1), [count, width])
         start = R.full([bags + 1, width], const(float("-inf"), dtype), dtype)
         most = R.scatter_elements(start, target, rows, axis=0, reduction="max")
-        most = R.strided_slice(most, [0], [0], [bags])
+        most = R.strided_slice(most, [0], [1], [bags + 1])
         found = R.where(R.expand_dims(R.equal(sizes, _number(0, weight)), axis=1), _number(0, weight), most)
     else:
         rows = rows * R.expand_dims(kept, axis=1)
