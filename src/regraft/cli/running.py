@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -68,7 +70,7 @@ def run(
 
     from ..model import UsageError, check_output, open_model, output_names, staged
     from ..model.samples import TriedOn
-    from ..model.verification import run_program
+    from ..model.verification import run_model
 
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"{output}: outputs are written to an .npz file")
@@ -79,7 +81,7 @@ def run(
             check_output(output, [*opened.files, *(input or ())])
         module, options, plan = laid(opened.module, opened.name, mesh, shard)
         progress("running", 1, 2)
-        entry = run_program(module, opened.name, engine, **options)
+        entry = run_model(replace(opened, module=module), engine, **options)
         _, results = _inputs_and_results(opened, input, entry, TriedOn(seed, sizes, parse_ranges(range)))
     names = output_names(opened.function)
     named = dict(zip(names, results, strict=True)) if len(names) == len(results) else _numbered(results)
@@ -185,7 +187,7 @@ def bench(
     from ..model import Prepared, UsageError, gain, open_model, prepared, time_in_turns
     from ..model.samples import TriedOn
     from ..model.timing import clock_for
-    from ..model.verification import run_program
+    from ..model.verification import run_model
 
     chosen_clock = clock_for(threads, clock)
     tried_on = TriedOn(seed, sizes, parse_ranges(range))
@@ -200,13 +202,13 @@ def bench(
             opened = open_model(model)
             if inputs is None:
                 progress("choosing inputs", 0, count + 1)
-                run_first = run_program(opened.module, opened.name, targets[0][0])
+                run_first = run_model(opened, targets[0][0])
                 inputs, _ = _inputs_and_results(opened, input, run_first, tried_on)
             for target, colon, precision in targets:
                 progress(f"{model} on {target}", len(made), count + 1)
                 options: dict[str, Any] = {"threads": threads} if target in ("onnxruntime", "openvino") else {}
                 options |= {"precision": precision} if colon else {}
-                ready = prepared(opened.module, opened.name, inputs, target, **options)
+                ready = prepared(partial(run_model, opened, target, **options), inputs)
                 made.append((str(model), f"{target}{colon}{precision}", ready))
         progress("taking turns", count, count + 1)
         turns = time_in_turns([ready.run for _, _, ready in made], clock=chosen_clock, rounds=repeat)

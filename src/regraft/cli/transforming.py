@@ -197,6 +197,8 @@ def _told_passes(passes: Sequence[PassReport]) -> list[PassReport]:
     return told
 
 
+_SHAPES_SHOWN: Final = 3
+"""The most shapes of one output on several samples that are shown."""
 _AS_READ: Final = (
     "in the model as it was read (a model may write an operator out: from level 2 on RecognizeOperators puts it "
     "together, and the rules run again)"
@@ -233,7 +235,9 @@ def _show(made: OptimizationReport) -> None:
         twice = any(one.name == RULES_AGAIN for one in made.passes)
         where = "in the model as it was read, and nothing with its operators recognized" if twice else _AS_READ
         console.print_line(f"The rules found nothing {where}; regraft explain says where they stopped.")
-    if made.verification is not None:
+    if made.verification is not None and not made.verification.differences:
+        console.print_line(f"Compared with {made.verification.against}")
+    elif made.verification is not None:
         console.print_table(
             f"Verified against {made.verification.against}",
             ("output", "dtype", "shape", "largest difference", "relative", "allowed"),
@@ -241,7 +245,7 @@ def _show(made: OptimizationReport) -> None:
                 (
                     one.name,
                     one.dtype,
-                    str(one.shape),
+                    _shapes_text(one.shapes or (one.shape,)),
                     f"{one.absolute:.3g}",
                     f"{one.relative:.3g}",
                     f"{one.tolerance:.3g}",
@@ -255,6 +259,11 @@ def _show(made: OptimizationReport) -> None:
         _show_precision(made.precision)
     if made.measurement is not None:
         _show_measurement(made.measurement)
+
+
+def _shapes_text(shapes: Sequence[tuple[int, ...]]) -> str:
+    more = "" if len(shapes) <= _SHAPES_SHOWN else f" and {len(shapes) - _SHAPES_SHOWN} more"
+    return " ".join(map(str, shapes[:_SHAPES_SHOWN])) + more
 
 
 def _show_precision(done: PrecisionReport) -> None:

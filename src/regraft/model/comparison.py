@@ -18,7 +18,7 @@ class OutputDifference:
 
     ``absolute`` is the largest difference of two elements; ``relative`` is that divided by the output's largest
     magnitude, or by 1 if that is less. ``tolerance`` is what ``relative`` may be. ``problem`` says what is wrong,
-    None if nothing is.
+    None if nothing is. ``shapes`` are all that it has on several samples, ``shape`` among them.
     """
 
     name: str
@@ -28,6 +28,7 @@ class OutputDifference:
     relative: float
     tolerance: float
     problem: str | None
+    shapes: tuple[tuple[int, ...], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""

@@ -313,12 +313,14 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
     """The model run by its own framework, unread; None for a program of ours, which has no other, or where the
     framework is not installed.
 
-    Of an ONNX model with ends that are no tensors of numbers, which are carried, the program is what can be compared.
+    Of an ONNX model that takes or gives text or maps, which are carried, the program is what can be compared. The
+    elements of a sequence are results one by one.
     """
     if model.form == "onnx":
-        from ..formats.onnx.carried import CARRIED
+        from ..formats.onnx.carried import CARRIED, runs_on_tensors
 
-        if CARRIED in model.module.attrs:
+        carried = model.module.attrs.get(CARRIED)
+        if isinstance(carried, str) and not runs_on_tensors(carried):
             return None
         return onnx_original(model.source, threads=threads)
     if model.form == "torch":

@@ -15,8 +15,7 @@ from time import monotonic, perf_counter, process_time
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..ir.collection import collection_paused
-from ..ir.module import IRModule
-from ..run import build
+from ..run.originals import RunOriginal
 from .errors import UsageError
 
 Clock: TypeAlias = Literal["cpu", "wall"]
@@ -78,16 +77,13 @@ class Prepared(NamedTuple):
     run: Callable[[], Any]
 
 
-def prepared(module: IRModule, name: str, inputs: Sequence[Any], target: str, **options: Any) -> Prepared:
-    """Build ``module`` for ``target`` and run ``name`` on ``inputs`` once; ``options`` are the engine's.
-
-    Raises what building and running raise.
-    """
+def prepared(make: Callable[[], RunOriginal], inputs: Sequence[Any]) -> Prepared:
+    """A model made ready by ``make`` and run on ``inputs`` once. Raises what building and running raise."""
     started = perf_counter()
-    entry = build(module, target=target, **options)[name]
+    run = make()
     built = perf_counter()
-    entry(*inputs)
-    return Prepared(built - started, perf_counter() - built, lambda: entry(*inputs))
+    run(inputs)
+    return Prepared(built - started, perf_counter() - built, lambda: run(inputs))
 
 
 @dataclass(frozen=True, slots=True)

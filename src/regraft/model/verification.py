@@ -8,6 +8,7 @@ open, as it was read, on the reference engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +40,17 @@ def run_program(module: IRModule, name: str, target: str = "onnxruntime", **opti
         return flat_arrays(entry(*inputs))
 
     return run
+
+
+def run_model(model: Model, target: str, **options: Any) -> RunOriginal:
+    """A model on an engine: on ONNX Runtime as it is, where parts of it are carried that the program lacks."""
+    from ..formats.onnx.carried import CARRIED
+
+    if target == "onnxruntime" and CARRIED in model.module.attrs:
+        whole = run_as_it_is(model, options.get("threads"))
+        if whole is not None:
+            return whole
+    return run_program(model.module, model.name, target, **options)
 
 
 def flat_arrays(result: Any) -> list[np.ndarray]:
@@ -85,9 +97,9 @@ def verify(
     Raises `VerificationError` where an output differs by more than is allowed, `UsageError` where no random inputs
     can be found on which the model gives numbers.
     """
-    if not output_types(model.function):
-        return Verification((), "nothing: all of the model is carried as it is")
     run, against = _reference(model)
+    if run is None:
+        return Verification((), against)
     trials = TriedOn(seed, dims, ranges, inputs).trials(model.function, run)
     del run  # the weights that it holds make room for those of the result
     if not all(trial.is_finite for trial in trials):
@@ -108,12 +120,14 @@ def verify(
             names = names_for(model, len(trial.outputs))
             rows = compare_outputs(names, trial.outputs, found, allowed, in_single)
             if has_loops and allowed is None and problems_of(rows):
-                own = tolerances_by_own_change(_reference(model)[0], trial, in_single=in_single)
+                again, _ = _reference(model)
+                assert again is not None
+                own = tolerances_by_own_change(again, trial, in_single=in_single)
                 rows = compare_outputs(names, trial.outputs, found, own, in_single)
             compared.append(rows)
     except (BuildError, ExecutionError) as error:
         raise VerificationError(f"the result does not run: {error}", ()) from error
-    differences = tuple(max(rows, key=_how_far) for rows in zip(*compared, strict=True))
+    differences = tuple(_furthest(rows) for rows in zip(*compared, strict=True))
     problems = problems_of(differences)
     if problems:
         raise VerificationError(f"the result computes something else: {problems}", differences, against)
@@ -133,18 +147,31 @@ def _has_loops(function: Function) -> bool:
     return any(isinstance(value, Call) and value.op is LOOP for value in values)
 
 
+def _furthest(rows: Sequence[OutputDifference]) -> OutputDifference:
+    """The largest difference of one output, with the shapes that it has on all samples."""
+    return replace(max(rows, key=_how_far), shapes=tuple(dict.fromkeys(one.shape for one in rows)))
+
+
 def _how_far(one: OutputDifference) -> tuple[bool, float]:
     return one.problem is not None, one.relative
 
 
-def _reference(model: Model) -> tuple[RunOriginal, str]:
-    """The source of right values: the model's own framework, if there is one and it opens the model."""
+_NOTHING: Final = "nothing: it takes or gives text or maps alone, so all of it is carried as it is"
+
+
+def _reference(model: Model) -> tuple[RunOriginal | None, str]:
+    """The source of right values: the model's own framework, if there is one and it opens the model.
+
+    None, with the reason, for a model in which nothing can be compared.
+    """
     read = "the model as it was read"
     try:
         before = run_as_it_is(model)
     except BuildError as error:
         return run_program(model.module, model.name, "numpy"), f"{read}, since {error}"
     if before is None:
+        if not output_types(model.function):
+            return None, _NOTHING
         return run_program(model.module, model.name), read
     return before, f"the model itself, on {_FRAMEWORKS[model.form]}"
 

@@ -25,7 +25,10 @@ RunOriginal: TypeAlias = Callable[[Sequence[Any]], list[np.ndarray]]
 
 
 def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: int | None = None) -> RunOriginal:
-    """An ONNX file or model on ONNX Runtime. Raises `BuildError` when ONNX Runtime does not open it."""
+    """An ONNX file or model on ONNX Runtime, with the elements of sequences that it gives one by one.
+
+    Raises `BuildError` when ONNX Runtime does not open it, or it takes text, sequences or the like.
+    """
     import onnx_ir as ir
     import onnxruntime
 
@@ -40,17 +43,30 @@ def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: i
     except Exception as error:  # ONNX Runtime's errors share no base but this
         raise BuildError(f"ONNX Runtime {ort.__version__} cannot open the model: {_reason(error)}") from error
     inputs: list[Any] = session.get_inputs()
+    for one in inputs:
+        if not one.type.startswith("tensor(") or one.type == "tensor(string)":
+            raise BuildError(f"input {one.name} is a {one.type}: only tensors of numbers can be given")
+    gives_tensors = all(one.type.startswith("tensor(") for one in session.get_outputs())
 
     def run(arrays: Sequence[Any]) -> list[np.ndarray]:
-        pairs = zip(inputs, map(np.asarray, arrays), strict=True)
-        feeds = {one.name: as_ort_value(array, int(ir.DataType.from_numpy(array.dtype))) for one, array in pairs}
+        named = {one.name: np.asarray(array) for one, array in zip(inputs, arrays, strict=True)}
         try:
+            if not gives_tensors:
+                return [np.asarray(part) for value in session.run(None, named) for part in _parts(value)]
+            feeds = {
+                name: as_ort_value(array, int(ir.DataType.from_numpy(array.dtype))) for name, array in named.items()
+            }
             found = session.run_with_ort_values(None, feeds)
         except Exception as error:  # ONNX Runtime's errors share no base but this
             raise ExecutionError(f"ONNX Runtime failed: {_reason(error)}") from error
         return [from_ort_value(value, value.element_type()) for value in found]
 
     return run
+
+
+def _parts(value: Any) -> list[Any]:
+    """The elements of a sequence; another value alone."""
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def openvino_original(

@@ -76,6 +76,13 @@ def with_ends(middle: onnx.ModelProto, carried: str) -> onnx.ModelProto:
     return middle
 
 
+def runs_on_tensors(carried: str) -> bool:
+    """True if the whole model takes tensors of numbers alone, and gives these or sequences of them."""
+    graph = onnx.ModelProto.FromString(b85decode(carried)).graph
+    are_taken = all(_is_plain(port.type) for port in graph.input)
+    return are_taken and all(_is_plain(port.type) or _is_sequence(port.type) for port in graph.output)
+
+
 # --- which nodes
 
 
@@ -95,7 +102,11 @@ def _is_of_tensors(kind: onnx.TypeProto) -> bool:
     if known == "optional_type":
         inner = kind.optional_type.elem_type
         return _is_plain(inner) or _is_of_tensors(inner)
-    return known == "sequence_type" and _is_plain(kind.sequence_type.elem_type)
+    return _is_sequence(kind)
+
+
+def _is_sequence(kind: onnx.TypeProto) -> bool:
+    return kind.WhichOneof("value") == "sequence_type" and _is_plain(kind.sequence_type.elem_type)
 
 
 def _typed(proto: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:

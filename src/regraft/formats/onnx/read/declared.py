@@ -192,6 +192,10 @@ def _defined_dtype(node: NodeImporter, value: ir.Value) -> str | None:
 def pure_names(names: Iterable[str]) -> frozenset[str]:
     """The domains and operators that a person says have no effects. Raises `ConvertError` for the standard's own."""
     found = frozenset(names)
+    for name in found:
+        domain, colons, op_type = name.partition("::")
+        if not domain or (colons and not op_type) or "::" in op_type:
+            raise ConvertError(f"pure={name!r} names nothing; give a domain, or an operator as domain::Name")
     for name in found & _OWN:
         raise ConvertError(f"pure={name!r}: ONNX says itself which of its operators are pure")
     return found
