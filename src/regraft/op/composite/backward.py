@@ -18,12 +18,11 @@ from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
 from ..primitive.indexing import TAKE
 from ..primitive.row_updates import fold_into_rows
 from ..primitive.windows import gathered_from_windows
-from ..public_function import declares, operator_of
-from ..row import published
+from ..public_function import Padding, ResultLayout, Spatial, declares, operator_of
 from ..rules import common_dtype, format_dims, require_float, tensor_operand
 from ..semantics import cast, dtype_name, positions, widened
 from .loss import check_nll_loss, target_weights
-from .pooling import PoolWindows, call_pool, check_pool, pool_attributes
+from .pooling import POOL_ORDER, PoolWindows, check_pool
 
 __all__ = ["avg_pool2d_backward", "max_pool2d_backward", "nll_loss_backward", "take_backward"]
 
@@ -148,56 +147,29 @@ def _pool_backward(shares: Callable[[Any, Any, Any, PoolWindows, bool], Iterator
     return reference
 
 
-MAX_POOL2D_BACKWARD = Op(
-    "relax.grad.max_pool2d_backward",
-    ("output_grad", "data"),
-    pool_attributes(2, count_include_pad=False),
-    infer=_pool_backward_type,
-    reference=_pool_backward(_shares_of_greatest),
-)
-AVG_POOL2D_BACKWARD = Op(
-    "relax.grad.avg_pool2d_backward",
-    ("output_grad", "data"),
-    pool_attributes(2, count_include_pad=False),
-    infer=_pool_backward_type,
-    reference=_pool_backward(_equal_shares),
-)
+def _backward_function(name: str, reference: Reference, doc: str):
+    """The backward operator of a pooling over two axes; ``doc`` is its docstring."""
 
-
-def _backward_function(op: Op, text: str):
-    """The public function of ``op``; ``text`` is its docstring."""
-
+    @declares(name, rank=2, order=POOL_ORDER, doc=doc, infer=_pool_backward_type, reference=reference)
     def function(
         output_grad: Expr,
         data: Expr,
-        pool_size: int | Sequence[int] = (1, 1),
-        strides: int | Sequence[int] = (1, 1),
-        padding: int | Sequence[int] = (0, 0, 0, 0),
-        dilation: int | Sequence[int] = (1, 1),
+        pool_size: Spatial = (1, 1),
+        strides: Spatial = (1, 1),
+        padding: Padding = (0, 0, 0, 0),
+        dilation: Spatial = (1, 1),
         ceil_mode: bool = False,
         count_include_pad: bool = False,
         layout: str = "NCHW",
-        out_layout: str | None = None,
-    ) -> Call:
-        return call_pool(
-            op,
-            output_grad,
-            data,
-            pool_size=pool_size,
-            strides=strides,
-            padding=padding,
-            dilation=dilation,
-            ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad,
-            layout=layout,
-            out_layout=out_layout,
-        )
+        out_layout: ResultLayout = None,
+    ) -> Call: ...
 
-    return published(function, op, text)
+    return function
 
 
 max_pool2d_backward = _backward_function(
-    MAX_POOL2D_BACKWARD,
+    "relax.grad.max_pool2d_backward",
+    _pool_backward(_shares_of_greatest),
     """The adjoint of ``data`` of `nn.max_pool2d`, from ``output_grad``, the adjoint of its result.
 
     Each window gives its share to its greatest element, the first one in row-major order where several are
@@ -207,7 +179,8 @@ max_pool2d_backward = _backward_function(
     """,
 )
 avg_pool2d_backward = _backward_function(
-    AVG_POOL2D_BACKWARD,
+    "relax.grad.avg_pool2d_backward",
+    _pool_backward(_equal_shares),
     """The adjoint of ``data`` of `nn.avg_pool2d`, from ``output_grad``, the adjoint of its result.
 
     Operands: ``output_grad``, of the result's type; ``data``, floating, of which only the shape matters.

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Unpack
 
 import numpy as np
 
 from ...ir.dims import Dim
 from ...ir.dtypes import is_float
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Precision, Reference, wrong_operand
+from ...ir.op import Call, Precision, Reference, wrong_operand
 from ...ir.types import Type
 from ..layouts import (
     SPATIAL_NAMES,
@@ -27,15 +27,14 @@ from ..layouts import (
     to_canonical,
 )
 from ..primitive.windows import (
-    as_padding,
-    as_spatial,
     padding_pairs,
     require_at_least,
     static_window_count,
     window_counts,
     windows,
 )
-from ..row import published
+from ..public_function import Padding, ResultLayout, Spatial, declares
+from ..row import Facts
 from ..rules import tensor_operand
 from ..semantics import cast, dtype_name, index_array, pad_constant, truncated_divide, widened
 
@@ -175,75 +174,35 @@ def _meaning(prepared: Callable[[Any, Any], Any], pooled: Callable[[Any, Any, Po
 # --- the operators
 
 
-def pool_attributes(rank: int, *, count_include_pad: bool) -> dict[str, Any]:
-    """The attributes of a pooling operator over ``rank`` spatial axes, with Relax's defaults."""
-    return {
-        "pool_size": (1,) * rank,
-        "strides": (1,) * rank,
-        "dilation": (1,) * rank,
-        "padding": (0,) * (2 * rank),
-        "ceil_mode": False,
-        "count_include_pad": count_include_pad,
-        "layout": data_letters(rank),
-        "out_layout": data_letters(rank),
-    }
+POOL_ORDER: Final = ("pool_size", "strides", "dilation")
+"""The first attributes of pooling in texts."""
 
 
-def call_pool(op: Op, *operands: Expr, **given: Any) -> Call:
-    """A call of a pooling operator with its attributes in canonical form: full tuples, both layouts."""
-    rank = len(op.attributes["pool_size"])
-    for name in ("pool_size", "strides", "dilation"):
-        given[name] = as_spatial(given[name], rank, op.name, name)
-    given["padding"] = as_padding(given["padding"], rank, op.name)
-    given["ceil_mode"] = bool(given["ceil_mode"])
-    given["count_include_pad"] = bool(given["count_include_pad"])
-    given["out_layout"] = given["out_layout"] or given["layout"]
-    return op(*operands, **given)
+def _pool_function(name: str, rank: int, counted: bool, doc: str, **facts: Unpack[Facts]):
+    """Pooling over ``rank`` spatial axes; ``doc`` is its docstring, but for the axes of its operand."""
+    axes = f"(batch, channels, {SPATIAL_NAMES[rank - 1]})"
 
-
-def _pool_function(op: Op, text: str):
-    """The public function of ``op``; ``text`` is its docstring, but for the axes of its operand."""
-    rank = len(op.attributes["pool_size"])
-
+    @declares(f"relax.nn.{name}{rank}d", rank=rank, order=POOL_ORDER, doc=doc.format(rank=rank, axes=axes), **facts)
     def function(
         data: Expr,
-        pool_size: int | Sequence[int] = (1,) * rank,
-        strides: int | Sequence[int] = (1,) * rank,
-        padding: int | Sequence[int] = (0,) * rank,
-        dilation: int | Sequence[int] = (1,) * rank,
+        pool_size: Spatial = (1,) * rank,
+        strides: Spatial = (1,) * rank,
+        padding: Padding = (0,) * rank,
+        dilation: Spatial = (1,) * rank,
         ceil_mode: bool = False,
-        count_include_pad: bool = op.attributes["count_include_pad"],
+        count_include_pad: bool = counted,
         layout: str = data_letters(rank),
-        out_layout: str | None = None,
-    ) -> Call:
-        return call_pool(
-            op,
-            data,
-            pool_size=pool_size,
-            strides=strides,
-            padding=padding,
-            dilation=dilation,
-            ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad,
-            layout=layout,
-            out_layout=out_layout,
-        )
+        out_layout: ResultLayout = None,
+    ) -> Call: ...
 
-    axes = f"(batch, channels, {SPATIAL_NAMES[rank - 1]})"
-    return published(function, op, text.format(rank=rank, axes=axes))
+    return function
 
 
 def _max_pool_of(rank: int):
-    op = Op(
-        f"relax.nn.max_pool{rank}d",
-        ("data",),
-        pool_attributes(rank, count_include_pad=False),
-        infer=_pool_type,
-        reference=_meaning(widened, _greatest),
-        precision=Precision.FOLLOWS,
-    )
     return _pool_function(
-        op,
+        "max_pool",
+        rank,
+        False,
         """The greatest element of each window of ``data``; follows ``torch.nn.functional.max_pool{rank}d``.
 
     Operands: ``data`` {axes} in ``layout`` (any order of the letters), numbers.
@@ -255,14 +214,17 @@ def _max_pool_of(rank: int):
     ``data``'s dtype; a window of padding only gives -inf, or the least integer. Raises `OpTypeError` for a
     rank that is not the layout's, or a window that does not fit.
     """,
+        infer=_pool_type,
+        reference=_meaning(widened, _greatest),
+        precision=Precision.FOLLOWS,
     )
 
 
 def _avg_pool_of(rank: int):
-    attributes = pool_attributes(rank, count_include_pad=rank != 2)
-    op = Op(f"relax.nn.avg_pool{rank}d", ("data",), attributes, infer=_pool_type, reference=_meaning(summable, _mean))
     return _pool_function(
-        op,
+        "avg_pool",
+        rank,
+        rank != 2,
         """The mean of each window of ``data``; follows ``torch.nn.functional.avg_pool{rank}d``.
 
     Operands: ``data`` {axes} in ``layout``, numbers; means of integers are rounded
@@ -271,6 +233,8 @@ def _avg_pool_of(rank: int):
     a window covers beyond the padding, as with ``ceil_mode``, never counts.
     Result and errors: see `max_pool{rank}d`; a window without any element gives 0.
     """,
+        infer=_pool_type,
+        reference=_meaning(summable, _mean),
     )
 
 

@@ -26,10 +26,9 @@ from ..primitive.reshaping import expand_dims, reshape, squeeze
 from ..primitive.ternary import where
 from ..primitive.unary import isnan, logical_not
 from ..primitive.windows import padding_pairs
+from ..public_function import operator_of
 from .adaptive_pooling import adaptive_avg_pool1d
 from .backward import (
-    AVG_POOL2D_BACKWARD,
-    MAX_POOL2D_BACKWARD,
     avg_pool2d_backward,
     max_pool2d_backward,
     take_backward,
@@ -89,12 +88,12 @@ for _kind, _forward, _backward in (("max", max_pool2d, max_pool2d_backward), ("a
         Op.get(f"relax.nn.{_kind}_pool{_rank}d").define_gradient(partial(_gradient, _forward, _backward))
 
 
-@AVG_POOL2D_BACKWARD.define_gradient
+@operator_of(avg_pool2d_backward).define_gradient
 def _avg_pool2d_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [avg_pool2d(adjoint, **call.attrs), None]
 
 
-@MAX_POOL2D_BACKWARD.define_gradient
+@operator_of(max_pool2d_backward).define_gradient
 def _max_pool2d_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """Each window takes the adjoint of the element that it gave its share to."""
     attrs = call.attrs
