@@ -93,6 +93,15 @@ def test_a_sink_is_named_where_there_is_one_for_each_head() -> None:
     _left(_with_more(0, -1, "b"), "the sinks are not one number for each head")
 
 
+def test_a_weight_that_is_cut_off_between_others_is_no_sink() -> None:
+    signature = _tensors(q=(B, H, SQ, D), k=(B, H, 2, D), v=(B, H, 2, DV), t=(B, H, SQ, 1))
+    weights = """j = R.concat((s, t), axis=-1)
+f = R.nn.softmax(j, axis=-1)
+w = R.strided_slice(f, (3,), (0,), (3,), (2,))"""
+    before = program(signature, _body("s = R.matmul(q, kt)", weights=weights), "o")
+    _left(before, "joined to others than a sink for each head, or these weights are kept")
+
+
 def test_attention_over_three_axes_is_fused_with_nothing_left_around_it() -> None:
     before = program(HEADS_LAST, SEED.format(keys="0, 2, 1"), "r")
     after = checked(FuseAttention(), before)

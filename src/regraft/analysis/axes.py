@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from .. import op as ops
@@ -257,11 +256,13 @@ def nearest(views: Sequence[View | None], wanted: Groups) -> tuple[Arrangement, 
     It is the one that takes the fewest calls, those that it is made by counted in; None if none has these axes.
     """
     axes = set(together(wanted))
-    found: list[tuple[int, Arrangement, float]] = []
+    best: tuple[int, Arrangement, float] | None = None
     for made_by, view in enumerate(reversed(views)):
+        if best is not None and made_by > best[0]:
+            break
         if view is not None and axes.issuperset(together(view.groups)):
             way = arrangement(view, wanted)
-            found.append((made_by + len(way.steps), way, view.factor))
-    # Of several, the outermost: it is there already.
-    best = min(reversed(found), key=itemgetter(0), default=None)
+            calls = made_by + len(way.steps)
+            # Of several, the outermost: it is there already.
+            best = (calls, way, view.factor) if best is None or calls <= best[0] else best
     return None if best is None else best[1:]

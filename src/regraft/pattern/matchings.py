@@ -37,9 +37,10 @@ class Matchings(dict[Any, Any], Shown):
         A part that an element does not have is not in its dict; one that elements share is in all.
         """
         found: list[dict[Any, Any]] = [{} for _ in self.get(repeated, ())]
-        for part in all_patterns(repeated):
-            if part in self:
-                run: Any = self[part] if isinstance(self[part], list) else [self[part]] * len(found)
-                for element, value in zip(found, run, strict=True):
-                    element.update({} if value is None else {part: value})
+        for part in all_patterns(repeated) if found else ():
+            run: Any = self.get(part)
+            run = run if isinstance(run, list) else [run] * len(found)  # pyright: ignore[reportUnknownVariableType]
+            for element, value in zip(found, run, strict=True):
+                if value is not None:
+                    element[part] = value
         return found

@@ -1,14 +1,14 @@
 """FuseAttention: attention that is written out becomes one ``nn.attention``.
 
 The pattern is the core of all forms, ``softmax(scores) @ values``, with what may stand between the two. `scores` reads
-what the scores are, `masks` adds up what is done to them, and `analysis.axes` composes what operands are views of;
-this module decides, and writes the layout that `heads` knows.
+what the scores are and adds up what is done to them, and `analysis.axes` composes what operands are views of; this
+module decides, and writes the layout that `heads` knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 from ... import op as ops
 from ...analysis.axes import AxisGroup, Groups, View, arrangement, atoms, axis_of, onward, regrouped, sources, together
@@ -17,14 +17,26 @@ from ...analysis.finite_values import FiniteValues
 from ...analysis.tensors import dtype_of, number_of, same_sizes, shape_of
 from ...analysis.values import definition, resolve
 from ...ir.dims import Dim, dims_equal
-from ...ir.expr import Expr, PrimValue, Tuple, Var
+from ...ir.expr import Expr, PrimValue, Var
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Function
 from ...ir.types import is_subtype
 from ...op.primitive.manipulate import permutation
-from ...pattern import DFPattern, PatternContext, chain, is_const, is_op, is_tuple, is_tuple_get_item, wildcard
+from ...pattern import (
+    DFPattern,
+    PatternContext,
+    chain,
+    is_const,
+    is_expr,
+    is_op,
+    is_tuple,
+    is_tuple_get_item,
+    repeat,
+    wildcard,
+)
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ...rewrite.drive import vars_of
 from ..compile_time import weights_of
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
@@ -46,16 +58,21 @@ with PatternContext() as _ATTENTION:
     _scores, _values, _zero = wildcard(), wildcard(), is_const()
     _softmax = is_op("relax.nn.softmax")(_scores)
     # A sink is one more score, whose weight is cut off.
-    _sinks, _begin = wildcard(), wildcard()
+    _sinks = wildcard()
     _more = is_op("relax.concat")(is_tuple([_scores, _sinks]))
     _highest = is_op("relax.max")(_more)
     _softmax_of_more = is_op("relax.nn.softmax")(_more | is_op("relax.subtract")(_more, _highest))
-    _cut = is_op("relax.strided_slice")(_softmax_of_more, wildcard(), _begin, varg_default_wildcard=True)
+    _cut = is_op("relax.strided_slice")(
+        _softmax_of_more, wildcard(), wildcard(), wildcard(), varg_default_wildcard=True
+    )
     _weights = chain(_as_good_as, until=_softmax | _cut, max=4)
     _matmul = is_op("relax.matmul")(_weights, _values)
     _einsum = is_op("relax.einsum")(is_tuple([_weights, _values]))
     _einsum_turned = is_op("relax.einsum")(is_tuple([_values, _weights]))
     _product = _matmul | _einsum | _einsum_turned
+
+
+_ZEROS, _ONES = (is_tuple([repeat(is_expr(PrimValue(number)))]) for number in (0, 1))
 
 
 def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[AxisGroup]:
@@ -68,10 +85,8 @@ def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[AxisGr
         raise NoAttention("attention has scores of three to five axes, whose sizes are known")
     if softmax.attrs.axis % rank != rank - 1:
         raise NoAttention(f"the softmax is along axis {softmax.attrs.axis}, not along the keys")
-    lists = [cast("list[Any]", found if isinstance(found, list) else [found]) for found in matchings.values()]
-    matched = [one for found in lists for one in found]
-    known = {var for var in matched if isinstance(var, Var)}
-    known -= {matchings[place] for place in (_scores, _values, _sinks) if place in matchings}
+    operands = {matchings[place] for place in (_scores, _values, _sinks) if place in matchings}
+    known = {*vars_of(matchings.values())} - operands
     between = known - {matchings[_product]}
     for var in between:
         if bindings.is_output(var) or not known.issuperset(bindings.users_of(var)):
@@ -81,38 +96,22 @@ def _score_axes(matchings: Mapping[Any, Any], bindings: Bindings) -> list[AxisGr
     if not {dtype_of(var) for var in between} <= {dtype_of(softmax), dtype_of(values), "bool", None}:
         raise NoAttention("the weights are rounded to another dtype than that of the values")
     if _sinks in matchings:
-        shape = _shape_without_sink(matchings)
+        shape = _shape_without_sink(matchings, bindings)
     return [axis_of(size, divisible=axis < rank - 2) for axis, size in enumerate(shape)]
 
 
-def _shape_without_sink(matchings: Mapping[Any, Any]) -> Sequence[Dim]:
+def _shape_without_sink(matchings: Mapping[Any, Any], bindings: Bindings) -> Sequence[Dim]:
     """The shape of the scores; raises `NoAttention` where what is joined to them, and cut off again, is no sink."""
     scores, sinks, cut = (shape_of(matchings[place]) for place in (_scores, _sinks, _cut))
-    begin = matchings[_begin]
-    starts = begin.fields if isinstance(begin, Tuple) else ()
-    is_cut_off = starts and all(isinstance(start, PrimValue) and start.value == 0 for start in starts)
+    slicing = bindings[matchings[_cut]]
+    assert isinstance(slicing, Call)
+    begin, _, *strides = slicing.args[2:]
+    is_cut_off = _ZEROS.match(begin) and all(map(_ONES.match, strides))
     if not is_cut_off or not same_sizes(scores, cut) or not same_sizes([*cut[:-1], 1], sinks):
         raise NoAttention("the scores are joined to others than a sink for each head, or these weights are kept")
     if _highest in matchings and not same_sizes(shape_of(matchings[_highest])[-1:], [1]):
         raise NoAttention("what is subtracted from the scores before the softmax is not the same for all keys")
     return scores
-
-
-def _sinks_of_heads(
-    matchings: Mapping[Any, Any], scores: Groups, layout: HeadLayout, bindings: Bindings
-) -> Expr | None:
-    """The sink of each head, (heads,), if there are any; raises `NoAttention` where they are not one for each head."""
-    if _sinks not in matchings:
-        return None
-    sinks = matchings[_sinks]
-    made = definition(bindings, resolve(bindings, sinks))
-    if isinstance(made, Call) and is_call_of(made, "relax.broadcast_to"):
-        sinks = made.args[0]
-    if len(shape_of(sinks)) == len(scores):
-        batch, heads, *others = shape_of(placed := layout.mask(sinks, scores))
-        if same_sizes([batch, *others], [1, 1, 1]):
-            return ops.reshape(placed, [heads])
-    raise NoAttention("the sinks are not one number for each head")
 
 
 def _weighted_sum(matchings: Mapping[Any, Any], scores: Groups, bindings: Bindings) -> tuple[View, View, AxisGroup]:
@@ -213,7 +212,9 @@ def _fused(
         )
     if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
         bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
-    sinks = _sinks_of_heads(matchings, groups, layout, bindings)
+    sinks = layout.of_heads(matchings[_sinks], groups, bindings) if _sinks in matchings else None
+    if sinks is None and _sinks in matchings:
+        raise NoAttention("the sinks are not one number for each head")
     attended = attend(AttentionParts(query, key, value, bias, scale * placed[1] * shared[0][1], causal, cap, sinks))
     edits = _results(View(attended, [layout.batch, rows, layout.heads, last]), summed, bindings)
     if any(is_subtype(new.ty, old.ty) is not True for old, new in edits.items()):

@@ -56,10 +56,17 @@ class HeadLayout(NamedTuple):
         heads = atoms(self.heads)
         for count in range(len(heads) + 1):
             key = self.placed(keys, sequence, sizes[0], heads[:count])
-            value = self.placed(values, sequence, sizes[1], heads[:count])
+            value = None if key is None else self.placed(values, sequence, sizes[1], heads[:count])
             if key is not None and value is not None:
                 return key, value
         return None
+
+    def of_heads(self, value: Expr, scores: Groups, bindings: Bindings) -> Expr | None:
+        """``value``, (*all axes of ``scores`` but the keys, 1), as (heads,); None if it is not one for each head."""
+        views = sources(View(value, [*scores[:-1], ()]), bindings)
+        found = nearest([view if view.factor == 1.0 else None for view in views], [self.heads])
+        made = None if found is None else found[0].written()
+        return made if made is not None and same_sizes(shape_of(made), [size_of(self.heads)]) else None
 
     def mask(self, mask: Expr, scores: Groups) -> Expr:
         """``mask``, which broadcasts to ``scores``, with the four axes that a bias of ``nn.attention`` has."""

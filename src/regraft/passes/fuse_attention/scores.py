@@ -3,9 +3,8 @@
 Around the product may stand, in any order: times or divided by a constant number, a mask added or subtracted, a boolean
 mask that puts a constant in the place of scores, a floor, a hyperbolic tangent before all masks, a cast of half
 precision to float32, and a reshape that joins or splits leading axes. `bias_of` adds these steps up to one scale, one
-cap, one bias and a causal mask. A mask that may hide all
-keys from a query is in doubt, since a written-out softmax gives NaN there and ``nn.attention`` zeros; `FiniteValues`
-says which masks certainly do not.
+cap, one bias and a causal mask. A mask that may hide all keys from a query is in doubt, since a written-out softmax
+gives NaN there and ``nn.attention`` zeros; `FiniteValues` says which masks certainly do not.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ...analysis.values import resolve
 from ...ir.dims import Dim
 from ...ir.expr import Constant, Expr, Var, const
 from ...ir.op import Call, Op
-from ...pattern import DFPattern, below, chain, is_const, is_op, is_scalar, wildcard
+from ...pattern import DFPattern, below, chain, is_const, is_op, wildcard
 from ...rewrite import Bindings
 from .heads import HeadLayout
 
@@ -53,11 +52,10 @@ class Mask(NamedTuple):
     kept: bool = True
 
 
-_below, _other, _condition, _number = below(), wildcard(), wildcard(), is_const() & is_scalar()
+_below, _other, _condition, _number = below(), wildcard(), wildcard(), is_const()
 _cast = is_op("relax.astype")(_below)
-_scaled = is_op("relax.multiply")(_below, _number) | is_op("relax.divide")(_below, _number)
-_scaled_in_full = is_op("relax.multiply")(_cast, _number) | is_op("relax.divide")(_cast, _number)
-_scale = _scaled | is_op("relax.astype")(_scaled_in_full)
+_times = is_op("relax.multiply") | is_op("relax.divide")
+_scale = _times(_below, _number) | is_op("relax.astype")(_times(_cast, _number))
 _plus = is_op("relax.add")(_below, _other)
 _minus = is_op("relax.subtract")(_below, _other)
 _where = is_op("relax.where")(_condition, _below, _other)

@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from ...analysis.values import resolve
 from ...ir.expr import Expr, Var
+from ...ir.op import Call
 from ..chain_pattern import ChainPattern
-from ..parts import fixed_op
+from ..parts import fixed_op, root_ops
 from ..pattern import CallPattern, DFPattern, all_patterns
 from .machine import FAILED, BoundValue, Goal, Goals, MatchState, Step
 from .rows import Run, bind_run
@@ -80,6 +81,7 @@ class Chain:
         self.hole = run.own.index(pattern.hole)
         self.link = run.own.index(pattern.links.pattern)
         self.ends = all_patterns(pattern.until)
+        self.ops = root_ops(pattern.links.pattern)
         self.callees = [
             (index, call.op, op)
             for index, call in enumerate(run.own)
@@ -114,7 +116,7 @@ class Chain:
                 yield self._ended(search, goal, place, *way)
             return
         found, ways = search.found, 0 if known is None else known.ways
-        if most is None or length < most:
+        if (most is None or length < most) and (search.tracer is not None or self._may_be_link(search, key[0])):
             each = (self._each, None, None, goal, 0)
             yield (self.run.inner, operand, (self._next, (goal, place), *goal[2:]), each, length)
         if length >= least:
@@ -124,6 +126,13 @@ class Chain:
         if known is not None and known.ways - ways < 2 and isinstance(operand, Var):
             way = None if known.ways == ways or known.latest is None else (known.latest, length)
             known.setdefault(operand, {})[above] = way
+
+    def _may_be_link(self, search: MatchState, leaf: Expr) -> bool:
+        """False for a value that no link computes, by its operator: most chains end in one."""
+        if self.ops is None:
+            return True
+        value = search.definitions.get(leaf) if isinstance(leaf, Var) else leaf
+        return isinstance(value, Call) and value.op in self.ops
 
     def _below_a_link(self, search: MatchState, goal: Goal) -> Goals:
         outer, place = goal[1]
