@@ -171,7 +171,9 @@ class _Graph:
         wanted = [index for index in last if self.bindings[index].var in needed]
         wanted.sort(key=lambda index: needed[self.bindings[index].var])
         waiting = [len(users) for users in self.users]
-        return _when_ready([*unused, *wanted], self.needs, waiting, depth_first=depth_first)[::-1]
+        # Several values that nothing needs keep their order, so that a second run changes nothing.
+        roots = [*(unused if depth_first else unused[::-1]), *wanted]
+        return _when_ready(roots, self.needs, waiting, depth_first=depth_first)[::-1]
 
 
 def _when_ready(
