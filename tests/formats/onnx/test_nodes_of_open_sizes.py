@@ -130,6 +130,17 @@ def test_a_zero_in_a_shape_of_unknown_length_is_the_size_of_its_place() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric"])
+def test_what_a_factor_leaves_in_its_size_is_copied(mode: str, coordinates: str) -> None:
+    given = {"x": _floats(1, 1, 17, 9), "roi": None, "s": np.array([1, 1, 1.003, 1.05], np.float32)}
+    model = one_node("Resize", given, opset=19, fixed=["s"], mode=mode, coordinate_transformation_mode=coordinates)
+    for rows in (17, 30):  # the second is large enough to change
+        x = _floats(1, 1, 9 * rows, rows)
+        expected = run_onnxruntime(_opened(model), {"x": x})
+        np.testing.assert_allclose(run_here(model, {"x": x})[0], expected[0], rtol=1e-4, atol=1e-4)
+
+
 def test_results_of_a_node_that_nothing_uses_do_not_take_it_apart() -> None:
     data = {name: _floats(1, 3, 8) for name in ("q", "k", "v")}
     model = _opened(one_node("Attention", data, opset=23, q_num_heads=2, kv_num_heads=2))
