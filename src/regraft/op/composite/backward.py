@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...ir.dims import Dim, dim_product
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Reference, wrong_operand
+from ...ir.op import Call, Reference, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
 from ..primitive.indexing import TAKE
@@ -222,17 +222,18 @@ def _take_backward(xp: Any, output_grad: Any, x: Any, indices: Any, axis: int | 
     return xp.permute_dims(xp.reshape(total, moved.shape), back)
 
 
-TAKE_BACKWARD = Op(
+_Mode: TypeAlias = str
+"""The mode of `take`; TVM writes "fast" as ""."""
+
+
+@declares(
     "relax.grad.take_backward",
-    ("output_grad", "x", "indices"),
-    {"axis": None, "mode": "fast"},
+    forms={"_Mode": lambda value, op_name, name: value or "fast"},
     infer=_take_backward_type,
     reference=_take_backward,
     axes_of=1,
 )
-
-
-def take_backward(output_grad: Expr, x: Expr, indices: Expr, axis: int | None = None, mode: str = "fast") -> Call:
+def take_backward(output_grad: Expr, x: Expr, indices: Expr, axis: int | None = None, mode: _Mode = "fast") -> Call:
     """The adjoint of ``x`` of `take`, from ``output_grad``, the adjoint of its result.
 
     Operands: ``output_grad``, of the result's type; ``x``, floating, of which only the shape matters;
@@ -240,4 +241,4 @@ def take_backward(output_grad: Expr, x: Expr, indices: Expr, axis: int | None = 
     Attributes as for `take`; TVM writes the mode "fast" as "". Result: ``x``'s type.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
-    return TAKE_BACKWARD(output_grad, x, indices, axis=None if axis is None else int(axis), mode=mode or "fast")
+    ...

@@ -7,14 +7,14 @@ those that Relax compiles. Each operator is declared whole here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...ir.dims import dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from ..public_function import declares
-from ..rules import require_float, tensor_operand
+from ..rules import as_float, require_float, tensor_operand
 from ..semantics import cast, dtype_name, filled, normalized_exponentials, positions
 
 __all__ = ["get_valid_counts", "multibox_transform_loc", "non_max_suppression"]
@@ -357,29 +357,24 @@ def _multibox(
     return cast(xp, boxes, name), cast(xp, scores, name)
 
 
-MULTIBOX_TRANSFORM_LOC = Op(
+_Scales: TypeAlias = Sequence[float]
+"""An attribute of several floats."""
+
+
+@declares(
     "relax.vision.multibox_transform_loc",
-    ("cls_pred", "loc_pred", "anchor"),
-    {
-        "clip": False,
-        "threshold": 0.0,
-        "variances": (1.0, 1.0, 1.0, 1.0),
-        "keep_background": True,
-        "apply_softmax": True,
-    },
+    forms={"_Scales": lambda values, op_name, name: tuple([as_float(value, op_name, name) for value in values])},
     infer=_multibox_type,
     reference=_multibox,
     traits=(Trait.STOPS_GRADIENT,),
 )
-
-
 def multibox_transform_loc(
     cls_pred: Expr,
     loc_pred: Expr,
     anchor: Expr,
     clip: bool = False,
     threshold: float = 0.0,
-    variances: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    variances: _Scales = (1.0, 1.0, 1.0, 1.0),
     keep_background: bool = True,
     apply_softmax: bool = True,
 ) -> Call:
@@ -392,13 +387,4 @@ def multibox_transform_loc(
     Result: boxes (batch, boxes, 4), each top, left, bottom, right, and scores of the shape of ``cls_pred``. Raises
     `OpTypeError` for ranks, sizes or dtypes that do not agree.
     """
-    return MULTIBOX_TRANSFORM_LOC(
-        cls_pred,
-        loc_pred,
-        anchor,
-        clip=bool(clip),
-        threshold=float(threshold),
-        variances=tuple(float(value) for value in variances),
-        keep_background=bool(keep_background),
-        apply_softmax=bool(apply_softmax),
-    )
+    ...

@@ -13,7 +13,8 @@ from ...ir.expr import Expr, PrimValue, ShapeExpr, const
 from ...ir.op import Call
 from ...ir.types import PrimType
 from ..adjoints import collapse_to, converted_like, fields_of, known_shape, number_of, ones_of, tensor_type, zeros_of
-from ..composite.backward import TAKE_BACKWARD, take_backward
+from ..composite.backward import take_backward
+from ..public_function import operator_of
 from .broadcast import broadcast_to
 from .comparison import equal
 from .create import arange
@@ -42,7 +43,7 @@ def _take_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]
     return [take_backward(adjoint, x, indices, **call.attrs), None]
 
 
-@TAKE_BACKWARD.define_gradient
+@operator_of(take_backward).define_gradient
 def _take_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     taken = take(adjoint, call.args[2], **call.attrs)
     if call.attrs.mode == "nan":
