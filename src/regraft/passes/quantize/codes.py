@@ -38,3 +38,10 @@ def in_bytes(data: Expr, found: Range | None) -> Expr | Decline:
     zero_point = np.uint8(np.clip(np.rint(-least / scale), 0, 255))
     quantized = ops.quantize(data, const(scale), const(zero_point), 0, "uint8")
     return ops.dequantize(quantized, const(scale), const(zero_point), 0)
+
+
+def in_signed_bytes(data: Expr, found: Range, bits: int = 8) -> Expr:
+    """``data`` quantized to int8 of ``bits`` bits, with 0 as its zero point, and dequantized again."""
+    scale = const(np.float32(max(-found.least, found.greatest) / (2 ** (bits - 1) - 1) or 1.0))
+    zero = const(np.int8(0))
+    return ops.dequantize(ops.quantize(data, scale, zero, 0, "int8"), scale, zero, 0)

@@ -25,7 +25,7 @@ from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..compile_time import known_before_inputs
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
-from .codes import Range, Ranges, in_bytes
+from .codes import Range, Ranges, in_bytes, in_signed_bytes
 from .layers import ACTIVATIONS, CONVOLUTIONS, KEPT, PRODUCT, TRANSPOSED, is_float32, number_of, product_of, sources_of
 from .results import results_in_bytes
 from .weights import per_channel
@@ -209,12 +209,16 @@ class _Bytes:
             return decline("quantized are convolutions of float32")
         if weights.data.size * _positions(conv) < self._least:
             return decline(f"fewer than {self._least} products gain nothing")
-        data = self._in_bytes(matchings[_data])
+        data, is_transposed = self._in_bytes(matchings[_data]), getattr(conv.op, "name", "") in TRANSPOSED
         if isinstance(data, Decline):
             return data
-        if self._results and getattr(conv.op, "name", "") in TRANSPOSED:
+        if is_transposed and self._results:
             # ONNX Runtime computes it in float32, of values that lie there in bytes.
             return {var: Call(conv.op, (data, weights), conv.attrs)}
+        found = self._ranges[matchings[_data].name_hint]
+        if is_transposed and found.least < 0:
+            # OpenVINO computes it on bytes only where zero is the code 0.
+            data = in_signed_bytes(matchings[_data], found)
         axis = conv.attrs.kernel_layout.index("O")
         kernel = _weights_in_bytes(weights.data.read(), axis, sources_of(weights), self._bits)
         return {var: Call(conv.op, (data, kernel), conv.attrs)}
@@ -240,9 +244,7 @@ class _Bytes:
             return data
         if found is None or not np.isfinite(found).all():
             return decline("no samples say what its right side lies in")
-        scale = const(np.float32(max(-found.least, found.greatest) / (2 ** (self._bits - 1) - 1) or 1.0))
-        zero = const(np.int8(0))
-        signed = ops.dequantize(ops.quantize(right, scale, zero, 0, "int8"), scale, zero, 0)
+        signed = in_signed_bytes(right, found, self._bits)
         return {var: ops.matmul(data, signed)}
 
     def _combination(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
