@@ -214,7 +214,9 @@ def _draw_attribute(random: Random, name: str, default: Any, rank: int) -> Any:
         drawn = tuple(random.sample(range(rank), random.choice((rank, rank, random.randint(1, rank)))))
         return default if default is not REQUIRED and random.random() < 0.2 else drawn
     if name in ("dtype", "out_dtype"):
-        return random.choice(("float32", "float64", "int32")) if default is REQUIRED else default
+        if default is REQUIRED:
+            return random.choice(("float32", "float64", "int32"))
+        return random.choice(("int8", "uint8")) if default in ("int8", "uint8") else default
     if name == "pad_width":
         return tuple([random.choice((0, 0, 1, 2)) for _ in range(2 * rank)])
     if name == "indices_or_sections":
