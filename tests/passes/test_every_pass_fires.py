@@ -239,6 +239,10 @@ CASES: dict[str, Case] = {
         transform.LowerAllocTensor,
         dataflow(X, 'a = R.builtin.alloc_tensor(R.shape([4, 6]), "float32", 0)\nb = R.add(a, x)', "b"),
     ),
+    "LowerRuntimeBuiltin": (
+        transform.LowerRuntimeBuiltin,
+        dataflow(X, "s = R.shape_of(x)\na = R.reshape(x, (6, 4))\nb = R.exp(R.reshape(a, s))", "b"),
+    ),
     "MergeCompositeFunctions": (
         lambda: transform.Sequential([fuse(), transform.MergeCompositeFunctions()]),
         SUMS,
@@ -306,6 +310,7 @@ ELSEWHERE = {
     "RunCodegen",
     "SmoothOutliers",
     "SplitProjections",
+    "VMBuiltinLower",
 }
 """Passes that have such a test of their own, beside what else is asked of them."""
 

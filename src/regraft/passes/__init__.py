@@ -62,6 +62,7 @@ from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .reverse_mode import Gradient
 from .run_codegen import RunCodegen, inline_composites, register_codegen, remove_codegen
+from .runtime_calls import LowerRuntimeBuiltin, VMBuiltinLower
 from .sharding import (
     DataParallel,
     FullySharded,
@@ -116,6 +117,7 @@ __all__ = [
     "LegalizeOps",
     "LiftTransformParams",
     "LowerAllocTensor",
+    "LowerRuntimeBuiltin",
     "Megatron",
     "MergeCompositeFunctions",
     "ModulePass",
@@ -167,6 +169,7 @@ __all__ = [
     "TopologicalSort",
     "UpdateParamType",
     "UpdateVDevice",
+    "VMBuiltinLower",
     "combining_pays",
     "dataflowblock_pass",
     "first_change",

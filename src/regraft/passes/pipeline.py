@@ -40,6 +40,7 @@ from .quantize import QuantizeDynamic, QuantizeWeights
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .run_codegen import RunCodegen
+from .runtime_calls import LowerRuntimeBuiltin
 from .sharding.join_products import JoinSummedProducts
 from .sharding.split_projections import SplitProjections
 from .virtual_devices import RealizeVDevice
@@ -84,6 +85,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         LegalizeOps,
         LiftTransformParams,
         LowerAllocTensor,
+        LowerRuntimeBuiltin,
         MergeCompositeFunctions,
         Normalize,
         NormalizeGlobalVar,

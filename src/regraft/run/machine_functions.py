@@ -70,6 +70,7 @@ BUILTINS: Final[Mapping[str, Callable[..., Any]]] = {
         "alloc_storage": _alloc_storage,
         "alloc_tensor": _alloc_tensor,
         "copy": _copy,
+        "ensure_zero_offset": _copy,
         "invoke_closure": _invoke_closure,
         "make_closure": _make_closure,
         "make_tuple": _make_tuple,
@@ -84,6 +85,11 @@ BUILTINS: Final[Mapping[str, Callable[..., Any]]] = {
 """The functions by name."""
 
 
+def machine_function(name: str) -> Callable[..., Any] | None:
+    """The machine's own function ``name``; None if there is none, or one is registered in its place."""
+    return BUILTINS.get(name) if get_global_func(name, allow_missing=True) is None else None
+
+
 def outside_function(name: str) -> Callable[..., Any]:
     """The function registered as ``name``, or else the machine's own; raises `ExecutionError` if there is none."""
-    return get_global_func(name, allow_missing=name in BUILTINS) or BUILTINS[name]
+    return machine_function(name) or get_global_func(name)

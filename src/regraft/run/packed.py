@@ -18,7 +18,7 @@ from .arrays import as_result
 from .errors import AssertionFailedError, BuildError, ExecutionError
 from .externs import get_global_func
 from .loops import write_loop
-from .machine_functions import close_over, outside_function
+from .machine_functions import close_over, machine_function, outside_function
 from .python_source import CallText, WriteCall, outside_text
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ def call_packed(callee: str | Callable[..., Any], *arguments: Any) -> Any:
     """Call a function that lives outside, by its registered name or as it is."""
     function = outside_function(callee) if isinstance(callee, str) else callee
     return as_result(function(*arguments))
+
+
+def call_builtin(callee: str | Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Call a function of the outside, or the machine's own one, which is also given the machine: here, nothing."""
+    own = machine_function(callee) if isinstance(callee, str) else None
+    return call_packed(callee, *arguments) if own is None else as_result(own(None, *arguments))
 
 
 def call_inplace(
@@ -139,7 +145,7 @@ def _call_py_func(writer: FunctionWriter, call: Call) -> str:
 
 
 def _call_builtin(writer: FunctionWriter, call: Call) -> str:
-    return f"call_packed({callee_text(writer, call)}, *{writer.operand(call.args[1])})"
+    return f"call_builtin({callee_text(writer, call)}, {writer.operand(call.args[1])})"
 
 
 def _null_value(writer: FunctionWriter, call: Call) -> str:
@@ -179,6 +185,7 @@ def helpers(allocate: Allocate, copy: Callable[[Any], Any], loop: Callable[..., 
         "assert_holds": assert_holds,
         "call_dps": partial(call_dps, allocate),
         "call_inplace": partial(call_inplace, copy),
+        "call_builtin": call_builtin,
         "call_packed": call_packed,
         "close_over": close_over,
         "get_global_func": get_global_func,

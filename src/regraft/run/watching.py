@@ -11,7 +11,7 @@ from .executable import Around
 from .externs import get_global_func
 from .python_source import PythonModule
 
-_OUTSIDE: Final = ("call_packed", "call_inplace", "call_dps")
+_OUTSIDE: Final = ("call_packed", "call_builtin", "call_inplace", "call_dps")
 """The helpers that call outside functions."""
 _FAMILIES: Final = ("nn_", "image_", "vision_")
 

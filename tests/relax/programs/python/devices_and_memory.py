@@ -344,3 +344,48 @@ def t_to_non_dataflow_remove():
             return a
 
     return tvm.transform.Sequential([transform.ToNonDataflow(), transform.RemovePurityChecking()])(Before)
+
+
+def t_lower_runtime_memory():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32")):
+            R.func_attr({"relax.force_pure": True})
+            storage = R.memory.alloc_storage(R.shape([24]), 0, "global", "uint8")
+            a = R.memory.alloc_tensor(storage, 0, R.shape([2, 3]), "float32")
+            _ = R.memory.kill_tensor(a)
+            _1 = R.memory.kill_storage(storage)
+            return x
+
+    return transform.LowerRuntimeBuiltin()(Before)
+
+
+def t_lower_runtime_shapes():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), t: R.Tensor((2,), "int64"), c: R.Tensor((), "bool")):
+            R.func_attr({"relax.force_pure": True})
+            s = R.shape_of(x)
+            u = R.tensor_to_shape(t)
+            z = R.memory.ensure_zero_offset(x)
+            if c:
+                y = R.reshape(z, (3, 2))
+            else:
+                y = R.reshape(x, (3, 2))
+            return (s, u, y)
+
+    return transform.VMBuiltinLower()(Before)
+
+
+def t_lower_runtime_without_a_storage():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32")):
+            R.func_attr({"relax.force_pure": True})
+            a = R.builtin.alloc_tensor(R.shape([2, 3]), "float32", 0)
+            return a
+
+    return transform.LowerRuntimeBuiltin()(Before)

@@ -1,0 +1,112 @@
+"""LowerRuntimeBuiltin: what Relax's virtual machine does itself, as calls of the machine's own functions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ..ir.expr import Expr, Tuple
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call, Op
+from ..ir.program import Function
+from ..ir.types import OBJECT
+from ..op import call_builtin_with_ctx, call_packed
+from ..op.vm import alloc_storage, alloc_tensor, kill_object
+from .context import PassError
+from .normalize import to_plain_blocks
+from .passes import FunctionPass, Pass
+
+
+def _named(name: str) -> Callable[[Call], Expr]:
+    """A lowering to the machine's function ``name``, which is given the operands of the call."""
+    return lambda call: call_packed(f"vm.builtin.{name}", *call.args, ty_args=call.ty)
+
+
+def _storage(call: Call) -> Expr:
+    return alloc_storage(call.args[0], call.attrs.virtual_device_index, "uint8", call.attrs.storage_scope)
+
+
+def _tensor(call: Call) -> Expr:
+    storage, offset, shape = call.args
+    return alloc_tensor(storage, offset, shape, call.attrs.dtype, call.attrs.runtime_device_ind)
+
+
+def _killed(call: Call) -> Expr:
+    return kill_object(call.args[0])
+
+
+def _captured(call: Call) -> Expr:
+    function, values = call.args
+    fields = values.fields if isinstance(values, Tuple) else (values,)
+    return call_packed("vm.builtin.make_closure", function, *fields, ty_args=OBJECT)
+
+
+def _invoked(call: Call) -> Expr:
+    closure, values = call.args
+    fields = values.fields if isinstance(values, Tuple) else (values,)
+    return call_builtin_with_ctx("vm.builtin.invoke_closure", Tuple([closure, *fields]), ty_args=call.ty)
+
+
+def _unplanned(call: Call) -> Expr:
+    raise PassError(f"LowerRuntimeBuiltin: {call} has no storage yet; run LowerAllocTensor before")
+
+
+_LOWERINGS: Final[Mapping[str, Callable[[Call], Expr]]] = {
+    "relax.builtin.alloc_tensor": _unplanned,
+    "relax.invoke_closure": _invoked,
+    "relax.make_closure": _captured,
+    "relax.memory.alloc_storage": _storage,
+    "relax.memory.alloc_tensor": _tensor,
+    "relax.memory.ensure_zero_offset": _named("ensure_zero_offset"),
+    "relax.memory.kill_storage": _killed,
+    "relax.memory.kill_tensor": _killed,
+    "relax.reshape": _named("reshape"),
+    "relax.shape_of": _named("shape_of"),
+    "relax.tensor_to_shape": _named("tensor_to_shape"),
+}
+
+
+class _Lowering(ExprMutator):
+    """Puts the machine's functions for the operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lowers = False
+
+    def visit_call_(self, call: Call) -> Expr:
+        lower = _LOWERINGS.get(call.op.name) if isinstance(call.op, Op) else None
+        if lower is None:
+            return call
+        self._lowers = True
+        return lower(call)
+
+    def visit_function_(self, function: Function) -> Expr:
+        return function.with_attr("relax.force_pure", True) if self._lowers and function.is_pure else function
+
+
+def _lowered(function: Function) -> Function:
+    after = _Lowering().mutate(function)
+    return function if after is function else to_plain_blocks(after)
+
+
+def LowerRuntimeBuiltin() -> Pass:
+    """Write reshapes, shapes of tensors, closures and memory as calls of what Relax's virtual machine has of its own.
+
+    ``R.memory`` becomes ``R.vm``; ``reshape``, ``shape_of``, ``tensor_to_shape``, ``ensure_zero_offset`` and the making
+    of closures become calls of ``vm.builtin`` functions, and calls of closures ``call_builtin_with_ctx``. Engines in
+    Python run these calls; ONNX has no form for them.
+
+    Such calls are no part of a dataflow block, and nothing says that they are pure: where there are any, blocks become
+    plain, as by `ToNonDataflow`, and pure functions are taken as pure unchecked, as after `RemovePurityChecking`.
+
+    Needs: storages (`LowerAllocTensor`). Guarantees: the same values to the bit. Raises `PassError` for a tensor
+    without a storage. Cost: linear.
+    """
+    return FunctionPass(lambda function, _module, _context: _lowered(function), "LowerRuntimeBuiltin")
+
+
+def VMBuiltinLower() -> Pass:
+    """The older name of `LowerRuntimeBuiltin`, with a warning that says so."""
+    warnings.warn("VMBuiltinLower has been renamed to LowerRuntimeBuiltin", stacklevel=2)
+    return LowerRuntimeBuiltin()
