@@ -53,3 +53,13 @@ def test_closures_and_reshapes_as_calls_of_the_machine_compute_the_same(target: 
     found = [np.asarray(rx.build(module, target=target)["main"](x)) for module in (before, after)]
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], (x + np.exp(x)).reshape(3, 2), rtol=1e-6)
+
+
+def test_calls_of_the_machine_can_be_watched() -> None:
+    module = LowerRuntimeBuiltin()(rx.parse(CLOSURES))
+    machine = rx.VirtualMachine(rx.build(module, "numpy"), "cpu")
+    seen: list[str] = []
+    machine.set_instrument(lambda _function, name, _before, _result, *_arguments: seen.append(name))
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_allclose(np.asarray(machine["main"](x)), (x + np.exp(x)).reshape(3, 2), rtol=1e-6)
+    assert {"vm.builtin.invoke_closure", "vm.builtin.reshape"} <= set(seen)

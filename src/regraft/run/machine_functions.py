@@ -6,6 +6,7 @@ Memory is the engine's, so a storage is nothing here, and each tensor has memory
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from operator import getitem
 from typing import Any, Final
 
@@ -85,11 +86,11 @@ BUILTINS: Final[Mapping[str, Callable[..., Any]]] = {
 """The functions by name."""
 
 
-def machine_function(name: str) -> Callable[..., Any] | None:
-    """The machine's own function ``name``; None if there is none, or one is registered in its place."""
-    return BUILTINS.get(name) if get_global_func(name, allow_missing=True) is None else None
-
-
 def outside_function(name: str) -> Callable[..., Any]:
     """The function registered as ``name``, or else the machine's own; raises `ExecutionError` if there is none."""
-    return machine_function(name) or get_global_func(name)
+    return get_global_func(name, allow_missing=name in BUILTINS) or BUILTINS[name]
+
+
+def function_with_machine(name: str) -> Callable[..., Any]:
+    """The function registered as ``name``, or else the machine's own, to which the machine is given: here, nothing."""
+    return get_global_func(name, allow_missing=name in BUILTINS) or partial(BUILTINS[name], None)

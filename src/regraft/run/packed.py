@@ -18,7 +18,7 @@ from .arrays import as_result
 from .errors import AssertionFailedError, BuildError, ExecutionError
 from .externs import get_global_func
 from .loops import write_loop
-from .machine_functions import close_over, machine_function, outside_function
+from .machine_functions import close_over, function_with_machine, outside_function
 from .python_source import CallText, WriteCall, outside_text
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ def call_packed(callee: str | Callable[..., Any], *arguments: Any) -> Any:
 
 def call_builtin(callee: str | Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Call a function of the outside, or the machine's own one, which is also given the machine: here, nothing."""
-    own = machine_function(callee) if isinstance(callee, str) else None
-    return call_packed(callee, *arguments) if own is None else as_result(own(None, *arguments))
+    return call_packed(function_with_machine(callee) if isinstance(callee, str) else callee, *arguments)
 
 
 def call_inplace(

@@ -8,11 +8,16 @@ from typing import Any, Final
 
 from .checks import TypeCheck
 from .executable import Around
-from .externs import get_global_func
+from .machine_functions import function_with_machine, outside_function
 from .python_source import PythonModule
 
-_OUTSIDE: Final = ("call_packed", "call_builtin", "call_inplace", "call_dps")
-"""The helpers that call outside functions."""
+_OUTSIDE: Final = {
+    "call_packed": outside_function,
+    "call_builtin": function_with_machine,
+    "call_inplace": outside_function,
+    "call_dps": outside_function,
+}
+"""The helpers that call outside functions, and what finds these by name."""
 _FAMILIES: Final = ("nn_", "image_", "vision_")
 
 
@@ -24,8 +29,8 @@ def watched(program: PythonModule, around: Around) -> PythonModule:
             namespace[name] = _watched(name, value, around)
         elif isinstance(value, TypeCheck) and not value.defines:
             namespace[name] = _where_there_is_a_value(value)
-    for name in _OUTSIDE:
-        namespace[name] = _watched_outside(program.namespace[name], around)
+    for name, find in _OUTSIDE.items():
+        namespace[name] = _watched_outside(program.namespace[name], find, around)
     exec(compile(program.source, program.filename, "exec"), namespace)
     return replace(program, namespace=namespace)
 
@@ -40,10 +45,12 @@ def _watched(name: str, function: Callable[..., Any], around: Around) -> Callabl
     return call
 
 
-def _watched_outside(helper: Callable[..., Any], around: Around) -> Callable[..., Any]:
+def _watched_outside(
+    helper: Callable[..., Any], find: Callable[[str], Callable[..., Any]], around: Around
+) -> Callable[..., Any]:
     def call(callee: str | Callable[..., Any], *rest: Any) -> Any:
         name = callee if isinstance(callee, str) else getattr(callee, "__name__", "function")
-        function = get_global_func(callee) if isinstance(callee, str) else callee
+        function = find(callee) if isinstance(callee, str) else callee
 
         def run(*arguments: Any) -> Any:
             return around(name, function, arguments, lambda: function(*arguments))
