@@ -322,8 +322,8 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   precise. A dataflow block stays one.
 - **Expressions have types from the start.** A visitor meets the sizes of a call that is not bound yet. A mutator that
   changes nothing gives the same object. `post_order_visit` does not go into types.
-- **Calls have attributes, and one type of a result.** `attrs` of a call without attributes is empty, and never None.
-  Several `ty_args` are the tuple of them. The type of a slice from or to a scalar parameter has no sizes.
+- **Calls have attributes.** `attrs` of a call without attributes is empty, and never None.
+  The type of a slice from or to a scalar parameter has no sizes.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.
 
 ## Models as modules
