@@ -26,11 +26,7 @@ from .passes import FunctionPass, Pass
 _data, _one = wildcard(), is_const()
 _by_one = is_op("relax.multiply")(_data, _one) | is_op("relax.divide")(_data, _one)
 _padded = is_op("relax.nn.pad")(_data)
-_same_again = (
-    is_op("relax.broadcast_to")(_data, wildcard())
-    | is_op("relax.astype")(_data)
-    | is_op("relax.where")(wildcard(), _data, _data)
-)
+_same_again = is_op("relax.broadcast_to")(_data, wildcard()) | is_op("relax.astype")(_data)
 
 
 def _itself(expr: Expr, data: Expr) -> Expr | Decline:
@@ -125,7 +121,7 @@ _RULES: Final = RuleSet(
     [
         Rule(_by_one, _without_factor, "remove_factor_of_one"),
         Rule(_padded, _without_padding, "remove_empty_padding"),
-        Rule(_same_again, _without_change, "remove_change_to_itself"),
+        Rule(_same_again, _without_change, "remove_change_to_same_type"),
         Rule(_conv, _pad_in_convolution, "pad_in_convolution"),
         Rule(_rows, _apart_throughout, "keep_rows_apart"),
     ]
@@ -136,7 +132,7 @@ def RemoveNoOps() -> Pass:
     """Leave out what gives its operand back, or what the next operator does on the side.
 
     That is: times or divided by 1; padding by nothing; conversion to the same
-    dtype and broadcasting to the same shape; a choice between a value and itself; zeros around the input of a
+    dtype and broadcasting to the same shape; zeros around the input of a
     convolution, which pads by itself; and the reshapes before and after a product of two matrices (and a bias) that
     only put rows together and apart again, which is the product of the tensors with their rows apart.
 

@@ -37,7 +37,7 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
-@pytest.mark.parametrize("seed", [*range(24), 134, 170, 187])
+@pytest.mark.parametrize("seed", [*range(24), 170, 187])
 def test_a_random_model_is_done_after_one_run_and_has_no_more_nodes_in_no_newer_opset(seed: int, level: int) -> None:
     model, feeds = random_graph(seed)
     once = rx.optimize(model, level=level)
