@@ -39,6 +39,8 @@ _MOST_SHARED: Final = 4096
 
 _CANNOT: Final = 1_000_000
 """The cost of what cannot be done."""
+_SHORT: Final = 8
+"""In shapes of at most so many sizes every way to join them is tried; in longer ones, rows as long as there are."""
 
 
 class _Row(NamedTuple):
@@ -556,14 +558,17 @@ class GraphWriter:
 
     def _parts(self, dims: tuple[Dim, ...]) -> list[tuple[Dim, ...]]:
         """The rows that a shape is joined from, each of which can be had at once: so that the fewest nodes are made."""
+        if all(isinstance(dim, int) for dim in dims):
+            return [dims]
+        reach = max(_SHORT, *map(len, self._rows))
         best: list[tuple[int, list[tuple[Dim, ...]]]] = [(0, [])]
         for end in range(1, len(dims) + 1):
             ways = [
-                (cost + self._cost(dims[begin:end]), [*rows, dims[begin:end]])
-                for begin, (cost, rows) in enumerate(best)
+                (best[begin][0] + self._cost(dims[begin:end]), [*best[begin][1], dims[begin:end]])
+                for begin in range(max(0, end - reach), end)
             ]
             best.append(min(ways, key=lambda way: (way[0] + (len(way[1]) > 1), len(way[1]))))
-        return best[-1][1] or [()]
+        return best[-1][1]
 
     def _cost(self, row: tuple[Dim, ...]) -> int:
         """How many nodes it takes to have ``row`` as one value; very many if it cannot be."""
