@@ -114,7 +114,7 @@ def test_the_check_sees_the_match_and_can_decline_it() -> None:
     pattern = _matmul_relu()
     after = FuseOpsByPattern([(pattern.name, pattern.pattern, pattern.annotation_patterns, check)])(_module())
     assert counts(after["main"]) == {"matmul": 1, "nn.relu": 1}
-    second, first = seen  # the end of the block comes first
+    first, second = seen  # in the order of the block
     assert isinstance(first.annotated_expr["lhs"], Var)
     assert isinstance(second.annotated_expr["lhs"], Call)
     assert [var.name_hint for var in first.matched_bindings] == ["p", "q"]

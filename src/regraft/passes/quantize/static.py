@@ -424,15 +424,16 @@ def Quantize(
     """Compute convolutions and products with constant weights on bytes, by ranges that samples gave.
 
     What they read is quantized to uint8 (asymmetric, one scale) and dequantized again, weights to int8 (symmetric, one
-    scale for each output channel). So is what sums, products and average pools between convolutions read, so that
-    runtimes stay in bytes from one to the next. A bias becomes int32, in the steps of the sums that it is added to. A
-    relu or clip that ends where the bytes do is left out.
+    scale for each output channel). So is what sums, products, pools, joins and resizes between convolutions read, so
+    that runtimes stay in bytes from one to the next. A bias becomes int32, in the steps of the sums it is added to.
+    A relu or clip that ends where the bytes do is left out.
     ``ranges`` says what values lie in, by the names of their bindings (`observed` lists those that are asked for);
-    a layer whose operand has none stays. ``keep`` names bindings that stay; so do those of fewer than ``least``
-    weights. ``attention``: products of two computed values, as those of attention are (`OpenAttention`), too: the left
-    side like other values, the right one to int8, symmetric. ``bits``: 7 leaves a bit of the weights unused, as
-    `QuantizeDynamic` does. ``results``: what convolutions give is quantized too where float32 is read from it, as ONNX
-    Runtime asks for before it computes them on bytes.
+    a layer whose operand has none stays. ``keep`` names bindings that stay; so do products of fewer than ``least``
+    weights, and convolutions that multiply fewer times. ``attention``: products of two computed values, as those of
+    attention are (`OpenAttention`), too: the left side like other values, the right one to int8, symmetric. ``bits``: 7
+    leaves a bit of the weights unused, as `QuantizeDynamic` does. ``results``: the form for ONNX Runtime. What
+    convolutions give is quantized too where float32 is read from it, as their kernels on bytes ask for; so is what
+    swish, sigmoid and leaky relu between them read. A transposed convolution reads bytes and is computed in float32.
 
     Needs: weights as constants, batch norms folded (`FoldBatchnormToConv2D`). Guarantees: dtypes and shapes as before.
     Values change by about 1 to 6 % of the largest, so this is never done by default. Activations are unsigned: ONNX
