@@ -560,7 +560,7 @@ class GraphWriter:
         """The rows that a shape is joined from, each of which can be had at once: so that the fewest nodes are made."""
         if all(isinstance(dim, int) for dim in dims):
             return [dims]
-        reach = max(_SHORT, *map(len, self._rows))
+        reach = max([_SHORT, *map(len, self._rows)])
         best: list[tuple[int, list[tuple[Dim, ...]]]] = [(0, [])]
         for end in range(1, len(dims) + 1):
             ways = [
