@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,3 +42,13 @@ def test_every_dependency_is_explained_with_its_range(root: Path) -> None:
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     explained = (root / "docs" / "dependencies.md").read_text(encoding="utf-8")
     assert [wanted for group in groups for wanted in group if f"`{wanted}`" not in explained] == []
+
+
+def test_a_class_has_one_meaning(root: Path) -> None:
+    found = defaultdict[str, list[str]](list)
+    for path in sorted((root / "src").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(path.stem)
+    given_by_relax = {"Object", "Tensor", "Tuple"}
+    assert {name: homes for name, homes in found.items() if len(homes) > 1 and name not in given_by_relax} == {}

@@ -37,6 +37,11 @@ _TARGETS: Final = {"onnx": "onnxruntime", "torch": "torch", "xla": "xla"}
 """The columns that say which engines run an operator; ONNX Runtime runs what can be written as ONNX."""
 
 
+def vocabulary() -> list[Op]:
+    """The operators of the language; those of other domains that are declared with it are left out."""
+    return [op for op in Op.all() if op.name.startswith("relax.")]
+
+
 def public_function(op: Op, namespace: Any = ops) -> Callable[..., Any] | None:
     """The function that people call for ``op``: ``ops.nn.relu`` for ``relax.nn.relu``; None if there is none."""
     found: Any = namespace
@@ -87,10 +92,10 @@ def row(op: Op) -> tuple[str, ...]:
     )
 
 
-def table(operators: Iterable[Op] | None = None) -> str:
-    """The whole page, for all operators or the given ones."""
+def table() -> str:
+    """The whole page."""
     lines = [_line(columns()), _line(["---"] * len(columns()))]
-    lines += [_line(row(op)) for op in (Op.all() if operators is None else operators)]
+    lines += [_line(row(op)) for op in vocabulary()]
     return "\n".join([_HEADER, *lines, ""])
 
 

@@ -33,7 +33,7 @@ from regraft.passes.quantize import (
     Quantize,
     QuantizeDynamic,
     QuantizeWeights,
-    Range,
+    SeenRange,
     observed,
     with_ranges,
 )
@@ -87,14 +87,14 @@ def calls(module: IRModule, name: str) -> list[Any]:
     return [binding.value for binding in iter_bindings(module["main"]) if is_call_of(binding.value, name)]
 
 
-def calibrated(module: IRModule, *samples: np.ndarray) -> dict[str, Range]:
+def calibrated(module: IRModule, *samples: np.ndarray) -> dict[str, SeenRange]:
     seen = observed(module["main"])
     run = build(IRModule({"main": with_ranges(module["main"], seen)}), target="numpy")["main"]
-    found: dict[str, Range] = {}
+    found: dict[str, SeenRange] = {}
     for sample in samples:
         ends = [float(end) for end in run(sample)]
         for value, own in zip(seen, zip(ends[::2], ends[1::2], strict=True), strict=True):
-            found[value.name_hint] = Range(*own).joined(found.get(value.name_hint, Range(*own)))
+            found[value.name_hint] = SeenRange(*own).joined(found.get(value.name_hint, SeenRange(*own)))
     return found
 
 
@@ -409,10 +409,10 @@ def test_a_limit_that_the_bytes_have_anyway_is_left_out() -> None:
     ranges = calibrated(module, arrays(2, 3, 10, 12))
     done = Quantize(ranges)(module)
     assert op_counts(done)["relax.nn.relu"] == 0, "the zero point is the least byte"
-    without = Quantize({**ranges, "lv3": Range(-1.0, 1.0)})(module)
+    without = Quantize({**ranges, "lv3": SeenRange(-1.0, 1.0)})(module)
     assert op_counts(without)["relax.nn.relu"] in (0, 1)
     lower = module_of((2, 4096), lambda builder, x: R.matmul(builder.emit(R.nn.relu(x), "kept"), weights(4096, 4)))
-    signed = Quantize({"kept": Range(-1.0, 1.0)})(lower)
+    signed = Quantize({"kept": SeenRange(-1.0, 1.0)})(lower)
     assert op_counts(signed)["relax.nn.relu"] == 1, "bytes that go below zero limit nothing there"
 
 
@@ -420,7 +420,7 @@ def test_ranges_are_those_of_all_samples() -> None:
     module = module_of((2, 3, 10, 12), images)
     samples = [arrays(2, 3, 10, 12), 3 * arrays(2, 3, 10, 12)]
     found = calibrated(module, *samples)
-    assert found["x"] == Range(float(samples[1].min()), float(samples[1].max()))
+    assert found["x"] == SeenRange(float(samples[1].min()), float(samples[1].max()))
     assert set(found) == {value.name_hint for value in observed(module["main"])}
 
 
@@ -428,7 +428,7 @@ def test_a_layer_without_a_range_stays() -> None:
     module = module_of((2, 3, 10, 12), images)
     assert Quantize({})(module) is module
     assert "no samples say what its operand lies in" in declined(Quantize({}), module)
-    broken = Quantize({"x": Range(0.0, float("inf"))})
+    broken = Quantize({"x": SeenRange(0.0, float("inf"))})
     assert "its operand lies between 0.0 and inf" in declined(broken, module)
 
 
@@ -438,7 +438,7 @@ def test_convolutions_of_other_layouts_have_one_scale_for_each_output_channel() 
         (2, 10, 12, 3), lambda _, x: R.nn.conv2d(x, const(kernel), data_layout="NHWC", kernel_layout="HWIO")
     )
     x = arrays(2, 10, 12, 3)
-    done = Quantize({"x": Range(float(x.min()), float(x.max()))})(module)
+    done = Quantize({"x": SeenRange(float(x.min()), float(x.max()))})(module)
     expected, found = values(module, x), values(done, x)
     for channel in range(16):
         assert error(expected[..., channel], found[..., channel]) < 0.03

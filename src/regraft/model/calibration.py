@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.module import IRModule
-from ..passes.quantize import Magnitudes, Range, left_sides, observed, with_magnitudes, with_ranges
+from ..passes.quantize import Magnitudes, SeenRange, left_sides, observed, with_magnitudes, with_ranges
 from ..run import build
 from .verification import flat_arrays
 
@@ -27,7 +27,7 @@ def magnitudes_of(module: IRModule, name: str, samples: Sequence[Sequence[Any]])
     return found
 
 
-def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> dict[str, Range]:
+def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> dict[str, SeenRange]:
     """The ranges of the values that `Quantize` asks for, over all ``samples``.
 
     Runs the function on the default engine, where only the ends of each range come out. Raises what building and
@@ -36,10 +36,10 @@ def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) ->
     function = module[name]
     seen = observed(function)
     entry = build(module.with_function(name, with_ranges(function, seen)))[name]
-    found: dict[str, Range] = {}
+    found: dict[str, SeenRange] = {}
     for sample in samples:
         ends = [float(end) for end in flat_arrays(entry(*sample))]
         for index, value in enumerate(seen):
-            own = Range(ends[2 * index], ends[2 * index + 1])
+            own = SeenRange(ends[2 * index], ends[2 * index + 1])
             found[value.name_hint] = own.joined(found.get(value.name_hint, own))
     return found

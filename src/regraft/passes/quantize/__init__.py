@@ -6,7 +6,7 @@ in `weights`. None of them is part of a level: values change by more than roundi
 
 from .attention import OpenAttention, has_attention
 from .blocks import QuantizeWeights
-from .codes import Range, Ranges
+from .codes import Ranges, SeenRange
 from .dynamic import QuantizeDynamic
 from .layers import CONVOLUTIONS
 from .smoothing import Magnitudes, SmoothOutliers, left_sides, with_magnitudes
@@ -19,8 +19,8 @@ __all__ = [
     "Quantize",
     "QuantizeDynamic",
     "QuantizeWeights",
-    "Range",
     "Ranges",
+    "SeenRange",
     "SmoothOutliers",
     "has_attention",
     "left_sides",

@@ -12,22 +12,22 @@ from ...ir.expr import Expr, const
 from ...rewrite import Decline, decline
 
 
-class Range(NamedTuple):
+class SeenRange(NamedTuple):
     """The least and the greatest value that was seen."""
 
     least: float
     greatest: float
 
-    def joined(self, other: Range) -> Range:
+    def joined(self, other: SeenRange) -> SeenRange:
         """The range that holds the values of both."""
-        return Range(min(self.least, other.least), max(self.greatest, other.greatest))
+        return SeenRange(min(self.least, other.least), max(self.greatest, other.greatest))
 
 
-Ranges = Mapping[str, Range]
+Ranges = Mapping[str, SeenRange]
 """The ranges of values of a function, by the names of their bindings."""
 
 
-def in_bytes(data: Expr, found: Range | None) -> Expr | Decline:
+def in_bytes(data: Expr, found: SeenRange | None) -> Expr | Decline:
     """``data`` quantized to uint8 and dequantized again, with one scale and zero point for the range ``found``."""
     if found is None:
         return decline("no samples say what its operand lies in")
@@ -40,7 +40,7 @@ def in_bytes(data: Expr, found: Range | None) -> Expr | Decline:
     return ops.dequantize(quantized, const(scale), const(zero_point), 0)
 
 
-def in_signed_bytes(data: Expr, found: Range, bits: int = 8) -> Expr:
+def in_signed_bytes(data: Expr, found: SeenRange, bits: int = 8) -> Expr:
     """``data`` quantized to int8 of ``bits`` bits, with 0 as its zero point, and dequantized again."""
     scale = const(np.float32(max(-found.least, found.greatest) / (2 ** (bits - 1) - 1) or 1.0))
     zero = const(np.int8(0))

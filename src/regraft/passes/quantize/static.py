@@ -25,7 +25,7 @@ from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..compile_time import known_before_inputs
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
-from .codes import Range, Ranges, in_bytes, in_signed_bytes
+from .codes import Ranges, SeenRange, in_bytes, in_signed_bytes
 from .layers import ACTIVATIONS, CONVOLUTIONS, KEPT, PRODUCT, TRANSPOSED, is_float32, number_of, product_of, sources_of
 from .results import results_in_bytes
 from .weights import per_channel
@@ -275,7 +275,7 @@ class _Bytes:
             return read
         assert found is not None
         most = 1 / (1 + np.exp(-float(found.greatest)))
-        gate = in_bytes(ops.sigmoid(read), Range(0.0, most))
+        gate = in_bytes(ops.sigmoid(read), SeenRange(0.0, most))
         return gate if isinstance(gate, Decline) else {var: ops.multiply(read, gate)}
 
     def _joined(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
