@@ -9,6 +9,7 @@ written besides, if it is arithmetic on a few integers, as that of bounds and si
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Final, NamedTuple
@@ -193,15 +194,29 @@ class StandingNodes:
         self.within = set()
         self._shown: set[Var] = set()
         self._operands: set[Var] = set()
-        groups: dict[int, tuple[SourceNode, dict[str, Var]]] = {}
-        for binding in bindings:
-            # Of equal nodes that became one, the one that is left has the origins of all.
-            for source in _source_nodes_of(binding.var):
-                if is_wanted(source):
-                    groups.setdefault(id(source), (source, {}))[1][binding.var.name_hint] = binding.var
-        for source, by_name in groups.values():
+        for source, by_name in self._from_nodes(bindings):
             self._place(source, by_name)
         self.within -= self._needed_besides(result)
+
+    def _from_nodes(self, bindings: Sequence[Binding]) -> list[tuple[SourceNode, Mapping[str, Var]]]:
+        """The nodes that are wanted, each with what comes from it by name, in the order in which it is met.
+
+        Of equal nodes that became one, what is left has the origins of all, and so has each part of what many nodes
+        became: what shares its origins is gathered once.
+        """
+        sharing: dict[int, dict[str, Var]] = {}
+        found: dict[int, tuple[SourceNode, list[dict[str, Var]]]] = {}
+        for var in (binding.var for binding in bindings):
+            if id(var.origins) in sharing:
+                sharing[id(var.origins)][var.name_hint] = var
+                continue
+            own = sharing[id(var.origins)] = {var.name_hint: var}
+            for source in _source_nodes_of(var):
+                if self._is_wanted(source):
+                    found.setdefault(id(source), (source, []))[1].append(own)
+        return [
+            (source, parts[0] if len(parts) == 1 else ChainMap(*reversed(parts))) for source, parts in found.values()
+        ]
 
     def _place(self, source: SourceNode, by_name: Mapping[str, Var]) -> None:
         outputs = _outputs_now(source, by_name, self._bindings)
@@ -315,19 +330,20 @@ def _outputs_now(
     source: SourceNode, by_name: Mapping[str, Var], bindings: Mapping[Var, Binding]
 ) -> tuple[Var | None, ...]:
     """The outputs of a node among the variables that come from it; some may have taken other names since."""
+    found = [None if var is None else by_name.get(var.name_hint) for var in source.outputs]
+    if all(var is None or now is not None for var, now in zip(source.outputs, found, strict=True)):
+        return tuple(found)
     names = {step.name_hint for step in source.steps}
     renamed = [var for name, var in by_name.items() if name not in names]
-    found: list[Var | None] = []
-    for var in source.outputs:
-        if var is None or var.name_hint in by_name:
-            found.append(None if var is None else by_name[var.name_hint])
+    for place, var in enumerate(source.outputs):
+        if var is None or found[place] is not None:
             continue
         # Several may stand in any order.
         same = (now for now in renamed if len(renamed) == 1 or _NodeMatch(source, bindings).equates(var, now))
         now = next(same, renamed[0] if renamed else None)
         if now is not None:
             renamed.remove(now)
-        found.append(now)
+        found[place] = now
     return tuple(found)
 
 

@@ -451,6 +451,7 @@ def _outputs(
     ports: list[GraphPort] = []
     seen: set[int] = set()
     produced = {id(value) for node in graph.nodes for value in node.outputs}
+    inner: dict[str | None, list[ir.Value]] | None = None
     for index, (value, ty) in enumerate(zip(values, types, strict=True)):
         is_itself = len(names) == len(values) and value.name == names[index]
         # An output is the output of a node, or an input or constant under its own name; and of one place only.
@@ -466,17 +467,28 @@ def _outputs(
             value.type = tensor
         assert tensor.dtype == value.dtype, f"{function.name}: output {index} is {value.dtype}, expected {tensor.dtype}"
         if len(names) == len(values) and value.name != names[index]:
-            _rename(graph, value, names[index])
+            inner = _values_by_name(graph) if inner is None else inner
+            _rename(graph, value, names[index], inner)
         ports.append(GraphPort(value, ty))
     return tuple(ports)
 
 
-def _rename(graph: GraphWriter, value: ir.Value, name: str) -> None:
-    """Give ``value`` the name of an output; what has it now, a value inside the graph, gets another."""
+def _values_by_name(graph: GraphWriter) -> dict[str | None, list[ir.Value]]:
+    found: dict[str | None, list[ir.Value]] = {}
     for node in _all_nodes(graph.nodes):
-        for other in node.outputs:
-            if other.name == name and other is not value:
-                other.name = graph.names.fresh(f"{name}_inner")
+        for value in node.outputs:
+            found.setdefault(value.name, []).append(value)
+    return found
+
+
+def _rename(graph: GraphWriter, value: ir.Value, name: str, inner: dict[str | None, list[ir.Value]]) -> None:
+    """Give ``value`` the name of an output; what has it now, a value inside the graph, gets another.
+
+    ``inner`` are the values of all nodes by their names as they were before.
+    """
+    for other in inner.get(name, ()):
+        if other.name == name and other is not value:
+            other.name = graph.names.fresh(f"{name}_inner")
     if name in graph.initializers:
         other = graph.initializers.pop(name)
         other.name = graph.names.fresh(f"{name}_inner")
