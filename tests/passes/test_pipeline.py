@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 
 import pytest
@@ -38,8 +39,10 @@ def test_every_pass_that_needs_no_arguments_can_be_asked_for_by_name() -> None:
         thing = getattr(transform, name)
         if name[0].isupper() and callable(thing) and not isinstance(thing, type):
             try:
-                result = thing()
-            except TypeError:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")  # an older name of a pass warns
+                    result = thing()
+            except (TypeError, UserWarning):
                 continue
             if isinstance(result, Pass):
                 made[name] = result

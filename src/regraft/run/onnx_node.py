@@ -29,7 +29,7 @@ _STANDARD: Final = "ai.onnx::"
 _MOST_KEPT: Final = 64
 """The most choices of one node that are kept ready to be run."""
 _MOST_NUMBERS: Final = 64
-"""The most elements of an operand of integers or booleans whose numbers may decide what a node means."""
+"""The most elements of an operand of integers or booleans whose numbers may decide what a node means; of floats one."""
 
 
 def is_carried_node(op: Op) -> bool:
@@ -65,9 +65,10 @@ def _kind(value: Any) -> _Kind | None:
 
 def _may_decide(value: Any) -> bool:
     kind = _kind(value)
-    if kind is None or not (is_integer(kind[1]) or is_bool(kind[1])):
+    if kind is None:
         return False
-    return len(kind[0]) <= 1 and prod(kind[0]) <= _MOST_NUMBERS
+    most = _MOST_NUMBERS if is_integer(kind[1]) or is_bool(kind[1]) else 1
+    return len(kind[0]) <= 1 and prod(kind[0]) <= most
 
 
 class _Reading:

@@ -30,6 +30,7 @@ AS_IT_IS = "carried as it is"
 UNSUPPORTED = "unsupported"
 
 LIKE_ONNXRUNTIME = {
+    "test_maxunpool_export_with_output_shape": "places are counted in the shape that is given",
     "test_resize_downsample_scales_cubic_align_corners": "corners are aligned by the size of the result",
     "test_resize_downsample_scales_linear_align_corners": "corners are aligned by the size of the result",
 }
@@ -37,6 +38,9 @@ LIKE_ONNXRUNTIME = {
 
 LOOSE = {"float16": 2e-3, "bfloat16": 1e-2}
 """Errors that ONNX's own reference has on narrow floats, which it rounds at each step."""
+
+TRANSFORMS = ("test_dft", "test_stft")
+"""Cases in which each result is a sum of all values, so that its error in float32 is a part of the largest."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,9 @@ def run(case: Any, module: IRModule, target: str) -> None:
             # what ONNX has as a sequence is a tuple here
             parts = [(result, output)] if not isinstance(output, list) else zip(result, output, strict=True)
             for ours, theirs in parts:
-                assert_close(np.asarray(ours), as_array(theirs), case.rtol, case.atol)
+                expected = as_array(theirs)
+                largest = float(np.abs(expected).max(initial=1.0)) if case.name.startswith(TRANSFORMS) else 1.0
+                assert_close(np.asarray(ours), expected, case.rtol, max(case.atol, 1e-6 * largest))
 
 
 def onnxruntime_values(case: Any, given: dict[str, Any], stated: list[Any]) -> list[np.ndarray]:
