@@ -189,9 +189,8 @@ def _on_torch(
 def _narrow_products(dtype: str) -> PassFor:
     """Products in ``dtype``, sums too, since PyTorch adds up in float32 inside of a product; weights stored so.
 
-    Norms and exponentials stay in float32.
-
-    What is computed of constants alone, such as a bias in the shape of an image, is one before, and so follows.
+    Norms and exponentials stay in float32. What is computed of constants alone, such as a bias in the shape of an
+    image, is one constant before, and so follows its product.
     """
 
     def make(keep: Mapping[str, str]) -> Pass:
@@ -234,12 +233,19 @@ def _in_bytes(
         yield Refused("int8 static", engine, problem)
         return
     forms = dict.fromkeys(("relax.matmul", *CONVOLUTIONS), _BYTES)
-    results = engine == "onnxruntime"
-    make: PassFor = lambda keep: Quantize(ranges(), keep, bits=bits, results=results)  # noqa: E731 - one expression
+    make = _by_samples(ranges, engine, machine)
     yield Candidate("int8 static", engine, {}, make, forms=forms)
     if engine == "openvino" and machine.has("bfloat16") and "bfloat16" in _openvino_precisions():
         options = {"precision": "bfloat16"}
         yield Candidate("int8 static, else bfloat16", engine, options, make, forms=forms, rest="bfloat16")
+
+
+def _by_samples(
+    ranges: Callable[[], Ranges], engine: str, machine: MachineDescription, *, attention: bool = False
+) -> PassFor:
+    """Bytes by the ranges of samples, in the form that the engine has kernels for."""
+    results = engine == "onnxruntime"
+    return lambda keep: Quantize(ranges(), keep, bits=machine.weight_bits, attention=attention, results=results)
 
 
 def _on_attention(
@@ -249,9 +255,7 @@ def _on_attention(
     static = {one.engine: one for one in listed if isinstance(one, Candidate) and one.name.startswith("int8 static")}
     for one in static.values():
         assert ranges is not None
-        make: PassFor = lambda keep, results=one.engine == "onnxruntime": Quantize(  # noqa: E731
-            ranges(), keep, bits=machine.weight_bits, attention=True, results=results
-        )
+        make = _by_samples(ranges, one.engine, machine, attention=True)
         yield replace(one, name=one.name.replace("static", "static with attention"), make=make, opens_attention=True)
 
 

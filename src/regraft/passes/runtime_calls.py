@@ -36,16 +36,18 @@ def _killed(call: Call) -> Expr:
     return kill_object(call.args[0])
 
 
-def _captured(call: Call) -> Expr:
+def _with_fields(call: Call) -> list[Expr]:
+    """The function or closure of ``call``, and the values that it is given, which stand in a tuple."""
     function, values = call.args
-    fields = values.fields if isinstance(values, Tuple) else (values,)
-    return call_packed("vm.builtin.make_closure", function, *fields, ty_args=OBJECT)
+    return [function, *(values.fields if isinstance(values, Tuple) else (values,))]
+
+
+def _captured(call: Call) -> Expr:
+    return call_packed("vm.builtin.make_closure", *_with_fields(call), ty_args=OBJECT)
 
 
 def _invoked(call: Call) -> Expr:
-    closure, values = call.args
-    fields = values.fields if isinstance(values, Tuple) else (values,)
-    return call_builtin_with_ctx("vm.builtin.invoke_closure", Tuple([closure, *fields]), ty_args=call.ty)
+    return call_builtin_with_ctx("vm.builtin.invoke_closure", Tuple(_with_fields(call)), ty_args=call.ty)
 
 
 def _unplanned(call: Call) -> Expr:
