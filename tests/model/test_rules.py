@@ -95,6 +95,15 @@ def test_a_file_gives_its_rules_and_names_choose_among_them(file: Path) -> None:
     assert [rule.name for rule in rules.rules_of([str(file), f"{file}:both"])][:2] == ["gelu as tanh", "TwiceRelu"]
 
 
+def test_a_file_that_is_named_twice_runs_once_and_its_rules_count_once(file: Path) -> None:
+    with file.open("a") as more:
+        more.write("\nwith open(__file__ + '.runs', 'a') as runs:\n    runs.write('x')\n")
+    beside = file.parent / "." / file.name
+    found = rules.rules_of([str(file), f"{beside}:as_tanh", f"{file}:exp_of_log"])
+    assert [rule.name for rule in found] == ["exp of log", "gelu as tanh", "TwiceRelu"]
+    assert Path(f"{file}.runs").read_text() == "x"
+
+
 def test_rules_run_before_the_passes_and_are_reported_by_name(file: Path, tmp_path: Path) -> None:
     model, output = tmp_path / "model.relax", tmp_path / "out.relax"
     rx.save_script(rx.IRModule({"main": main}), model)
@@ -131,6 +140,7 @@ def test_a_wrong_rule_is_named_when_each_rewrite_is_checked(file: Path) -> None:
         ("nowhere", r"there are no rules 'nowhere'"),
         ("makers.py:of_module", r"makers\.py:of_module is a function of module; expected rules, or a function without"),
         ("makers.py:fails", r"makers\.py:fails: the function fails: KeyError: 'gone'"),
+        ("makers.py:leaves", r"makers\.py:leaves: the function fails: SystemExit: 3"),
         ("makers.py:mixed", r"makers\.py:mixed\[1\] is 3; expected a rule, a set of rules, or a list of them"),
     ],
 )
@@ -138,7 +148,8 @@ def test_what_is_no_source_of_rules_is_an_error(file: Path, source: str, message
     (file.parent / "empty.py").write_text("x = 1\n")
     (file.parent / "broken.py").write_text("\n\n1 / 0\n")
     (file.parent / "makers.py").write_text(
-        "def of_module(module): return module\ndef fails(): return {}['gone']\nmixed = [[], 3]\n"
+        "import sys\ndef of_module(module): return module\ndef fails(): return {}['gone']\n"
+        "def leaves(): sys.exit(3)\nmixed = [[], 3]\n"
     )
     name = str(file.parent / source) if ".py" in source else source
     with pytest.raises(UsageError, match=message):

@@ -33,13 +33,15 @@ Rules: TypeAlias = str | PatternMatchingRewriter | Iterable[str | PatternMatchin
 def rules_of(given: Rules) -> RuleSet:
     """The rules that were given: as they are, or named as ``"file.py"``, ``"file.py:one,two"`` or ``"package"``.
 
-    A rule that is given twice counts once. Raises `UsageError` for a file, package or name that is not there, for a
-    file that fails, and for what holds no rules. Cost: that of running the files.
+    A rule that is given twice counts once, and a file that is named twice runs once. Raises `UsageError` for a file,
+    package or name that is not there, for a file that fails, and for what holds no rules. Cost: that of running the
+    files.
     """
     parts = [given] if isinstance(given, str | PatternMatchingRewriter) else list(given)
     found: dict[Rule, None] = {}
+    ran: dict[Path, ModuleType] = {}
     for part in parts:
-        rules = _named(part) if isinstance(part, str) else _rules_in(part, "rules")
+        rules = _named(part, ran) if isinstance(part, str) else _rules_in(part, "rules")
         found.update(dict.fromkeys(rules))
     return RuleSet(found)
 
@@ -49,10 +51,12 @@ def installed() -> tuple[EntryPoint, ...]:
     return tuple(sorted(entry_points(group=GROUP), key=lambda one: one.name))
 
 
-def _named(text: str) -> Sequence[Rule]:
+def _named(text: str, ran: dict[Path, ModuleType]) -> Sequence[Rule]:
+    """The rules that ``text`` names; ``ran`` holds the files that have been run, by their full paths."""
     source, names = _split(text)
     if source.endswith(".py"):
-        holder = _run(Path(source))
+        path = Path(source).resolve()
+        holder = ran[path] = ran.get(path) or _run(Path(source))
     else:
         offered = _offered(source)
         holder, source = _loaded(offered), f"{source} (of {_owner(offered)})"
@@ -132,7 +136,7 @@ def _owner(offered: EntryPoint) -> str:
 def _loaded(offered: EntryPoint) -> Any:
     try:
         return offered.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"the rules {offered.name!r} of {_owner(offered)} cannot be loaded: {type(error).__name__}: {error}; it is "
             "what the entry point of the package names: mend it there, or install it again"
@@ -164,7 +168,7 @@ def _made(function: Callable[[], Any], where: str) -> Any:
         )
     try:
         return function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{where}: the function fails: {type(error).__name__}: {error}") from error
 
 
