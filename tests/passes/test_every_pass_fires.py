@@ -303,6 +303,7 @@ ELSEWHERE = {
     "PackQueryKeyValue",
     "Quantize",
     "QuantizeDynamic",
+    "QuantizeRecurrent",
     "QuantizeWeights",
     "RecognizeOperators",
     "RemoveNoOps",

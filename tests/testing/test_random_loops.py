@@ -80,7 +80,7 @@ def test_half_precision_around_a_loop_keeps_the_types_inside() -> None:
 
 
 def test_every_pass_keeps_the_values_of_programs_with_loops() -> None:
-    rounding = {"QuantizeDynamic", "QuantizeWeights", "ToMixedPrecision"}
+    rounding = {"QuantizeDynamic", "QuantizeRecurrent", "QuantizeWeights", "ToMixedPrecision"}
     other_form = {"BundleModelParams", "LazyGetInput", "LazySetOutput", "LazyTransformParams", "LiftTransformParams"}
     for seed in (3, 20, 31, 104):  # 20 writes a function with a loop out in a dataflow block of a loop's body
         module = random_module(seed, 20, LOOPS)

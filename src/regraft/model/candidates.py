@@ -17,7 +17,7 @@ from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..passes import DeadCodeElimination, FoldConstant, Pass, Sequential, ToMixedPrecision, for_engine
 from ..passes.mixed_precision import narrowed_products
-from ..passes.quantize import CONVOLUTIONS, Quantize, QuantizeDynamic, QuantizeWeights, Ranges
+from ..passes.quantize import CONVOLUTIONS, Quantize, QuantizeDynamic, QuantizeRecurrent, QuantizeWeights, Ranges
 from .errors import UsageError
 from .expected import ComputedIn
 from .machines import ENGINES, MachineDescription
@@ -224,15 +224,15 @@ def has_few_rows(function: Function) -> bool:
 def _in_bytes(
     engine: str, ranges: Callable[[], Ranges] | None, machine: MachineDescription
 ) -> Iterator[Candidate | Refused]:
-    bits = machine.weight_bits
+    recurrent = ["relax.nn.lstm"] if engine == "onnxruntime" else []
     if engine == "onnxruntime" or (engine == "torch" and ranges is None):
-        forms = {"relax.matmul": _BYTES}
-        yield Candidate("int8 dynamic", engine, {}, lambda keep: QuantizeDynamic(keep, bits=bits), forms=forms)
+        forms = dict.fromkeys(["relax.matmul", *recurrent], _BYTES)
+        yield Candidate("int8 dynamic", engine, {}, _as_it_runs(engine, machine), forms=forms)
     if ranges is None:
         problem = "without samples no ranges are known: give them by --calibrate"
         yield Refused("int8 static", engine, problem)
         return
-    forms = dict.fromkeys(("relax.matmul", *CONVOLUTIONS), _BYTES)
+    forms = dict.fromkeys(["relax.matmul", *CONVOLUTIONS, *recurrent], _BYTES)
     make = _by_samples(ranges, engine, machine)
     yield Candidate("int8 static", engine, {}, make, forms=forms)
     if engine == "openvino" and machine.has("bfloat16") and "bfloat16" in _openvino_precisions():
@@ -240,12 +240,28 @@ def _in_bytes(
         yield Candidate("int8 static, else bfloat16", engine, options, make, forms=forms, rest="bfloat16")
 
 
+def _as_it_runs(engine: str, machine: MachineDescription) -> PassFor:
+    """Bytes by ranges that are found as the model runs: products, and on ONNX Runtime recurrent layers."""
+    bits = machine.weight_bits
+
+    def make(keep: Mapping[str, str]) -> Pass:
+        recurrent = [QuantizeRecurrent(keep, bits=bits)] if engine == "onnxruntime" else []
+        return Sequential([QuantizeDynamic(keep, bits=bits), *recurrent])
+
+    return make
+
+
 def _by_samples(
     ranges: Callable[[], Ranges], engine: str, machine: MachineDescription, *, attention: bool = False
 ) -> PassFor:
     """Bytes by the ranges of samples, in the form that the engine has kernels for."""
-    results = engine == "onnxruntime"
-    return lambda keep: Quantize(ranges(), keep, bits=machine.weight_bits, attention=attention, results=results)
+    bits, results = machine.weight_bits, engine == "onnxruntime"
+
+    def make(keep: Mapping[str, str]) -> Pass:
+        static = Quantize(ranges(), keep, bits=bits, attention=attention, results=results)
+        return Sequential([static, *([QuantizeRecurrent(keep, bits=bits)] if results else [])])
+
+    return make
 
 
 def _on_attention(

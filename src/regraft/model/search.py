@@ -34,6 +34,7 @@ _LAYER_RULES: Final = frozenset(
         "quantize_attention",
         "quantize_convolution",
         "quantize_dynamic",
+        "quantize_lstm",
         "quantize_product",
         "quantize_table",
         "quantize_weights",

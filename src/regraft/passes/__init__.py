@@ -57,7 +57,7 @@ from .passes import (
 )
 from .printing import DumpIR, PassPrintingInstrument, PrintAfter, PrintAfterAll, PrintBefore, PrintBeforeAll, PrintIR
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
-from .quantize import Quantize, QuantizeDynamic, QuantizeWeights, SmoothOutliers
+from .quantize import Quantize, QuantizeDynamic, QuantizeRecurrent, QuantizeWeights, SmoothOutliers
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .reverse_mode import Gradient
@@ -141,6 +141,7 @@ __all__ = [
     "PrintIR",
     "Quantize",
     "QuantizeDynamic",
+    "QuantizeRecurrent",
     "QuantizeWeights",
     "RealizeVDevice",
     "RecognizeOperators",

@@ -36,7 +36,7 @@ from .parameter_types import ExpandTupleArguments
 from .passes import Pass, Sequential, UntilStable
 from .printing import PrintIR
 from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
-from .quantize import QuantizeDynamic, QuantizeWeights
+from .quantize import QuantizeDynamic, QuantizeRecurrent, QuantizeWeights
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 from .run_codegen import RunCodegen
@@ -92,6 +92,7 @@ _BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
         PackQueryKeyValue,
         PrintIR,
         QuantizeDynamic,
+        QuantizeRecurrent,
         QuantizeWeights,
         RealizeVDevice,
         RecognizeOperators,

@@ -9,6 +9,7 @@ from .blocks import QuantizeWeights
 from .codes import Ranges, SeenRange
 from .dynamic import QuantizeDynamic
 from .layers import CONVOLUTIONS
+from .recurrent import QuantizeRecurrent
 from .smoothing import Magnitudes, SmoothOutliers, left_sides, with_magnitudes
 from .static import Quantize, observed, with_ranges
 
@@ -18,6 +19,7 @@ __all__ = [
     "OpenAttention",
     "Quantize",
     "QuantizeDynamic",
+    "QuantizeRecurrent",
     "QuantizeWeights",
     "Ranges",
     "SeenRange",

@@ -10,6 +10,7 @@ import numpy as np
 from ... import op as ops
 from ...ir.expr import Expr, const
 from ...rewrite import Decline, decline
+from .weights import largest_code
 
 
 class SeenRange(NamedTuple):
@@ -42,6 +43,6 @@ def in_bytes(data: Expr, found: SeenRange | None) -> Expr | Decline:
 
 def in_signed_bytes(data: Expr, found: SeenRange, bits: int = 8) -> Expr:
     """``data`` quantized to int8 of ``bits`` bits, with 0 as its zero point, and dequantized again."""
-    scale = const(np.float32(max(-found.least, found.greatest) / (2 ** (bits - 1) - 1) or 1.0))
+    scale = const(np.float32(max(-found.least, found.greatest) / largest_code(bits) or 1.0))
     zero = const(np.int8(0))
     return ops.dequantize(ops.quantize(data, scale, zero, 0, "int8"), scale, zero, 0)

@@ -21,15 +21,23 @@ class PerChannel(NamedTuple):
 def per_channel(weights: np.ndarray, axis: int, bits: int = 8) -> PerChannel:
     """``weights`` in int8, symmetric, with one scale for each index along ``axis``: ``values * scales ≈ weights``.
 
-    Each number is off by half of its scale at most. -128 is not used, so that zero is in the middle; with fewer
-    ``bits`` the range is smaller. Scales of channels that are all zero are 1. Cost: linear.
+    Each number is off by half of its scale at most. Scales of channels that are all zero are 1. Cost: linear.
     """
-    most = 2 ** (bits - 1) - 1
+    most = largest_code(bits)
     others = tuple(other for other in range(weights.ndim) if other != axis % weights.ndim)
     greatest = np.max(np.abs(weights), axis=others, keepdims=True).astype(np.float32)
     scales = np.where(greatest > 0, greatest / np.float32(most), np.float32(1))
     values = np.clip(np.rint(weights / scales), -most, most).astype(np.int8)
     return PerChannel(values, scales.reshape(-1))
+
+
+def largest_code(bits: int) -> int:
+    """The largest code of signed bytes of which ``bits`` bits are used; its negative is the least one.
+
+    With 8 bits, -128 stays unused, so that zero is in the middle. With 7, the sum of two products with unsigned bytes,
+    64 * 255 at most, still fits into 16 bits.
+    """
+    return 127 if bits == 8 else 2 ** (bits - 1)
 
 
 class InBlocks(NamedTuple):
