@@ -44,14 +44,19 @@ class _Sharing(ExprMutator):
         self._wanted = wanted
         self._context = context
         self._leaves_aliases = leaves_aliases
-        self._visible: dict[ValueKey, Var] = {}
-        self._added: list[ValueKey] = []
-        """The keys of `_visible` in the order in which they came, to take out those of a body that is left."""
+        self._visible: dict[ValueKey, dict[Var, None]] = {}
+        """The names of each value, those of a dataflow block among them."""
+        self._added: list[tuple[ValueKey, Var]] = []
+        """What `_visible` holds in the order in which it came, to take out what a body or block that is left hides."""
+        self._outputs: list[tuple[Var, Var]] = []
+        """The outputs of the block in hand, before and now, in whose place an earlier value stands in the block."""
         self._stands_for: dict[Var, Expr] = {}
+        self._params: set[Expr] = set()
 
     def _function(self, function: Function) -> Steps[Expr]:
         # What an inner function computes is computed when it is called.
         outer, self._visible, self._added = (self._visible, self._added), {}, []
+        self._params.update(function.params)
         result = yield super()._function(function)
         self._visible, self._added = outer
         return result
@@ -63,20 +68,31 @@ class _Sharing(ExprMutator):
         return result
 
     def _block(self, block: BindingBlock) -> Steps[BindingBlock]:
-        before = len(self._added)
+        before, outputs = len(self._added), self._outputs
+        self._outputs = []
         result = yield super()._block(block)
         self._forget(before, lambda var: type(var) is DataflowVar)
+        for old, new in self._outputs:
+            self.remap(old, new)
+            self.remap(new, new)
+        self._outputs = outputs
         return result
+
+    def _binding(self, binding: Binding, value: Expr) -> Binding | None:
+        kept = super()._binding(binding, value)
+        _, in_dataflow = self._scopes[-1]
+        if in_dataflow and kept is not None and type(kept.var) is not DataflowVar and kept.var in self._remap:
+            self._outputs.append((binding.var, kept.var))
+        return kept
 
     def _forget(self, count: int, is_hidden: Callable[[Var], bool]) -> None:
         """Take out what was added after the first ``count`` and cannot be seen from here on."""
-        kept: list[ValueKey] = []
-        visible = self._visible
-        for key in self._added[count:]:
-            if is_hidden(visible[key]):
-                del visible[key]
+        kept: list[tuple[ValueKey, Var]] = []
+        for key, var in self._added[count:]:
+            if is_hidden(var):
+                del self._visible[key][var]
             else:
-                kept.append(key)
+                kept.append((key, var))
         self._added[count:] = kept
 
     def visit_match_cast_(self, binding: MatchCast) -> Binding | None:
@@ -89,7 +105,9 @@ class _Sharing(ExprMutator):
         value = binding.value
         if isinstance(value, Var):
             self._stands_for[binding.var] = self._resolved(value)
-            return binding
+            # Names of a parameter alone: what is shared leaves names of other values, which a second run finds.
+            names_one = self._leaves_aliases and value in self._params and self._wanted(value)
+            return self._shared(binding, ("name", value)) if names_one else binding
         if isinstance(value, Call):
             if not value.is_pure or value.op in _ALLOCATORS:
                 return binding
@@ -104,22 +122,22 @@ class _Sharing(ExprMutator):
 
     def _shared(self, binding: Binding, key: ValueKey) -> Binding | None:
         var = binding.var
-        first = self._visible.get(key)
-        if first is None:
-            self._visible[key] = var
-            self._added.append(key)
-            return binding
+        names = self._visible.setdefault(key, {})
+        first = next(iter(names), var)
         if is_subtype(first.ty, var.ty) is not True:
+            return binding
+        names[var] = None
+        self._added.append((key, var))
+        if first is var:
             return binding
         if self._context is not None:
             self._context.tell("eliminate_common_subexpr", var.name_hint, None)
-        self._stands_for[var] = first
+        self._stands_for[var] = self._resolved(first)
         _, in_dataflow = self._scopes[-1]
         is_output = in_dataflow and type(var) is not DataflowVar
-        if is_output and (self._leaves_aliases or type(first) is DataflowVar):
-            return VarBinding(var, first)
         self.remap(var, first)
-        return VarBinding(var, first) if self._leaves_aliases else None
+        leaves_one = self._leaves_aliases or (is_output and type(first) is DataflowVar)
+        return VarBinding(var, first) if leaves_one else None
 
 
 def _commuted(key: ValueKey, value: Expr) -> ValueKey:
