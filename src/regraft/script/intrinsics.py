@@ -8,8 +8,8 @@ belong.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NoReturn, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn, cast
 
 from ..ir.dtypes import as_dtype
 from ..ir.errors import IRError, RegraftError
@@ -126,14 +126,34 @@ def _belongs(name: str, where: str) -> NoReturn:
     raise RegraftError(f"{name} {where}")
 
 
+_writers: Final[list[tuple[Callable[[], bool], Mapping[str, Any]]]] = []
+
+
+def write_with(is_open: Callable[[], bool], statements: Mapping[str, Any]) -> None:
+    """While ``is_open()``, ``statements`` write what the statements of ``R`` say: inside of an `IRBuilder`."""
+    _writers.append((is_open, statements))
+
+
+def written_statement(name: str) -> Any:
+    """What writes the statement ``R.name`` now; None where no program is being written by calls."""
+    return next((table[name] for is_open, table in _writers if name in table and is_open()), None)
+
+
+def _statement(name: str, shown: str, where: str, *args: Any) -> Any:
+    write = written_statement(name)
+    if write is None:
+        _belongs(shown, where)
+    return write(*args)
+
+
 def dataflow() -> Any:
     """``with R.dataflow():`` opens a block without effects or branches."""
-    _belongs("R.dataflow()", "opens a block in a program: with R.dataflow():")
+    return _statement("dataflow", "R.dataflow()", "opens a block in a program: with R.dataflow():")
 
 
 def output(*variables: Any) -> None:
     """``R.output(a, b)`` as the last statement of a dataflow block names what is visible after it."""
-    _belongs("R.output(...)", "is a statement, the last one in a dataflow block")
+    _statement("output", "R.output(...)", "is a statement, the last one in a dataflow block", *variables)
 
 
 def match_cast(value: Expr, ty: Any) -> Any:
@@ -143,12 +163,12 @@ def match_cast(value: Expr, ty: Any) -> Any:
 
 def func_attr(attrs: dict[str, Any]) -> None:
     """``R.func_attr({...})`` sets attributes of the function around it."""
-    _belongs("R.func_attr(...)", "is a statement of a function")
+    _statement("func_attr", "R.func_attr(...)", "is a statement of a function", attrs)
 
 
 def func_name(name: str) -> None:
     """``R.func_name("f")`` names the function around it."""
-    _belongs("R.func_name(...)", "is a statement of a function")
+    _statement("func_name", "R.func_name(...)", "is a statement of a function", name)
 
 
 def module_attrs(attrs: dict[str, Any]) -> None:

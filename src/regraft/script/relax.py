@@ -44,6 +44,7 @@ from .intrinsics import output as output
 from .intrinsics import prim_value as prim_value
 from .intrinsics import shape as shape
 from .intrinsics import string as str  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from .intrinsics import written_statement
 from .names import declared_operator
 
 Tensor = TensorConstructor()
@@ -105,6 +106,8 @@ __all__ = sorted({*_WORDS, *_ops.__all__})  # pyright: ignore[reportUnsupportedD
 
 def __getattr__(name: builtins.str) -> _typing.Any:
     declared = declared_operator(name)
+    if declared is None:
+        declared = written_statement(name)
     if declared is not None:
         return declared
     near = get_close_matches(name, __all__, n=3)

@@ -12,8 +12,18 @@ from ...ir.program import MatchCast, VarBinding
 from ...ir.types import Type
 from .. import relax as _names
 from ..annotations import as_type
-from ..intrinsics import freeze
-from .frames import BodyFrame, DataflowFrame, FunctionFrame, IfFrame, SeqFrame, SideFrame, as_operand, innermost
+from ..intrinsics import freeze, write_with
+from .frames import (
+    BodyFrame,
+    DataflowFrame,
+    FunctionFrame,
+    IfFrame,
+    IRBuilder,
+    SeqFrame,
+    SideFrame,
+    as_operand,
+    innermost,
+)
 
 
 def function(is_pure: bool = True, is_private: bool = False) -> FunctionFrame:
@@ -117,3 +127,28 @@ def Else() -> SideFrame:
 
 def __getattr__(name: str) -> Any:
     return getattr(_names, name)
+
+
+write_with(
+    IRBuilder.is_in_scope,
+    {
+        write.__name__: write
+        for write in (
+            arg,
+            dataflow,
+            emit,
+            emit_match_cast,
+            emit_var_binding,
+            emit_with_type,
+            func_attr,
+            func_name,
+            func_ret_type,
+            func_ret_value,
+            output,
+            Else,
+            If,
+            Then,
+        )
+    }
+    | {"emit_with_ty": emit_with_ty, "func_ret_ty": func_ret_ty},
+)

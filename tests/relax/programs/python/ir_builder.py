@@ -186,3 +186,17 @@ def t_seq_expr():
                 y = B.emit(B.add(x, x))
             B.func_ret_value(x)
     return True
+
+
+def t_statements_of_the_script():
+    with IRBuilder() as ir_builder:
+        with B.function():
+            R.func_name("foo")
+            R.func_attr({"num_input": 1})
+            x = R.arg("x", R.Tensor((2, 3), "float32"))
+            w = R.arg("w", R.Tensor((3, 4), "float32"))
+            with R.dataflow() as frame:
+                y = R.emit(R.matmul(x, w, out_dtype="float32"))
+                R.output(R.emit(R.nn.relu(y)))
+            R.func_ret_value(frame.output_vars[0])
+    return ir_builder.get()
