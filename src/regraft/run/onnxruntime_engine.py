@@ -155,6 +155,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOpti
     import onnxruntime
 
     from ..formats.onnx.write.writer import as_model
+    from .unsigned_bytes import without_overflow
 
     ort: Any = onnxruntime  # it ships no types
 
@@ -171,6 +172,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOpti
     if options.profile is not None:
         settings.enable_profiling = True
         settings.profile_file_prefix = options.profile[0]
+    without_overflow(lowered.graph)
     shared = _share_constants(lowered.graph, settings)
     proto = ir.to_proto(as_model(lowered))
     try:

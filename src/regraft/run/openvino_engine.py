@@ -165,8 +165,10 @@ class _Session:
 
     def __init__(self, lowered: LoweredFunction, name: str, settings: dict[str, Any]) -> None:
         from ..formats.onnx.write.writer import as_model
+        from .unsigned_bytes import without_overflow
 
         _refuse(lowered.graph, name)
+        without_overflow(lowered.graph, fold_signed=True)
         model = as_model(lowered)
         try:
             read, self.text = _read(model)

@@ -1,0 +1,175 @@
+"""Signed bytes that are multiplied with unsigned ones, as unsigned ones: the same numbers, by another zero point.
+
+Where the processor has no instruction for products of bytes, ONNX Runtime multiplies uint8 with int8 in pairs, whose
+sums it keeps in 16 bits. These overflow: twice 255 * 127 is 64,770. It is exact for two operands in uint8.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from ..formats.onnx.attributes import bodies_of
+from .processor import multiplies_bytes
+
+_PRODUCTS: Final = ("MatMul", "Gemm", "Conv", "ConvTranspose")
+
+_UNSIGNED: Final = ir.DataType.UINT8
+_SIGNED: Final = ir.DataType.INT8
+
+_SAFE: Final = 64
+"""Weights up to this magnitude are left: two products of them with 255 fit into 16 bits."""
+
+_OFFSET: Final = 128
+
+_MOST_MOVES: Final = 16
+"""So many nodes between a quantized value and its product are gone back by."""
+
+
+def without_overflow(graph: ir.Graph, *, needed: bool | None = None, fold_signed: bool = False) -> None:
+    """Let no product of ``graph`` have one operand in uint8 and the other in int8 of more than 7 bits, in place.
+
+    That goes for `MatMulInteger`, and for products of what `DequantizeLinear` gives, which runtimes compute in bytes.
+    Numbers stay what they are. ``needed``: whether the processor overflows; by default, as this one does.
+    ``fold_signed``: weights beside int8 become float32, for a runtime that adds 128 to int8 by itself. Cost: linear in
+    the nodes, and in the weights that change.
+    """
+    if not multiplies_bytes() if needed is None else needed:
+        change = _Change(graph, fold_signed)
+        change.run(graph)
+        change.drop_unread()
+
+
+class _Change:
+    """The change of one graph: what became of each of its values in int8."""
+
+    def __init__(self, graph: ir.Graph, fold_signed: bool) -> None:
+        self._graph = graph
+        self._fold_signed = fold_signed
+        self._changed: dict[ir.Value, ir.Value] = {}
+
+    def run(self, nodes: ir.Graph) -> None:
+        """Change what the products among ``nodes``, and in their bodies, read."""
+        for node in list(nodes):
+            for body in bodies_of(node):
+                self.run(body)
+            if node.domain:
+                continue
+            if (
+                node.op_type == "MatMulInteger"
+                and _is_of(node.inputs[0], _UNSIGNED)
+                and _is_of(node.inputs[1], _SIGNED)
+            ):
+                self._make_unsigned(node, 1, 3)
+            elif node.op_type in _PRODUCTS:
+                left, right = (None if value is None else value.producer() for value in node.inputs[:2])
+                if right is None or not _gives(right, _SIGNED):
+                    continue
+                made_by = _made_by(left)
+                if _gives(made_by, _UNSIGNED):
+                    self._read_unsigned(right)
+                elif self._fold_signed and _gives(made_by, _SIGNED):
+                    self._fold(node, right)
+
+    def drop_unread(self) -> None:
+        """Leave out the constants that nobody reads any more."""
+        for value in self._changed:
+            if not value.uses() and value.name is not None:
+                self._graph.initializers.pop(value.name, None)
+
+    def _read_unsigned(self, dequantized: ir.Node) -> None:
+        """Let a `DequantizeLinear` read unsigned bytes, if what makes the signed ones can make these."""
+        data, zero_point = dequantized.inputs[0], _input(dequantized, 2)
+        if data is None or (zero_point is not None and zero_point.const_value is None):
+            return
+        quantized = data.producer()
+        if data.const_value is not None:
+            self._make_unsigned(dequantized, 0, 2)
+        elif quantized is not None and quantized.op_type == "QuantizeLinear" and not quantized.domain:
+            point = _input(quantized, 2)
+            readers = [use.node for use in data.uses()]
+            is_whole = all(reader.op_type == "DequantizeLinear" and not reader.domain for reader in readers)
+            if point is not None and point.const_value is not None and is_whole and not data.is_graph_output():
+                for one in (quantized, *readers):
+                    one.replace_input_with(2, self._unsigned(_input(one, 2), one))
+                data.dtype = _UNSIGNED
+
+    def _fold(self, product: ir.Node, dequantized: ir.Node) -> None:
+        """Let ``product`` read the numbers that constant bytes stand for."""
+        known = [None if value is None else value.const_value for value in dequantized.inputs]
+        if None in known or "block_size" in dequantized.attributes:
+            return
+        data, scale, *point = [one.numpy() for one in known if one is not None]
+        axis = dequantized.attributes.get_int("axis", 1)
+        beside = [-1 if each == axis % data.ndim else 1 for each in range(data.ndim)] if scale.ndim else ()
+        zero = point[0].astype(np.int32).reshape(beside) if point else 0
+        numbers = ((data.astype(np.int32) - zero) * scale.reshape(beside)).astype(scale.dtype)
+        product.replace_input_with(1, self._constant(dequantized.outputs[0].name or "weights", numbers))
+
+    def _make_unsigned(self, node: ir.Node, data: int, zero_point: int) -> None:
+        """Let ``node`` read its operand ``data`` as unsigned bytes, with the zero point to them."""
+        value = node.inputs[data]
+        known = None if value is None else value.const_value
+        if known is not None and np.abs(known.numpy().astype(np.int16)).max(initial=0) <= _SAFE:
+            return
+        point = self._unsigned(_input(node, zero_point), node)
+        node.replace_input_with(data, self._unsigned(value, node))
+        node.resize_inputs(max(len(node.inputs), zero_point + 1))
+        node.replace_input_with(zero_point, point)
+
+    def _unsigned(self, value: ir.Value | None, node: ir.Node) -> ir.Value:
+        """``value`` with 128 added, in uint8, for ``node``; None is a zero point of 0."""
+        if value is None:
+            scale = node.inputs[1] if node.op_type == "DequantizeLinear" else None
+            sizes = () if scale is None or scale.shape is None else tuple(scale.shape.numpy())
+            return self._constant("zero_point", np.full(sizes, _OFFSET, np.uint8))
+        if value.const_value is None:
+            return self._computed(value, node)
+        if value not in self._changed:
+            array = (value.const_value.numpy().astype(np.int16) + _OFFSET).astype(np.uint8)
+            self._changed[value] = self._constant(value.name or "weights", array)
+        return self._changed[value]
+
+    def _constant(self, hint: str, array: np.ndarray) -> ir.Value:
+        name = f"{hint}_unsigned_{len(self._graph.initializers)}"
+        tensor = ir.Tensor(array, name=name)
+        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
+        self._graph.initializers[name] = value
+        return value
+
+    def _computed(self, value: ir.Value, node: ir.Node) -> ir.Value:
+        """What only the run gives, with 128 added: in 16 bits, in which nothing wraps around."""
+        offset = self._constant("offset", np.array(_OFFSET, np.int16))
+        wide = ir.node("Cast", [value], {"to": ir.DataType.INT16})
+        summed = ir.node("Add", [wide.outputs[0], offset])
+        narrow = ir.node("Cast", [summed.outputs[0]], {"to": _UNSIGNED})
+        graph = node.graph
+        assert isinstance(graph, ir.Graph)
+        for number, made in enumerate((wide, summed, narrow)):
+            made.outputs[0].name = f"{value.name}_unsigned_{len(self._graph.initializers)}_{number}"
+        graph.insert_before(node, (wide, summed, narrow))
+        return narrow.outputs[0]
+
+
+def _input(node: ir.Node, index: int) -> ir.Value | None:
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def _is_of(value: ir.Value | None, dtype: ir.DataType) -> bool:
+    return value is not None and value.dtype == dtype
+
+
+def _made_by(node: ir.Node | None) -> ir.Node | None:
+    """The node that gives the numbers that ``node`` moves, pools or limits: runtimes move the quantization on."""
+    for _ in range(_MOST_MOVES):
+        if node is None or not node.inputs or node.op_type in ("DequantizeLinear", *_PRODUCTS):
+            break
+        node = None if node.inputs[0] is None else node.inputs[0].producer()
+    return node
+
+
+def _gives(node: ir.Node | None, dtype: ir.DataType) -> bool:
+    """True if ``node`` gives numbers that stand for bytes of ``dtype``."""
+    return node is not None and not node.domain and node.op_type == "DequantizeLinear" and _is_of(node.inputs[0], dtype)

@@ -1,0 +1,102 @@
+"""Products of bytes on processors that sum pairs of them in 16 bits: the same numbers, with no sum that overflows."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from regraft.run.unsigned_bytes import without_overflow
+
+LEFT = np.full((4, 64), 255, np.uint8)
+RIGHT = np.full((64, 3), 127, np.int8) * np.array([1, -1, 1], np.int8)
+EXACT = LEFT.astype(np.int64) @ RIGHT
+
+
+def changed(model: onnx.ModelProto) -> onnx.ModelProto:
+    read = ir.from_proto(model)
+    without_overflow(read.graph, needed=True)
+    done = ir.to_proto(read)
+    onnx.checker.check_model(done, full_check=True)
+    return done
+
+
+def ran(model: onnx.ModelProto, **inputs: np.ndarray) -> np.ndarray:
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)[0]
+
+
+def model_of(
+    nodes: list[onnx.NodeProto],
+    inputs: list[onnx.ValueInfoProto],
+    constants: dict[str, np.ndarray],
+    kind: int = TensorProto.FLOAT,
+) -> onnx.ModelProto:
+    result = helper.make_tensor_value_info("z", kind, [4, 3])
+    initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", inputs, [result], initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return onnx.shape_inference.infer_shapes(model)
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("zero_point", [None, np.array([3, -128, 127], np.int8)])
+def test_sums_of_bytes_are_exact(is_constant: bool, zero_point: np.ndarray | None) -> None:
+    node = helper.make_node("MatMulInteger", ["x", "w", *(["", "zero"] if zero_point is not None else [])], ["z"])
+    inputs = [helper.make_tensor_value_info("x", TensorProto.UINT8, LEFT.shape)]
+    constants = {} if zero_point is None else {"zero": zero_point}
+    given = {"x": LEFT}
+    if is_constant:
+        constants["w"] = RIGHT
+    else:
+        inputs.append(helper.make_tensor_value_info("w", TensorProto.INT8, RIGHT.shape))
+        given["w"] = RIGHT
+    model = changed(model_of([node], inputs, constants, TensorProto.INT32))
+    exact = EXACT if zero_point is None else LEFT.astype(np.int64) @ (RIGHT.astype(np.int64) - zero_point)
+    np.testing.assert_array_equal(ran(model, **given), exact)
+
+
+@pytest.mark.parametrize("steps", [np.array(0.5, np.float32), np.array([0.5, 1, 2], np.float32)])
+@pytest.mark.parametrize("has_zero_point", [True, False])
+def test_weights_that_are_dequantized_keep_their_numbers(steps: np.ndarray, has_zero_point: bool) -> None:
+    zero_point = {"zero": np.zeros(steps.shape, np.int8)} if has_zero_point else {}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "one", "none"], ["a"]),
+        helper.make_node("DequantizeLinear", ["w", "steps", *zero_point], ["b"], axis=1),
+        helper.make_node("MatMul", ["a", "b"], ["z"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.UINT8, LEFT.shape)]
+    constants = {"one": np.array(1, np.float32), "none": np.array(0, np.uint8), "w": RIGHT, "steps": steps}
+    model = changed(model_of(nodes, inputs, {**constants, **zero_point}))
+    kinds = {one.name: one.data_type for one in model.graph.initializer}
+    assert "w" not in kinds
+    assert TensorProto.INT8 not in kinds.values(), "the signed weights are gone"
+    np.testing.assert_allclose(ran(model, x=LEFT), EXACT * steps)
+
+
+def test_what_is_quantized_as_it_runs_is_unsigned_too() -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["y", "one", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "one", "zero"], ["b"]),
+        helper.make_node("DequantizeLinear", ["x", "one", "none"], ["a"]),
+        helper.make_node("MatMul", ["a", "b"], ["z"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.UINT8, LEFT.shape),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, RIGHT.shape),
+    ]
+    points = {"none": np.array(0, np.uint8), "zero": np.array(0, np.int8)}
+    model = changed(model_of(nodes, inputs, {"one": np.array(1, np.float32), **points}))
+    np.testing.assert_allclose(ran(model, x=LEFT, y=RIGHT.astype(np.float32)), EXACT)
+
+
+def test_weights_of_seven_bits_and_those_beside_signed_bytes_are_left() -> None:
+    for left, right in ((LEFT, RIGHT // 2), ((LEFT // 2).astype(np.int8), RIGHT)):
+        kind = helper.np_dtype_to_tensor_dtype(left.dtype)
+        inputs = [helper.make_tensor_value_info("x", kind, left.shape)]
+        node = helper.make_node("MatMulInteger", ["x", "w"], ["z"])
+        model = changed(model_of([node], inputs, {"w": right}, TensorProto.INT32))
+        assert [one.data_type for one in model.graph.initializer] == [TensorProto.INT8]
+        np.testing.assert_array_equal(ran(model, x=left), left.astype(np.int64) @ right)
