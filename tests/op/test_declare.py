@@ -305,3 +305,52 @@ def test_floats_that_a_meaning_makes_are_float32_unless_it_says_otherwise(target
     np.testing.assert_allclose(found[0], x + 0.5, rtol=1e-6)
     np.testing.assert_allclose(found[1], x + np.linspace(0, 1, 3), rtol=1e-6)
     np.testing.assert_allclose(found[2], x * [0.5, 1, 2] + np.arange(3) + 0.5, rtol=1e-6)
+
+
+def test_tables_and_not_a_numbers_that_a_meaning_closes_over_may_be_declared_again() -> None:
+    def declared(table: np.ndarray, fill: float, steps: list[Any]) -> rx.Op:
+        @rx.operator("declared.looked_up")
+        def looked_up(xp: Any, x: Any) -> Any:
+            return steps[0](xp.asarray(table, dtype=x.dtype) * x + fill)
+
+        return looked_up
+
+    def step() -> list[Any]:
+        return [lambda x: x + 1]
+
+    table = np.arange(3.0)
+    first = declared(table, np.nan, step())
+    assert declared(table.copy(), float("nan"), step()) is first
+    for changed in ((table + 1, np.nan, step()), (table, 0.0, step()), (table, np.nan, [lambda x: x + 2])):
+        with pytest.raises(rx.IRError, match=r"'declared.looked_up' is declared already"):
+            declared(*changed)
+
+
+def test_a_declaration_of_another_module_is_the_same_where_it_reads_the_same_there() -> None:
+    text = """
+def scaled(x):
+    return x * FACTOR
+
+def meaning(xp, x):
+    return scaled(x)
+"""
+
+    def declared(factor: float) -> rx.Op:
+        space: dict[str, Any] = {"FACTOR": factor}
+        exec(text, space)
+        return rx.operator("declared.of_another_module")(space["meaning"])
+
+    first = declared(2.0)
+    assert declared(2.0) is first
+    with pytest.raises(rx.IRError, match=r"is declared already, and its reference differs"):
+        declared(3.0)
+
+
+def test_a_call_of_a_foreign_operator_says_what_type_to_state() -> None:
+    whiten = R.foreign("com.elsewhere::Whiten")
+    x = rx.Var("x", rx.TensorType((2, 3), "float32"))
+    assert whiten(x, ty_args=x.ty).ty == whiten(x, ty_args=[x.ty]).ty == x.ty
+    with pytest.raises(rx.OpTypeError, match=r"is R.Any; expected a tensor.*state it .* ty_args=\[R.Tensor\("):
+        R.nn.relu(whiten(x))
+    with pytest.raises(rx.OpTypeError, match=r"Whiten: ty_args=\(2, 3\); expected the types of its results: "):
+        whiten(x, ty_args=(2, 3))

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from .attrs import attribute_key
 from .errors import OpTypeError
+from .types import Type
 
 if TYPE_CHECKING:
     from .op import Call, Op
+
+
+_STATED: Final = 'ty_args=[R.Tensor((2, 3), "float32")]'
+UNSTATED: Final = f". Its type is not known: state it where it is made, as with {_STATED}, or by R.match_cast"
+"""What to do about an operand of which no type is known."""
+
+
+def stated_types(name: str, given: Any) -> tuple[Type, ...]:
+    """The types that a call of the operator ``name`` states for its results; one alone stands for itself."""
+    types: tuple[Any, ...] = (given,) if isinstance(given, Type) else tuple(given)
+    if not all(isinstance(ty, Type) for ty in types):
+        raise OpTypeError(f"{name}: ty_args={given!r}; expected the types of its results: {_STATED}")
+    return types
 
 
 def wrong_kind(op: Op, call: Call, error: Exception) -> OpTypeError:

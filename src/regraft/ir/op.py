@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 
-from .attribute_kinds import no_type, wrong_kind
+from .attribute_kinds import UNSTATED, no_type, stated_types, wrong_kind
 from .attrs import NO_ATTRS as NO_ATTRS
 from .attrs import REQUIRED as REQUIRED
 from .attrs import Attrs as Attrs
@@ -379,7 +379,7 @@ class Op(OpAttributes, Expr):
                 attrs = self.complete_attrs({})
         else:
             attrs = self.complete_attrs(attributes)
-        return Call(self, operands, attrs, ty_args)  # pyright: ignore[reportArgumentType]
+        return Call(self, operands, attrs, stated_types(self.name, ty_args) if ty_args else ())  # pyright: ignore[reportArgumentType]
 
     def complete_attrs(self, given: Mapping[str, Any]) -> Attrs:
         """The attributes of a call that gives ``given``, with defaults filled in, in declared order."""
@@ -487,7 +487,8 @@ def wrong_operand(call: Call, index: int, expected: str) -> OpTypeError:
     op = call.op
     assert isinstance(op, Op)
     got = repr(call.args[index].ty) if index < len(call.args) else "missing"
-    return OpTypeError(f"{op.name}: argument {op.operand_name(index)} is {got}; expected {expected}", index)
+    unstated = UNSTATED if got == repr(OBJECT) else ""
+    return OpTypeError(f"{op.name}: argument {op.operand_name(index)} is {got}; expected {expected}{unstated}", index)
 
 
 def wrong_attribute(call: Call, name: str, expected: str) -> OpTypeError:

@@ -1,7 +1,7 @@
 """The comparison of two declarations of an operator, functions by their code.
 
 A notebook cell that runs twice makes new functions of the same text; they count as the same where their code, their
-defaults and what they close over do.
+defaults, what they close over and, in another module, what they read there do.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, cast
+
+import numpy as np
 
 
 def difference(one: Any, other: Any) -> bool:
@@ -28,12 +30,21 @@ def _same(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
         case partial(), partial():
             parts = ((one.func, other.func), (one.args, other.args), (one.keywords, other.keywords))
             return all(_same(a, b, compared) for a, b in parts)
-        case tuple(), tuple():
-            left, right = cast("tuple[Any, ...]", one), cast("tuple[Any, ...]", other)
-            return len(left) == len(right) and all(_same(a, b, compared) for a, b in zip(left, right, strict=True))
+        case (tuple(), tuple()) | (list(), list()):
+            left, right = cast("list[Any]", one), cast("list[Any]", other)
+            return (
+                type(left) is type(right)
+                and len(left) == len(right)
+                and all(_same(a, b, compared) for a, b in zip(left, right, strict=True))
+            )
         case dict(), dict():
             old, new = cast("dict[Any, Any]", one), cast("dict[Any, Any]", other)
             return old.keys() == new.keys() and all(_same(old[key], new[key], compared) for key in old)
+        case (float(), float()) | (complex(), complex()):
+            return repr(one) == repr(other)  # NaN is the same as NaN, and 0.0 another number than -0.0
+        case np.ndarray(), np.ndarray():
+            left, right = cast("np.ndarray[Any, Any]", one), cast("np.ndarray[Any, Any]", other)
+            return (left.dtype, left.shape, left.tobytes()) == (right.dtype, right.shape, right.tobytes())
         case _:
             return type(one) is type(other) and bool(one == other)
 
@@ -42,8 +53,15 @@ def _same_function(one: FunctionType, other: FunctionType, compared: set[tuple[i
     defaults = ((one.__defaults__, other.__defaults__), (one.__kwdefaults__, other.__kwdefaults__))
     cells = [tuple([cell.cell_contents for cell in function.__closure__ or ()]) for function in (one, other)]
     said = [tuple([const for const in each.__code__.co_consts if const != each.__doc__]) for each in (one, other)]
-    pairs = (*defaults, (cells[0], cells[1]), (said[0], said[1]))
+    pairs = (*defaults, (cells[0], cells[1]), (said[0], said[1]), (_read_around(one), _read_around(other)))
+    if one.__globals__ is other.__globals__:
+        pairs = pairs[:-1]
     return _runs_alike(one.__code__, other.__code__) and all(_same(a, b, compared) for a, b in pairs)
+
+
+def _read_around(function: FunctionType) -> tuple[Any, ...]:
+    """What a function reads of its module."""
+    return tuple([function.__globals__.get(name) for name in function.__code__.co_names])
 
 
 def _runs_alike(one: CodeType, other: CodeType) -> bool:

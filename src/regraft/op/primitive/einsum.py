@@ -41,8 +41,12 @@ def _einsum_type(call: Call) -> Type:
             raise wrong_operand(call, 0, f"{least} for {''.join(term)!r}, not the {field.ndim} of tensor {number}")
         elif spread != UNKNOWN_NDIM:
             spread = max(spread, field.ndim - named)
+        own: dict[str, tuple[Dim, ...] | None] = {}
         for label, dims in _labelled(term, field):
+            _require_square(call, label, own.setdefault(label, dims), dims, number)
             sizes[label] = _together(call, label, sizes.get(label, ()), dims, number)
+    if _DOTS not in output and spread > 0:
+        raise wrong_attribute(call, "subscripts", f'"..." after "->" too: it stands for {spread} axes of the operands')
     if _DOTS in output and spread == UNKNOWN_NDIM:
         return TensorType(None, dtype)
     shape: list[Dim] = []
@@ -62,6 +66,15 @@ def _labelled(term: Sequence[str], field: TensorType) -> Iterator[tuple[str, tup
         width = spread if label == _DOTS else 1
         yield label, None if field.shape is None else field.shape[place : place + width]
         place += width
+
+
+def _require_square(
+    call: Call, label: str, first: tuple[Dim, ...] | None, dims: tuple[Dim, ...] | None, number: int
+) -> None:
+    """Raise where a label that a term repeats stands for axes of different sizes, of which there is no diagonal."""
+    if first and dims and dims_equal(first[0], dims[0]) is False:
+        expected = f"one size for {label!r}, which tensor {number} has twice, not {first[0]} and {dims[0]}"
+        raise wrong_operand(call, 0, expected)
 
 
 def _together(
