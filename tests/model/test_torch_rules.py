@@ -89,6 +89,23 @@ def test_dtypes_inside_the_functions_follow_those_of_the_operands() -> None:
     assert check_rule(rule).rewrites > 0
 
 
+def test_a_number_of_a_loose_dtype_is_what_was_written_not_what_its_example_rounds_it_to() -> None:
+    class Leaky(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.where(x > 0, x, x * 0.1).exp()
+
+    def after(x: Any) -> Any:
+        return F.leaky_relu(x, 0.1) * 0.7 / 0.7
+
+    rule = rx.rule_from_torch(
+        lambda x: torch.where(x > 0, x, x * 0.1), after, [torch.zeros(3)], loose=["sizes", "dtypes"]
+    )
+    for dtype in (torch.float32, torch.float64):
+        changed = rule(rx.from_torch(Leaky(), (torch.zeros(7, dtype=dtype),)), verify="values").script()
+        assert "R.nn.leakyrelu" in changed
+        assert ("0.7," in changed) == (dtype == torch.float64)
+
+
 def test_several_results_and_number_tensors_are_variables_of_a_rule() -> None:
     def before(x: Any, scale: Any) -> Any:
         y = x * scale

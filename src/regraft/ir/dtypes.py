@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -60,6 +60,18 @@ _FLOATS: Final = frozenset(name for name in DTYPES if "float" in name)
 _SIGNED: Final = frozenset(name for name in DTYPES if name.startswith("int"))
 _UNSIGNED: Final = frozenset(name for name in DTYPES if name.startswith("uint"))
 _BY_NUMPY: Final = {dtype: sys.intern(name) for name, dtype in _NUMPY.items()}
+
+
+def as_written(number: Any) -> Any:
+    """The number of an array of one, as it was written before its dtype rounded it: 0.1, not 0.10000000149."""
+    scalar = number.reshape(())[()]
+    return float(str(scalar)) if is_float(scalar.dtype.name) else scalar.item()
+
+
+def converted(data: Any, dtype: str) -> Any:
+    """An array in ``dtype``; that of a single number holds the number `as_written`."""
+    data = data if data.size != 1 else np.full(data.shape, as_written(data))
+    return data.astype(numpy_dtype(dtype))
 
 
 def is_float(dtype: str | None) -> bool:

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, NamedTuple, overload
 
 from ..ir.dims import Dim, SymExpr, SymVar, match_dim, substitute
-from ..ir.dtypes import is_float, is_integer, numpy_dtype
+from ..ir.dtypes import as_written, converted, is_float, is_integer
 from ..ir.equality import structural_equal
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
@@ -375,7 +375,7 @@ class _PatternWriter:
             case ExternFunc():
                 return ExternFuncPattern(operand.global_symbol)
             case Constant() if self.open_dtypes and operand.data.size == 1:
-                return is_const(operand.data.numpy().reshape(()).item())
+                return is_const(as_written(operand.data.numpy()))
             case _:
                 return is_expr(operand)
 
@@ -572,7 +572,7 @@ def _rebuilt(value: Expr, values: Mapping[Var, Expr], given: _MatchedSizes) -> E
         case Var():
             return values[value]
         case Constant() if given.dtypes.get(value.data.dtype, value.data.dtype) != value.data.dtype:
-            return Constant(value.data.numpy().astype(numpy_dtype(given.dtypes[value.data.dtype])))
+            return Constant(converted(value.data.numpy(), given.dtypes[value.data.dtype]))
         case Tuple():
             return Tuple([_rebuilt(field, values, given) for field in value.fields])
         case TupleGetItem():

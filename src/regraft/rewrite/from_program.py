@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, final
 
 from ..ir.dims import Dim, SymExpr, SymVar
+from ..ir.dtypes import as_written
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
@@ -218,7 +219,7 @@ class _FunctionPatterns:
     def _constant(self, constant: Constant) -> DFPattern:
         if constant.data.size != 1 or constant.data.dtype.startswith("complex"):
             return self._named("weight", is_const())
-        number = constant.data.numpy().reshape(()).item()
+        number = as_written(constant.data.numpy())
         for name, wanted in self._numbers.items():
             if abs(number - wanted) <= 1e-6 * abs(wanted):
                 return self.variables.setdefault(name, is_const())
