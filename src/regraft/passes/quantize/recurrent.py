@@ -67,7 +67,7 @@ def QuantizeRecurrent(keep: Collection[str] = (), least: int = 4096, bits: int =
     samples are needed. ``keep`` names bindings that stay; so do layers of fewer than ``least`` weights. ``bits`` is
     that of `QuantizeDynamic`. There is no such operator for ``nn.gru`` and ``nn.rnn``, which stay.
 
-    Needs: weights as constants. Guarantees: dtypes and shapes as before. Values change by 1 to 2 % of the largest, so
+    Needs: weights as constants. Guarantees: dtypes and shapes as before. Values change by 1 to 5 % of the largest, so
     this is never done by default. Weights take a quarter of the bytes. Only ONNX Runtime runs the result fast. Cost:
     linear in the weights, each of which is read once.
     """
