@@ -93,6 +93,20 @@ def test_a_sink_is_named_where_there_is_one_for_each_head() -> None:
     _left(_with_more(0, -1, "b"), "the sinks are not one number for each head")
 
 
+def test_a_sink_that_is_a_constant_for_every_query_is_one_number_for_each_head() -> None:
+    weights = """j = R.concat((s, t), axis=-1)
+f = R.nn.softmax(j, axis={axis})
+w = R.strided_slice(f, (3,), (0,), (-1,), (1,))"""
+    signature = f"{HEADS_FIRST}, {_tensors(t=(B, H, SQ, 1))}"
+    before = program(signature, _body("s = R.matmul(q, kt)", weights=weights.format(axis=-1)), "o")
+    sinks = np.broadcast_to(np.arange(H, dtype="float32")[:, None, None], (B, H, SQ, 1))
+    _left(BindParams("main", {"t": sinks})(before), "a sink takes a part of the weights")
+    other = np.arange(B * H * SQ, dtype="float32").reshape(B, H, SQ, 1)
+    _left(BindParams("main", {"t": other})(before), "the sinks are not one number for each head")
+    along_queries = program(signature, _body("s = R.matmul(q, kt)", weights=weights.format(axis=2)), "o")
+    _left(along_queries, "joined to others than a sink")
+
+
 def test_a_weight_that_is_cut_off_between_others_is_no_sink() -> None:
     signature = _tensors(q=(B, H, SQ, D), k=(B, H, 2, D), v=(B, H, 2, DV), t=(B, H, SQ, 1))
     weights = """j = R.concat((s, t), axis=-1)

@@ -261,7 +261,7 @@ def test_a_floor_of_minus_infinity_lifts_nothing() -> None:
     _left(program(signature, _body(floor), "o"), "may be -inf")
 
 
-def test_two_masks_over_a_floor_need_a_promise() -> None:
+def test_two_masks_over_a_floor_are_a_bias_over_it() -> None:
     signature = f'{HEADS_FIRST}, m: R.Tensor(({B}, 1, 1, {SK}), "float32")'
     triangle = np.tri(SQ, SK, dtype=bool)
     made = program(
@@ -274,7 +274,10 @@ s = R.maximum(t, R.const({LOWEST!r}, "float32"))
         ),
         "o",
     )
-    _left(BindParams("main", {"c": triangle})(made), "every_query_sees_a_key=True")
+    mask = np.zeros((B, 1, 1, SK), "float32")
+    mask[1, 0, 0, 0] = -np.inf  # with the triangle, the first query sees no key
+    call = _fused(BindParams("main", {"c": triangle})(made), inputs=_inputs(mask))
+    assert call.attrs.causal_mask is None
 
 
 def test_scores_that_are_capped_by_a_tanh_are_left() -> None:
@@ -364,3 +367,90 @@ def test_operands_of_different_dtypes_are_left() -> None:
     wide = _body(scores, weights="w = R.nn.softmax(s)").replace("R.matmul(w, v)", 'R.matmul(w, R.astype(v, "float32"))')
     before = program(signature, wide, "o")
     _left(before, "queries, keys and values have different dtypes")
+
+
+# --- scores and weights on other axes
+
+TURNED = {
+    "keys times queries, turned back": """
+s = R.permute_dims(R.matmul(k, R.permute_dims(q, axes=[0, 1, 3, 2])), axes=[0, 1, 3, 2])
+o = R.matmul(R.nn.softmax(R.add(s, b)), v)""",
+    "a softmax along the first of the last two axes": """
+s = R.add(R.matmul(k, R.permute_dims(q, axes=[0, 1, 3, 2])), R.permute_dims(b, axes=[0, 1, 3, 2]))
+o = R.matmul(R.permute_dims(R.nn.softmax(s, axis=2), axes=[0, 1, 3, 2]), v)""",
+    "values times weights": """
+s = R.add(R.matmul(k, R.permute_dims(q, axes=[0, 1, 3, 2])), R.permute_dims(b, axes=[0, 1, 3, 2]))
+o = R.matmul(R.permute_dims(v, axes=[0, 1, 3, 2]), R.nn.softmax(s, axis=-2))""",
+    "heads last in the scores": """
+s = R.add(R.einsum((q, k), subscripts="bhqd,bhkd->bqkh"), R.permute_dims(b, axes=[0, 2, 3, 1]))
+o = R.einsum((R.nn.softmax(s, axis=2), v), subscripts="bqkh,bhkv->bhqv")""",
+    "keys first in the scores": """
+s = R.add(R.einsum((k, q), subscripts="bhkd,bhqd->kbhq"), R.permute_dims(b, axes=[3, 0, 1, 2]))
+o = R.einsum((v, R.nn.softmax(s, axis=0)), subscripts="bhkv,kbhq->bqhv")""",
+    "queries and keys in two axes for a bias": f"""
+p = R.reshape(R.matmul(q, R.permute_dims(k, axes=[0, 1, 3, 2])), R.shape([{B}, {H}, 2, 3, 4, 2]))
+s = R.reshape(R.add(p, n), R.shape([{B}, {H}, 6, 8]))
+o = R.matmul(R.nn.softmax(s), v)""",
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_scores_may_have_their_axes_in_any_order(name: str) -> None:
+    queries, keys = (6, 8) if "two axes" in name else (SQ, SK)
+    operands = _tensors(q=(B, H, queries, D), k=(B, H, keys, D), v=(B, H, keys, DV))
+    masks = f'm: R.Tensor((1, {H}, {queries}, {keys}), "int32"), w: R.Tensor(({B}, {H}, 2, 3, 4, 1), "int32")'
+    body = f'b = R.astype(m, "float32")\nn = R.astype(w, "float32"){TURNED[name]}'
+    _fused(program(f"{operands}, {masks}", body, "o"))
+
+
+def test_one_head_of_keys_may_be_read_by_the_queries_of_all_heads_in_one_product() -> None:
+    signature = (
+        _tensors(q=(B, H * SQ, D), k=(B, SK, D), v=(B, SK, DV)) + f', m: R.Tensor(({B}, 1, {SQ}, {SK}), "int32")'
+    )
+    body = f"""
+p = R.matmul(q, R.permute_dims(k, axes=[0, 2, 1]))
+s = R.add(R.reshape(p, R.shape([{B}, {H}, {SQ}, {SK}])), R.astype(m, "float32"))
+o = R.matmul(R.reshape(R.nn.softmax(s), R.shape([{B}, {H * SQ}, {SK}])), v)
+"""
+    assert _heads(_fused(program(signature, body, "o"))) == [H, 1, 1]
+
+
+def test_a_constant_triangle_under_turned_scores_is_a_causal_mask() -> None:
+    scores = 's = R.where(m, R.matmul(k, R.permute_dims(q, axes=[0, 1, 3, 2])), R.const(-1e999, "float32"))'
+    body = f"{scores}\no = R.matmul(R.permute_dims(R.nn.softmax(s, axis=2), axes=[0, 1, 3, 2]), v)"
+    signature = f'{HEADS_FIRST}, m: R.Tensor(({SK}, {SQ}), "bool")'
+    before = BindParams("main", {"m": np.tri(SQ, SK, dtype=bool).T})(program(signature, body, "o"))
+    assert _fused(before).attrs.causal_mask == "TopLeft"
+
+
+# --- queries that see no key, where the mask is a finite number
+
+INFINITE, LOW, LEAST = (f'R.const({number}, "float32")' for number in ("-1e999", "-1e9", repr(LOWEST)))
+NOT_SEEING = {
+    "one mask": f"s = R.where(m, p, {LOW})",
+    "scaled after it": f's = R.multiply(R.where(m, p, {LOW}), R.const(0.5, "float32"))',
+    "a triangle before it": f"s = R.where(m, R.where(c, p, {INFINITE}), {LOW})",
+    "a triangle after it": f"s = R.where(c, R.where(m, p, {LOW}), {INFINITE})",
+    "the lowest number": f"s = R.where(m, R.where(c, p, {INFINITE}), {LEAST})",
+    "a floor": f"s = R.maximum(R.where(c, R.where(m, p, {LEAST}), {INFINITE}), {LEAST})",
+}
+
+
+@pytest.mark.parametrize("name", NOT_SEEING)
+def test_queries_that_see_no_key_under_a_finite_mask_have_the_mean_that_they_had(name: str) -> None:
+    signature = f'{HEADS_FIRST}, m: R.Tensor(({B}, 1, {SQ}, {SK}), "bool"), c: R.Tensor(({SQ}, {SK}), "bool")'
+    before = BindParams("main", {"c": np.tri(SQ, SK, dtype=bool)})(
+        program(signature, _body(f"p = R.matmul(q, kt)\n{NOT_SEEING[name]}"), "o")
+    )
+    mask = np.random.default_rng(5).random((B, 1, SQ, SK)) < 0.5
+    mask[..., 0] = True
+    mask[1, 0, 2] = False
+    _fused(before, inputs=_inputs(mask))
+
+
+def test_the_reason_says_what_a_finite_mask_gives() -> None:
+    signature = f'{HEADS_FIRST}, m: R.Tensor(({B}, 1, {SQ}, {SK}), "bool"), n: R.Tensor(({SK},), "int32")'
+    scores = 's = R.add(R.where(m, R.matmul(q, kt), R.const(-1e9, "float32")), R.astype(n, "float32"))'
+    _left(program(signature, _body(scores), "o"), "which gives a mean of all values here and another one")
+    scores = scores.replace("-1e9", "-1e999")
+    _left(program(signature, _body(scores), "o"), "which gives NaN here and 0 by nn.attention")

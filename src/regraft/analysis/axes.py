@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 from .. import op as ops
 from ..ir.dims import Dim, dim_product, dims_equal, exact_divide
 from ..ir.expr import Expr, Var
@@ -148,12 +150,13 @@ _BEFORE: Final[Mapping[str, Callable[[Call, Groups, Sequence[Dim]], Groups | Non
 def sources(view: View, definitions: Mapping[Var, Expr]) -> list[View]:
     """``view``, and what it is a view or a multiple of, step by step inwards. Cost: the steps."""
     found = [view]
-    while (inner := _source(found[-1], definitions)) is not None:
+    while (inner := source(found[-1], definitions)) is not None:
         found.append(inner)
     return found
 
 
-def _source(view: View, definitions: Mapping[Var, Expr]) -> View | None:
+def source(view: View, definitions: Mapping[Var, Expr]) -> View | None:
+    """What ``view`` is a view or a multiple of, by one step; None if it is none."""
     value, groups, factor = view
     scaled = without_factor(value, definitions)
     if scaled is not None:
@@ -195,6 +198,21 @@ class Arrangement(NamedTuple):
         for operator, operand in self.steps:
             made = operator(made, operand)
         return made
+
+    def of_array(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+        """What the calls make of ``array`` in the place of the value; None where sizes are not known."""
+        for operator, operand in self.steps:
+            if not all(isinstance(size, int) for size in operand):
+                return None
+            array = _ON_ARRAYS[operator](array, operand)
+        return array
+
+
+_ON_ARRAYS: Final[Mapping[Callable[[Expr, Any], Expr], Callable[..., Any]]] = {
+    ops.broadcast_to: np.broadcast_to,
+    ops.permute_dims: np.transpose,
+    ops.reshape: np.reshape,
+}
 
 
 def arrangement(view: View, wanted: Iterable[Iterable[Axis]]) -> Arrangement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..ir.dims import Dim
@@ -12,6 +12,14 @@ from ..op.primitive.einsum import spelled_out
 from .axes import AxisGroup, View, aligned
 from .tensors import shape_of
 from .values import definition, resolve
+
+
+class LabelRoles(NamedTuple):
+    """The labels that are summed, and those that only one operand has, or only the other one."""
+
+    summed: Sequence[str]
+    ours: Sequence[str]
+    theirs: Sequence[str]
 
 
 class Contraction(NamedTuple):
@@ -24,11 +32,16 @@ class Contraction(NamedTuple):
     terms: Sequence[Sequence[str]]
     result: Sequence[str]
 
-    def rest(self, known: Iterable[str]) -> str | None:
-        """The one label that is not ``known``; None if there are none or several, or a label is twice in a term."""
-        labels = {label for term in self.terms for label in term}.difference(known)
-        is_once = all(len({*term}) == len(term) for term in self.terms)
-        return labels.pop() if len(labels) == 1 and is_once else None
+    def roles(self, place: int) -> LabelRoles | None:
+        """What the labels are to the operand at ``place``; None where one is twice in a term, or summed by itself."""
+        ours, theirs, result = {*self.terms[place]}, {*self.terms[1 - place]}, {*self.result}
+        if not (ours ^ theirs) <= result or any(len({*term}) < len(term) for term in self.terms):
+            return None
+        return LabelRoles(
+            [label for label in self.terms[place] if label in theirs - result],
+            [label for label in self.result if label in ours - theirs],
+            [label for label in self.result if label in theirs - ours],
+        )
 
     def view(self, place: int, axes: Mapping[str, AxisGroup]) -> View:
         """The operand at ``place`` as a view of the axes of its labels."""
