@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -9,6 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from regraft.run import originals
 from regraft.run.unsigned_bytes import without_overflow
 
 LEFT = np.full((4, 64), 255, np.uint8)
@@ -100,3 +103,17 @@ def test_weights_of_seven_bits_and_those_beside_signed_bytes_are_left() -> None:
         model = changed(model_of([node], inputs, {"w": right}, TensorProto.INT32))
         assert [one.data_type for one in model.graph.initializer] == [TensorProto.INT8]
         np.testing.assert_array_equal(ran(model, x=left), left.astype(np.int64) @ right)
+
+
+def test_a_file_is_run_as_on_a_processor_with_products_of_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(originals, "multiplies_bytes", lambda: False)
+    node = helper.make_node("MatMulInteger", ["x", "w"], ["z"])
+    inputs = [helper.make_tensor_value_info("x", TensorProto.UINT8, LEFT.shape)]
+    model = model_of([node], inputs, {"w": RIGHT}, TensorProto.INT32)
+    beside = tmp_path / "beside.onnx"
+    onnx.save(model, beside, save_as_external_data=True, location="beside.bin", size_threshold=0)
+    for source in (model_of([node], inputs, {"w": RIGHT}, TensorProto.INT32), beside):
+        (found,) = originals.onnx_original(source, exact=True)([LEFT])
+        np.testing.assert_array_equal(found, EXACT)

@@ -29,6 +29,7 @@ from ..ir.visitor import iter_bindings
 from ..passes.quantize import OpenAttention, Ranges, SmoothOutliers, has_attention, left_sides
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original
+from ..run.processor import multiplies_bytes
 from .attempts import Attempt, Budget, PrecisionReport, outputs_error
 from .by_layer import refuse_or_stream, weights_by_layer
 from .calibration import calibrated, magnitudes_of
@@ -423,7 +424,9 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
     Raises `VerificationError` where it is beyond the budget.
     """
     assert choice.candidate is not None
-    run = _as_handed_over(result, choice.candidate)
+    # A target whose products of bytes are exact is not judged by those of this processor, which may not be.
+    exact = choice.report.target is not None and multiplies_bytes(choice.report.features)
+    run = _as_handed_over(result, choice.candidate, exact=exact)
     found = [run(inputs)[-len(expected) :] for inputs, expected in zip(choice.inputs, choice.expected, strict=True)]
     errors = [outputs_error(before, after)[0] for before, after in zip(choice.expected, found, strict=True)]
     most = choice.report.max_error
@@ -439,7 +442,7 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
     return Verification(differences, against)
 
 
-def _as_handed_over(result: Model, one: Candidate) -> RunOriginal:
+def _as_handed_over(result: Model, one: Candidate, *, exact: bool) -> RunOriginal:
     if result.form == "torch":
         found = run_as_it_is(result)
         assert found is not None
@@ -447,6 +450,6 @@ def _as_handed_over(result: Model, one: Candidate) -> RunOriginal:
     if result.form in ("onnx", "openvino") and one.engine == "openvino":
         return openvino_original(result.source, **one.options)
     if result.form == "onnx":
-        return onnx_original(result.source)
+        return onnx_original(result.source, exact=exact)
     entry = build(result.module, target=one.engine, **one.options)[result.name]
     return lambda inputs: flat_arrays(entry(*inputs))

@@ -16,6 +16,7 @@ from ..ir.program import Function
 from .arrays import array_dtype
 from .errors import BuildError, ExecutionError
 from .onnxruntime_engine import as_ort_value, from_ort_value
+from .processor import multiplies_bytes
 
 if TYPE_CHECKING:
     import onnx
@@ -24,9 +25,12 @@ RunOriginal: TypeAlias = Callable[[Sequence[Any]], list[np.ndarray]]
 """Arrays (and Python numbers for scalars) in, arrays out, both flat."""
 
 
-def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: int | None = None) -> RunOriginal:
+def onnx_original(
+    model: str | os.PathLike[str] | onnx.ModelProto, *, threads: int | None = None, exact: bool = False
+) -> RunOriginal:
     """An ONNX file or model on ONNX Runtime, with the elements of sequences that it gives one by one.
 
+    ``exact``: with products of bytes as they are on a processor that has an instruction for them.
     Raises `BuildError` when ONNX Runtime does not open it, or it takes text, sequences or the like.
     """
     import onnx_ir as ir
@@ -38,6 +42,10 @@ def onnx_original(model: str | os.PathLike[str] | onnx.ModelProto, *, threads: i
     if threads is not None:
         settings.intra_op_num_threads = threads
     content = os.fspath(model) if isinstance(model, str | os.PathLike) else model.SerializeToString()
+    if exact and not multiplies_bytes():
+        from .unsigned_bytes import model_without_overflow
+
+        content = model_without_overflow(model) or content
     try:
         session = ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors share no base but this

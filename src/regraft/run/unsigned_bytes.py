@@ -6,13 +6,17 @@ sums it keeps in 16 bits. These overflow: twice 255 * 127 is 64,770. It is exact
 
 from __future__ import annotations
 
-from typing import Final
+import os
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import onnx_ir as ir
 
 from ..formats.onnx.attributes import bodies_of
 from .processor import multiplies_bytes
+
+if TYPE_CHECKING:
+    import onnx
 
 _PRODUCTS: Final = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 
@@ -40,6 +44,25 @@ def without_overflow(graph: ir.Graph, *, needed: bool | None = None, fold_signed
         change = _Change(graph, fold_signed)
         change.run(graph)
         change.drop_unread()
+
+
+def model_without_overflow(model: str | os.PathLike[str] | onnx.ModelProto) -> bytes | None:
+    """The content of an ONNX file or model without such products, with the weights that lie in files beside it.
+
+    None where it has no such product, where it cannot be read, and where it is too large for one message.
+    """
+    import onnx
+
+    try:
+        proto = model if isinstance(model, onnx.ModelProto) else onnx.load(model)  # pyright: ignore[reportUnknownMemberType]
+        read = ir.from_proto(proto)
+        before = [node.inputs for node in read.graph.all_nodes()]
+        without_overflow(read.graph, needed=True)
+        if before == [node.inputs for node in read.graph.all_nodes()]:
+            return None
+        return ir.to_proto(read).SerializeToString()
+    except Exception:  # what opens the model says what is wrong with it
+        return None
 
 
 class _Change:
