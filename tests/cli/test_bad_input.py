@@ -260,6 +260,7 @@ broken = rx.Rule(is_op("relax.matmul")(wildcard(), wildcard()), lambda expr, fou
             "rules.py:1: the file of rules is no Python: invalid syntax: rule = rx",
         ),
         (FAILING_RULE.replace("expr, found", "expr"), "rule 'broken': its function takes (expr); it is called as rewr"),
+        ("rule = 1\0", "rules.py: the file of rules is no Python: source code string cannot contain null bytes"),
         ("raise SystemExit(1)", "the file of rules fails: SystemExit: 1"),
     ],
 )

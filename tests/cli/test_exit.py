@@ -33,6 +33,16 @@ def test_a_signal_in_the_middle_of_writing_leaves_nothing(tmp_path: Path, number
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "out.onnx"]
 
 
+@pytest.mark.parametrize("command", ["optimize", "explain"])
+def test_a_signal_while_rules_run_is_no_failure_of_theirs(tmp_path: Path, command: str) -> None:
+    model, rules = save(projections(), tmp_path / "model.onnx"), tmp_path / "rules.py"
+    rules.write_text("import signal\ndef made():\n    signal.raise_signal(signal.SIGTERM)\n")
+    output = ["-o", tmp_path / "out.onnx"] if command == "optimize" else []
+    finished = spawn("", command, model, *output, "--rules", f"{rules}:made")
+    assert finished.returncode == 143
+    assert finished.stderr == ""
+
+
 AT_IMPORT = """
 import signal, sys
 class Interrupting:

@@ -119,6 +119,21 @@ def test_rules_run_before_the_passes_and_are_reported_by_name(file: Path, tmp_pa
     assert both.exit_code == 2
 
 
+def test_rules_that_undo_each_other_are_explained_before_they_end_in_an_error(tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text(
+        "import regraft as rx\nfrom regraft.script import relax as R\n"
+        "there = rx.rule(lambda x: R.nn.gelu(x), lambda x: R.nn.silu(x), name='there')\n"
+        "back = rx.rule(lambda x: R.nn.silu(x), lambda x: R.nn.gelu(x), name='back')\n"
+    )
+    rx.save_script(rx.IRModule({"main": main}), tmp_path / "model.relax")
+    told = invoke("explain", tmp_path / "model.relax", "--rules", tmp_path / "rules.py")
+    assert told.exit_code == 2
+    assert "rule 'there'" in told.stdout
+    assert "1 match" in told.stdout
+    assert "the rules undo each other" in told.stderr
+    assert "back" in told.stderr
+
+
 def test_a_wrong_rule_is_named_when_each_rewrite_is_checked(file: Path) -> None:
     module = rx.IRModule({"main": main})
     rx.optimize(module, rules=f"{file}:as_tanh", level=0)

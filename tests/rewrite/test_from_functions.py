@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -108,11 +108,28 @@ def test_a_replacement_that_does_not_type_check_is_a_no() -> None:
     assert "does not type-check here: relax.matmul" in reasons[0]
 
 
+def test_a_replacement_takes_whatever_there_is_by_name() -> None:
+    taken: list[list[str]] = []
+
+    def after(x: Any, **others: Any) -> Any:
+        taken.append(sorted(others))
+        return R.sqrt(x)
+
+    assert "R.sqrt" in rx.rule(lambda x, y: x * y, after)(program).script()
+    assert taken[0] == ["y"]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: rx.rule(lambda x, y: R.exp(x), lambda x: x), "before does not use its parameter y"),
         (lambda: rx.rule(lambda x: R.exp(x), lambda z: z), r"after takes z, which before does not have; it has: x"),
+        (lambda: rx.rule(lambda x: R.exp(x), lambda z, **_: z), r"after takes z, which before does not have"),
+        (
+            lambda: rx.rule(lambda x: R.exp(x), lambda *x: x[0]),
+            r"by name, which \*x of after does not take",
+        ),
+        (lambda: rx.rule(lambda x: R.exp(x), cast("Any", lambda x, /: x)), "which x of after does not take"),
         (lambda: rx.rule(lambda x: x, lambda x: x), "before returns what it is given"),
         (lambda: rx.rule(lambda x=3: R.exp(x), lambda x: x), "no pattern and no type as its default"),
         (lambda: rx.rule(lambda *x: R.exp(x[0]), lambda x: x), "name each parameter"),

@@ -16,6 +16,10 @@ INTERRUPTED = 130
 _TERMINATED = 143
 
 
+class _TerminatedError(BaseException):
+    """The process was told to end. No `SystemExit`, which code of others may raise, and which is told as its own."""
+
+
 def main() -> None:
     """Run the command line on this process's arguments, and exit."""
     try:
@@ -25,6 +29,8 @@ def main() -> None:
     except KeyboardInterrupt:
         say_interrupted()
         sys.exit(INTERRUPTED)
+    except _TerminatedError:
+        sys.exit(_TERMINATED)
 
 
 def _clean_up_when_stopped() -> None:
@@ -39,4 +45,4 @@ def say_interrupted(where: str | None = None) -> None:
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(_TERMINATED)
+    raise _TerminatedError

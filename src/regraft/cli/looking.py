@@ -189,24 +189,29 @@ def explain(
         return
     found = rules_of(rules) if rules else None
     chosen = named_passes(name or "") if found is None else with_rules(Sequential(recognizing(pipeline())), found)
-    with console.shown_progress() as progress:
-        progress("reading", 0, 2)
-        opened = open_model(model, function=function)
-        progress("explaining", 1, 2)
-        with PassContext(instruments=[Explaining()]):
-            done = report_passes(chosen, opened.module)
-    _show_explanations(explanations)
-    again = [one for one in recognized if one.matches]
-    if again:
-        console.print_text("with operators recognized that the model writes out:")
-        _show_explanations(again)
+    try:
+        with console.shown_progress() as progress:
+            progress("reading", 0, 2)
+            opened = open_model(model, function=function)
+            progress("explaining", 1, 2)
+            with PassContext(instruments=[Explaining()]):
+                done = report_passes(chosen, opened.module)
+    except Exception:
+        # Rules may undo each other without end, or fail: what they matched until then tells why.
+        _show_explanations(explanations, recognized)
+        raise
+    _show_explanations(explanations, recognized)
     for one in done.passes:
         if found is None or one.name in (RULES, RULES_AGAIN):
             console.print_text(str(one))
 
 
-def _show_explanations(explanations: Iterable[Explanation]) -> None:
-    for explanation in explanations:
+def _show_explanations(explanations: Sequence[Explanation], recognized: Iterable[Explanation]) -> None:
+    """Show ``explanations``, and those that match once operators are ``recognized``."""
+    again = [one for one in recognized if one.matches]
+    for index, explanation in enumerate([*explanations, *again], -len(explanations)):
+        if index == 0:
+            console.print_text("with operators recognized that the model writes out:")
         console.print_text(str(explanation))
         for finding in explanation.findings:
             if finding.misses and finding.misses[0].matched:

@@ -90,11 +90,9 @@ def _run(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        if isinstance(error, SyntaxError) and error.filename == module.__file__:
-            text = (error.text or "").strip()
-            said = f"{error.msg}: {text}" if text else error.msg
-            raise UsageError(f"{path}:{error.lineno}: the file of rules is no Python: {said}") from error
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == module.__file__]
+        if isinstance(error, SyntaxError | ValueError) and not lines:
+            raise UsageError(_no_python(path, error)) from error
         where = f"{path}:{lines[-1]}" if lines else str(path)
         kind = "" if isinstance(error, RegraftError) else f"{type(error).__name__}: "
         raise UsageError(f"{where}: the file of rules fails: {kind}{error}") from error
@@ -102,6 +100,15 @@ def _run(path: Path) -> ModuleType:
         if isinstance(one, Rule) and one.name.startswith(LAMBDA):
             one.name = own
     return module
+
+
+def _no_python(path: Path, error: SyntaxError | ValueError) -> str:
+    """The message for a file of which nothing ran."""
+    if not isinstance(error, SyntaxError):
+        return f"{path}: the file of rules is no Python: {error}"
+    where = f"{path}:{error.lineno}" if error.lineno else str(path)
+    text = (error.text or "").strip()
+    return f"{where}: the file of rules is no Python: {error.msg}{f': {text}' if text else ''}"
 
 
 @contextmanager

@@ -202,6 +202,20 @@ class _PatternReader:
         return pattern
 
 
+def _taken_by(name: str, after: Callable[..., Any], known: Collection[str]) -> Collection[str]:
+    """The names that ``after`` takes, of those that ``before`` has; with ``**rest``, all of them."""
+    parameters = inspect.signature(after).parameters.values()
+    for one in parameters:
+        if one.kind in (one.VAR_POSITIONAL, one.POSITIONAL_ONLY):
+            raise RewriteError(f"rule {name!r}: after gets its values by name, which {one} of after does not take")
+    wanted = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    unknown = [key for key in wanted if key not in known]
+    if unknown:
+        there = ", ".join(known) or "none"
+        raise RewriteError(f"rule {name!r}: after takes {unknown[0]}, which before does not have; it has: {there}")
+    return wanted if len(wanted) == len(parameters) else known
+
+
 class _ReplacementBuilder:
     """Calls ``after`` with what a match stands for."""
 
@@ -223,11 +237,7 @@ class _ReplacementBuilder:
         self.places = places
         """Attributes that hold variables: of what pattern, and the form of each."""
         self.agreeing = agreeing
-        wanted = inspect.signature(after).parameters
-        unknown = [key for key in wanted if key not in operands and key not in attributes and key not in variables]
-        if unknown:
-            known = ", ".join((*operands, *attributes, *variables)) or "none"
-            raise RewriteError(f"rule {name!r}: after takes {unknown[0]}, which before does not have; it has: {known}")
+        wanted = _taken_by(name, after, [*operands, *attributes, *variables])
         self.numbers = [key for key in numbers if key in wanted]
         self.variables = [key for key in variables if key in wanted]
         self.operands = {key: one for key, one in operands.items() if key in wanted}

@@ -183,13 +183,13 @@ class _RuleCheck:
                 if self.report.rewrites > before or len(self.failures) >= _ENOUGH_FAILURES:
                     break
             self._tell(index + 1)
-            if not self.report.matches or len(self.failures) >= _ENOUGH_FAILURES:
+            if not self.report.matches or self._is_over():
                 return
 
     def _search_near(self, near_misses: int) -> None:
         mutations = list(Mutation)
         for index in range(near_misses):
-            if len(self.failures) >= _ENOUGH_FAILURES:
+            if self._is_over():
                 return
             mutation = mutations[index % len(mutations)]
             for seed, program in self._draw(mutation):
@@ -203,6 +203,9 @@ class _RuleCheck:
     def _tell(self, tried: int) -> None:
         if self.progress is not None:
             self.progress(self.rule.name, tried, self.wanted)
+
+    def _is_over(self) -> bool:
+        return len(self.failures) >= _ENOUGH_FAILURES or self._is_late()
 
     def _is_late(self) -> bool:
         """True if the time is up, which the report then says."""
