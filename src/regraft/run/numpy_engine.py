@@ -26,7 +26,7 @@ from .executable import Around, EntryFunction, Executable
 from .failures import located
 from .function_writer import write_module
 from .loops import loop_over
-from .onnx_node import carried_node, is_carried_node
+from .onnx_node import NodeEngine, carried_node, is_carried_node
 from .packed import LOWERINGS, helpers
 from .python_source import Dialect, PythonModule
 from .watching import watched
@@ -45,8 +45,9 @@ DIALECT: Final = Dialect(
     array_dtype,
     LOWERINGS,
     helpers(_empty, np.copy, loop_over(np)),
-    carried=carried_node,
+    carried=lambda call: carried_node(call, _ENGINE),
 )
+_ENGINE: Final = NodeEngine(lambda module: compile_module(module)["main"], array_dtype, np.asarray)
 
 
 def runs(op: Op) -> bool:

@@ -1,4 +1,4 @@
-"""Nodes of ONNX that wait for the run: read when their operands have sizes, and computed by the reference engine.
+"""Nodes of ONNX that wait for the run: read when their operands have sizes, and computed by the engine that runs them.
 
 What such a node means depends on a size, or on a number that another node computes, so that it is a call of a foreign
 operator in the program. Each choice of sizes, and of such numbers, is read once.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Function, SeqExpr
 from ..ir.types import TensorType, Type, map_type
-from .arrays import array_dtype
 from .errors import ExecutionError
 
 _Kind: TypeAlias = tuple[tuple[int, ...], str]
@@ -32,39 +31,50 @@ _MOST_NUMBERS: Final = 64
 """The most elements of an operand of integers or booleans whose numbers may decide what a node means; of floats one."""
 
 
+class NodeEngine(NamedTuple):
+    """The engine that computes such nodes."""
+
+    compile: Callable[[IRModule], Callable[..., Any]]
+    """The function ``main`` of a module over the engine's arrays."""
+    dtype: Callable[[Any], str | None]
+    """The dtype of an array by its name in the language; None for what is no array."""
+    numbers: Callable[[Any], np.ndarray | None]
+    """The numbers of an array; None where they are not known, as while a program is traced."""
+
+
 def is_carried_node(op: Op) -> bool:
     """True if ``op`` is one of ONNX's own operators, in a program as a foreign one, that gives the same in each run."""
     return op.is_foreign and op.is_pure and op.name.startswith(_STANDARD)
 
 
-def carried_node(call: Call) -> Callable[..., Any] | None:
-    """What computes a call of such an operator over NumPy arrays; None for a call of another."""
+def carried_node(call: Call, engine: NodeEngine) -> Callable[..., Any] | None:
+    """What computes a call of such an operator over arrays of ``engine``; None for a call of another."""
     if not isinstance(call.op, Op) or not is_carried_node(call.op):
         return None
 
     # A call keeps its own programs: one that is in no text any more takes them with it.
     @lru_cache(_MOST_KEPT)
     def read(kinds: Sequence[_Kind | None], numbers: tuple[tuple[int, bytes], ...]) -> _Reading:
-        return _Reading(call, kinds, dict(numbers))
+        return _Reading(call, engine, kinds, dict(numbers))
+
+    def kind(value: Any) -> _Kind | None:
+        dtype = engine.dtype(value)
+        return None if dtype is None else (tuple([int(size) for size in value.shape]), dtype)
 
     def run(*operands: Any, **attributes: Any) -> Any:
         del attributes  # they are those of the call
-        kinds = tuple([_kind(x) for x in operands])
+        kinds = tuple([kind(x) for x in operands])
         found = read(kinds, ())
         if found.problem:
-            found = read(kinds, tuple([(index, x.tobytes()) for index, x in enumerate(operands) if _may_decide(x)]))
+            deciding = [index for index, one in enumerate(kinds) if _may_decide(one)]
+            known = [(index, engine.numbers(operands[index])) for index in deciding]
+            found = read(kinds, tuple([(index, numbers.tobytes()) for index, numbers in known if numbers is not None]))
         return found(operands)
 
     return run
 
 
-def _kind(value: Any) -> _Kind | None:
-    dtype = array_dtype(value)
-    return None if dtype is None else (value.shape, dtype)
-
-
-def _may_decide(value: Any) -> bool:
-    kind = _kind(value)
+def _may_decide(kind: _Kind | None) -> bool:
     if kind is None:
         return False
     most = _MOST_NUMBERS if is_integer(kind[1]) or is_bool(kind[1]) else 1
@@ -76,11 +86,12 @@ class _Reading:
 
     __slots__ = ("_given", "_run", "problem")
 
-    def __init__(self, call: Call, kinds: Sequence[_Kind | None], numbers: Mapping[int, bytes]):
+    def __init__(
+        self, call: Call, engine: NodeEngine, kinds: Sequence[_Kind | None], numbers: Mapping[int, bytes]
+    ) -> None:
         from ..formats.errors import ConvertError
         from ..formats.onnx.read.reader import from_run
         from ..formats.onnx.write.writer import OPSETS, to_onnx
-        from .numpy_engine import compile_module
 
         params: dict[int, Var] = {}
         args: list[Expr] = []
@@ -101,7 +112,7 @@ class _Reading:
         self.problem = ""
         try:
             model = to_onnx(IRModule({"main": function}), opset=max(OPSETS[0], version))
-            self._run = compile_module(from_run(model))["main"]
+            self._run = engine.compile(from_run(model))
         except ConvertError as error:
             self.problem = str(error)
 

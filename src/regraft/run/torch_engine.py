@@ -7,6 +7,7 @@ kernels from `torch_kernels`; operators without a kernel have their reference se
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import EntryFunction, Executable
 from .failures import located
 from .function_writer import FunctionWriter, write_module
+from .onnx_node import NodeEngine, carried_node, is_carried_node
 from .packed import LOWERINGS, helpers
 from .python_source import CallText, Dialect, PythonModule
 from .torch_meanings import with_meanings
@@ -32,7 +34,7 @@ serial: Final = itertools.count()
 
 def runs(op: Op) -> bool:
     """True if calls of ``op`` run here."""
-    return op.name in LOWERINGS or op.reference is not None or "torch" in op.kernels
+    return op.name in LOWERINGS or op.reference is not None or "torch" in op.kernels or is_carried_node(op)
 
 
 def compile_module(
@@ -83,7 +85,7 @@ def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
     import torch
 
     from ..formats.torch.outside import torch_operator
-    from ..formats.torch.tensors import default_device, torch_dtype
+    from ..formats.torch.tensors import default_device, to_numpy, torch_dtype
     from . import torch_namespace as xp
     from .torch_arrays import as_constant, over_tensors, tensor_dtype
     from .torch_calls import choose, is_aten, write_extern
@@ -95,6 +97,12 @@ def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
 
     def constant(data: Any) -> Any:
         return as_constant(data, device)
+
+    def compile_node(module: IRModule) -> EntryFunction:
+        return compile_module(module, device=device)["main"]
+
+    def numbers(value: Any) -> Any:
+        return to_numpy(value, "what decides the meaning of a node")
 
     table = {**KERNELS, **quantization.KERNELS} if goes_out else KERNELS
     names = {name: f"torch_{name.removeprefix('relax.').replace('.', '_')}" for name in table}
@@ -117,8 +125,17 @@ def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
         write_extern=write_extern,
         trusts=is_aten,
         outside=torch_operator,
+        carried=partial(_carried, NodeEngine(compile_node, tensor_dtype, numbers)),
         bring_in=over_tensors,
     )
+
+
+def _carried(engine: NodeEngine, call: Call) -> Callable[..., Any] | None:
+    import torch
+
+    found = carried_node(call, engine)
+    # Its program is read in the run, which nothing else is to be traced of.
+    return found and torch.compiler.disable(found)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def _write_kernel(name: str, writer: FunctionWriter, call: Call) -> str:

@@ -21,6 +21,7 @@ from ..ir.tensor_data import TensorData
 from ..ir.visitor import walk
 from .errors import BuildError
 from .mesh import Mesh
+from .onnx_node import is_carried_node
 from .packed import LOWERINGS
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ _SIZED_BY_VALUES: Final = {
 
 def runs(op: Op) -> bool:
     """True if calls of ``op`` run here, at least with constants for the operands that sizes depend on."""
-    return _SIZED_BY_VALUES.get(op.name, (0,)) != () and (op.name in LOWERINGS or op.reference is not None)
+    has_meaning = op.name in LOWERINGS or op.reference is not None or is_carried_node(op)
+    return _SIZED_BY_VALUES.get(op.name, (0,)) != () and has_meaning
 
 
 def is_known(data: TensorData) -> bool:

@@ -22,8 +22,9 @@ from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from ..op.primitive.dist import ANNOTATE_SHARDING, DeviceMesh
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .failures import located
-from .function_writer import FunctionWriter
+from .function_writer import FunctionWriter, write_module
 from .lifted_constants import CompiledKey, constant_key
+from .onnx_node import NodeEngine, carried_node
 from .python_source import CallText, Dialect, PythonModule
 from .sharding_gate import ShardedTensor
 from .xla_calls import LOWERINGS, OutsideCalls, call_extern, helpers
@@ -63,7 +64,7 @@ def dialect(module: IRModule, outside: OutsideCalls, placement: Placement) -> Di
     names = {name: f"xla_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
     lowerings = {name: CallText(partial(_write_kernel, text)) for name, text in names.items()}
     kernels = {text: _scoped(KERNELS[name]) for name, text in names.items()}
-    return Dialect(
+    made = Dialect(
         "xla",
         jnp,
         _known_constant,
@@ -72,7 +73,19 @@ def dialect(module: IRModule, outside: OutsideCalls, placement: Placement) -> Di
         {**helpers(outside), **kernels, "annotated": placement.annotated},
         traced=True,
         write_extern=call_extern,
+        carried=lambda call: carried_node(call, node_engine),
     )
+
+    def compile_node(node: IRModule) -> Callable[..., Any]:
+        program = write_module(node, made, "<regraft xla node>", verify_types=False)
+        return program.namespace[program.functions["main"]]
+
+    node_engine = NodeEngine(compile_node, array_dtype, _numbers)
+    return made
+
+
+def _numbers(value: Any) -> np.ndarray | None:
+    return None if isinstance(value, jax.core.Tracer) else np.asarray(value)
 
 
 def _known_constant(data: TensorData) -> JaxArray:

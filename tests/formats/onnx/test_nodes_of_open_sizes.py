@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import helper
 
 from regraft.engine import ExecutionError, build
@@ -109,6 +110,32 @@ def test_a_node_that_needs_sizes_or_numbers_of_the_run_is_read_in_the_run_and_go
     for found, value in zip(run_here(model, inputs), run_onnxruntime(model, inputs), strict=True):
         assert found.dtype == value.dtype
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["torch", "xla"])
+@pytest.mark.parametrize("name", ["Det", "MaxPool with places", "ConvTranspose to a shape"])
+def test_a_node_that_needs_sizes_of_the_run_runs_on_an_engine_of_tensors(name: str, target: str) -> None:
+    model, inputs = _WAITING[name]
+    model = _opened(model)
+    for found, value in zip(run_here(model, inputs, target), run_onnxruntime(model, inputs), strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-5)
+
+
+def test_a_node_that_needs_numbers_of_the_run_runs_on_torch_and_is_refused_with_the_reason_by_xla() -> None:
+    model, inputs = _WAITING["DFT"]
+    model = _opened(model)
+    [expected] = run_onnxruntime(model, inputs)
+    np.testing.assert_allclose(run_here(model, inputs, "torch")[0], expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ExecutionError, match="DFT"):
+        run_here(model, inputs, "xla")
+
+
+def test_gradients_go_through_a_node_that_is_read_in_the_run() -> None:
+    model = _opened(one_node("Det", {"x": _floats(2, 3, 3)}, opset=22))
+    x = torch.randn(2, 3, 3, dtype=torch.float32, requires_grad=True)
+    build(from_onnx(model), target="torch")["main"](x).sum().backward()
+    [expected] = torch.autograd.grad(torch.linalg.det(x).sum(), x)
+    torch.testing.assert_close(x.grad, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_one_program_takes_several_sizes_of_a_node_that_waits_for_them() -> None:
