@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+import regraft as rx
 import regraft.op as R
-from regraft.ir import OpTypeError, TensorType, TupleType
+from regraft.ir import BlockBuilder, OpTypeError, TensorType, TupleType, Var
 from regraft.op.rules import require_kinds
 from tests.op.harness import check, variable
 from tests.op.samples import FLOATS, INTEGERS, N, in_float64, sample, tensor, transposed, type_of
@@ -206,3 +207,18 @@ def test_nothing_is_computed_on_other_dtypes(name, dtype, expected):
 def test_the_variance_of_integers_rounds_both_means_towards_zero():
     x = np.array([[1, 2, 6, -8], [5, 5, 5, 6]], np.int32)
     check(lambda v: R.variance(v, 1), [x], np.array([26, 0], np.int32))
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "xla"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
+def test_the_extremes_of_an_axis_that_is_empty_in_the_run_are_the_ends_of_the_dtype(dtype, target):
+    x = Var("x", TensorType((N, 3), dtype))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(rx.ir.Tuple([R.max(x, 0), R.min(x), R.max(x, 1, keepdims=True)]))
+    found = rx.build(builder.finalize(), target=target)["main"](np.zeros((0, 3), dtype))
+    least, greatest = {"float32": (-np.inf, np.inf), "int8": (-128, 127), "bool": (False, True)}[dtype]
+    wanted = np.full(3, least, dtype), np.asarray(greatest, dtype), np.zeros((0, 1), dtype)
+    for one, other in zip(found, wanted, strict=True):
+        assert np.asarray(one).dtype == other.dtype
+        np.testing.assert_array_equal(np.asarray(one), other)

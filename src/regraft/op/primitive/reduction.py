@@ -7,11 +7,14 @@ declares an operator whole, and gives the function that people call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
+
 from ...ir.dims import Dim, dims_equal
-from ...ir.dtypes import is_bool, is_float, is_integer
+from ...ir.dtypes import is_bool, is_float, is_integer, numpy_dtype
 from ...ir.expr import Expr
 from ...ir.op import Call, GradientRule, Op, Reference, Trait, TypeRule, WrittenOut, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
@@ -89,11 +92,26 @@ def _folding(name: str, of_bool: str) -> Reference:
         if is_bool(dtype):
             return xp.asarray(getattr(xp, of_bool)(x, axis=axis, keepdims=keepdims))
         wide = widened(xp, x)
-        options = {} if name in ("max", "min") else {"dtype": wide.dtype}
-        folded = getattr(xp, name)(wide, axis=axis, keepdims=keepdims, **options)
+        if name not in ("max", "min"):
+            folded = getattr(xp, name)(wide, axis=axis, keepdims=keepdims, dtype=wide.dtype)
+        elif any(isinstance(x.shape[i], int) and x.shape[i] == 0 for i in (range(x.ndim) if axis is None else axis)):
+            none = xp.asarray(xp.sum(wide, axis=axis, keepdims=keepdims, dtype=wide.dtype))
+            folded = xp.full_like(none, extreme_of_none(dtype, greatest=name == "max"))
+        else:
+            folded = getattr(xp, name)(wide, axis=axis, keepdims=keepdims)
         return cast(xp, xp.asarray(folded), dtype)
 
     return reference
+
+
+def extreme_of_none(dtype: str, *, greatest: bool) -> float | int | bool:
+    """The greatest, or the least, of no elements: the least, or the greatest, that there is."""
+    if is_bool(dtype):
+        return not greatest
+    if is_float(dtype):
+        return -math.inf if greatest else math.inf
+    limits = ml_dtypes.iinfo(numpy_dtype(dtype))
+    return int(limits.min if greatest else limits.max)
 
 
 def _declare(
@@ -318,11 +336,12 @@ max = _declare(
     "max",
     _extreme_type,
     _folding("max", "any"),
-    """The greatest element along ``axis``, NaN if one is; follows ``numpy.max``.
+    """The greatest element along ``axis``, NaN if one is; follows ``numpy.max``. Of an axis that turns out to be
+    empty in the run it is the least number there is, as in ONNX.
 
     Operands: ``x``, a tensor of real numbers or bool ("any"). Attributes: ``axis`` and ``keepdims``. Result:
     the dtype of ``x``, its shape without the folded axes.
-    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one of no elements.
+    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one that is known to be empty.
     """,
     gradient=extreme_gradient,
     finite=True,
@@ -331,11 +350,12 @@ min = _declare(
     "min",
     _extreme_type,
     _folding("min", "all"),
-    """The smallest element along ``axis``, NaN if one is; follows ``numpy.min``.
+    """The smallest element along ``axis``, NaN if one is; follows ``numpy.min``. Of an axis that turns out to be
+    empty in the run it is the greatest number there is, as in ONNX.
 
     Operands: ``x``, a tensor of real numbers or bool ("all"). Attributes: ``axis`` and ``keepdims``. Result:
     the dtype of ``x``, its shape without the folded axes.
-    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one of no elements.
+    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one that is known to be empty.
     """,
     gradient=extreme_gradient,
     finite=True,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from .... import op as ops
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr
+from ....op.primitive.reduction import extreme_of_none
 from .importing import Imported, NodeImporter, in_dtype, reads
 from .run_time import along_axis, count_of
-from .run_time_reduction import RunTimeReduction, extreme_identity
+from .run_time_reduction import RunTimeReduction
 
 
 def _axes(node: NodeImporter) -> list[int] | None:
@@ -105,7 +106,7 @@ def _extreme(node: NodeImporter, x: Expr, axes: list[int] | None, keepdims: bool
     if shape is not None and any(isinstance(shape[axis], int) and shape[axis] == 0 for axis in folded):
         # Of nothing the greatest is the least there is.
         dtype = node.dtype()
-        least = extreme_identity(dtype, greatest=greatest)
+        least = extreme_of_none(dtype, greatest=greatest)
         kept = {axis % len(shape) for axis in folded}
         sizes = [1 if axis in kept else size for axis, size in enumerate(shape) if keepdims or axis not in kept]
         return ops.full(sizes, least, dtype)

@@ -8,27 +8,17 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-import ml_dtypes
 import numpy as np
 
 from .... import op as ops
 from ....ir.dims import Dim
-from ....ir.dtypes import is_bool, is_float, numpy_dtype
+from ....ir.dtypes import is_bool
 from ....ir.expr import Expr, PrimValue, ShapeExpr, const
+from ....op.primitive.reduction import extreme_of_none
 from .importing import NodeImporter
 from .run_time import axes_among, integers, kept_sizes, row, shape_row
 
 Extreme = Literal["max", "min"]
-
-
-def extreme_identity(dtype: str, *, greatest: bool) -> float | int | bool:
-    """The greatest, or the least, of no elements: the least, or the greatest, that there is."""
-    if is_bool(dtype):
-        return not greatest
-    if is_float(dtype):
-        return -np.inf if greatest else np.inf
-    limits = ml_dtypes.iinfo(numpy_dtype(dtype))
-    return int(limits.min if greatest else limits.max)
 
 
 class RunTimeReduction:
@@ -82,7 +72,7 @@ class RunTimeReduction:
         return self._shaped(self._peaks(x, which))
 
     def _peaks(self, x: Expr, which: Extreme) -> Expr:
-        identity = extreme_identity(self._node.dtype(), greatest=which == "max")
+        identity = extreme_of_none(self._node.dtype(), greatest=which == "max")
         return self._scattered(x, const(np.asarray(identity), self._node.dtype()), which)
 
     def log_sum_exp(self, x: Expr) -> Expr:
