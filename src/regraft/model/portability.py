@@ -121,7 +121,7 @@ def is_larger(opened: Model, result: Any, most: float = 1.0) -> bool:
         sizes = sum(files.sizes_of_files(opened.files)), sum(files.sizes_of(result).values())
     else:
         sizes = opened.source.ByteSize(), result.ByteSize()
-    if sizes[1] <= sizes[0] + MOST_GROWN:
+    if sizes[1] <= sizes[0]:
         return False
 
     from ..formats.onnx.described import node_count

@@ -258,3 +258,24 @@ def test_weights_keep_the_names_of_the_onnx_model_that_they_come_from() -> None:
     for result in (rx.to_onnx(rx.from_onnx(model)), rx.optimize(model)):
         names = {each.name for each in result.graph.initializer if len(each.dims)}
         assert names == {"decoder.weight", "decoder.table"}
+
+
+def test_constant_results_of_a_file_are_constants_under_their_names_and_take_no_nodes() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        agraph (float[n] x) => (float[n] y, float[2] a, float[2] b, float[2] c)
+        <float[4] both = {1, 2, 3, 4}> {
+            y = Neg (x)
+            a, b = Split <axis = 0> (both)
+            c = Add (a, b)
+        }
+    """)
+    result = rx.optimize(model)
+    assert _operators(result) == {"Neg": 1}
+    assert [one.name for one in result.graph.output] == ["y", "a", "b", "c"]
+    x = _random(3)
+    runs = [onnxruntime.InferenceSession(each.SerializeToString()).run(None, {"x": x}) for each in (model, result)]
+    here = rx.build(rx.from_onnx(result), target="openvino")["main"](x)
+    for wanted, found, again in zip(*runs, here, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(again, wanted)

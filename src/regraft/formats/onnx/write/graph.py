@@ -416,6 +416,11 @@ class GraphWriter:
         self._data[value] = data
         return value
 
+    def is_unnamed(self, value: ir.Value) -> bool:
+        """True for a constant whose source has no name, so that it may take any."""
+        data = self._data.get(value)
+        return data is not None and data.name is None and self.initializers.get(value.name or "") is value
+
     def data_of(self, value: ir.Value) -> TensorData | None:
         """The source of a constant; None for a value that is not constant."""
         return self._data.get(value)

@@ -453,8 +453,10 @@ def _outputs(
     produced = {id(value) for node in graph.nodes for value in node.outputs}
     inner: dict[str | None, list[ir.Value]] | None = None
     for index, (value, ty) in enumerate(zip(values, types, strict=True)):
-        is_itself = len(names) == len(values) and value.name == names[index]
-        # An output is the output of a node, or an input or constant under its own name; and of one place only.
+        is_named = len(names) == len(values)
+        is_itself = is_named and (value.name == names[index] or graph.is_unnamed(value))
+        # An output is the output of a node, an input or a constant under its own name, or a constant that takes the
+        # name; and of one place only.
         if id(value) in seen or (id(value) not in produced and not is_itself):
             value = graph.op("Identity", value)
         seen.add(id(value))
@@ -466,7 +468,7 @@ def _outputs(
         if value.dtype is None:  # what an operator gives that nobody has declared
             value.type = tensor
         assert tensor.dtype == value.dtype, f"{function.name}: output {index} is {value.dtype}, expected {tensor.dtype}"
-        if len(names) == len(values) and value.name != names[index]:
+        if is_named and value.name != names[index]:
             inner = _values_by_name(graph) if inner is None else inner
             _rename(graph, value, names[index], inner)
         ports.append(GraphPort(value, ty))
@@ -493,6 +495,8 @@ def _rename(graph: GraphWriter, value: ir.Value, name: str, inner: dict[str | No
         other = graph.initializers.pop(name)
         other.name = graph.names.fresh(f"{name}_inner")
         graph.initializers[other.name] = other
+    if value.name in graph.initializers and graph.initializers[value.name] is value:
+        graph.initializers[name] = graph.initializers.pop(value.name)
     value.name = name
     graph.names.reserve(name)
 
