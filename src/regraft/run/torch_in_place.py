@@ -3,7 +3,7 @@
 A program of ours computes the new value of a buffer beside the old one, and copies it over. Where the new value is the
 old one with some places written anew, or is computed from it element by element, and nothing reads the old one
 afterwards, PyTorch's operator that writes in place does the same without two copies of the whole buffer. What is
-written to may be a view of the buffer, such as one layer of a cache.
+written to may be a view of the buffer, such as one layer of a cache, or the buffer with its axes in another order.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final, cast
 
 import torch
@@ -40,6 +41,17 @@ _PARTS: Final = {
     _ATEN.as_strided_scatter.default: _ATEN.as_strided.default,
 }
 """Operators that give a tensor with one part replaced, and those that give this part to be written to."""
+_TURNS: Final = {
+    _ATEN.permute.default,
+    _ATEN.t.default,
+    _ATEN.transpose.int,
+    _ATEN.unsqueeze.default,
+    _ATEN.squeeze.default,
+    _ATEN.squeeze.dim,
+    _ATEN.squeeze.dims,
+    _ATEN.view.default,
+}
+"""Operators that give all of a tensor in another order or shape, in the same memory."""
 
 
 _NORM: Final = _ATEN._native_batch_norm_legit_functional.default
@@ -80,7 +92,7 @@ def write_in_place(program: ExportedProgram) -> None:
     copies = {copy.args[0]: copy for copy in found if copy.args[0].op == "placeholder" and copy.args[0].name in buffers}
     _write_statistics(graph, copies)
     for buffer, copy in copies.items():
-        writes = _writes(copy.args[1], partial(operator.is_, buffer), ())
+        writes = _writes(copy.args[1], partial(operator.is_, buffer), (), buffer)
         if writes and not _is_read_later(buffer, writes, copy):
             graph.erase_node(copy)
             for write in writes:
@@ -102,10 +114,12 @@ def _copy_early(graph: torch.fx.Graph) -> None:
                 first.prepend(node)
 
 
-def _writes(value: Any, is_start: Callable[[Any], bool], views: tuple[_View, ...]) -> list[_BufferWrite] | None:
-    """The writes to the part behind ``views`` that lead from what ``is_start`` knows to ``value``, in order.
+def _writes(
+    value: Any, is_start: Callable[[Any], bool], views: tuple[_View, ...], buffer: torch.fx.Node
+) -> list[_BufferWrite] | None:
+    """The writes to the part behind ``views`` of ``buffer`` that lead from what ``is_start`` knows to ``value``.
 
-    None where something else does.
+    They come in order; None where something else leads there.
     """
     found: list[_BufferWrite] = []
     value = _plain(value)
@@ -115,17 +129,83 @@ def _writes(value: Any, is_start: Callable[[Any], bool], views: tuple[_View, ...
         if value.target in _PARTS:
             whole, source = _plain(value.args[0]), cast(torch.fx.Node, value.args[1])
             view = _view(_PARTS[value.target], value.args[2:], value.kwargs)
-            inside = _writes(source, partial(_is_view, view, whole), (*views, view))
+            inside = _writes(source, partial(_is_view, view, whole), (*views, view), buffer)
             if inside is None:
                 found.append(_BufferWrite(value, (*views, view), source))
             else:
                 found += [_BufferWrite(value, views, is_done=True), *reversed(inside)]
         elif _twin(value) is not None:
             found.append(_BufferWrite(value, views))
+        elif turns := _turns(value, views, buffer):
+            found.append(_BufferWrite(value, views, is_done=True))
+            seen = (*views, *[view for _, view in turns[:-1]])
+            for (start, _), (end, _) in reversed([*pairwise(turns)]):
+                inside = _writes(end.args[0], partial(operator.is_, start), seen, buffer)
+                if inside is None:
+                    return None
+                found += [*reversed(inside), _BufferWrite(start, seen, is_done=True)]
+                seen = seen[:-1]
+            value = found.pop().node
         else:
             return None
         value = _plain(value.args[0])
     return found[::-1]
+
+
+def _turns(
+    value: torch.fx.Node, views: Sequence[_View], buffer: torch.fx.Node
+) -> list[tuple[torch.fx.Node, _View]] | None:
+    """The nodes from the first that turns the part behind ``views`` to ``value``, which turns it back, and their views.
+
+    Between them are writes only.
+    """
+    part: Any = buffer.meta["val"]
+    if not all(isinstance(size, int) for size in part.shape):
+        return None
+    for view in views:
+        part = _seen_through(view, part)
+    found: list[tuple[torch.fx.Node, _View]] = []
+    node: Any = value
+    while isinstance(node, torch.fx.Node):
+        view = _turn(node)
+        if view is not None:
+            found.insert(0, (node, view))
+            if len(found) > 1 and _are_taken_back(part, found):
+                return found
+        elif node.target not in _PARTS and _twin(node) is None:
+            return None
+        node = _plain(node.args[0])
+    return None
+
+
+def _are_taken_back(part: torch.Tensor, turns: Sequence[tuple[torch.fx.Node, _View]]) -> bool:
+    """True if ``turns`` of what has the shape of ``part`` lead to the same places in memory."""
+    again = part
+    for node, view in turns:
+        if again.shape != cast(torch.fx.Node, node.args[0]).meta["val"].shape:
+            return False
+        try:
+            again = _seen_through(view, again)
+        except RuntimeError:  # a shape that the memory of the part does not allow
+            return False
+    return _memory(again) == _memory(part)
+
+
+def _turn(node: torch.fx.Node) -> _View | None:
+    """The operator of ``node`` as a view of all of a tensor, as which a reshape is taken; None for another."""
+    target = _ATEN.view.default if node.target is _ATEN.reshape.default else node.target
+    return _View(target, _view(node.target, node.args[1:], node.kwargs).args) if target in _TURNS else None
+
+
+def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Where in its storage each element of a tensor lies."""
+    strides = [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size != 1]
+    return tensor.storage_offset(), tuple(tensor.shape), strides
+
+
+def _seen_through(view: _View, whole: torch.Tensor) -> torch.Tensor:
+    """``view`` of ``whole``, a tensor without numbers."""
+    return view.target(whole, *torch.fx.map_arg(view.args, lambda each: each.meta["val"]))
 
 
 def _view(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _View:
@@ -144,7 +224,7 @@ def _is_view(view: _View, whole: Any, node: Any) -> bool:
 def _is_same(first: Any, second: Any) -> bool:
     if first is second:
         return True
-    if not isinstance(second, torch.fx.Node) or second.target not in _PARTS.values():
+    if not isinstance(second, torch.fx.Node) or (second.target not in _PARTS.values() and _turn(second) is None):
         return False
     view = _view(second.target, second.args[1:], second.kwargs)
     return _is_view(view, _plain(second.args[0]), first)
@@ -173,9 +253,8 @@ def _write(graph: torch.fx.Graph, write: _BufferWrite, buffer: torch.fx.Node) ->
     node, parts = write.node, [buffer]
     with graph.inserting_before(node):
         for view in write.views:
-            args = (parts[-1], *view.args)
-            parts.append(graph.call_function(view.target, args))
-            parts[-1].meta = {**node.meta, "val": view.target(*torch.fx.map_arg(args, lambda each: each.meta["val"]))}
+            parts.append(graph.call_function(view.target, (whole := parts[-1], *view.args)))
+            parts[-1].meta = {**node.meta, "val": _seen_through(view, whole.meta["val"])}
         if write.source is not None:
             made = graph.call_function(_ATEN.copy_.default, (parts.pop(), write.source))
             made.meta = {**node.meta, "val": write.source.meta["val"]}
@@ -190,7 +269,7 @@ def _merge_views(graph: torch.fx.Graph, whole: torch.fx.Node) -> None:
     """Leave one of the equal views of ``whole``, and of its views: they lie in the same memory, whenever it changes."""
     found: dict[_View, torch.fx.Node] = {}
     for user in sorted(whole.users):
-        if user.target in _PARTS.values():
+        if user.target in _PARTS.values() or user.target in _TURNS:
             first = found.setdefault(_view(user.target, user.args[1:], user.kwargs), user)
             if first is not user:
                 user.replace_all_uses_with(first)
