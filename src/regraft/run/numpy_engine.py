@@ -47,7 +47,13 @@ DIALECT: Final = Dialect(
     helpers(_empty, np.copy, loop_over(np)),
     carried=lambda call: carried_node(call, _ENGINE),
 )
-_ENGINE: Final = NodeEngine(lambda module: compile_module(module)["main"], array_dtype, np.asarray)
+
+
+def _compile_node(module: IRModule) -> Callable[..., Any]:
+    return compile_module(module)["main"]
+
+
+_ENGINE: Final = NodeEngine(_compile_node, array_dtype, np.asarray)
 
 
 def runs(op: Op) -> bool:
