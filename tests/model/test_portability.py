@@ -10,6 +10,8 @@ import onnxruntime
 import pytest
 
 import regraft as rx
+from regraft.model.models import open_model
+from regraft.model.portability import is_larger
 from regraft.model.report import OptimizationReport
 from tests.cli.harness import invoke
 from tests.kit import assert_close
@@ -116,3 +118,17 @@ def test_the_command_says_that_an_opset_was_raised(tmp_path: Path) -> None:
     done = invoke("optimize", tmp_path / "model.onnx", "-o", tmp_path / "out.onnx")
     assert done.exit_code == 0
     assert "opset 17 became 23 for Attention" in " ".join(done.output.split())
+
+
+def test_a_few_more_bytes_are_for_what_is_expected_to_pay() -> None:
+    two, one = [
+        onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+            agraph (float[512, 512] x) => (float[512, 512] y) {{ {body} }}""")
+        for body in (
+            "a = MatMul (x, x) y = MatMul (a, x)",
+            "product = MatMul (x, x) negative = Neg (product) y = Relu (negative)",
+        )
+    ]
+    opened, after = open_model(two), rx.from_onnx(one)
+    assert not is_larger(opened, after, one)
+    assert is_larger(opened, opened.module, one)

@@ -300,7 +300,7 @@ def _handed_over(
         else:
             if is_alike and is_as_it_was(opened, result):
                 why = "nothing in it was rewritten"
-            elif not is_alike or most is None or not is_larger(opened, result, most):
+            elif not is_alike or most is None or not is_larger(opened, done.module, result, most):
                 return done, result
         done = done._replace(module=opened.module, kept=why)
     if path is None:

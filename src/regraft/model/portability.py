@@ -35,7 +35,7 @@ _SIZE: Final = 64
 MOST_GROWN: Final = 256
 """The most bytes by which a model, or the constants of one, may grow."""
 _PAYS: Final = 0.9
-"""The most of the time before that a model of a newer opset may take."""
+"""The most of the time before that a model of a newer opset, or of a few more bytes, may take."""
 
 
 class Raised(NamedTuple):
@@ -103,11 +103,12 @@ def is_as_it_was(opened: Model, result: Any) -> bool:
     return is_same_graph(opened.source, result)
 
 
-def is_larger(opened: Model, result: Any, most: float = 1.0) -> bool:
+def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) -> bool:
     """True if ``result``, a file or an object, is larger than the model that was opened, in the terms of its format.
 
-    An ONNX model then has more than ``most`` times the nodes and more bytes, as happens to one of functions, whose
-    nodes are written wherever a function is called. A program of PyTorch has more than ``most`` times the operators,
+    ``after`` is the module that ``result`` was written from. An ONNX model then has more than ``most`` times the nodes
+    and more bytes, as happens to one of functions, whose nodes are written wherever a function is called; one that is
+    expected to pay may have a few more bytes. A program of PyTorch has more than ``most`` times the operators,
     as happens to one that writes in place. The bodies of loops and branches count. Cost: results of PyTorch, and larger
     ones of ONNX, are read again.
     """
@@ -122,6 +123,8 @@ def is_larger(opened: Model, result: Any, most: float = 1.0) -> bool:
     else:
         sizes = opened.source.ByteSize(), result.ByteSize()
     if sizes[1] <= sizes[0]:
+        return False
+    if sizes[1] <= sizes[0] + MOST_GROWN and _seconds(after) <= _PAYS * _seconds(opened.module):
         return False
 
     from ..formats.onnx.described import node_count
