@@ -60,6 +60,14 @@ def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
         from_onnx(path)
 
 
+@pytest.mark.parametrize("version", [-1, 2**31, 2**63 - 1])
+def test_a_version_of_a_domain_that_is_none_is_named(version: int) -> None:
+    model = _model(helper.make_node("Add", ["x", "w"], ["z"], domain="own"), w=np.ones(3, np.float32))
+    model.opset_import.append(helper.make_opsetid("own", version))
+    with pytest.raises(ConvertError, match=f"the model is damaged: it is of version {version} of 'own'"):
+        from_onnx(model)
+
+
 def test_a_place_of_data_that_is_no_path_is_refused(tmp_path: Path) -> None:
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
     weight.external_data.add(key="location", value="w\0.bin")

@@ -17,12 +17,18 @@ import onnx_ir as ir
 from ...errors import ConvertError
 
 _MOST_ELEMENTS: Final = 2**63 - 1
+_MOST_OF_AN_OPSET: Final = 2**31 - 1
+"""The greatest version that onnx can look up."""
 _MOST_INLINED: Final = 1 << 18
 """So many nodes may come of the functions of a model; a few kilobytes could otherwise stand for any number."""
 
 
 def check_message(proto: onnx.ModelProto, where: str) -> None:
     """Raise `ConvertError`, naming ``where``, unless ``proto`` is sound. Cost: linear in it without its constants."""
+    for imported in (one for scope in (proto, *proto.functions) for one in scope.opset_import):
+        if not 0 <= imported.version <= _MOST_OF_AN_OPSET:
+            domain = imported.domain or "ai.onnx"
+            raise ConvertError(f"{where}: the model is damaged: it is of version {imported.version} of {domain!r}")
     for scope in _scopes(proto):
         for name in _names(scope):
             if not isinstance(name, str):

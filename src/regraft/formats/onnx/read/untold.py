@@ -12,6 +12,8 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from ..attributes import bodies_of
+
 _TENSOR_OF = {
     name: ir.DataType(number)
     for name, number in {
@@ -59,8 +61,8 @@ def _stated(value: ir.Value) -> ir.DataType | None:
 def _kinds(node: ir.Node, opset: int, imports: Mapping[str, int]) -> Iterator[tuple[ir.Value, object]]:
     """The values that a node reads and gives, each with its kind: a type, or a key of the values that are of one."""
     if node.op_type == "If" and not node.domain:
-        for attribute in node.attributes.values():
-            for outer, inner in zip(node.outputs, attribute.as_graph().outputs, strict=False):
+        for body in bodies_of(node):
+            for outer, inner in zip(node.outputs, body.outputs, strict=False):
                 yield outer, ("result", id(outer))
                 yield inner, ("result", id(outer))
         return
