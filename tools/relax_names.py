@@ -187,7 +187,9 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.EliminateCommonSubexpr": "looks through names and leaves them; commuted operands are equal",
     "tvm.relax.transform.LowerRuntimeBuiltin": "leaves `to_vdevice` and `memory.view`; makes plain blocks itself",
     "tvm.relax.transform.LazySetOutput": "makes plain blocks of dataflow blocks, since handing on is an effect",
-    "tvm.relax.transform.AdjustMatmulOrder": "counts whole chains; products that others use stay",
+    "tvm.relax.transform.AdjustMatmulOrder": "counts whole chains; products that others use stay, and mixed dtypes",
+    "tvm.relax.transform.CombineParallelMatmul": "also layout; combines any number of symbolic widths",
+    "tvm.relax.transform.FoldBatchnormToConv2D": "leaves a batch norm in training; Relax folds it to other values",
     "tvm.relax.transform.RemoveUnusedOutputs": "and RemoveUnusedParameters go on until nothing is unused",
     "tvm.relax.transform.LazyTransformParams": "a weight that is a result and nothing else is handed on, too",
     "tvm.relax.transform.RunCodegen": "compilers are Python functions, added by `register_codegen`",
@@ -274,7 +276,8 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
 - **Truth values beside numbers are numbers.** `R.add` of bool and float32 is float32 in either order, as the value is
   there. Logic on numbers gives 0 or 1 in their dtype. A scalar beside a tensor of rank 0 gives rank 0.
 - **A false promise is refused.** A declared return type that the result can never have is an error when the program is
-  read. One size variable may stand in several functions; Relax's `well_formed` wants one of its own for each.
+  read; but where a function that nothing calls declares `R.Tensor` and returns a tuple, it has the tuple's type.
+  One size variable may stand in several functions; Relax's `well_formed` wants one of its own for each.
 - **Programs never change.** Functions, blocks and expressions are immutable. A module's table may be edited in place.
 - **Two values that differ between tools are fixed here.** The gradient of `relu` at 0 is 0, as in PyTorch.
   `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples.

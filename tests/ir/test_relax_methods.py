@@ -13,6 +13,7 @@ import pytest
 import regraft as rx
 from regraft import Attrs, IRModule, SymVar, TensorType, Var
 from regraft.analysis import check_well_formed, well_formed
+from regraft.ir import iter_bindings
 from regraft.script import ir as I
 from regraft.script import relax as R
 
@@ -100,6 +101,47 @@ def test_each_call_of_a_function_has_variables_and_sizes_of_its_own(target: str)
         a, b = rx.build(form, target=target)["main"](x, y)
         np.testing.assert_array_equal(a, np.concatenate((x, x, y + 1)))
         np.testing.assert_array_equal(b, np.concatenate((y, y, x + 1)))
+
+
+def _stepped(body: str) -> IRModule:
+    return rx.parse(
+        f"""
+@I.ir_module
+class Module:
+    @R.function(private=True)
+    def shifted(p: R.Tensor((2,), "float32")):
+        return R.add(p, R.const(1.0))
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32")):
+{textwrap.indent(textwrap.dedent(body), " " * 8)}
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        """
+        y = Module.shifted(x)
+        z = Module.shifted(y)
+        return z
+        """,
+        """
+        with R.dataflow():
+            y = Module.shifted(x)
+            z = Module.shifted(y)
+            R.output(z)
+        return z
+        """,
+    ],
+)
+def test_a_name_for_the_result_of_a_call_stands_for_what_is_computed(body: str) -> None:
+    module = _stepped(body)
+    inlined = IRModule({"main": module["main"].inline_functions({"shifted": module["shifted"]})})
+    well_formed(inlined)
+    assert [binding.var.name_hint for binding in iter_bindings(inlined["main"])] == ["y", "z"]
+    assert rx.build(inlined, target="numpy")["main"](np.zeros(2, "float32")).tolist() == [2, 2]
 
 
 def test_an_argument_of_unknown_shape_is_cast_where_its_function_is_inlined() -> None:

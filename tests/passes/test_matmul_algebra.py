@@ -135,6 +135,14 @@ def test_a_transposed_product_on_the_right_is_taken_apart() -> None:
     assert counts(after) == {"matmul": 2, "permute_dims": 2}
 
 
+def test_a_transposed_product_on_the_left_is_taken_apart() -> None:
+    before = program(
+        _signature(x=(30, 2), a=(30, 3), b=(3, 40)), "r = R.matmul(R.permute_dims(R.matmul(a, b)), x)", "r"
+    )
+    after = checked(AdjustMatmulOrder(), before)
+    assert _ops_in_order(after) == ["permute_dims", "permute_dims", "matmul", "matmul"]
+
+
 def test_products_of_weights_are_free() -> None:
     before = program(_signature(x=(2, 30), a=(30, 3), b=(3, 40)), "r = R.matmul(R.matmul(x, a), b)", "r")
     assert AdjustMatmulOrder()(before) is before

@@ -42,7 +42,6 @@ DIFFERS: Final = {
     "building.t_const": "an array keeps its dtype; Relax makes float32 of float64",
     "building.t_bind_params_of_other_shapes": STRICTER,
     "building.t_bind_symbolic_vars_to_sizes": TAKEN_HERE,
-    "building.t_inline_functions": "the name of the call's result stays, for what it is bound to",
     "building.t_module_attributes": TAKEN_HERE,
     "building.t_analyses_of_a_function": "sizes are no variables of the language",
     "frontend_nn.t_an_input_that_is_unknown": "a name that the method lacks is refused, where Relax leaves it out",

@@ -151,3 +151,39 @@ def test_a_module_may_say_that_it_is_not_to_be_checked() -> None:
             return x
 
     assert list(Module) == ["main"]
+
+
+_PAIR = """
+@I.ir_module
+class Module:
+    @R.function
+    def pair(x: R.Tensor((2, 3), "float32")) -> {promised}:
+        both = (x, x)
+        return both
+{caller}
+"""
+
+
+def test_a_result_of_any_tensor_may_be_a_tuple_whose_type_it_then_has() -> None:
+    module = rx.parse(_PAIR.format(promised="R.Tensor", caller=""))
+    well_formed(module)
+    both = rx.TupleType([rx.TensorType((2, 3), "float32")] * 2)
+    assert module["pair"].ret_ty == module.get_global_var("pair").ty.ret == both  # type: ignore[union-attr]
+    rx.assert_structural_equal(rx.parse(module.script()), module)
+
+
+@pytest.mark.parametrize("promised", ["R.Tensor(ndim=2)", "R.Shape", "R.Tuple(R.Tensor)"])
+def test_another_result_than_the_declared_one_is_refused(promised: str) -> None:
+    with pytest.raises(ParseError, match="'pair' promises to return"):
+        rx.parse(_PAIR.format(promised=promised, caller=""))
+
+
+def test_a_tuple_is_no_tensor_for_those_who_call_the_function() -> None:
+    caller = """
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")):
+        both = Module.pair(x)
+        return both
+    """
+    with pytest.raises(ParseError, match="'pair' promises to return"):
+        rx.parse(_PAIR.format(promised="R.Tensor", caller=caller))

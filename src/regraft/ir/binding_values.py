@@ -145,13 +145,19 @@ def size_value(value: Any, where: str) -> Dim:
 
 
 class _Fresh(ExprMutator):
-    """Copies a body with new variables for all that it binds; ``local`` makes them variables of a dataflow block."""
+    """Copies a body with new variables for all that it binds; ``local`` makes them variables of a dataflow block.
 
-    def __init__(self, *, local: bool) -> None:
+    What ``given`` lists gets the variable that it says instead.
+    """
+
+    def __init__(self, *, local: bool, given: Mapping[Expr, Var] | None = None) -> None:
         super().__init__()
         self._local = local
+        self._given = given or {}
 
     def visit_var_def_(self, var: Var) -> Var:
+        if var in self._given:
+            return self._given[var]
         return (DataflowVar if self._local else type(var))(var.name_hint, var.ty, var.origins)
 
 
@@ -182,14 +188,15 @@ def _inlined(seq: SeqExpr, table: Mapping[str, Function], inside: tuple[str, ...
                 raise IRError(f"{name!r} calls itself, by way of {' and '.join(inside)}, so it cannot be inlined")
             changed = True
             callee = table[name].with_body(_inlined(table[name].body, table, (*inside, name)))
-            body = body_of_call(callee, value.args, local=in_dataflow)
+            body = body_of_call(callee, value.args, local=in_dataflow, result=binding.var)
             for inner in body.blocks:
                 if isinstance(inner, DataflowBlock) and not in_dataflow:
                     blocks += [BindingBlock(row), inner]
                     row = []
                 else:
                     row.extend(inner.bindings)
-            row.append(VarBinding(binding.var, body.body))
+            if body.body is not binding.var:
+                row.append(VarBinding(binding.var, body.body))
         blocks.append(type(block)(row))
     return SeqExpr(merge_blocks(blocks), seq.body) if changed else seq
 
@@ -199,11 +206,14 @@ def called_name(value: Expr) -> str:
     return value.op.name_hint if isinstance(value, Call) and isinstance(value.op, GlobalVar) else ""
 
 
-def body_of_call(function: Function, args: Iterable[Expr], *, local: bool = False) -> SeqExpr:
+def body_of_call(
+    function: Function, args: Iterable[Expr], *, local: bool = False, result: Var | None = None
+) -> SeqExpr:
     """The body of ``function`` as it is for these arguments, with variables and sizes of its own.
 
     An argument of which it is not known that it fits is cast by a `MatchCast` first. ``local`` makes all that is bound
-    variables of a dataflow block. Cost: linear in the body.
+    variables of a dataflow block. ``result`` is bound to what is returned, if the body computes a value of its type.
+    Cost: linear in the body.
     """
     sizes: dict[SymVar, Dim] = {}
     arguments = dict(zip(function.params, args, strict=True))
@@ -217,7 +227,9 @@ def body_of_call(function: Function, args: Iterable[Expr], *, local: bool = Fals
             casts.append(MatchCast((DataflowVar if local else Var)(param.name_hint, ty, param.origins), arg, ty))
             arg = casts[-1].var
         binder.remap(param, arg)
-    body = _Fresh(local=local).mutate(binder.mutate(function.body))
+    bound = binder.mutate(function.body)
+    given = {bound.body: result} if result is not None and bound.body.ty == result.ty else None
+    body = _Fresh(local=local, given=given).mutate(bound)
     first = [(DataflowBlock if local else BindingBlock)(casts)] if casts else []
     return SeqExpr([*first, *body.blocks], body.body)
 

@@ -26,8 +26,8 @@ from .common_subexpressions import share_projections
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
-GroupCheck: TypeAlias = Callable[[Expr, list[Expr], dict[int, Expr], Mapping[Var, Expr]], bool | Decline]
-"""``check(left side, right sides, {branch: bias}, bindings)``: whether this group is to be combined.
+GroupCheck: TypeAlias = Callable[[Expr, list[Expr], list[Expr], Mapping[Var, Expr]], bool | Decline]
+"""``check(left side, right sides, biases, bindings)``: whether this group is to be combined.
 
 ``decline("why")`` is a False with a reason.
 """
@@ -234,7 +234,7 @@ def _combined(
     biases = _biases(group, matmuls, bindings)
     weights = [branch.weight for branch in group]
     if check is not None:
-        said = check(left, weights, {i: b.bias for i, b in enumerate(biases)}, bindings)
+        said = check(left, weights, [biased.bias for biased in biases], bindings)
         if isinstance(said, Decline):
             return said.reason
         if not said:
@@ -289,8 +289,8 @@ def CombineParallelMatmul(check: GroupCheck | None = None, *, layout: JoinLayout
 
     A bias that follows every branch of a group, and an activation (any elementwise function of one operand) that
     follows every one, are done once, too; where only some have it, it stays behind the split. ``check(left, [right,
-    ...], {i: bias of branch i}, bindings)`` may decline a group by returning False, or ``decline("why")``; it alone is
-    left then. `combining_pays` is such a check.
+    ...], [bias, ...], bindings)`` may decline a group by returning False, or ``decline("why")``; it alone is left then.
+    The biases are those of all branches, or none. `combining_pays` is such a check.
 
     ``layout="stack"`` puts matrices of one width along a new axis instead of side by side. Where columns are cut over
     devices, the parts of the product then lie where those of the single products did; side by side, every run would

@@ -154,6 +154,12 @@ with PatternContext() as _permuted_right:
     _tu_permuted = is_op("relax.permute_dims")(_tu)
     _s_ut = is_op("relax.matmul")(_s, _tu_permuted)
 
+with PatternContext() as _permuted_left:
+    _f, _g, _h = wildcard(), wildcard(), wildcard()
+    _fg = is_op("relax.matmul")(_f, _g)
+    _fg_permuted = is_op("relax.permute_dims")(_fg)
+    _gf_h = is_op("relax.matmul")(_fg_permuted, _h)
+
 
 class _ProductChain(NamedTuple):
     """Three operands to multiply; ``known`` says of each whether it is known before the inputs."""
@@ -247,6 +253,19 @@ def _reordered(
     return {old: product}
 
 
+def _reordered_transposed(
+    old: Var, inner: Sequence[Var], chain: _ProductChain, bindings: Bindings, most: Mapping[str, int], *, left: bool
+) -> dict[Var, Expr] | Decline:
+    """`_reordered`, where the inner product is transposed before ``old``; ``chain`` is in the order after that."""
+    permuted = bindings[inner[-1]]
+    if not isinstance(permuted, Call) or permutation(permuted) != (1, 0):
+        return decline("the inner product is permuted otherwise than by exchanging two axes")
+    a, b, c = chain.operands
+    a, c = (ops.permute_dims(a), c) if left else (a, ops.permute_dims(c))
+    turned = chain._replace(operands=(a, ops.permute_dims(b), c))
+    return _reordered(old, inner, turned, bindings, most, left=left)
+
+
 def _order_rules(known: dict[Var, None], most: Mapping[str, int]) -> RuleSet:
     def right_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         chain = _ProductChain.of(matchings[_a], matchings[_b], matchings[_c], known, bindings)
@@ -257,19 +276,23 @@ def _order_rules(known: dict[Var, None], most: Mapping[str, int]) -> RuleSet:
         return _reordered(matchings[_p_qr], [matchings[_qr]], chain, bindings, most, left=False)
 
     def left_pair_permuted(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        permuted = bindings[matchings[_tu_permuted]]
-        if not isinstance(permuted, Call) or permutation(permuted) != (1, 0):
-            return decline("the inner product is permuted otherwise than by exchanging two axes")
         chain = _ProductChain.of(matchings[_s], matchings[_u], matchings[_t], known, bindings)
-        turned = (chain.operands[0], ops.permute_dims(chain.operands[1]), ops.permute_dims(chain.operands[2]))
-        inner = [matchings[_tu], matchings[_tu_permuted]]
-        return _reordered(matchings[_s_ut], inner, chain._replace(operands=turned), bindings, most, left=False)
+        return _reordered_transposed(
+            matchings[_s_ut], [matchings[_tu], matchings[_tu_permuted]], chain, bindings, most, left=False
+        )
+
+    def right_pair_permuted(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        chain = _ProductChain.of(matchings[_g], matchings[_f], matchings[_h], known, bindings)
+        return _reordered_transposed(
+            matchings[_gf_h], [matchings[_fg], matchings[_fg_permuted]], chain, bindings, most, left=True
+        )
 
     return RuleSet(
         [
             Rule(_left_first, right_pair, "multiply_right_pair_first"),
             Rule(_right_first, left_pair, "multiply_left_pair_first"),
             Rule(_permuted_right, left_pair_permuted, "multiply_left_pair_first"),
+            Rule(_permuted_left, right_pair_permuted, "multiply_right_pair_first"),
         ]
     )
 

@@ -17,12 +17,13 @@ from ..ir.module import GLOBAL_INFOS, IRModule
 from ..ir.op import Call
 from ..ir.program import Function, MatchCast
 from ..ir.reading import defining_symvars
-from ..ir.types import FuncType, Type, is_subtype, type_symvars
+from ..ir.types import FuncType, TensorType, TupleType, Type, is_subtype, type_symvars
 from ..ir.vdevice import VDevice, named_in
 from ..ir.visitor import iter_bindings
 from . import intrinsics
 from .decorators import FunctionOptions, function_options, is_pyfunc
 from .environment import Environment
+from .errors import ParseError
 from .evaluate import ScriptEvaluator
 from .names import Namespace
 from .sizes import SizeScope
@@ -139,7 +140,9 @@ class Reader:
         ret = signature.ret
         is_checked = signature.options.check_well_formed and self.promises
         if ret is not None and is_checked and is_subtype(body.ty, ret) is False:
-            raise self.source.error(node.returns, f"{node.name!r} promises to return {ret!r}, but returns {body.ty!r}")
+            if not _is_any_tensor(ret) or not isinstance(body.ty, TupleType):
+                raise self._broken_promise(signature, ret, body.ty)
+            ret = None  # Relax's programs write R.Tensor for results of any kind
         attrs: dict[str, Any] = {}
         if signature.options.private and "global_symbol" in reader.attrs:
             raise self.source.error(
@@ -149,6 +152,21 @@ class Reader:
         if not signature.options.private:
             attrs["global_symbol"] = reader.name or name or node.name
         return Function(signature.params, body, ret, signature.options.pure, {**attrs, **reader.attrs})
+
+    def _broken_promise(self, signature: _FunctionHead, promised: Type, returned: Type) -> ParseError:
+        node = signature.node
+        return self.source.error(
+            node.returns, f"{node.name!r} promises to return {promised!r}, but returns {returned!r}"
+        )
+
+    def declared_as(self, signature: _FunctionHead, function: Function, *, called: bool) -> bool:
+        """False if the function is of another kind than its signature says. Raises `ParseError` if it is ``called``."""
+        ret = signature.ret
+        if ret is None or not _is_any_tensor(ret) or not isinstance(function.ret_ty, TupleType):
+            return True
+        if called:
+            raise self._broken_promise(signature, ret, function.ret_ty)
+        return False
 
     def _local(self, node: ast.FunctionDef, around: Environment, declare: Callable[[Type], None]) -> Function:
         """A function defined inside another: it sees the names around it, and has no public name."""
@@ -160,7 +178,9 @@ class Reader:
         signature = self._signature(node, private, environment)
         if signature.type is not None:
             declare(signature.type)
-        return self._body(signature)
+        function = self._body(signature)
+        self.declared_as(signature, function, called=True)
+        return function
 
     # --- modules
 
@@ -280,7 +300,9 @@ class _ModuleReader:
         for name in self._callees_first():
             function = self.reader.body(self.signatures[name])
             self.table[name] = function
-            if name not in self.variables:
+            if name not in self.variables or not self.reader.declared_as(
+                self.signatures[name], function, called=self._is_mentioned(name)
+            ):
                 self.variables[name] = GlobalVar(self._full_name(evaluator, name), function.ty)
         functions: dict[GlobalVar, Function | ExternFunc] = {
             self.variables[name]: self.outside[name] for name in self.outside
@@ -383,12 +405,27 @@ class _ModuleReader:
         found: dict[str, ast.AST] = {}
         if all(signature.ret is not None for signature in self.signatures.values()):
             return []
-        for inner in ast.walk(self.signatures[name].node):
-            if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
-                callee = self.signatures.get(inner.attr)
-                if callee is not None and callee.ret is None and inner.value.id in ("cls", self.node.name):
-                    found.setdefault(inner.attr, inner)
+        for inner in self._mentions(name):
+            callee = self.signatures.get(inner.attr)
+            if callee is not None and callee.ret is None:
+                found.setdefault(inner.attr, inner)
         return list(found.items())
+
+    def _mentions(self, name: str) -> Iterator[ast.Attribute]:
+        """The places where function ``name`` mentions what is in the module."""
+        for inner in ast.walk(self.signatures[name].node):
+            match inner:
+                case ast.Attribute(value=ast.Name(id=owner)) if owner in ("cls", self.node.name):
+                    yield inner
+                case _:
+                    pass
+
+    def _is_mentioned(self, name: str) -> bool:
+        return any(inner.attr == name for one in self.signatures for inner in self._mentions(one))
+
+
+def _is_any_tensor(ty: Type) -> bool:
+    return isinstance(ty, TensorType) and ty.ndim == -1 and ty.dtype is None
 
 
 def _is_base_py_module(base: ast.expr) -> bool:
