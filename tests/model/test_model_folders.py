@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,32 @@ def test_damaged_weights_are_one_message(folder: Path) -> None:
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(rx.convert.ConvertError, match="transformers cannot load it"):
+        open_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: weights.pop("classifier.bias"), "classifier.bias is missing"),
+        (
+            lambda weights: weights.update({"classifier.bias": torch.zeros(3)}),
+            r"classifier.bias is \(3,\) and should be \(\d+,\)",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_named(
+    folder: Path, change: Callable[[dict[str, torch.Tensor]], None], message: str
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    change(weights)
+    save_file(weights, path, metadata={"format": "pt"})
+    with pytest.raises(
+        rx.convert.ConvertError,
+        match=f"the weights are not those of a BertForSequenceClassification by its config.json: {message}",
+    ):
         open_model(folder)
 
 

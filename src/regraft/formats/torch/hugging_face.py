@@ -20,6 +20,7 @@ from torch.export import Dim
 
 from ...ir.errors import MissingDependencyError
 from ..errors import ConvertError
+from .quiet import quiet
 
 CONFIG: Final = "config.json"
 
@@ -56,7 +57,9 @@ def load_folder(path: Path) -> Any:
     """The model in a folder, ready to be exported; raises as `open_folder` does."""
     if find_spec("transformers") is None:
         raise MissingDependencyError(f"{path} is a model of transformers: pip install transformers")
-    return _load(path, _read_config(path))
+    config = _read_config(path)
+    with quiet("torch", "transformers"):
+        return _load(path, config)
 
 
 def _read_config(path: Path) -> Mapping[str, Any]:
@@ -86,12 +89,24 @@ def _load(path: Path, config: Mapping[str, Any]) -> Any:
         raise ConvertError(f"{path} has no weights in safetensors; pickled weights can run code and are not read")
     try:
         with _without_progress_bars(transformers.utils.logging):
-            model = getattr(transformers, name).from_pretrained(
-                path, local_files_only=True, use_safetensors=True, trust_remote_code=False
+            model, found = getattr(transformers, name).from_pretrained(
+                path,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
             )
     except Exception as error:  # transformers raises whatever its parts raise
         reason = str(error).strip().splitlines()
         raise ConvertError(f"{path}: transformers cannot load it: {reason[0] if reason else type(error)}") from error
+    unfit = sorted([f"{weight} is missing" for weight in found["missing_keys"]])
+    unfit += sorted(
+        [f"{weight} is {tuple(own)} and should be {tuple(said)}" for weight, own, said in found["mismatched_keys"]]
+    )
+    if unfit:
+        more = f", and {len(unfit) - 1} more" if len(unfit) > 1 else ""
+        raise ConvertError(f"{path}: the weights are not those of a {name} by its {CONFIG}: {unfit[0]}{more}")
     model.eval()
     # Parts have configurations of their own; a cache among the results would be no tensor.
     for part in model.modules():

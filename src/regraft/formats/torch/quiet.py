@@ -6,12 +6,16 @@ import logging
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Final
+
+_TORCH: Final = ("torch",)
 
 
 @contextmanager
-def quiet() -> Generator[None]:
-    """Inside, PyTorch warns of nothing and logs nothing; what it raises is raised all the same."""
-    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if _is_torch(name)]
+def quiet(*packages: str) -> Generator[None]:
+    """Inside, PyTorch, or ``packages``, log nothing and warn of nothing; what they raise is raised all the same."""
+    names = [name for name in list(logging.root.manager.loggerDict) if name.partition(".")[0] in (packages or _TORCH)]
+    loggers = [logging.getLogger(name) for name in names]
     before = [(logger, logger.disabled) for logger in loggers]
     for logger in loggers:
         logger.disabled = True
@@ -22,7 +26,3 @@ def quiet() -> Generator[None]:
     finally:
         for logger, disabled in before:
             logger.disabled = disabled
-
-
-def _is_torch(name: str) -> bool:
-    return name.partition(".")[0] == "torch"
