@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from regraft import BlockBuilder, Function, IRModule, Rule, TensorType, Var, const, op
 from regraft.dpl import is_op, wildcard
 from regraft.ir.mutator import ExprMutator
 from regraft.model import UsageError, VerificationError, optimize
 from regraft.model.comparison import compare_outputs
-from regraft.model.models import open_model
-from regraft.model.verification import Verification, verify
+from regraft.model.models import open_model, run_exactly
+from regraft.model.verification import Verification, run_program, verify
 from regraft.reference.trials import tolerance
+from regraft.run.processor import multiplies_bytes
 from regraft.transform import FunctionPass, PassContext
 from tests.model.models import WIDTHS, files, projections, save
 
@@ -276,3 +277,30 @@ def test_a_loop_that_computes_something_else_is_found(
 ) -> None:
     with pytest.raises(VerificationError, match="output y"):
         held_against_each_other(step, right, wrong, tmp_path)
+
+
+def test_a_quantized_model_that_overflows_here_is_held_against_its_exact_values(tmp_path: Path) -> None:
+    weights = np.full((64, 3), 127, np.int8)
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]),
+        helper.make_node("MatMulInteger", ["q", "w", "zero"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["numbers"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["numbers", "scale"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "quantized",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 3])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    opened = open_model(model)
+    run = run_exactly(opened)
+    assert (run is None) == multiplies_bytes()
+    given = np.full((4, 64), 3, np.float32)
+    found = (run or run_program(opened.module, "main"))([given])[0]
+    np.testing.assert_allclose(found, given @ weights.astype(np.float32), rtol=1e-6)
+    for suffix in (".onnx", ".relax", ".xml"):
+        result = optimize(model, output=tmp_path / f"out{suffix}", verify=True, ranges={"x": (2, 3)})
+        assert result.exists()

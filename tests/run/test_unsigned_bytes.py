@@ -36,11 +36,14 @@ def model_of(
     inputs: list[onnx.ValueInfoProto],
     constants: dict[str, np.ndarray],
     kind: int = TensorProto.FLOAT,
+    *,
+    opset: int = 21,
 ) -> onnx.ModelProto:
     result = helper.make_tensor_value_info("z", kind, [4, 3])
     initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "g", inputs, [result], initializers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     return onnx.shape_inference.infer_shapes(model)
 
 
@@ -117,3 +120,60 @@ def test_a_file_is_run_as_on_a_processor_with_products_of_bytes(
     for source in (model_of([node], inputs, {"w": RIGHT}, TensorProto.INT32), beside):
         (found,) = originals.onnx_original(source, exact=True)([LEFT])
         np.testing.assert_array_equal(found, EXACT)
+
+
+def test_signed_bytes_on_both_sides_of_dequantized_products_become_unsigned() -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "one", "below"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "one", "below"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("DequantizeLinear", ["w", "steps"], ["b"], axis=1),
+        helper.make_node("MatMul", ["r", "b"], ["y"]),
+        helper.make_node("QuantizeLinear", ["y", "coarse", "none"], ["s"]),
+        helper.make_node("DequantizeLinear", ["s", "coarse", "none"], ["z"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, LEFT.shape)]
+    numbers = {"one": 1, "coarse": 2**14, "steps": [0.5, 1, 2]}
+    points = {"below": np.array(-128, np.int8), "none": np.array(0, np.int8), "w": RIGHT}
+    constants = {name: np.array(number, np.float32) for name, number in numbers.items()} | points
+    model = changed(model_of(nodes, inputs, constants))
+    exact = np.clip(np.rint(EXACT * constants["steps"] / 2**14), -128, 127) * 2**14
+    assert {one.data_type for one in model.graph.initializer} == {
+        TensorProto.FLOAT,
+        TensorProto.UINT8,
+        TensorProto.INT8,
+    }
+    np.testing.assert_array_equal(ran(model, x=LEFT.astype(np.float32)), exact)
+
+
+STEP = np.array(1, np.float32)
+ZERO, SIGNED_ZERO = np.array(0, np.uint8), np.array(0, np.int8)
+SIDES = {"x": LEFT, "one": STEP, "zero": ZERO, "w": RIGHT, "signed": SIGNED_ZERO, "coarse": np.array(2**15, np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("MatMulIntegerToFloat", ["x", "w", "one", "one", "zero", "signed"]),
+        ("MatMulIntegerToFloat", ["x", "w", "one", "one"]),
+        ("QGemm", ["x", "one", "zero", "w", "one", "signed"]),
+        ("DynamicQuantizeMatMul", ["y", "w", "one"]),
+        ("DynamicQuantizeMatMul", ["y", "w", "one", "signed"]),
+    ],
+)
+def test_operators_of_onnxruntime_on_bytes_are_exact(name: str, operands: list[str]) -> None:
+    node = helper.make_node(name, operands, ["z"], domain="com.microsoft")
+    inputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, LEFT.shape)]
+    model = model_of([node], inputs, {key: SIDES[key] for key in dict.fromkeys(operands) if key != "y"})
+    np.testing.assert_allclose(ran(changed(model), y=LEFT.astype(np.float32)), EXACT, rtol=1e-6)
+
+
+def test_a_quantized_product_is_exact_and_says_that_something_changed() -> None:
+    operands = ["x", "one", "zero", "w", "one", "signed", "coarse", "middle"]
+    node = helper.make_node("QLinearMatMul", operands, ["q"])
+    back = helper.make_node("DequantizeLinear", ["q", "coarse", "middle"], ["z"])
+    model = model_of([node, back], [], {**SIDES, "middle": np.array(128, np.uint8)}, opset=20)
+    del model.graph.value_info[:]
+    assert without_overflow(ir.from_proto(model).graph, needed=True)
+    assert not without_overflow(ir.from_proto(model).graph, needed=False)
+    np.testing.assert_array_equal(ran(changed(model)), np.rint(EXACT / 2**15) * 2**15)

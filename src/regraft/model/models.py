@@ -21,7 +21,7 @@ from ..ir.program import Function
 from ..ir.types import TensorType, Type
 from ..passes import BindSymbolicVars
 from ..passes.torch_forms import TorchForms
-from ..run.originals import RunOriginal, onnx_original, openvino_original, torch_original
+from ..run.originals import RunOriginal, onnx_original, openvino_original, torch_original, without_overflow_here
 from ..script import load_script, save_script
 from .errors import UsageError
 
@@ -317,10 +317,7 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
     elements of a sequence are results one by one.
     """
     if model.form == "onnx":
-        from ..formats.onnx.carried import CARRIED, runs_on_tensors
-
-        carried = model.module.attrs.get(CARRIED)
-        if isinstance(carried, str) and not runs_on_tensors(carried):
+        if not _takes_tensors(model):
             return None
         return onnx_original(model.source, threads=threads)
     if model.form == "torch":
@@ -333,6 +330,22 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
     if model.form == "openvino" and find_spec("openvino") is not None:
         return openvino_original(model.source, threads=threads, exact=True)
     return None
+
+
+def run_exactly(model: Model) -> RunOriginal | None:
+    """The model run by its own framework, but for products of bytes that overflow there on this processor.
+
+    None where none does. It is what a model's values are, and what those of another form of it are held against.
+    """
+    return without_overflow_here(model.source) if model.form == "onnx" and _takes_tensors(model) else None
+
+
+def _takes_tensors(model: Model) -> bool:
+    """False for an ONNX model with text or maps among what it takes or gives."""
+    from ..formats.onnx.carried import CARRIED, runs_on_tensors
+
+    carried = model.module.attrs.get(CARRIED)
+    return not isinstance(carried, str) or runs_on_tensors(carried)
 
 
 # --- signatures

@@ -50,7 +50,7 @@ from .inputs import ExpectedRun
 from .machines import MachineDescription
 from .measure import Bench, engine_of, run_on
 from .memory import free_memory, needed_to_run
-from .models import Model, form_of, run_as_it_is
+from .models import Model, form_of, run_as_it_is, run_exactly
 from .samples import Samples, TriedOn, read_samples, trials_on
 from .search import CandidateResult, PrecisionSearch
 from .timing import Deadline, clock_for
@@ -391,12 +391,14 @@ def choose(
     own = engines[0] if asked.bench.engine and opened.form != "torch" else engine_of(opened.form)
     with asked.deadline.standing_still():
         before = run_on(opened, replace(asked.bench, engine=own))
+        right = run_exactly(opened) or before
         samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
         trials = (
-            asked.tried_on.trials(opened.function, before)
+            asked.tried_on.trials(opened.function, right)
             if samples is None
-            else trials_on(opened.function, samples, before)
+            else trials_on(opened.function, samples, right)
         )
+        del right
     _check_numbers(trials)
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)

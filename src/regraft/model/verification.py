@@ -25,9 +25,12 @@ from ..run.originals import RunOriginal
 from .comparison import OutputDifference, compare_outputs, problems_of
 from .errors import UsageError, VerificationError
 from .inputs import ValueRange
-from .models import Model, form_of, open_model, output_names, output_types, run_as_it_is
+from .models import Model, form_of, open_model, output_names, output_types, run_as_it_is, run_exactly
 from .samples import Samples, TriedOn
 from .sensitivity import tolerances_by_own_change
+
+WITHOUT_OVERFLOW: Final = " without the overflow of its 8-bit products, which this processor sums in 16 bits"
+"""The end of what a model was held against whose own framework gives wrong sums here; see `run_exactly`."""
 
 _FRAMEWORKS: Final[Mapping[str, str]] = {"onnx": "ONNX Runtime", "torch": "PyTorch", "openvino": "OpenVINO"}
 
@@ -100,6 +103,7 @@ def verify(
     run, against = _reference(model)
     if run is None:
         return Verification((), against)
+    is_exact = against.endswith(WITHOUT_OVERFLOW)
     trials = TriedOn(seed, dims, ranges, inputs).trials(model.function, run)
     del run  # the weights that it holds make room for those of the result
     if not all(trial.is_finite for trial in trials):
@@ -113,7 +117,7 @@ def verify(
     compared: list[tuple[OutputDifference, ...]] = []
     in_single, has_loops = _is_in_single(model.function), _has_loops(model.function)
     try:
-        after = run_as_it_is(result) or run_program(result.module, result.name)
+        after = _run_result(result, is_exact=is_exact)
         for trial in trials:
             # The new values of buffers come first where the form has no buffers to put them into.
             found = after(trial.inputs)[-len(trial.outputs) :]
@@ -166,14 +170,25 @@ def _reference(model: Model) -> tuple[RunOriginal | None, str]:
     """
     read = "the model as it was read"
     try:
-        before = run_as_it_is(model)
+        exact = run_exactly(model)
+        before = exact or run_as_it_is(model)
     except BuildError as error:
         return run_program(model.module, model.name, "numpy"), f"{read}, since {error}"
     if before is None:
         if not output_types(model.function):
             return None, _NOTHING
         return run_program(model.module, model.name), read
-    return before, f"the model itself, on {_FRAMEWORKS[model.form]}"
+    own = f"the model itself, on {_FRAMEWORKS[model.form]}"
+    return before, own if exact is None else own + WITHOUT_OVERFLOW
+
+
+def _run_result(result: Model, *, is_exact: bool) -> RunOriginal:
+    """The result as it stands; ``is_exact``: without the overflow of products of bytes that the model's values lack."""
+    if is_exact and result.form == "openvino" and isinstance(result.source, Path):
+        read = open_model(result.source)
+        return run_program(read.module, read.name, "openvino", exact=True)
+    own = run_exactly(result) if is_exact else None
+    return own or run_as_it_is(result) or run_program(result.module, result.name)
 
 
 def names_for(model: Model, count: int) -> tuple[str, ...]:

@@ -25,13 +25,26 @@ RunOriginal: TypeAlias = Callable[[Sequence[Any]], list[np.ndarray]]
 """Arrays (and Python numbers for scalars) in, arrays out, both flat."""
 
 
+def without_overflow_here(model: str | os.PathLike[str] | onnx.ModelProto) -> RunOriginal | None:
+    """An ONNX file or model on ONNX Runtime, with the exact sums of its products of bytes.
+
+    None where ONNX Runtime's own kernels are exact: where the processor multiplies bytes (`multiplies_bytes`), or
+    nothing in the model can overflow.
+    """
+    from .unsigned_bytes import model_without_overflow
+
+    content = None if multiplies_bytes() else model_without_overflow(model)
+    return None if content is None else onnx_original(content)
+
+
 def onnx_original(
-    model: str | os.PathLike[str] | onnx.ModelProto, *, threads: int | None = None, exact: bool = False
+    model: str | os.PathLike[str] | onnx.ModelProto | bytes, *, threads: int | None = None, exact: bool = False
 ) -> RunOriginal:
     """An ONNX file or model on ONNX Runtime, with the elements of sequences that it gives one by one.
 
-    ``exact``: with products of bytes as they are on a processor that has an instruction for them.
-    Raises `BuildError` when ONNX Runtime does not open it, or it takes text, sequences or the like.
+    ``model`` may be what a file would hold. ``exact``: with products of bytes as they are on a processor that has an
+    instruction for them. Raises `BuildError` when ONNX Runtime does not open it, or it takes text, sequences or the
+    like.
     """
     import onnx_ir as ir
     import onnxruntime
@@ -41,8 +54,13 @@ def onnx_original(
     settings.log_severity_level = 4  # what fails is raised, with its reason
     if threads is not None:
         settings.intra_op_num_threads = threads
-    content = os.fspath(model) if isinstance(model, str | os.PathLike) else model.SerializeToString()
-    if exact and not multiplies_bytes():
+    if isinstance(model, bytes):
+        content = model
+    elif isinstance(model, str | os.PathLike):
+        content = os.fspath(model)
+    else:
+        content = model.SerializeToString()
+    if exact and not multiplies_bytes() and not isinstance(model, bytes):
         from .unsigned_bytes import model_without_overflow
 
         content = model_without_overflow(model) or content

@@ -7,7 +7,8 @@ sums it keeps in 16 bits. These overflow: twice 255 * 127 is 64,770. It is exact
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -19,6 +20,29 @@ if TYPE_CHECKING:
     import onnx
 
 _PRODUCTS: Final = ("MatMul", "Gemm", "Conv", "ConvTranspose")
+
+
+class _Operands(NamedTuple):
+    """The places of a left side and its zero point, None where it is quantized inside; and of each right side's."""
+
+    left: tuple[int, int] | None
+    right: tuple[tuple[int, int], ...]
+
+
+_MICROSOFT: Final = "com.microsoft"
+
+_ON_BYTES: Final[Mapping[tuple[str, str], _Operands]] = {
+    ("", "MatMulInteger"): _Operands((0, 2), ((1, 3),)),
+    ("", "ConvInteger"): _Operands((0, 2), ((1, 3),)),
+    ("", "QLinearMatMul"): _Operands((0, 2), ((3, 5),)),
+    ("", "QLinearConv"): _Operands((0, 2), ((3, 5),)),
+    (_MICROSOFT, "QGemm"): _Operands((0, 2), ((3, 5),)),
+    (_MICROSOFT, "MatMulIntegerToFloat"): _Operands((0, 4), ((1, 5),)),
+    (_MICROSOFT, "QAttention"): _Operands((0, 6), ((1, 7),)),
+    (_MICROSOFT, "DynamicQuantizeMatMul"): _Operands(None, ((1, 3),)),
+    (_MICROSOFT, "DynamicQuantizeLSTM"): _Operands(None, ((1, 9), (2, 11))),
+}
+"""The operators that multiply bytes themselves."""
 
 _UNSIGNED: Final = ir.DataType.UINT8
 _SIGNED: Final = ir.DataType.INT8
@@ -32,18 +56,21 @@ _MOST_MOVES: Final = 16
 """So many nodes between a quantized value and its product are gone back by."""
 
 
-def without_overflow(graph: ir.Graph, *, needed: bool | None = None, fold_signed: bool = False) -> None:
+def without_overflow(graph: ir.Graph, *, needed: bool | None = None, fold_signed: bool = False) -> bool:
     """Let no product of ``graph`` have one operand in uint8 and the other in int8 of more than 7 bits, in place.
 
-    That goes for `MatMulInteger`, and for products of what `DequantizeLinear` gives, which runtimes compute in bytes.
-    Numbers stay what they are. ``needed``: whether the processor overflows; by default, as this one does.
-    ``fold_signed``: weights beside int8 become float32, for a runtime that adds 128 to int8 by itself. Cost: linear in
-    the nodes, and in the weights that change.
+    That goes for operators on bytes, and for products of what `DequantizeLinear` gives, which runtimes compute in
+    bytes; they add 128 to int8 on the left of these by themselves. Numbers stay what they are. True if there was such a
+    product. ``needed``: whether the processor overflows; by default, as this one does. ``fold_signed``: weights beside
+    int8 become float32, where a runtime keeps their zero point from being another. Cost: linear in the nodes, and in
+    the weights that change.
     """
-    if not multiplies_bytes() if needed is None else needed:
-        change = _Change(graph, fold_signed)
-        change.run(graph)
-        change.drop_unread()
+    if multiplies_bytes() if needed is None else not needed:
+        return False
+    change = _Change(graph, fold_signed)
+    change.run(graph)
+    change.drop_unread()
+    return change.is_made
 
 
 def model_without_overflow(model: str | os.PathLike[str] | onnx.ModelProto) -> bytes | None:
@@ -51,16 +78,12 @@ def model_without_overflow(model: str | os.PathLike[str] | onnx.ModelProto) -> b
 
     None where it has no such product, where it cannot be read, and where it is too large for one message.
     """
-    import onnx
-
     try:
-        proto = model if isinstance(model, onnx.ModelProto) else onnx.load(model)  # pyright: ignore[reportUnknownMemberType]
-        read = ir.from_proto(proto)
-        before = [node.inputs for node in read.graph.all_nodes()]
-        without_overflow(read.graph, needed=True)
-        if before == [node.inputs for node in read.graph.all_nodes()]:
+        is_file = isinstance(model, str | os.PathLike)
+        read = ir.load(os.fspath(model)) if is_file else ir.from_proto(model)  # pyright: ignore[reportUnknownMemberType]
+        if not without_overflow(read.graph, needed=True):
             return None
-        return ir.to_proto(read).SerializeToString()
+        return ir.to_proto(ir.external_data.load_to_model(read)).SerializeToString()
     except Exception:  # what opens the model says what is wrong with it
         return None
 
@@ -72,29 +95,39 @@ class _Change:
         self._graph = graph
         self._fold_signed = fold_signed
         self._changed: dict[ir.Value, ir.Value] = {}
+        self.is_made = False
 
     def run(self, nodes: ir.Graph) -> None:
         """Change what the products among ``nodes``, and in their bodies, read."""
         for node in list(nodes):
             for body in bodies_of(node):
                 self.run(body)
-            if node.domain:
-                continue
-            if (
-                node.op_type == "MatMulInteger"
-                and _is_of(node.inputs[0], _UNSIGNED)
-                and _is_of(node.inputs[1], _SIGNED)
-            ):
-                self._make_unsigned(node, 1, 3)
-            elif node.op_type in _PRODUCTS:
-                left, right = (None if value is None else value.producer() for value in node.inputs[:2])
-                if right is None or not _gives(right, _SIGNED):
-                    continue
-                made_by = _made_by(left)
-                if _gives(made_by, _UNSIGNED):
-                    self._read_unsigned(right)
-                elif self._fold_signed and _gives(made_by, _SIGNED):
-                    self._fold(node, right)
+            operands = _ON_BYTES.get((node.domain, node.op_type))
+            if operands is not None:
+                self._product_on_bytes(node, operands)
+            elif node.op_type in _PRODUCTS and not node.domain:
+                self._product_of_dequantized(node)
+
+    def _product_on_bytes(self, node: ir.Node, operands: _Operands) -> None:
+        places = operands.left or ()
+        if places and _UNSIGNED not in [_dtype_of(_input(node, place)) for place in places]:
+            return
+        for data, zero_point in operands.right:
+            if _dtype_of(_input(node, data)) == _SIGNED:
+                self._make_unsigned(node, data, zero_point)
+
+    def _product_of_dequantized(self, node: ir.Node) -> None:
+        left, right = (None if value is None else value.producer() for value in node.inputs[:2])
+        made_by = _made_by(left)
+        if made_by is None or right is None or not _gives(right, _SIGNED) or _is_safe(right.inputs[0]):
+            return
+        if _gives(made_by, _UNSIGNED):
+            self._read_unsigned(right)
+        elif _gives(made_by, _SIGNED):
+            if self._fold_signed:
+                self._fold(node, right)
+            elif self._read_unsigned(made_by):
+                self._read_unsigned(right)
 
     def drop_unread(self) -> None:
         """Leave out the constants that nobody reads any more."""
@@ -102,22 +135,27 @@ class _Change:
             if not value.uses() and value.name is not None:
                 self._graph.initializers.pop(value.name, None)
 
-    def _read_unsigned(self, dequantized: ir.Node) -> None:
-        """Let a `DequantizeLinear` read unsigned bytes, if what makes the signed ones can make these."""
+    def _read_unsigned(self, dequantized: ir.Node) -> bool:
+        """Let a `DequantizeLinear` read unsigned bytes, if what makes the signed ones can make these; True if so."""
         data, zero_point = dequantized.inputs[0], _input(dequantized, 2)
         if data is None or (zero_point is not None and zero_point.const_value is None):
-            return
+            return False
         quantized = data.producer()
         if data.const_value is not None:
             self._make_unsigned(dequantized, 0, 2)
-        elif quantized is not None and quantized.op_type == "QuantizeLinear" and not quantized.domain:
-            point = _input(quantized, 2)
-            readers = [use.node for use in data.uses()]
-            is_whole = all(reader.op_type == "DequantizeLinear" and not reader.domain for reader in readers)
-            if point is not None and point.const_value is not None and is_whole and not data.is_graph_output():
-                for one in (quantized, *readers):
-                    one.replace_input_with(2, self._unsigned(_input(one, 2), one))
-                data.dtype = _UNSIGNED
+            return True
+        if quantized is None or quantized.op_type != "QuantizeLinear" or quantized.domain:
+            return False
+        point = _input(quantized, 2)
+        readers = [use.node for use in data.uses()]
+        is_whole = all(reader.op_type == "DequantizeLinear" and not reader.domain for reader in readers)
+        if point is None or point.const_value is None or not is_whole or data.is_graph_output():
+            return False
+        for one in (quantized, *readers):
+            one.replace_input_with(2, self._unsigned(_input(one, 2), one))
+        data.dtype = _UNSIGNED
+        self.is_made = True
+        return True
 
     def _fold(self, product: ir.Node, dequantized: ir.Node) -> None:
         """Let ``product`` read the numbers that constant bytes stand for."""
@@ -129,14 +167,15 @@ class _Change:
         beside = [-1 if each == axis % data.ndim else 1 for each in range(data.ndim)] if scale.ndim else ()
         zero = point[0].astype(np.int32).reshape(beside) if point else 0
         numbers = ((data.astype(np.int32) - zero) * scale.reshape(beside)).astype(scale.dtype)
+        self.is_made = True
         product.replace_input_with(1, self._constant(dequantized.outputs[0].name or "weights", numbers))
 
     def _make_unsigned(self, node: ir.Node, data: int, zero_point: int) -> None:
         """Let ``node`` read its operand ``data`` as unsigned bytes, with the zero point to them."""
         value = node.inputs[data]
-        known = None if value is None else value.const_value
-        if known is not None and np.abs(known.numpy().astype(np.int16)).max(initial=0) <= _SAFE:
+        if _is_safe(value):
             return
+        self.is_made = True
         point = self._unsigned(_input(node, zero_point), node)
         node.replace_input_with(data, self._unsigned(value, node))
         node.resize_inputs(max(len(node.inputs), zero_point + 1))
@@ -180,8 +219,20 @@ def _input(node: ir.Node, index: int) -> ir.Value | None:
     return node.inputs[index] if index < len(node.inputs) else None
 
 
-def _is_of(value: ir.Value | None, dtype: ir.DataType) -> bool:
-    return value is not None and value.dtype == dtype
+def _is_safe(value: ir.Value | None) -> bool:
+    """True for constant bytes that are too small to overflow."""
+    known = None if value is None else value.const_value
+    return known is not None and bool(np.abs(known.numpy().astype(np.int16)).max(initial=0) <= _SAFE)
+
+
+def _dtype_of(value: ir.Value | None) -> ir.DataType | None:
+    """The dtype of ``value``; files need not say it of what a quantization makes."""
+    made_by = None if value is None else value.producer()
+    if value is None or value.dtype is not None or made_by is None or made_by.domain:
+        return None if value is None else value.dtype
+    if made_by.op_type == "DynamicQuantizeLinear":
+        return _UNSIGNED
+    return _dtype_of(_input(made_by, 2)) if made_by.op_type == "QuantizeLinear" else None
 
 
 def _made_by(node: ir.Node | None) -> ir.Node | None:
@@ -195,4 +246,9 @@ def _made_by(node: ir.Node | None) -> ir.Node | None:
 
 def _gives(node: ir.Node | None, dtype: ir.DataType) -> bool:
     """True if ``node`` gives numbers that stand for bytes of ``dtype``."""
-    return node is not None and not node.domain and node.op_type == "DequantizeLinear" and _is_of(node.inputs[0], dtype)
+    return (
+        node is not None
+        and not node.domain
+        and node.op_type == "DequantizeLinear"
+        and _dtype_of(node.inputs[0]) == dtype
+    )
