@@ -115,7 +115,13 @@ def test_check_rule_draws_programs_for_all_of_them() -> None:
 
 
 def test_what_no_number_or_question_is_is_refused() -> None:
-    for wrong in (lambda: is_const("3"), lambda: is_const(3.0, rtol=-1), lambda: is_const(rtol=0.1), lambda: is_op(3)):  # type: ignore[arg-type, call-overload]
+    for wrong in (
+        lambda: is_const("3"),  # type: ignore[arg-type]
+        lambda: is_const(3.0, rtol=-1),
+        lambda: is_const(3.0, rtol=float("nan")),
+        lambda: is_const(rtol=0.1),
+        lambda: is_op(3),  # type: ignore[call-overload]
+    ):
         with pytest.raises(PatternError):
             wrong()
 

@@ -133,6 +133,7 @@ def test_a_name_that_two_variables_have_is_refused_and_the_variable_itself_is_ta
 
 def test_an_unknown_variable_is_named_with_those_that_there_are() -> None:
     part = pattern_from(MODEL, ["q"], inputs=["h"])
+    assert part._repr_html_() == f"<div>part with variables h</div>{part.pattern._repr_html_()}"
     with pytest.raises(rx.RewriteError, match="the part has no variable 'w'; it has: h"):
         part["w"]
     with pytest.raises(rx.RewriteError, match="after takes w, which before does not have; it has: h"):

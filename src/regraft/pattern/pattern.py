@@ -257,8 +257,8 @@ class ConstantPattern(DFPattern):
     def __init__(self, value: float | None = None, rtol: float = 0.0) -> None:
         if value is not None and not isinstance(value, bool | int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise PatternError(f"is_const takes a number, got {value!r}; for a tensor, use is_expr(R.const(...))")
-        if rtol < 0 or (rtol and value is None):
-            raise PatternError("is_const takes rtol, 0 or more, beside a number only")
+        if not 0 <= rtol < float("inf") or (rtol and value is None):
+            raise PatternError("is_const takes a finite rtol, 0 or more, beside a number only")
         self.value = value
         self.rtol = rtol
 

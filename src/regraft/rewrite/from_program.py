@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from typing import Final, final
 
 from ..ir.dims import Dim, SymExpr, SymVar
@@ -53,6 +54,10 @@ class ProgramPattern:
 
     def __repr__(self) -> str:
         return f"ProgramPattern({self.pattern!r}, variables=[{', '.join(self.variables)}])"
+
+    def _repr_html_(self) -> str:
+        known = ", ".join((*self.variables, *self.attributes))
+        return f"<div>part with variables {escape(known)}</div>{self.pattern._repr_html_()}"  # pyright: ignore[reportPrivateUsage] - the name that notebooks ask for
 
 
 def pattern_from(
