@@ -7,10 +7,10 @@ called; else a closure over what it uses takes its place.
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import chain, count
 from typing import cast
 
 from ..analysis import free_symbolic_vars, free_vars
-from ..ir.builder import NameSupply
 from ..ir.expr import Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -28,7 +28,7 @@ class _FunctionLifting(ExprMutator):
     def __init__(
         self,
         name: str,
-        names: NameSupply,
+        taken: set[str],
         lifted: dict[GlobalVar, Function],
         bodies: Collection[Expr],
         makers: set[Expr],
@@ -38,7 +38,7 @@ class _FunctionLifting(ExprMutator):
         self._makers = makers
         self._bodies = bodies
         self._name = name
-        self._free_names = names
+        self._taken = taken
         self._lifted = lifted
         self._closures: dict[Var, FuncType] = {}
         """The types of the functions that variables hold closures of."""
@@ -48,6 +48,13 @@ class _FunctionLifting(ExprMutator):
     def visit_var_def_(self, var: Var) -> Var:
         self._stated = var.ty
         return var
+
+    def _free_name(self, name: str) -> str:
+        """``name``, or ``name_0``, ``name_1``, ... if the module has it, as Relax numbers them."""
+        numbered = (f"{name}_{number}" for number in count())
+        free = next(each for each in chain([name], numbered) if each not in self._taken)
+        self._taken.add(free)
+        return free
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
         function = binding.value
@@ -63,7 +70,7 @@ class _FunctionLifting(ExprMutator):
         params = [Var(var.name_hint, var.ty, var.origins) for var in captured]
         whole = [*(param.ty for param in function.params), *(param.ty for param in params)]
         variable = GlobalVar(
-            self._free_names.fresh(f"{self._name}_{binding.var.name_hint}"),
+            self._free_name(f"{self._name}_{binding.var.name_hint}"),
             FuncType(whole, function.ret_ty, function.is_pure),
         )
         inside = _Inside(binding.var, variable, captured, params)
@@ -133,7 +140,7 @@ def LambdaLift() -> Pass:
     """
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:
-        names = NameSupply(module)
+        taken = {variable.name_hint for variable in module.functions}
         pending = list(module.functions.items())
         table: dict[GlobalVar, Function] = {}
         makers: set[Expr] = set()
@@ -141,14 +148,14 @@ def LambdaLift() -> Pass:
             variable, function = pending.pop(0)
             if any(isinstance(binding.value, Function) for binding in iter_bindings(function)):
                 lifted: dict[GlobalVar, Function] = {}
-                new = _FunctionLifting(variable.name_hint, names, lifted, _bodies_of_loops(function), makers).mutate(
+                new = _FunctionLifting(variable.name_hint, taken, lifted, _bodies_of_loops(function), makers).mutate(
                     function
                 )
                 # A closure says less than the function that it was made of; what was promised still holds.
                 function = Function(new.params, new.body, function.ret_ty, new.is_pure, new.attrs)
                 pending[:0] = lifted.items()
             elif makers:
-                function = _FunctionLifting(variable.name_hint, names, {}, set(), makers).mutate(function)
+                function = _FunctionLifting(variable.name_hint, taken, {}, set(), makers).mutate(function)
             if _gives_closure(function):
                 makers.add(variable)
             table[variable] = function
