@@ -147,18 +147,18 @@ _BEFORE: Final[Mapping[str, Callable[[Call, Groups, Sequence[Dim]], Groups | Non
 """The groups of the operand of a call, from those of the call."""
 
 
-def sources(view: View, definitions: Mapping[Var, Expr]) -> list[View]:
-    """``view``, and what it is a view or a multiple of, step by step inwards. Cost: the steps."""
+def sources(view: View, definitions: Mapping[Var, Expr], *, multiples: bool = True) -> list[View]:
+    """``view``, and what it is a view of, or a multiple, step by step inwards. Cost: the steps."""
     found = [view]
-    while (inner := source(found[-1], definitions)) is not None:
+    while (inner := source(found[-1], definitions, multiples=multiples)) is not None:
         found.append(inner)
     return found
 
 
-def source(view: View, definitions: Mapping[Var, Expr]) -> View | None:
-    """What ``view`` is a view or a multiple of, by one step; None if it is none."""
+def source(view: View, definitions: Mapping[Var, Expr], *, multiples: bool = True) -> View | None:
+    """What ``view`` is a view of, or with ``multiples`` a multiple, by one step; None if it is none."""
     value, groups, factor = view
-    scaled = without_factor(value, definitions)
+    scaled = without_factor(value, definitions) if multiples else None
     if scaled is not None:
         return View(scaled[0], groups, factor * scaled[1])
     call = definition(definitions, resolve(definitions, value))

@@ -91,8 +91,7 @@ with PatternContext() as _rows:
 def _apart_throughout(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
     result: Var = matchings[_apart]
     parts: list[Var] = [matchings[pattern] for pattern in (_product, _sum) if pattern in matchings]
-    known = {*parts, result}
-    if any(bindings.is_output(part) or not known.issuperset(bindings.users_of(part)) for part in parts):
+    if bindings.needed_elsewhere(parts, [result]) is not None:
         return decline("the product is needed as a matrix, too")
     flat, right = (matchings[pattern].ty for pattern in (_flat, _right))
     shape = stated_shape(result)

@@ -48,10 +48,8 @@ class _Formula(NamedTuple):
         def rewriter(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
             result = matchings[self.result]
             parts = [matchings[pattern] for pattern in self.between if isinstance(matchings.get(pattern), Var)]
-            known = {*parts, result}
-            for part in parts:
-                if bindings.is_output(part) or not known.issuperset(bindings.users_of(part)):
-                    return decline(f"{part.name_hint} is needed elsewhere, too")
+            if (part := bindings.needed_elsewhere(parts, [result])) is not None:
+                return decline(f"{part.name_hint} is needed elsewhere, too")
             found = self.read(matchings, bindings)
             if isinstance(found, str):
                 return decline(found)

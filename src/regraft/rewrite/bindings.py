@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -75,3 +75,8 @@ class Bindings(Mapping[Var, Expr]):
     def is_output(self, value: Expr) -> bool:
         """True if ``value`` is seen after the block."""
         return self._session.consumers(self._leaf(value))[1]
+
+    def needed_elsewhere(self, parts: Sequence[Var], results: Iterable[Var]) -> Var | None:
+        """The first of ``parts`` that is seen after the block, or that others than ``parts`` and ``results`` use."""
+        known = {*parts, *results}
+        return next((one for one in parts if self.is_output(one) or not known.issuperset(self.users_of(one))), None)

@@ -84,11 +84,9 @@ def _softmax_of(matchings: Mapping[Any, Any], bindings: Bindings) -> Call:
     if len(shape_of(softmax)) not in (3, 4, 5):
         raise NoAttention("attention has scores of three to five axes, whose sizes are known")
     operands = {matchings[place] for place in (_scores, _values, _sinks) if place in matchings}
-    known = {*vars_of(matchings.values())} - operands
-    between = known - {matchings[_product]}
-    for var in between:
-        if bindings.is_output(var) or not known.issuperset(bindings.users_of(var)):
-            raise NoAttention(f"{var.name_hint} is needed elsewhere, too")
+    between = [var for var in vars_of(matchings.values()) if var not in operands and var != matchings[_product]]
+    if (part := bindings.needed_elsewhere(between, [matchings[_product]])) is not None:
+        raise NoAttention(f"{part.name_hint} is needed elsewhere, too")
     if any(number_of(zero) != 0.0 for zero in _zeros(matchings)):
         raise NoAttention("queries that see no key give something else than 0")
     if not {dtype_of(var) for var in between} <= {dtype_of(softmax), dtype_of(values), "bool", None}:
@@ -186,7 +184,8 @@ def _fused(
     values, summed, last, groups = _weighted_sum(matchings, softmax, bindings)
     along: int = softmax.attrs.axis % len(groups)
     scores = read_scores(matchings[_scores], groups, groups[along], bindings)
-    of_query, of_keys, of_values = (sources(view, bindings) for view in (scores.query, scores.keys, values))
+    of_query, of_keys = sources(scores.query, bindings), sources(scores.keys, bindings)
+    of_values = sources(values, bindings, multiples=False)
     for view in (*of_query, *of_keys):
         finite.assume(view.value, bindings)
     # To transpose keys that are rows nowhere would cost more than is gained.
@@ -195,8 +194,7 @@ def _fused(
         raise _not_rows(of_keys, bindings)
     layout = HeadLayout.of(groups, along, scores.rows, scores.keys)
     placed = layout.placed(of_query, layout.rows, scores.size)
-    unscaled = [view if view.factor == 1.0 else None for view in of_values]
-    shared = layout.shared(as_rows, unscaled, (scores.size, last))
+    shared = layout.shared(as_rows, of_values, (scores.size, last))
     if placed is None or shared is None:
         raise NoAttention("batch or heads of queries, keys and values are not known to be the same")
     query, key, value = (operand.written() for operand, _ in (placed, *shared))

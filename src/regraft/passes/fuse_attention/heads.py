@@ -95,8 +95,7 @@ class HeadLayout(NamedTuple):
         known = resolve(bindings, value)
         if isinstance(known, Constant):
             return self._constant_of_heads(known, together(scores[:-1]))
-        views = sources(View(value, [*scores[:-1], ()]), bindings)
-        found = nearest([view if view.factor == 1.0 else None for view in views], [self.heads])
+        found = nearest(sources(View(value, [*scores[:-1], ()]), bindings, multiples=False), [self.heads])
         made = None if found is None else found[0].written()
         return made if made is not None and same_sizes(shape_of(made), [size_of(self.heads)]) else None
 
@@ -111,11 +110,11 @@ class HeadLayout(NamedTuple):
         """``mask``, which broadcasts to ``scores``, with the four axes that a bias of ``nn.attention`` has."""
         sizes = shape_of(mask)
         own = scores[len(scores) - len(sizes) :]
-        wide = [size_of(group) if axis_of(size) else 1 for size, group in zip(sizes, own, strict=True)]
+        groups = [group if axis_of(size) else () for size, group in zip(sizes, own, strict=True)]
+        wide = [size_of(group) for group in groups]
         # An axis of another size than it is known to have is 1, or that size.
         placed = mask if same_sizes(sizes, wide) else ops.broadcast_to(mask, wide)
-        view = View(placed, [group if axis_of(size) else () for size, group in zip(sizes, own, strict=True)])
-        return arrangement(view, [self.batch, self.heads, self.rows, self.columns])
+        return arrangement(View(placed, groups), [self.batch, self.heads, self.rows, self.columns])
 
 
 _key, _value = wildcard(), wildcard()
@@ -130,7 +129,7 @@ def _shared(attention: Call, matchings: dict[Any, Any], bindings: Bindings) -> E
     shape, last = shape_of(operands[0]), shape_of(operands[1])[3]
     batch, sequence, heads, *sizes = [axis_of(size, divisible=at == 2) for at, size in enumerate((*shape, last))]
     keys, values = (
-        [view if view.factor == 1.0 else None for view in sources(View(one, [batch, sequence, heads, size]), bindings)]
+        sources(View(one, [batch, sequence, heads, size]), bindings, multiples=False)
         for one, size in zip(operands, sizes, strict=True)
     )
     placed = HeadLayout(batch, (), heads, sequence).shared(keys, values, sizes)
