@@ -132,3 +132,15 @@ def test_a_few_more_bytes_are_for_what_is_expected_to_pay() -> None:
     opened, after = open_model(two), rx.from_onnx(one)
     assert not is_larger(opened, after, one)
     assert is_larger(opened, opened.module, one)
+
+
+def test_a_model_that_has_no_time_at_the_sizes_of_the_estimate_comes_back_as_it_was_rather_than_larger() -> None:
+    small, large = [
+        onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+            agraph (float[n, m] x) => (float[k, 3] y) <int64[2] triples = {{-1, 3}}> {{ {body} }}""")
+        for body in (
+            "y = Reshape (x, triples)",
+            "negative = Neg (x) again = Neg (negative) y = Reshape (again, triples)",
+        )
+    ]
+    assert is_larger(open_model(small), rx.from_onnx(large), large)

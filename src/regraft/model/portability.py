@@ -6,12 +6,14 @@ the formulas of norms and activations by themselves, so only attention can be wo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from ..analysis.machine import call_seconds
 from ..ir.binding_values import bind_sizes, sizes_of
+from ..ir.errors import OpTypeError
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.visitor import iter_bindings
@@ -153,10 +155,13 @@ def _newer(before: IRModule, after: IRModule, opset: int) -> dict[str, int]:
 
 
 def _seconds(module: IRModule) -> float:
-    """The expected time of all calls of a module, at sizes as `_SIZE` says."""
+    """The expected time of all calls of a module, at sizes as `_SIZE` says; NaN for one that has other sizes only."""
     taken = 0.0
     for function in module.functions.values():
-        bound = bind_sizes(function, dict.fromkeys(sizes_of(function), _SIZE))
+        try:
+            bound = bind_sizes(function, dict.fromkeys(sizes_of(function), _SIZE))
+        except OpTypeError:
+            return math.nan
         calls = [binding.value for binding in iter_bindings(bound) if isinstance(binding.value, Call)]
         taken += sum(call_seconds(call) or 0.0 for call in calls)
     return taken
