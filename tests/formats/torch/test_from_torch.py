@@ -127,6 +127,17 @@ def test_branches_on_values_stay_branches() -> None:
         np.testing.assert_allclose(main(-torch.ones(3)), [-6, -6, -6])
 
 
+def test_branches_give_complex_numbers() -> None:
+    def choose(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.cond(x.real.sum() > 0, lambda v: (v.abs(), v * 2), lambda v: (v.abs() + 1, v.conj() + 0), (x,))
+
+    x = torch.randn(3, 4, dtype=torch.complex64)
+    module = rx.from_torch(Of(choose), (x,))
+    for given in (x + 3, x - 3):
+        for got, want in zip(rx.to_torch(module)(given), choose(given), strict=True):
+            torch.testing.assert_close(got, want)
+
+
 def test_sizes_that_depend_on_data_are_checked_sizes() -> None:
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor, mask: torch.Tensor) -> Any:

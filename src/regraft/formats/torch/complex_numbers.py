@@ -38,6 +38,12 @@ def parts_of(name: str, value: Any) -> list[tuple[str, Expr]]:
     return [(name, value)]
 
 
+def paired(parts: Iterable[Expr], wholes: Iterable[torch.Tensor]) -> tuple[Expr | ComplexPair, ...]:
+    """The values that stand for ``wholes`` of the model, of the tensors that `parts_of` gives of them."""
+    rest = iter(parts)
+    return tuple([ComplexPair(next(rest), next(rest)) if whole.dtype.is_complex else next(rest) for whole in wholes])
+
+
 def for_each_part(function: Callable[[Expr], Expr], value: Any) -> Any:
     """What ``function`` gives of a tensor, or the pair of what it gives of both parts of complex numbers."""
     if isinstance(value, ComplexPair):

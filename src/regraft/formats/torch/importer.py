@@ -23,7 +23,7 @@ from ...ir.tensor_data import TensorData
 from ...ir.types import PrimType, TensorType, is_subtype
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
-from .complex_numbers import ComplexPair, WholeNumbers, for_each_part, handler_of, is_complex_call, parts_of
+from .complex_numbers import ComplexPair, WholeNumbers, for_each_part, handler_of, is_complex_call, paired, parts_of
 from .context import PARTS, Context, UnsupportedCallError, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
@@ -419,7 +419,7 @@ class _Importer:
         sides = [self._side(node, cast(torch.fx.Node, side), values) for side in (when_true, when_false)]
         with self.builder.origin(origin_of(node)):
             chosen = self.builder.emit(If(condition, *sides), node.name)
-            return self._bound(node, fields_of(chosen))
+            return self._bound(node, paired(fields_of(chosen), node.meta["val"]))
 
     def _side(self, node: torch.fx.Node, side: torch.fx.Node, operands: Sequence[Any]) -> SeqExpr:
         graph = self.submodule(side).graph
@@ -428,7 +428,7 @@ class _Importer:
         self.builder.begin_scope()
         self._nodes(graph)
         results = self.value(next(inner for inner in graph.nodes if inner.op == "output").args[0])
-        return self.builder.end_scope(Tuple(results))
+        return self.builder.end_scope(Tuple([part for value in results for _, part in parts_of("", value)]))
 
     def _loop(self, node: torch.fx.Node) -> Any:
         """A loop of PyTorch as one of the language."""
