@@ -315,7 +315,10 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   `variance`, `cumsum`, `conv2d` and squares have forms that round less or run faster. The adjoint of
   a tuple is one tuple, as there; `regraft.gradient.Gradient(..., fields_apart=True)` adds nothing to zeros.
 - **Optimizers count in float64.** `Adam` keeps the powers of its betas so, since in float32 they lose digits.
-- **Sizes are at least 0.** A size variable that is a scalar parameter may be negative.
+- **Sizes are at least 0.** A size variable that is a scalar parameter may be negative. `arange(1, n)` has
+  `T.max(n, 1) - 1` elements, since `n` may be 0; Relax says `n - 1`. A size of another dtype than int64 is allowed.
+- **Some forms are wider.** `concat` with `axis=None` flattens tensors of any rank, `reshape` takes one size, and the
+  value of `full` may have an unknown rank. A `layout_transform` that only permutes axes is a `permute_dims`.
 - **Optimizers describe their first states.** `optim_state` of a module that `SetupTrainer` made holds, for each state,
   dtype, sizes and the number that fills it (or all numbers), and no arrays: it is small, and can be printed and read.
 - **Private functions of a rewriter become the module's**, as there; in a function on its own they are written out.

@@ -346,7 +346,7 @@ def as_shape_expr(shape: Any, op_name: str) -> Expr:
     if isinstance(shape, Iterable):
         values: Iterable[object] = shape  # pyright: ignore[reportUnknownVariableType]
         return ShapeExpr(values)
-    return ShapeExpr([shape])
+    raise OpTypeError(f"{op_name}: shape={shape!r} is no shape; write all sizes: ({shape!r},)")
 
 
 def as_prim_value(value: Any) -> Any:

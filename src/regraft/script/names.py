@@ -23,6 +23,7 @@ RESERVED: Final = frozenset(
 )
 """Identifiers that mean something in a script, so that no variable may be printed under them."""
 
+_NAMESPACES: Final = ("R", "I", "T")
 _NO_IDENTIFIER: Final = re.compile(r"[^0-9A-Za-z_]")
 
 
@@ -100,10 +101,12 @@ def declared_operator(name: str) -> Op | OperatorPath | None:
 
 
 def identifier(hint: str) -> str:
-    """A valid Python identifier that looks like ``hint``; reserved words get an underscore."""
+    """A valid Python identifier that looks like ``hint``; reserved words get an underscore, and ``R`` is ``R_1``."""
     name = _NO_IDENTIFIER.sub("_", hint) if not hint.isascii() or not hint.isidentifier() else hint
     if not name or name[0].isdigit():
         name = f"v{name}"
+    if name in _NAMESPACES:
+        return f"{name}_1"
     return f"{name}_" if name in RESERVED else name
 
 

@@ -7,6 +7,7 @@ such a scalar. Loops, buffers and schedules of TensorIR are no part of this libr
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any, final
@@ -105,6 +106,9 @@ max = _on_sizes(dim_max, "The greatest of sizes.")
 ceildiv = _on_sizes(dim_ceildiv, "A quotient of sizes, rounded up.")
 floordiv = _on_sizes(dim_floordiv, "A quotient of sizes, rounded down.")
 floormod = _on_sizes(dim_floormod, "The remainder of `floordiv`.")
+Add = _on_sizes(operator.add, "A sum of sizes.")
+Sub = _on_sizes(operator.sub, "A difference of sizes.")
+Mul = _on_sizes(operator.mul, "A product of sizes.")
 FloorDiv = floordiv
 FloorMod = floormod
 Min = min
@@ -149,6 +153,8 @@ def truncmod(left: Any, right: Any) -> Dim:
     return floormod(left, right)
 
 
+Div = truncdiv
+Mod = truncmod
 indexdiv = floordiv
 indexmod = floormod
 all = And
@@ -175,7 +181,9 @@ __all__ = [
     "LE",
     "LT",
     "NE",
+    "Add",
     "And",
+    "Div",
     "FloatImm",
     "FloorDiv",
     "FloorMod",
@@ -183,9 +191,12 @@ __all__ = [
     "IntImm",
     "Max",
     "Min",
+    "Mod",
+    "Mul",
     "Not",
     "Or",
     "Select",
+    "Sub",
     "Var",
     "all",
     "any",

@@ -170,6 +170,8 @@ def slice_length(
         first, last = (first, last) if inbound else (dim_max(first, -1), dim_min(last, extent - 1))
     elif not inbound:
         first, last = dim_max(first, 0), dim_min(last, extent)
+    elif first == 0 or last == extent:
+        return ceildiv(last - first, stride)  # no bound passes the other, since none passes an end
     return dim_max(ceildiv(last - first, stride), 0)
 
 

@@ -124,7 +124,8 @@ def _is_int(size: Any, value: int) -> bool:
 
 def _flatten_type(call: Call) -> Type:
     ty = tensor_operand(call, 0)
-    return TensorType(None if ty.shape is None else [dim_product(ty.shape)], ty.dtype, 1)
+    shape = () if ty.ndim == 0 else ty.shape
+    return TensorType(None if shape is None else [dim_product(shape)], ty.dtype, 1)
 
 
 def _flatten(xp: Any, x: Any) -> Any:

@@ -539,3 +539,32 @@ def t_gradients():
         lambda: op.grad.start_checkpoint(S(2)),
         lambda: op.grad.end_checkpoint(S(2)),
     )
+
+
+def t_shapes_are_all_sizes():
+    value = relax.const(1.0)
+    return types_of(
+        lambda: op.full(4, value),
+        lambda: op.ones(n, "float32"),
+        lambda: op.zeros(4, "float32"),
+        lambda: op.broadcast_to(S(1), 6),
+        lambda: op.zeros([n], "float32"),
+    )
+
+
+def t_flattened_scalars():
+    return types_of(lambda: op.flatten(S()), lambda: op.flatten(U(0)), lambda: op.flatten(U(1)))
+
+
+def t_slices_within_bounds():
+    def cut(begin, end, stride=1):
+        return lambda: op.strided_slice(S(m, 4), [0], [begin], [end], [stride], assume_inbound=True)
+
+    return types_of(cut(1, m), cut(0, m), cut(2, 9), cut(2, m))
+
+
+def t_sizes_by_the_names_of_their_nodes():
+    return types_of(
+        lambda: op.zeros((tirx.Add(n, m), tirx.Sub(n, m), tirx.Mul(n, m)), "float32"),
+        lambda: op.zeros((tirx.FloorDiv(n, m), tirx.FloorMod(n, m), tirx.Max(n, m)), "float32"),
+    )

@@ -782,3 +782,10 @@ def t_two_sizes_of_one_name():
         y = block.emit(relax.op.permute_dims(x))
         block.emit_func_output(y)
     return block.get().script()
+
+
+def t_names_of_namespaces():
+    x, y, z = [relax.Var(name, relax.TensorType((4,), "float32")) for name in "RIT"]
+    block = relax.BindingBlock([relax.VarBinding(z, relax.op.add(x, y))])
+    function = relax.Function([x, y], relax.SeqExpr([block], z), relax.TensorType((4,), "float32"))
+    return function.with_attr("global_symbol", "main").script()
