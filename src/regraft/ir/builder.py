@@ -18,7 +18,7 @@ from .errors import BuilderError, BuilderTypeError
 from .expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var, as_expr
 from .hashing import structural_hash
 from .module import IRModule
-from .op import Call
+from .op import Call, Op
 from .origin import Origin, Origins
 from .program import (
     Binding,
@@ -32,7 +32,7 @@ from .program import (
     is_leaf,
     merge_blocks,
 )
-from .types import Type
+from .types import UNSTATED, Type
 from .visitor import iter_bindings
 
 
@@ -388,6 +388,8 @@ class BlockBuilder:
         scope = self._scope()
         given = as_expr(expr)
         value = self._inlined(given) if isinstance(given, SeqExpr) else self.normalize(given)
+        if value.ty is UNSTATED and isinstance(value, Call) and isinstance(value.op, Op):
+            value.op.infer(value)
         if scope.in_dataflow and not output:
             var: Var = DataflowVar(self._names.fresh(name_hint or "lv"), value.ty, self._origins)
         else:

@@ -342,7 +342,7 @@ class PyExprMutator(ExprFunctor):
 
     def visit_dataflow_var_(self, op: DataflowVar) -> Expr:
         """A use of a variable of a dataflow block."""
-        return self.visit_var_(op)
+        return self._remap.get(op, op)
 
     def visit_tuple_(self, op: Tuple) -> Expr:
         """A tuple of the rewritten fields."""
@@ -499,6 +499,7 @@ def mutator(mutator_cls: _Class) -> _Class:
 def _marked(decorated: _Class, base: type) -> _Class:
     if not issubclass(decorated, base):
         raise IRError(f"{decorated.__name__} must derive from {base.__name__}")
+    setattr(decorated, "_cls", decorated)  # noqa: B010 - the name by which Relax's subclasses reach a marked class
     return decorated
 
 

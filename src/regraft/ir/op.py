@@ -34,6 +34,7 @@ from .traits import Trait as Trait
 from .traits import check_declared, check_engine
 from .types import (
     OBJECT,
+    UNSTATED,
     FuncType,
     ObjectType,
     TensorType,
@@ -537,6 +538,9 @@ class Call(Expr):
                     raise no_type(op, ty)
                 init_field(self, "ty", placed_result(self, ty) if VDevice.named else ty)
             except (TypeError, ValueError, IndexError, AttributeError) as error:
+                if any(arg.ty is UNSTATED for arg in self.args):
+                    init_field(self, "ty", UNSTATED)  # as in Relax, such a call is refused where it is bound
+                    return
                 if isinstance(error, RegraftError) or op.is_open or not self.attrs:
                     raise
                 raise wrong_kind(op, self, error) from error

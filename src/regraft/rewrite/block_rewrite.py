@@ -11,7 +11,7 @@ from typing import final
 from ..analysis import free_vars, users_of
 from ..analysis.unused import live_bindings
 from ..ir.builder import NameSupply, flatten
-from ..ir.errors import IRError
+from ..ir.errors import BuilderError, IRError
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -86,15 +86,15 @@ class DataflowBlockRewrite:
     def remove_unused(self, var: Var, allow_undef: bool = False) -> None:
         """Take out the binding of a variable that nothing uses.
 
-        Raises `IRError` for a variable that is used, and for one that the block does not bind unless ``allow_undef``.
+        Raises `BuilderError` for a variable that is used, or that the block does not bind unless ``allow_undef``.
         """
         if all(binding.var is not var for binding in self._block.bindings):
             if allow_undef:
                 return
-            raise IRError(f"the block does not bind {var.name_hint}; allow_undef=True passes over that")
+            raise BuilderError(f"the block does not bind {var.name_hint}; allow_undef=True passes over that")
         used = users_of(self._function).get(var)
         if used:
-            raise IRError(f"{var.name_hint} is used by {', '.join(binding.var.name_hint for binding in used)}")
+            raise BuilderError(f"{var.name_hint} is used by {', '.join(binding.var.name_hint for binding in used)}")
         self._put(DataflowBlock([binding for binding in self._block.bindings if binding.var is not var]))
 
     def remove_all_unused(self) -> None:

@@ -148,7 +148,12 @@ def _typed(pattern: DFPattern, holds: Callable[[Expr, dict[SymVar, Any]], bool])
 def _has_shape(ty: Type, shape: ShapeType, sizes: dict[SymVar, Any]) -> bool:
     if not isinstance(ty, TensorType) or ty.shape is None:
         return False
-    return bind_type(shape, ShapeType(ty.shape), sizes) is True
+    found = ShapeType(ty.shape)
+    own = type_symvars(found)
+    for variable in type_symvars(shape):
+        if variable in own:  # a size of the program is none that the pattern binds
+            sizes.setdefault(variable, variable)
+    return bind_type(shape, found, sizes) is True
 
 
 def _attributes(attrs: Mapping[str, Any]) -> Callable[[MatchState, Expr], bool]:

@@ -480,3 +480,48 @@ def t_dps():
         return y
 
     return both(f)
+
+
+@visitor
+class CountsCalls(PyExprVisitor):
+    def __init__(self):
+        super().__init__()
+        self.log = []
+
+    def visit_call_(self, op):
+        self.log.append("call")
+        super().visit_call_(op)
+
+
+@visitor
+class NamesCalls(CountsCalls._cls):
+    def visit_call_(self, op):
+        self.log.append(op.op.name)
+        super().visit_call_(op)
+
+
+def t_a_class_below_a_marked_one():
+    counts = NamesCalls()
+    counts.visit_expr(relax.op.add(*vars_()))
+    return counts.log
+
+
+@mutator
+class SeesVariables(PyExprMutator):
+    def __init__(self):
+        super().__init__()
+        self.log = []
+
+    def visit_var_(self, op):
+        self.log.append("var")
+        return self.visit_expr_post_order(op)
+
+    def visit_dataflow_var_(self, op):
+        self.log.append("dataflow var")
+        return self.visit_expr_post_order(op)
+
+
+def t_a_lone_variable_of_a_block():
+    sees = SeesVariables()
+    var = DataflowVar("lv", R.Tensor([3], "float32"))
+    return sees.visit_expr(var).same_as(var), sees.log

@@ -269,3 +269,34 @@ def t_rewriter_on_module():
     x, y = wildcard(), wildcard()
     p1 = PatternMatchingRewriter.from_pattern(is_op("relax.add")(x, y), lambda e, m: R.subtract(m[x], m[y]))
     return p1(M)
+
+
+def t_shapes_of_sizes_of_the_program():
+    n, m = T.Var("n", "int64"), T.Var("m", "int64")
+    x = relax.Var("x", R.Tensor([n, m, n + m], "float32"))
+    shapes = [n, m, n + m], [n, m, m + n], [m, n, n + m], [n, n, n + m]
+    return [wildcard().has_shape(shape).match(x) for shape in shapes]
+
+
+def t_operands_without_a_type():
+    x, y = relax.Var("x"), relax.Var("y")
+    p = is_op("relax.add")(wildcard(), wildcard())
+    return [p.match(relax.op.add(x, y)), p.match(relax.op.multiply(x, y))]
+
+
+def t_a_call_without_types_is_bound():
+    builder = relax.BlockBuilder()
+    with builder.function("main", [relax.Var("p", R.Tensor((2,), "float32"))]):
+        builder.emit(relax.op.add(relax.Var("x"), relax.Var("y")))
+
+
+def t_a_tuple_for_a_bare_tensor():
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tensor:
+        with R.dataflow():
+            a = R.exp(x)
+            out = (a, x)
+            R.output(out)
+        return out
+
+    return len(main.body.blocks[0].bindings)
