@@ -106,6 +106,13 @@ def t_file():
     return from_onnx(file(np.array(2.0, "float32")))
 
 
+def t_weights_of_a_file():
+    module, params = relax.frontend.detach_params(
+        from_onnx(file(np.arange(3, dtype="float32")), keep_params_in_input=True)
+    )
+    return [len(module["main"].params), params["main"][0].numpy().tolist(), str(params["main"][0].dtype)]
+
+
 def t_file_run_after_legalize_ops():
     module = from_onnx(file(np.arange(3, dtype="float32")), keep_params_in_input=True)
     module = relax.transform.LegalizeOps()(relax.transform.DecomposeOpsForInference()(module))
