@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from .attrs import attribute_key
-from .errors import OpTypeError
+from .errors import OpTypeError, RegraftError
 from .types import Type
 
 if TYPE_CHECKING:
@@ -25,7 +25,20 @@ def stated_types(name: str, given: Any) -> tuple[Type, ...]:
     return types
 
 
-def wrong_kind(op: Op, call: Call, error: Exception) -> OpTypeError:
+def refused_type(op: Op, call: Call, error: Exception) -> Type:
+    """The type of a call that its type rule refused with ``error``: none yet, where an operand has none.
+
+    As in Relax, such a call is refused where it is bound; any other call is refused here.
+    """
+    for arg in call.args:
+        if arg.ty.is_missing():
+            return arg.ty
+    if isinstance(error, RegraftError) or op.is_open or not call.attrs:
+        raise error
+    raise _wrong_kind(op, call, error) from error
+
+
+def _wrong_kind(op: Op, call: Call, error: Exception) -> OpTypeError:
     """The error to raise where the type rule of ``op`` failed on ``call`` with ``error``: it names the attribute.
 
     An attribute is at fault if the rule works with its default in its place; where none is, those without a default.

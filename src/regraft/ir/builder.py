@@ -32,7 +32,7 @@ from .program import (
     is_leaf,
     merge_blocks,
 )
-from .types import UNSTATED, Type
+from .types import Type
 from .visitor import iter_bindings
 
 
@@ -388,7 +388,7 @@ class BlockBuilder:
         scope = self._scope()
         given = as_expr(expr)
         value = self._inlined(given) if isinstance(given, SeqExpr) else self.normalize(given)
-        if value.ty is UNSTATED and isinstance(value, Call) and isinstance(value.op, Op):
+        if value.ty.is_missing() and isinstance(value, Call) and isinstance(value.op, Op):
             value.op.infer(value)
         if scope.in_dataflow and not output:
             var: Var = DataflowVar(self._names.fresh(name_hint or "lv"), value.ty, self._origins)

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 
-from .attribute_kinds import UNSTATED, no_type, stated_types, wrong_kind
+from .attribute_kinds import UNSTATED, no_type, refused_type, stated_types
 from .attrs import NO_ATTRS as NO_ATTRS
 from .attrs import REQUIRED as REQUIRED
 from .attrs import Attrs as Attrs
 from .attrs import attribute_key as attribute_key
 from .dims import Dim, SymVar
 from .dtypes import is_bool, is_integer
-from .errors import IRError, OpTypeError, RegraftError
+from .errors import IRError, OpTypeError
 from .expr import Constant, Expr, ExternFunc, Tuple, Var, as_expr, as_operands, const
 from .node import Node, init_field
 from .onnx_name import OnnxName as OnnxName
@@ -34,7 +34,6 @@ from .traits import Trait as Trait
 from .traits import check_declared, check_engine
 from .types import (
     OBJECT,
-    UNSTATED,
     FuncType,
     ObjectType,
     TensorType,
@@ -538,12 +537,7 @@ class Call(Expr):
                     raise no_type(op, ty)
                 init_field(self, "ty", placed_result(self, ty) if VDevice.named else ty)
             except (TypeError, ValueError, IndexError, AttributeError) as error:
-                if any(arg.ty is UNSTATED for arg in self.args):
-                    init_field(self, "ty", UNSTATED)  # as in Relax, such a call is refused where it is bound
-                    return
-                if isinstance(error, RegraftError) or op.is_open or not self.attrs:
-                    raise
-                raise wrong_kind(op, self, error) from error
+                init_field(self, "ty", refused_type(op, self, error))
         else:
             init_field(self, "attrs", attrs if type(attrs) is Attrs else Attrs(attrs) if attrs else NO_ATTRS)
             init_field(self, "ty", _called_type(self))
