@@ -32,10 +32,10 @@ def combining_pays(machine: Machine = CPU_CORE) -> GroupCheck:
     are computed from.
     """
 
-    def check(left: Expr, rights: list[Expr], biases: dict[int, Expr], bindings: Mapping[Var, Expr]) -> bool | Decline:
+    def check(left: Expr, rights: list[Expr], biases: list[Expr], bindings: Mapping[Var, Expr]) -> bool | Decline:
         apart = list(_apart(left, rights, biases))
         together = list(_together(left, rights, biases, bindings))
-        symbolic = any(type_symvars(operand.ty) for operand in (left, *rights, *biases.values()))
+        symbolic = any(type_symvars(operand.ty) for operand in (left, *rights, *biases))
         for size in SIZES if symbolic else SIZES[:1]:
             many, one = _seconds(apart, machine, size), _seconds(together, machine, size)
             if many is None or one is None:
@@ -51,17 +51,17 @@ def combining_pays(machine: Machine = CPU_CORE) -> GroupCheck:
     return check
 
 
-def _apart(left: Expr, rights: Sequence[Expr], biases: Mapping[int, Expr]) -> Iterator[Call]:
+def _apart(left: Expr, rights: Sequence[Expr], biases: Sequence[Expr]) -> Iterator[Call]:
     """The calls that there are now."""
     for index, right in enumerate(rights):
         product = ops.matmul(left, right)
         yield product
-        if index in biases:
+        if biases:
             yield ops.add(product, biases[index])
 
 
 def _together(
-    left: Expr, rights: Sequence[Expr], biases: Mapping[int, Expr], bindings: Mapping[Var, Expr]
+    left: Expr, rights: Sequence[Expr], biases: Sequence[Expr], bindings: Mapping[Var, Expr]
 ) -> Iterator[Call]:
     """The calls that there would be; joining what is known before the program runs is done by then."""
     joined = _joined(rights)
@@ -70,8 +70,8 @@ def _together(
     value = ops.matmul(left, joined)
     yield value
     if biases:
-        joined_bias = _joined(list(biases.values()))
-        if not are_constants(biases.values(), bindings):
+        joined_bias = _joined(biases)
+        if not are_constants(biases, bindings):
             yield joined_bias
         value = ops.add(value, joined_bias)
         yield value
