@@ -91,6 +91,7 @@ def write_in_place(program: ExportedProgram) -> None:
     found = [node for node in graph.nodes if node.target is _ATEN.copy_.default and not node.users]
     copies = {copy.args[0]: copy for copy in found if copy.args[0].op == "placeholder" and copy.args[0].name in buffers}
     _write_statistics(graph, copies)
+    _change_in_place(graph, copies)
     for buffer, copy in copies.items():
         writes = _writes(copy.args[1], partial(operator.is_, buffer), (), buffer)
         if writes and not _is_read_later(buffer, writes, copy):
@@ -108,10 +109,37 @@ def _copy_early(graph: torch.fx.Graph) -> None:
     for node in list(graph.nodes):
         if node.target is _ATEN.clone.default:
             operand = cast(torch.fx.Node, node.args[0])
+            if any(user < node for user in _changing(operand)):
+                continue
             if operand.op != "placeholder":
                 operand.append(node)
             elif node is not first:
                 first.prepend(node)
+
+
+def _changing(value: torch.fx.Node) -> list[torch.fx.Node]:
+    """The calls of operators that change ``value``, or another of their arguments."""
+    return [user for user in value.users if getattr(getattr(user.target, "_schema", None), "is_mutable", False)]
+
+
+def _change_in_place(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
+    """Let operators that change a copy change what it is a copy of, where nothing reads that afterwards.
+
+    Take the buffers of which every change is made so out of ``copies``.
+    """
+    for node in reversed(list(graph.nodes)):
+        if node.target is not _ATEN.clone.default or not _changing(node):
+            continue
+        operand = cast(torch.fx.Node, node.args[0])
+        back = copies.get(operand)
+        is_own = operand.target is _ATEN.clone.default or (back is not None and _plain(back.args[1]) is node)
+        readers = {user for value in _sharing(operand) for user in value.users} - {node, back}
+        kept = any(user.op == "output" for value in _sharing(node) for user in value.users)
+        if is_own and not (back is not None and kept) and not any(reader > node for reader in readers):
+            if back is not None:
+                graph.erase_node(copies.pop(operand))
+            node.replace_all_uses_with(operand)
+            graph.erase_node(node)
 
 
 def _writes(

@@ -112,6 +112,28 @@ def test_elsewhere_a_declared_operator_runs_by_its_meaning_and_a_foreign_one_say
         rx.to_onnx(rx.from_torch(exported()))
 
 
+@torch.library.custom_op("regraft_outside::nested", mutates_args=())
+def nested(x: torch.Tensor, parts: list[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    return x * 2, [x + part for part in parts]
+
+
+@nested.register_fake
+def _(x: torch.Tensor, parts: list[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    return torch.empty_like(x), [torch.empty_like(x) for _ in parts]
+
+
+def test_results_in_lists_among_results_are_read_and_go_back() -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first, (second, third) = torch.ops.regraft_outside.nested(x, [x * 3, x - 1])
+        return first + 1, third, second * 2
+
+    module = rx.optimize(rx.from_torch(Of(model), (X,)))
+    back = rx.to_torch(module)
+    for one in (back(X), rx.build(module, "torch")["main"](X)):
+        for found, wanted in zip(one, model(X), strict=True):
+            torch.testing.assert_close(torch.as_tensor(found), wanted)
+
+
 def test_an_argument_that_a_declaration_does_not_name_is_not_lost() -> None:
     found = rx.from_torch(Of(lambda x: torch.ops.regraft_outside.moved(x, 0.0)), (X,))
     assert "R.outside.moved(" in found.script()

@@ -14,10 +14,12 @@ from typing import Any, Final, cast
 import torch
 
 from ...ir.builder import BlockBuilder
-from ...ir.expr import Expr
+from ...ir.expr import Expr, Var
 from ...ir.op import Op
 from ...ir.types import TensorType
 from .context import HANDLERS, PARTS, Context, Handler, converts, tensor_type
+from .sizes import SizeTable
+from .tensors import dtype_name
 
 COMPLEX_HANDLERS: Final[dict[str, Handler]] = {}
 """The handlers of calls that have complex operands or results, by the names of ATen overloads."""
@@ -136,3 +138,14 @@ def is_complex_call(node: torch.fx.Node) -> bool:
     """True if an operator has complex operands or results."""
     operands: Iterable[torch.fx.Node] = node.all_input_nodes
     return is_complex(node.meta.get("val")) or any(is_complex(operand.meta.get("val")) for operand in operands)
+
+
+def stand_in(fake: Any, sizes: SizeTable) -> Any:
+    """Something of the right type for the result ``fake`` of a call that cannot be read and is reported later."""
+    if isinstance(fake, list | tuple):
+        return tuple([stand_in(one, sizes) for one in cast("Sequence[Any]", fake)])
+    if not isinstance(fake, torch.Tensor):
+        return None
+    name = dtype_name(fake.dtype)
+    dummy = Var("unsupported", TensorType(sizes.shape(fake), PARTS.get(name, name)))
+    return ComplexPair(dummy, dummy) if fake.is_complex() else dummy

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -21,6 +22,7 @@ from .autocast import with_parts_in_regions
 from .dropout import has_dropout, hide_dropout, show_dropout
 from .gradient_stops import detach_regions, has_regions
 from .nodes import all_nodes, is_transform
+from .outside import is_outside
 from .quiet import quiet
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
@@ -101,13 +103,30 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
         raise ConvertError(f"expected a torch.nn.Module or an ExportedProgram, not a {type(program).__name__}")
     if any(map(_has_effect, all_nodes(program.graph_module))):
         try:
-            with torch.no_grad(), quiet():
+            with torch.no_grad(), quiet(), _keeping_calls(program):
                 functional = cast(Any, _ready(program)).run_decompositions({})
         except Exception as error:
             raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
         show_dropout(functional.graph_module)
         return functional
     return program
+
+
+@contextmanager
+def _keeping_calls(program: ExportedProgram) -> Generator[None]:
+    """Inside, PyTorch keeps all calls that change arguments, and makes them functional over tensors, not memory."""
+    from torch._export import config
+    from torch.fx.node import _side_effectful_functions  # pyright: ignore[reportPrivateUsage]
+
+    known = cast("set[Any]", _side_effectful_functions)
+    called = {node.target for node in all_nodes(program.graph_module) if is_outside(node.target)}
+    new = {target for target in called if cast(Any, target)._schema.is_mutable} - known
+    known |= new
+    try:
+        with cast(Any, config).patch(enable_auto_functionalized_v2_for_export=False):
+            yield
+    finally:
+        known -= new
 
 
 def _ready(program: ExportedProgram) -> ExportedProgram:

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
 
 from ... import op as R
 from ...ir.builder import BlockBuilder
@@ -20,28 +21,28 @@ from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var
 from ...ir.module import IRModule
 from ...ir.program import If, SeqExpr
 from ...ir.tensor_data import TensorData
-from ...ir.types import PrimType, TensorType, is_subtype
+from ...ir.types import PrimType, TensorType, TupleType, is_subtype
 from ..errors import ConvertError, UnsupportedOperatorError
 from . import handlers as handlers
-from .complex_numbers import ComplexPair, WholeNumbers, for_each_part, handler_of, is_complex_call, paired, parts_of
+from .complex_numbers import (
+    ComplexPair,
+    WholeNumbers,
+    for_each_part,
+    handler_of,
+    is_complex_call,
+    paired,
+    parts_of,
+    stand_in,
+)
 from .context import PARTS, Context, UnsupportedCallError, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
 from .exported import IGNORED, argument_names, dim_names, export, memory_of, prepared, state_tensor
 from .gradient_stops import detaching
 from .loops import computed_with_tensors, is_loop, read_loop
-from .nodes import (
-    all_nodes,
-    asserted,
-    has_tensor_for_number,
-    is_branch,
-    is_integer,
-    is_of_sizes,
-    is_size,
-    narrowed,
-)
+from .nodes import all_nodes, asserted, has_tensor_for_number, is_branch, is_integer, is_of_sizes, is_size, narrowed
 from .origins import origin_of, place_of
-from .outside import can_be_carried, declared_for, is_outside, is_random, outside_call, why_not_carried
+from .outside import can_be_carried, declared_for, has_effect, is_outside, mutating_call, outside_call, why_not_carried
 from .signature import (
     ATTRIBUTE,
     COMPLEX,
@@ -144,11 +145,11 @@ class _Importer:
         """The whole program."""
         self._placeholders()
         params = [*self._inputs, *self._state]
-        drawing = filter(is_random, all_nodes(self._program.graph_module))
-        random = any(converter_of(node, self._converters) is None for node in drawing)
-        branches = random or any(is_branch(node) or is_loop(node) for node in self._program.graph.nodes)
+        effects = filter(has_effect, all_nodes(self._program.graph_module))
+        impure = any(converter_of(node, self._converters) is None for node in effects)
+        branches = impure or any(is_branch(node) or is_loop(node) for node in self._program.graph.nodes)
         attrs = {"num_input": len(self._inputs)} if self._keep else {}
-        with self.builder.function("main", params, attrs, pure=not random):
+        with self.builder.function("main", params, attrs, pure=not impure):
             # Branches and effects stand outside dataflow blocks, which `ConvertToDataflow` then makes around them.
             with nullcontext() if branches else self.builder.dataflow():
                 self._hide_changing()
@@ -310,7 +311,7 @@ class _Importer:
             complex_numbers = " of complex numbers" if is_complex_call(node) else ""
             why = str(reason) or why_not_carried(node)
             self._note(node, f"{name}: {why}" if why else f"{name}{complex_numbers}")
-            self._values[node] = self._stand_in(node)
+            self._values[node] = stand_in(node.meta.get("val"), self._sizes)
         except (ConvertError, RecursionError):
             raise
         except Exception as error:
@@ -325,6 +326,9 @@ class _Importer:
         if self._within is not None:
             same = unchanged_operand(node)
             return self._bound(node, self._result(node) if same is None else self.value(same))
+        if mutating_call(node) is not None:  # PyTorch runs it in another form, so there is no call to remember
+            with self.builder.origin(origin_of(node)):
+                return self._bound(node, self._outside(node))
         self._within = call = SourceCall(str(node.target))
         emitted = self.builder.emitted()
         before = len(emitted)
@@ -365,18 +369,23 @@ class _Importer:
         return self.inlined(expanded.graph, [self.value(operand) for operand in expanded.operands])
 
     def _outside(self, node: torch.fx.Node) -> Any:
-        """A call of an operator of another library, or the fields of what it gives."""
-        fakes: Any = node.meta.get("val")
-        several = cast("Sequence[Any]", fakes) if isinstance(fakes, list | tuple) else [fakes]
-        if not all(isinstance(fake, torch.Tensor) for fake in several):
+        """A call of an operator of another library, or the fields of what it gives, nested as there."""
+        leaves, nesting = pytree.tree_flatten(node.meta.get("val"))
+        tensors = [leaf for leaf in leaves if leaf is not None]
+        if not tensors or not all(isinstance(leaf, torch.Tensor) for leaf in tensors):
             raise UnsupportedCallError("it gives something else than tensors")
-        types = [self._sizes.type_of(fake) for fake in several]
-        args = self._wholes.joined([self.value(arg) for arg in node.args])
-        kwargs = {name: self._wholes.joined(self.value(value)) for name, value in node.kwargs.items()}
-        call = outside_call(node.target, args, kwargs, types, pure=not is_random(node))
-        if isinstance(fakes, list | tuple):
-            return tuple([self._wholes.parted(field) for field in fields_of(self.builder.emit(call))])
-        return self._wholes.parted(call)
+        types = [self._sizes.type_of(tensor) for tensor in tensors]
+        target, given = mutating_call(node) or (node.target, node.kwargs)
+        args = self._wholes.joined([self.value(arg) for arg in node.args if arg is not target])
+        kwargs = {name: self._wholes.joined(self.value(value)) for name, value in given.items()}
+        call = outside_call(target, args, kwargs, types, pure=not has_effect(node))
+        if nesting.is_leaf():
+            return self._wholes.parted(call)
+        whole = self.builder.emit(call)
+        fields = iter(fields_of(whole) if isinstance(whole.ty, TupleType) else [whole])
+        return pytree.tree_unflatten(
+            [None if leaf is None else self._wholes.parted(next(fields)) for leaf in leaves], nesting
+        )
 
     def _carried(self, node: torch.fx.Node) -> Any:
         """The call of an operator of ATen that has no counterpart, as it is; None for one that cannot be carried.
@@ -409,12 +418,11 @@ class _Importer:
         predicate, when_true, when_false, operands = node.args
         try:
             condition = self.value(predicate)
+            if not isinstance(condition, Expr):
+                raise UnsupportedCallError("its condition is about sizes")
         except UnsupportedCallError as reason:
             self._note(node, f"torch.cond: {reason}")
-            return self._stand_in(node)
-        if not isinstance(condition, Expr):
-            self._note(node, "torch.cond on a condition about sizes")
-            return self._stand_in(node)
+            return stand_in(node.meta.get("val"), self._sizes)
         values = self.value(operands)
         sides = [self._side(node, cast(torch.fx.Node, side), values) for side in (when_true, when_false)]
         with self.builder.origin(origin_of(node)):
@@ -437,7 +445,7 @@ class _Importer:
                 return self._bound(node, read_loop(self, node))
         except UnsupportedCallError as reason:
             self._note(node, f"{node.target}: {reason}")
-            return self._stand_in(node)
+            return stand_in(node.meta.get("val"), self._sizes)
 
     def _number(self, node: torch.fx.Node) -> Any:
         """The result of a node that computes with sizes, or with integers that a loop carries."""
@@ -511,19 +519,6 @@ class _Importer:
         if verdict is False:
             raise ConvertError(f"the result would be {variable.ty!r}, but PyTorch has {stated!r}")
         return variable if verdict or stated is None else self.builder.match_cast(variable, stated, name)
-
-    def _stand_in(self, node: torch.fx.Node) -> Any:
-        """Something of the right type in place of a call that is reported later."""
-        return self._dummy(node.meta.get("val"))
-
-    def _dummy(self, fake: Any) -> Any:
-        if isinstance(fake, list | tuple):
-            return tuple([self._dummy(one) for one in cast("Sequence[Any]", fake)])
-        if not isinstance(fake, torch.Tensor):
-            return None
-        name = dtype_name(fake.dtype)
-        dummy = Var("unsupported", TensorType(self._sizes.shape(fake), PARTS.get(name, name)))
-        return ComplexPair(dummy, dummy) if fake.is_complex() else dummy
 
     # --- outputs
 

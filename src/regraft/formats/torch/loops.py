@@ -202,7 +202,7 @@ def _looped(
         seq = _body(builder, [number, *carried, *slices], lambda given=carried: step([*given, *slices]))
         assert isinstance(seq.body, Tuple)
         if contains_impure_call(seq):
-            raise UnsupportedCallError("its steps draw random numbers; draw them before the loop")
+            raise UnsupportedCallError("its steps change tensors or draw random numbers; draw them before the loop")
         results = seq.body.fields
         if not types.widen([value.ty for value in results[first : first + len(starts)]]):
             break

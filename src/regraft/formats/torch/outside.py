@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ...ir.dims import SymExpr
 from ...ir.errors import OpTypeError
@@ -32,6 +33,44 @@ def can_be_carried(target: Any) -> bool:
     return not cast(Any, target)._schema.is_mutable
 
 
+class MutatingCall(NamedTuple):
+    """A call of an operator that changes some of its arguments, as PyTorch makes it functional.
+
+    It gives the operator's results, and after them the new values of the arguments that it changes.
+    """
+
+    target: Any
+    arguments: Mapping[str, Any]
+
+
+def mutating_call(node: torch.fx.Node) -> MutatingCall | None:
+    """The call that a node of a functional program stands for, of an operator that changes arguments."""
+    higher: Any = torch.ops.higher_order
+    if node.target is higher.auto_functionalized:
+        return MutatingCall(node.args[0], node.kwargs)
+    return _of_whole_tensors(node) if node.target is higher.auto_functionalized_v2 else None
+
+
+def _of_whole_tensors(node: torch.fx.Node) -> MutatingCall | None:
+    """The call of a node that says which memory its arguments lie in; None unless each has its own, and all of it."""
+    target: Any = node.args[0]
+    bases = cast("Sequence[Any]", node.kwargs["_all_bases"])
+    changed = _changed(target)
+    own = [each.name for each in target._schema.arguments if each.name not in changed]
+    places = [f"_{name}_base_index" for name in changed]
+    if node.kwargs.keys() != {*own, *places, "_all_bases"}:
+        return None
+    if [node.kwargs[place] for place in places] != list(range(len(bases))):
+        return None
+    given = {name: node.kwargs[name] for name in own}
+    return MutatingCall(target, {**given, **dict(zip(changed, bases, strict=True))})
+
+
+def has_effect(node: torch.fx.Node) -> bool:
+    """True if a call is not to be moved, merged or left out."""
+    return is_random(node) or mutating_call(node) is not None
+
+
 def is_random(node: torch.fx.Node) -> bool:
     """True if a call draws random numbers: dropout does, unless it is out of training or of probability 0."""
     target: Any = node.target
@@ -46,7 +85,10 @@ def is_random(node: torch.fx.Node) -> bool:
 def why_not_carried(node: torch.fx.Node) -> str:
     """The reason why a call can neither be read nor stay as it is, with what to do; empty where none is known."""
     if str(node.target).startswith("auto_functionalized"):
-        return f"{node.args[0]} changes its arguments; register an operator that gives a new tensor"
+        return (
+            f"{node.args[0]} changes its arguments, of which some are parts of tensors; give the program as "
+            "torch.export made it, without run_decompositions"
+        )
     return ""
 
 
@@ -64,8 +106,6 @@ def outside_call(
     Raises `UnsupportedCallError` for what a call cannot hold.
     """
     schema = target._schema
-    if schema.is_mutable:
-        raise UnsupportedCallError("it changes its arguments in place")
     operands: list[Any] = []
     attributes: dict[str, Any] = {}
     given = _arguments(schema, args, kwargs)
@@ -157,6 +197,7 @@ def torch_operator(op: Op) -> Callable[..., Any] | None:
     tensors = [argument.name for argument in found._schema.arguments if "Tensor" in str(argument.type)]
     dtypes = [argument.name for argument in found._schema.arguments if "ScalarType" in str(argument.real_type)]
     names = {_attribute_name(argument.name): argument.name for argument in found._schema.arguments}
+    changed = [name for name in tensors if name in _changed(found)]
     is_placed = namespace == "aten" and not tensors and any(one.name == "device" for one in found._schema.arguments)
 
     def run(*operands: Any, **attributes: Any) -> Any:
@@ -167,9 +208,22 @@ def torch_operator(op: Op) -> Callable[..., Any] | None:
         stated = {names.get(name, name): value for name, value in attributes.items()}
         if is_placed:
             stated["device"] = default_device()
-        return found(**{name: _given(value) for name, value in zip(tensors, given, strict=True)}, **stated)
+        values = {name: _given(value) for name, value in zip(tensors, given, strict=True)}
+        values |= {name: pytree.tree_map_only(torch.Tensor, torch.clone, values[name]) for name in changed}
+        outcome = found(**values, **stated)
+        if not (changed or op.is_foreign):
+            return outcome
+        leaves = pytree.tree_leaves([outcome, *[values[name] for name in changed]])
+        results = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        return results[0] if len(results) == 1 else tuple(results)
 
     return run
+
+
+def _changed(target: Any) -> list[str]:
+    """The names of the arguments that an operator changes."""
+    arguments = target._schema.arguments
+    return [each.name for each in arguments if each.alias_info is not None and each.alias_info.is_write]
 
 
 def _given(operand: Any) -> Any:
