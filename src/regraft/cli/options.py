@@ -44,6 +44,14 @@ Ranges: TypeAlias = Annotated[
         "--range", metavar="NAME=LOW:HIGH", help="The least and greatest value of a random input; may be repeated."
     ),
 ]
+CustomOps: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--custom-ops",
+        metavar="LIBRARY",
+        help="A library of operators for ONNX Runtime to load, whose code runs then; may be repeated.",
+    ),
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead of tables.")]
 Seed: TypeAlias = Annotated[int, typer.Option("--seed", min=0, help="Chooses the random inputs.")]
 InputFiles: TypeAlias = Annotated[

@@ -15,6 +15,7 @@ from . import console
 from .options import (
     AsJson,
     ClockName,
+    CustomOps,
     DimSizes,
     FunctionName,
     InputFiles,
@@ -63,6 +64,7 @@ def run(
     range: Ranges = None,  # noqa: A002 - the option's name
     seed: Seed = 0,
     function: FunctionName = None,
+    custom_ops: CustomOps = None,
 ) -> None:
     """Run a model on inputs from files, or on random ones, and show what it gives."""
     sizes = parse_sizes(dim)
@@ -71,10 +73,11 @@ def run(
     from ..model import UsageError, check_output, open_model, output_names, staged
     from ..model.samples import TriedOn
     from ..model.verification import run_model
+    from ..run import custom_operators
 
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"{output}: outputs are written to an .npz file")
-    with console.shown_progress() as progress:
+    with console.shown_progress() as progress, custom_operators(custom_ops or ()):
         progress("reading", 0, 2)
         opened = open_model(model, function=function)
         if output is not None:
@@ -180,6 +183,7 @@ def bench(
     dim: DimSizes = None,
     range: Ranges = None,  # noqa: A002 - the option's name
     seed: Seed = 0,
+    custom_ops: CustomOps = None,
     as_json: AsJson = False,
 ) -> None:
     """Time models on engines, in turns: to build, the first run, a run after that, and beside the first of them."""
@@ -188,6 +192,7 @@ def bench(
     from ..model.samples import TriedOn
     from ..model.timing import clock_for
     from ..model.verification import run_model
+    from ..run import custom_operators
 
     chosen_clock = clock_for(threads, clock)
     tried_on = TriedOn(seed, sizes, parse_ranges(range))
@@ -197,7 +202,7 @@ def bench(
     made: list[tuple[str, str, Prepared]] = []
     inputs: list[Any] | None = None
     count = len(models) * len(targets)
-    with console.shown_progress() as progress:
+    with console.shown_progress() as progress, custom_operators(custom_ops or ()):
         for model in models:
             opened = open_model(model)
             if inputs is None:

@@ -12,6 +12,7 @@ import typer
 from . import console
 from .options import (
     ClockName,
+    CustomOps,
     DimSizes,
     FixedSizes,
     FunctionName,
@@ -130,6 +131,7 @@ def optimize(
             help="Operators of an ONNX model that nobody has declared and that have no effects; may be repeated.",
         ),
     ] = None,
+    custom_ops: CustomOps = None,
     opset: Opset = None,
     ir_version: IrVersion = None,
     safetensors: Safetensors = False,
@@ -138,12 +140,13 @@ def optimize(
     sizes = parse_sizes(dim)
     from ..model import optimize as run
     from ..model.memory import parse_memory
+    from ..run import custom_operators
     from ..view import HtmlReport
 
     made: list[OptimizationReport] = []
     page = None if html is None else HtmlReport(html)
     reports = [made.append, *(one for one in (report, page) if one is not None)]
-    with console.shown_progress(output) as progress:
+    with console.shown_progress(output) as progress, custom_operators(custom_ops or ()):
         run(
             model,
             output=output,

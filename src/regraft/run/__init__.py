@@ -5,6 +5,7 @@ module of its own, imported when it is first asked for; NumPy is the reference, 
 held.
 """
 
+from .custom_operators import custom_operators
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import Executable
 from .externs import get_global_func, register_func, remove_global_func
@@ -44,6 +45,7 @@ __all__ = [
     "convert",
     "cpu",
     "cuda",
+    "custom_operators",
     "device",
     "empty",
     "from_dlpack",

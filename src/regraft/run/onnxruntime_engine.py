@@ -7,7 +7,6 @@ with the constants left where they are in memory, and how arrays go in and out w
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +15,7 @@ import numpy as np
 
 from ..ir.module import IRModule
 from ..ir.op import OnnxName, Op
+from .custom_operators import Libraries, libraries_with, load_libraries
 from .errors import BuildError, ExecutionError
 from .executable import Executable
 from .onnx_function import compile_functions, where_it_runs
@@ -60,7 +60,7 @@ def compile_module(
     threads: int | None = None,
     providers: Sequence[str] = ("CPUExecutionProvider",),
     optimization: str = "all",
-    custom_ops: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    custom_ops: Libraries = (),
     profile: tuple[str, list[Callable[[], str]]] | None = None,
 ) -> Executable:
     """``module`` on ONNX Runtime.
@@ -70,9 +70,9 @@ def compile_module(
         threads: How many threads one operator may use; by default as many as there are cores.
         providers: ONNX Runtime's execution providers, in order of preference.
         optimization: What ONNX Runtime may rewrite: "none", "basic", "extended" or "all".
-        custom_ops: Libraries of operators, which ONNX Runtime loads; their code runs in this process. A declared
-            operator whose ONNX name is of none of its own domains is then taken to be in one of them; without a
-            library it is computed by its reference semantics.
+        custom_ops: Libraries of operators, which ONNX Runtime loads besides those of `custom_operators`; their code
+            runs in this process. A declared operator whose ONNX name is of none of its own domains is then taken to
+            be in one of them; without a library it is computed by its reference semantics.
         profile: How the names of the files begin that ONNX Runtime writes the times of operators to, and a list that
             gets, for each session, what ends its profile and gives the name of its file.
 
@@ -81,12 +81,7 @@ def compile_module(
     """
     if optimization not in _LEVELS:
         raise BuildError(f"optimization={optimization!r}; expected one of {', '.join(_LEVELS)}")
-    paths = (custom_ops,) if isinstance(custom_ops, str | os.PathLike) else custom_ops
-    libraries = tuple([os.fspath(path) for path in paths])
-    for library in libraries:
-        if not os.path.isfile(library):
-            raise BuildError(f"custom_ops: there is no library {library}")
-    options = _OnnxRuntimeOptions(threads, tuple(providers), optimization, libraries, profile)
+    options = _OnnxRuntimeOptions(threads, tuple(providers), optimization, libraries_with(custom_ops), profile)
     elsewhere = where_it_runs(module)
 
     def open_session(lowered: LoweredFunction, name: str) -> Session:
@@ -104,7 +99,7 @@ def open_function(module: IRModule, name: str, *, threads: int | None = None) ->
     from ..formats.onnx.write.lowering import OutsideOperators
     from ..formats.onnx.write.writer import lower_function
 
-    options = _OnnxRuntimeOptions(threads, ("CPUExecutionProvider",), "all", (), None)
+    options = _OnnxRuntimeOptions(threads, ("CPUExecutionProvider",), "all", libraries_with(), None)
     try:
         lowered = lower_function(module, name, outside=OutsideOperators(options.has_kernel))
     except ConvertError as error:
@@ -164,11 +159,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOpti
     settings.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[options.optimization])
     if options.threads is not None:
         settings.intra_op_num_threads = options.threads
-    for library in options.libraries:
-        try:
-            settings.register_custom_ops_library(library)
-        except Exception as error:  # as below
-            raise BuildError(f"custom_ops: ONNX Runtime cannot load {library}: {error}") from error
+    load_libraries(settings, options.libraries)
     if options.profile is not None:
         settings.enable_profiling = True
         settings.profile_file_prefix = options.profile[0]

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..ir.program import Function
 from .arrays import array_dtype
+from .custom_operators import libraries_with, load_libraries
 from .errors import BuildError, ExecutionError
 from .onnxruntime_engine import as_ort_value, from_ort_value
 from .processor import multiplies_bytes
@@ -54,6 +55,7 @@ def onnx_original(
     settings.log_severity_level = 4  # what fails is raised, with its reason
     if threads is not None:
         settings.intra_op_num_threads = threads
+    load_libraries(settings, libraries_with())
     if isinstance(model, bytes):
         content = model
     elif isinstance(model, str | os.PathLike):
