@@ -456,24 +456,36 @@ class BlockBuilder:
     def _normal_body(self, body: SeqExpr) -> SeqExpr:
         blocks: list[BindingBlock] = []
         for block in body.blocks:
-            self.begin_block(dataflow=isinstance(block, DataflowBlock))
-            for binding in block.bindings:
-                self._emit_normal(binding)
-            new = self.end_block()
-            is_same = len(new.bindings) == len(block.bindings) and all(map(is_, new.bindings, block.bindings))
-            blocks.append(block if is_same else new)
+            blocks.extend(self._normal_blocks(block))
         self.begin_block(dataflow=False)
         result = self.normalize_argument(body.body)
-        trailing = self.end_block()
-        if result is body.body and not trailing.bindings and all(map(is_, blocks, body.blocks)):
+        blocks = list(merge_blocks([*blocks, self.end_block()]))
+        if result is body.body and len(blocks) == len(body.blocks) and all(map(is_, blocks, body.blocks)):
             return body
-        return SeqExpr(merge_blocks([*blocks, trailing] if trailing.bindings else blocks), result)
+        return SeqExpr(blocks, result)
 
-    def _emit_normal(self, binding: Binding) -> None:
+    def _normal_blocks(self, block: BindingBlock) -> list[BindingBlock]:
+        """The blocks that ``block`` becomes: dataflow blocks of bodies that are bound in a plain one stay blocks."""
+        blocks: list[BindingBlock] = []
+        self.begin_block(dataflow=isinstance(block, DataflowBlock))
+        for binding in block.bindings:
+            self._emit_normal(binding, blocks)
+        new = self.end_block()
+        is_same = len(new.bindings) == len(block.bindings) and all(map(is_, new.bindings, block.bindings))
+        return [*blocks, block if is_same else new]
+
+    def _emit_normal(self, binding: Binding, before: list[BindingBlock] | None = None) -> None:
+        """Bind what ``binding`` binds, in normal form; ``before`` takes the blocks that come before the open one."""
         value = binding.value
         while isinstance(value, SeqExpr):
-            for inner in [inner for block in value.blocks for inner in block.bindings]:
-                self._emit_normal(inner)
+            for inner in value.blocks:
+                if before is not None and isinstance(inner, DataflowBlock) and not self.current_block_is_dataflow():
+                    before.append(self.end_block())
+                    before.extend(self._normal_blocks(inner))
+                    self.begin_block(dataflow=False)
+                else:
+                    for each in inner.bindings:
+                        self._emit_normal(each, before)
             value = value.body
         if isinstance(binding, MatchCast):
             value = self.normalize_argument(value)

@@ -8,8 +8,11 @@ float32. Which operator does which is Relax's policy; of an operator that Relax 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+import ml_dtypes
+import numpy as np
 
 from .. import op as ops
 from ..analysis import free_vars
@@ -26,6 +29,7 @@ from .passes import FunctionPass, Pass
 
 _NARROW: Final = ("float16", "bfloat16")
 _HIGH: Final = "float32"
+_LARGEST: Final = {low: float(cast("Any", ml_dtypes.finfo)(low).max) for low in _NARROW}
 
 _ALSO_LEAD: Final = frozenset(("nn.attention", "nn.attention_bias", "nn.attention_var_len", "outer"))
 _ALSO_FOLLOW: Final = frozenset(
@@ -177,6 +181,12 @@ class _Dtypes(NamedTuple):
         """The way in which the operator of ``value`` bears the narrow dtype; None for what is no call."""
         return _policy(value.op, relax=self.relax) if isinstance(value, Call) else None
 
+    def has_room_for(self, leaf: Expr) -> bool:
+        """True for a constant without numbers that the narrow dtype would make infinite; NaN stays what it is."""
+        if not isinstance(leaf, Constant):
+            return False
+        return not np.any(np.abs(leaf.data.numpy()) > _LARGEST[self.low])
+
     def leads(self, binding: Binding) -> bool:
         """True if what is bound is a product of tensors of single precision, or of half precision."""
         value = binding.value
@@ -189,9 +199,10 @@ class _Dtypes(NamedTuple):
         return _is(value.ty, _HIGH, self.low) and all(_is(arg.ty, _HIGH, self.low) for arg in value.args)
 
 
-def _used_by_products_only(function: Function, dtypes: _Dtypes) -> set[Var]:
-    """The variables that nothing but products in dataflow blocks use."""
-    by_products: set[Var] = set()
+def _used_by_products_only(function: Function, dtypes: _Dtypes) -> dict[Var, int]:
+    """The variables that nothing but products in dataflow blocks use, with their ranks: parameters come first."""
+    by_products: dict[Var, None] = dict.fromkeys(function.params)
+    read: set[Var] = set()
     otherwise: set[Expr] = set()
     pending: list[SeqExpr] = [function.body]
     while pending:
@@ -203,10 +214,12 @@ def _used_by_products_only(function: Function, dtypes: _Dtypes) -> set[Var]:
                 if isinstance(value, If):
                     pending.extend((value.true_branch, value.false_branch))
                 if isinstance(block, DataflowBlock) and dtypes.leads(binding):
-                    by_products.update(leaf for leaf in leaves_of(value) if isinstance(leaf, Var))
+                    operands = [leaf for leaf in leaves_of(value) if isinstance(leaf, Var)]
+                    by_products.update(dict.fromkeys(operands))
+                    read.update(operands)
                 else:
                     otherwise.update(leaves_of(value))
-    return {var for var in by_products if var not in otherwise}
+    return {var: rank for rank, var in enumerate(by_products) if var in read and var not in otherwise}
 
 
 class _BlockWriter:
@@ -216,7 +229,9 @@ class _BlockWriter:
     converted at the beginning, and all values that products only use.
     """
 
-    def __init__(self, low: Mapping[Var, Var], early: Iterable[Var], for_products: Set[Var], dtypes: _Dtypes) -> None:
+    def __init__(
+        self, low: Mapping[Var, Var], early: Iterable[Var], for_products: Collection[Var], dtypes: _Dtypes
+    ) -> None:
         self.low: dict[Var, Var] = dict(low)
         self.bindings: list[Binding] = []
         self._for_products = for_products
@@ -253,7 +268,7 @@ class _BlockWriter:
         self.bindings.append(binding if value is binding.value else VarBinding(binding.var, value))
 
     def _is_followed(self, binding: Binding) -> bool:
-        """True if what is bound only passes on what is in half precision, with nothing but constants beside it."""
+        """True if what is bound only passes on what is in half precision, or constants that half precision holds."""
         value = binding.value
         operands: Sequence[Expr]
         if isinstance(value, TupleGetItem):
@@ -263,9 +278,10 @@ class _BlockWriter:
         else:
             return False
         leaves = [leaf for operand in operands for leaf in _tensors(operand)]
-        if not any(leaf in self.low for leaf in leaves):
-            return False
-        return all(self._is_low(leaf) or isinstance(leaf, Constant) or not _is(leaf.ty, _HIGH) for leaf in leaves)
+        floats = [leaf for leaf in leaves if leaf in self.low or _is(leaf.ty, _HIGH)]
+        if not any(leaf in self.low for leaf in floats) and not (self._dtypes.relax and _is(value.ty, _HIGH)):
+            return False  # a constant in half precision is what this pass makes
+        return bool(floats) and all(self._is_low(leaf) or self._dtypes.has_room_for(leaf) for leaf in floats)
 
     def _is_low(self, leaf: Expr) -> bool:
         """True for what is kept in half precision as a whole: a tuple may be so in part."""
@@ -373,19 +389,21 @@ class _FunctionState(NamedTuple):
 
     low: Mapping[Var, Var]
     """The parameters that are given in half precision, by their old variables."""
-    for_products: Set[Var]
+    for_products: Mapping[Var, int]
+    """What only products use, with the order in which it is converted."""
     dtypes: _Dtypes
 
     def early(self, block: DataflowBlock) -> list[Var]:
         """The values from outside of ``block`` that it is to convert at its beginning."""
         own = {binding.var for binding in block}
-        used = dict.fromkeys(leaf for binding in block for leaf in leaves_of(binding.value))
-        return [
+        used = {leaf for binding in block for leaf in leaves_of(binding.value)}
+        early = [
             var
             for var in used
             if isinstance(var, Var) and var in self.for_products and var not in own and var not in self.low
             if _is(var.ty, _HIGH)
         ]
+        return sorted(early, key=self.for_products.__getitem__)
 
 
 def _block(block: BindingBlock, given: _FunctionState) -> BindingBlock:

@@ -9,25 +9,47 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ..ir.builder import NameSupply, in_normal_form
-from ..ir.expr import DataflowVar, Expr, GlobalVar, Var
+from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
-from ..ir.program import BindingBlock, DataflowBlock, Function, SeqExpr
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.types import TupleType
 from .context import PassContext, PassError
 from .passes import FunctionPass, ModulePass, Pass
 
 _Program = TypeVar("_Program", Function, SeqExpr)
 
 
+class _Stated(ExprMutator):
+    """Gives variables that were made without a type that of their values; writes the empty tuple where it is read."""
+
+    def visit_var_binding_(self, binding: VarBinding) -> Binding:
+        old, value = binding.var, binding.value
+        if not old.ty.is_missing() or value.ty.is_missing():
+            return binding
+        var = type(old)(old.name_hint, value.ty, old.origins)
+        self.remap(old, var)
+        return VarBinding(var, value)
+
+    def visit_var_(self, var: Var) -> Expr:
+        return Tuple(()) if isinstance(var.ty, TupleType) and not var.ty.fields else var
+
+    def visit_dataflow_var_(self, var: DataflowVar) -> Expr:
+        return self.visit_var_(var)
+
+
 def Normalize() -> Pass:
     """Bring each function into A-normal form: operands are leaves, and bodies are blocks that lead to a leaf.
+
+    Variables that were made without a type get that of their values, blocks of one kind that follow each other become
+    one, and nothing reads a variable that stands for the empty tuple.
 
     Needs: nothing. Guarantees: the same values to the bit; a program in that form stays the same object. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return in_normal_form(function)
+        return _Stated().mutate(in_normal_form(function))
 
     return FunctionPass(transform, "Normalize")
 

@@ -190,7 +190,7 @@ class CategoricalCrossEntropyLoss(_ClassLoss):
         if weights is not None:
             others = list(range(1, ty.ndim - axis))
             losses = ops.multiply(losses, ops.expand_dims(weights, others) if others else weights)
-        return self._with_reduction(ops.sum(losses, axis))
+        return self._with_reduction(losses if self.reduction == "sum" else ops.sum(losses, axis))
 
 
 def _log_softmax(predictions: Expr, axis: int) -> Expr:
