@@ -107,6 +107,10 @@ X, S, Z = (
 )
 
 
+EMPTY = (((), "int8"), ((), "float32"), ((0,), "int8"))
+"""Data without axes, its scale, and no zero point at all."""
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -118,6 +122,10 @@ X, S, Z = (
         (lambda: quantize(X, S, Z, out_dtype="int64"), r"out_dtype='int64'; expected an integer dtype of at most 32"),
         (lambda: quantize(X, X, Z), r"argument scale .* a scalar, or a tensor of 1 dimension"),
         (lambda: quantize(X, S, Var("z", TensorType((4,), "bool"))), r"argument zero_point .* not bool"),
+        (
+            lambda: dequantize(*(Var("v", TensorType(shape, dtype)) for shape, dtype in EMPTY)),
+            r"argument zero_point .* 1 element",
+        ),
         (lambda: dequantize(Z, S, Z, out_dtype="int8"), r"out_dtype='int8'; expected a floating dtype"),
         (lambda: dequantize(Var("b", TensorType((4,), "bool")), S, Z), r"argument data .* not bool"),
     ],

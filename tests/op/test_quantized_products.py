@@ -99,9 +99,25 @@ def _x(dtype: str, *shape: int) -> Var:
         (lambda: matmul_integer(*[_x("int32", 3, 3)] * 2, *[_x("int8")] * 2), "a tensor of int8 or uint8"),
         (lambda: matmul_integer(*[_x("int8", 3, 3)] * 2, _x("uint8"), _x("int8")), "the dtype of operand"),
         (lambda: matmul_integer(*[_x("int8", 3, 3)] * 2, *[_x("int8", 1, 1)] * 2), "a scalar, or a tensor of 1"),
+        (
+            lambda: matmul_integer(*[_x("int8", 3, 4)] * 2, _x("int8", 0), _x("int8")),
+            "one for each row of operand 0, 3",
+        ),
+        (
+            lambda: matmul_integer(*[_x("int8", 4, 4)] * 2, _x("int8"), _x("int8", 3)),
+            "one for each column of operand 1",
+        ),
+        (lambda: matmul_integer(*[_x("int8", 4)] * 2, _x("int8", 4), _x("int8")), "one for each row of operand 0, 1"),
         (lambda: matmul_blocks(_x("float32", 2, 32), _x("uint8", 3, 1, 8), _x("float32", 3, 1)), "16 bytes"),
         (lambda: matmul_blocks(_x("float32", 2, 32), _x("uint8", 3, 2, 16), _x("float32", 3, 2)), "one block"),
-        (lambda: matmul_blocks(_x("float32", 2, 32), _x("uint8", 3, 1, 16), _x("float32", 4, 1)), "the 3 col"),
+        (
+            lambda: matmul_blocks(_x("float32", 2, 32), _x("uint8", 3, 1, 16), _x("float32", 4, 1)),
+            "the 3 columns and 1 b",
+        ),
+        (
+            lambda: matmul_blocks(_x("float32", 2, 32), _x("uint8", 3, 1, 16), _x("float32", 3, 2)),
+            "the 3 columns and 1 b",
+        ),
         (lambda: matmul_blocks(*[_x("float32", 2, 32)] * 3, bits=3), "4 or 8"),
         (lambda: matmul_blocks(*[_x("float32", 2, 32)] * 3, block_size=24), "a power of 2"),
     ],

@@ -27,7 +27,7 @@ def _check_parameters(call: Call) -> TensorType:
     data, scale, zero_point = tensor_operand(call, 0), require_float(call, 1), tensor_operand(call, 2)
     if is_bool(zero_point.dtype):
         raise wrong_operand(call, 2, "numbers, not bool")
-    size = None
+    size = None if data.ndim else 1
     if data.ndim != UNKNOWN_NDIM and (data.ndim or scale.ndim == 1):
         axis = normalize_axis(call, "axis", call.attrs.axis, data.ndim)
         size = None if data.shape is None else data.shape[axis]

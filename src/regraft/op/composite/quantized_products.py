@@ -36,10 +36,21 @@ def _matmul_integer_type(call: Call) -> Type:
         ty = _integer_operand(call, index)
         if ty.ndim not in (UNKNOWN_NDIM, 0, 1):
             raise wrong_operand(call, index, "a scalar, or a tensor of 1 dimension")
-        dtype = tensor_operand(call, index - 2).dtype
-        if None not in (ty.dtype, dtype) and ty.dtype != dtype:
-            raise wrong_operand(call, index, f"the dtype of operand {index - 2}, {dtype}")
+        multiplied = tensor_operand(call, index - 2)
+        if None not in (ty.dtype, multiplied.dtype) and ty.dtype != multiplied.dtype:
+            raise wrong_operand(call, index, f"the dtype of operand {index - 2}, {multiplied.dtype}")
+        _check_zero_points(call, index, ty, multiplied)
     return matmul(call.args[0], call.args[1], "int32").ty
+
+
+def _check_zero_points(call: Call, index: int, zero_points: TensorType, multiplied: TensorType) -> None:
+    """Raise `OpTypeError` unless there is one zero point, or one for each row of the left or column of the right."""
+    if not zero_points.shape or multiplied.shape is None or dims_equal(zero_points.shape[0], 1) is not False:
+        return
+    what, axis = ("row", -2) if index == 2 else ("column", -1)
+    count = multiplied.shape[axis] if len(multiplied.shape) > 1 else 1
+    if dims_equal(zero_points.shape[0], count) is False:
+        raise wrong_operand(call, index, f"1 element, or one for each {what} of operand {index - 2}, {count}")
 
 
 def _matmul_integer(xp: Any, x1: Any, x2: Any, zero_point1: Any, zero_point2: Any) -> Any:
@@ -85,8 +96,10 @@ def _blocks_type(call: Call) -> Type:
         raise wrong_operand(call, 1, f"{size * bits // 8} bytes for each block of {size} numbers of {bits} bits")
     if dims_equal(blocks, (data.shape[-1] + size - 1) // size) is False:
         raise wrong_operand(call, 1, f"one block for each {size} of the {data.shape[-1]} elements of data's last axis")
-    if scales.shape is not None and dims_equal(scales.shape[0], columns) is False:
-        raise wrong_operand(call, 2, f"the {columns} columns that the weights have")
+    if scales.shape is not None and any(
+        dims_equal(own, wanted) is False for own, wanted in zip(scales.shape, (columns, blocks), strict=True)
+    ):
+        raise wrong_operand(call, 2, f"one number for each of the {columns} columns and {blocks} blocks of the weights")
     return TensorType((*data.shape[:-1], columns), data.dtype)
 
 
