@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
+from regraft.left_out import COMPILER, IMPORTED, LEFT_OUT, LeftOut
+
 NAMESPACES: Final = {
     "tvm.relax": "regraft",
     "tvm.relax.transform": "regraft.transform",
@@ -43,122 +45,6 @@ NAMESPACES: Final = {
     "tvm.script.relax": "regraft.script.relax",
 }
 """Relax's namespaces, and where their names are here."""
-
-_TIR: Final = "works on TensorIR, which is no part of this library; engines compile programs as they stand"
-_VM: Final = "a step of lowering to TVM's virtual machine; `regraft.build` needs none"
-_DEVICE: Final = "programs run where their engine runs; types keep the device that they name"
-_TUNING: Final = "tunes TensorIR schedules"
-_IMPORTED: Final = "a name that the module imports for itself; it is in `regraft`"
-_BUILT: Final = "a statement of `IRBuilder`; it is in `regraft.script.ir_builder.relax`"
-_COMPILER: Final = "compiles; engines link no native code, and call what `regraft.register_func` gives a name"
-_CHILD: Final = "a class behind `PatternMatchingRewriter`; use that"
-
-LEFT_OUT: Final[dict[str, str]] = {
-    "metadata_partitioner": "the constants of a text stand in it, or in the file that it names",
-    **dict.fromkeys(
-        (
-            "AlterOpImpl",
-            "AnnotateTIROpPattern",
-            "AttachAttrLayoutFreeBuffers",
-            "CallTIRRewrite",
-            "DataflowUseInplaceCalls",
-            "FuseOps",
-            "FuseTIR",
-            "OptimizeLayoutTransform",
-            "RewriteDataflowReshape",
-            "SpecializePrimFuncBasedOnCallSite",
-            "SplitCallTIRByPattern",
-            "SplitLayoutRewritePreproc",
-            "TEPlaceholderOp",
-            "TensorLoad",
-            "call_tir",
-            "call_tir_dyn",
-            "create_prim_func",
-            "emit_te",
-            "gen_call_tir_inputs",
-            "te_Tensor",
-            "te_tensor",
-            "call_tir_inplace",
-            "call_tir_with_grad",
-            "has_reshape_pattern",
-            "is_call_tir",
-            "suggest_layout_transforms",
-        ),
-        _TIR,
-    ),
-    **dict.fromkeys(
-        (
-            "AllocateWorkspace",
-            "AttachExternModules",
-            "ComputePrimValue",
-            "StaticPlanBlockMemory",
-            "VMExecutable",
-            "VMShapeLower",
-            "estimate_memory_usage",
-        ),
-        _VM,
-    ),
-    **dict.fromkeys(
-        (
-            "IPCAllReduceRewrite",
-            "LowerGPUIPCAllocStorage",
-            "RewriteCUDAGraph",
-            "cpu",
-            "cuda",
-            "device",
-            "ext_dev",
-            "hexagon",
-            "metal",
-            "opencl",
-            "rocm",
-            "vpi",
-            "vulkan",
-            "webgpu",
-        ),
-        _DEVICE,
-    ),
-    **dict.fromkeys(("MetaScheduleApplyDatabase", "MetaScheduleTuneIRMod", "MetaScheduleTuneTIR"), _TUNING),
-    **dict.fromkeys(("Array", "DataflowBlock", "Expr", "Node", "Object", "Op", "Var"), _IMPORTED),
-    **dict.fromkeys(("DFConstraint", "ExprPatternRewriter", "OrRewriter"), _CHILD),
-    **dict.fromkeys(
-        (
-            "Else",
-            "Then",
-            "arg",
-            "emit",
-            "emit_match_cast",
-            "emit_var_binding",
-            "emit_with_ty",
-            "emit_with_type",
-            "func_ret_ty",
-            "func_ret_type",
-            "func_ret_value",
-        ),
-        _BUILT,
-    ),
-    **dict.fromkeys(
-        (
-            "renormalize_top_p_top_k_prob",
-            "sample_top_p_top_k_from_sorted_prob",
-            "tensor_expr_op",
-            "tensor_ir_inplace_op",
-            "tensor_ir_op",
-        ),
-        _TIR,
-    ),
-    "OutType": "a type variable of TVM's annotations",
-    "make_shape": "a helper of TVM's `ShapeExpr`; use that",
-    "derived_object": "derives classes of TVM from Python's; classes derive as they stand here",
-    "If": _BUILT,
-    "make_node": "makes nodes of TVM by name",
-    "register_df_node": "registers classes with TVM",
-    "register_gradient": "gradients are declared beside their operators; see the page on gradients",
-    "PackedFuncType": "`FuncType.opaque_func()` is the type of outside functions",
-    "Span": "a place in a text; it is `regraft.Span`",
-    "FastMathTransform": "changes values beyond rounding",
-    "FuseTransposeMatmul": "makes a TensorIR function; engines fuse the two by themselves",
-}
-"""Names of Relax that are not here, and why."""
 
 DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.LegalizeOps": "lowers by the functions that it is given; engines lower all other operators",
@@ -208,7 +94,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.FunctionPass": "made by `function_pass`",
     "tvm.relax.dpl.PatternMatchingRewriter": "made by `from_pattern`, `from_module` and `@R.rewriter`",
     "tvm.relax.build": "takes the engine's name: numpy, onnxruntime, torch, xla, openvino; `llvm` is numpy",
-    "tvm.relax.frontend.nn.SourceModule": _COMPILER,
+    "tvm.relax.frontend.nn.SourceModule": COMPILER,
     "tvm.relax.frontend.nn.ObjectModule": "names the functions of a file; engines link no native code",
     "tvm.relax.BasePyModule": "holds functions of the language, of Python and of the outside; no TensorIR",
     "tvm.relax.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr",
@@ -369,7 +255,8 @@ share a subroutine only where their functions are structurally equal; Relax comp
 ## Names
 
 `same`: the name has the same arguments as in Relax. `more`: it has these arguments and further ones. `differs`: the
-last column describes the difference. `left out`: the name does not exist here, and the last column gives the reason.
+last column describes the difference. `left out`: the name has no meaning here, and the last column gives the reason.
+Such a name can be imported from `regraft.analysis` and `regraft.transform` all the same; a call gives the reason.
 """
 
 
@@ -407,9 +294,9 @@ def row(namespace: str, name: str) -> Row:
     """How one name of Relax is here. Raises KeyError for one that is left out without a reason."""
     full = f"{namespace}.{name}"
     here = importlib.import_module(NAMESPACES[namespace])
-    if not hasattr(here, name):
+    if not hasattr(here, name) or isinstance(getattr(here, name), LeftOut):
         home = getattr(getattr(importlib.import_module(namespace), name), "__module__", namespace)
-        reason = LEFT_OUT.get(name) or (_IMPORTED if home != namespace else LEFT_OUT[name])
+        reason = LEFT_OUT.get(name) or (IMPORTED if home != namespace else LEFT_OUT[name])
         return Row(full, "left out", reason)
     if full in DIFFERS:
         return Row(full, "differs", DIFFERS[full])

@@ -1,4 +1,7 @@
 """Relax's name for the passes: what `regraft.passes` holds."""
 
+from .left_out import names_left_out
 from .passes import *  # noqa: F403 - a facade has the names of what it stands for
 from .passes import __all__ as __all__
+
+__getattr__ = names_left_out(__name__)

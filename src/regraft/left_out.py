@@ -1,0 +1,153 @@
+"""Names of Relax that are left out, each with its reason.
+
+A file may import a name that it uses in one place only, or nowhere. So `regraft.analysis` and `regraft.transform` give
+these names, too; who calls one is told why it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+_TIR: Final = "works on TensorIR, which is no part of this library; engines compile programs as they stand"
+_VM: Final = "a step of lowering to TVM's virtual machine; `regraft.build` needs none"
+_DEVICE: Final = "programs run where their engine runs; types keep the device that they name"
+_TUNING: Final = "tunes TensorIR schedules"
+IMPORTED: Final = "a name that the module imports for itself; it is in `regraft`"
+_BUILT: Final = "a statement of `IRBuilder`; it is in `regraft.script.ir_builder.relax`"
+COMPILER: Final = "compiles; engines link no native code, and call what `regraft.register_func` gives a name"
+_CHILD: Final = "a class behind `PatternMatchingRewriter`; use that"
+
+LEFT_OUT: Final[dict[str, str]] = {
+    "metadata_partitioner": "the constants of a text stand in it, or in the file that it names",
+    **dict.fromkeys(
+        (
+            "AlterOpImpl",
+            "AnnotateTIROpPattern",
+            "AttachAttrLayoutFreeBuffers",
+            "CallTIRRewrite",
+            "DataflowUseInplaceCalls",
+            "FuseOps",
+            "FuseTIR",
+            "OptimizeLayoutTransform",
+            "RewriteDataflowReshape",
+            "SpecializePrimFuncBasedOnCallSite",
+            "SplitCallTIRByPattern",
+            "SplitLayoutRewritePreproc",
+            "TEPlaceholderOp",
+            "TensorLoad",
+            "call_tir",
+            "call_tir_dyn",
+            "create_prim_func",
+            "emit_te",
+            "gen_call_tir_inputs",
+            "te_Tensor",
+            "te_tensor",
+            "call_tir_inplace",
+            "call_tir_with_grad",
+            "has_reshape_pattern",
+            "is_call_tir",
+            "suggest_layout_transforms",
+        ),
+        _TIR,
+    ),
+    **dict.fromkeys(
+        (
+            "AllocateWorkspace",
+            "AttachExternModules",
+            "ComputePrimValue",
+            "StaticPlanBlockMemory",
+            "VMExecutable",
+            "VMShapeLower",
+            "estimate_memory_usage",
+        ),
+        _VM,
+    ),
+    **dict.fromkeys(
+        (
+            "IPCAllReduceRewrite",
+            "LowerGPUIPCAllocStorage",
+            "RewriteCUDAGraph",
+            "cpu",
+            "cuda",
+            "device",
+            "ext_dev",
+            "hexagon",
+            "metal",
+            "opencl",
+            "rocm",
+            "vpi",
+            "vulkan",
+            "webgpu",
+        ),
+        _DEVICE,
+    ),
+    **dict.fromkeys(("MetaScheduleApplyDatabase", "MetaScheduleTuneIRMod", "MetaScheduleTuneTIR"), _TUNING),
+    **dict.fromkeys(("Array", "DataflowBlock", "Expr", "Node", "Object", "Op", "Var"), IMPORTED),
+    **dict.fromkeys(("DFConstraint", "ExprPatternRewriter", "OrRewriter"), _CHILD),
+    **dict.fromkeys(
+        (
+            "Else",
+            "Then",
+            "arg",
+            "emit",
+            "emit_match_cast",
+            "emit_var_binding",
+            "emit_with_ty",
+            "emit_with_type",
+            "func_ret_ty",
+            "func_ret_type",
+            "func_ret_value",
+        ),
+        _BUILT,
+    ),
+    **dict.fromkeys(
+        (
+            "renormalize_top_p_top_k_prob",
+            "sample_top_p_top_k_from_sorted_prob",
+            "tensor_expr_op",
+            "tensor_ir_inplace_op",
+            "tensor_ir_op",
+        ),
+        _TIR,
+    ),
+    "OutType": "a type variable of TVM's annotations",
+    "make_shape": "a helper of TVM's `ShapeExpr`; use that",
+    "derived_object": "derives classes of TVM from Python's; classes derive as they stand here",
+    "If": _BUILT,
+    "make_node": "makes nodes of TVM by name",
+    "register_df_node": "registers classes with TVM",
+    "register_gradient": "gradients are declared beside their operators; see the page on gradients",
+    "PackedFuncType": "`FuncType.opaque_func()` is the type of outside functions",
+    "Span": "a place in a text; it is `regraft.Span`",
+    "FastMathTransform": "changes values beyond rounding",
+    "FuseTransposeMatmul": "makes a TensorIR function; engines fuse the two by themselves",
+}
+"""Names of Relax that are not here, and why."""
+
+
+class LeftOut:
+    """A name of Relax that is left out."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.__name__ = name
+        self._reason = reason
+
+    def __call__(self, *_arguments: Any, **_options: Any) -> NoReturn:
+        """Raise `NotImplementedError`, which says why it is left out."""
+        raise NotImplementedError(str(self))
+
+    def __repr__(self) -> str:
+        return f"{self.__name__} is left out: {self._reason}"
+
+
+def names_left_out(module: str) -> Callable[[str], LeftOut]:
+    """The ``__getattr__`` of ``module``: a name of Relax that is left out, or the error that there is none."""
+
+    def get(name: str) -> LeftOut:
+        reason = LEFT_OUT.get(name, IMPORTED)
+        if reason not in (IMPORTED, _BUILT):
+            return LeftOut(name, reason)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return get
