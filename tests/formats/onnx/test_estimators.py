@@ -101,3 +101,21 @@ def test_scores_of_a_classifier_have_a_row_for_each_row_of_data() -> None:
     inputs = {"x": np.random.default_rng(4).standard_normal((5, 2)).astype(np.float32)}
     written = rx.optimize(model)
     assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        _node("Scaler", "x", "kept", offset=[1.0, 2.0], scale=[0.5, 3.0]),
+        _node("Normalizer", "x", "kept", norm="MAX"),
+        _node("Imputer", "x", "kept", imputed_value_floats=[0.0], replaced_value_float=1.0),
+    ],
+    ids=lambda node: node.op_type,
+)
+def test_columns_are_taken_of_what_keeps_the_shape_of_its_operand(node: onnx.NodeProto) -> None:
+    column = helper.make_node("ArrayFeatureExtractor", ["kept", "which"], ["y"], domain=_ML)
+    model = _model(node, column)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1], "int64"), "which"))
+    inputs = {"x": np.random.default_rng(4).standard_normal((5, 2)).astype(np.float32)}
+    written = rx.optimize(model)
+    assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))

@@ -142,6 +142,10 @@ def _foreign_call(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
     return tuple([found[index] if _is_asked(value) else None for index, value in enumerate(outputs)])
 
 
+_KEEPING_SHAPES: Final = ("Imputer", "Normalizer", "Scaler")
+"""The estimators that give a number for each of their operand."""
+
+
 def _stated(node: NodeImporter, value: ir.Value) -> Type:
     """The type that the model states for a result: a tensor, of which it may say no more."""
     if value.type is not None and not isinstance(value.type, ir.TensorType):
@@ -149,6 +153,8 @@ def _stated(node: NodeImporter, value: ir.Value) -> Type:
     dtype = node.graph.stated_dtype(value)
     if dtype is None and node.node.domain == LEARNING:
         dtype = _defined_dtype(node, value)
+    if value.shape is None and node.node.domain == LEARNING and node.op_type in _KEEPING_SHAPES:
+        return node.ty(0).with_dtype(dtype)
     if value.shape is None:
         return TensorType(None, dtype, _defined_rank(node, value))
     known = node.graph.stated_sizes(value)
