@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -21,6 +23,7 @@ from ....ir.expr import Constant, Var
 from ....ir.module import IRModule
 from ....ir.op import Call, is_call_of
 from ....ir.program import Function
+from ....ir.tensor_data import TensorData
 from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from ....ir.visitor import iter_bindings
 from ....op.program_xp import DecomposeError
@@ -437,6 +440,10 @@ def _border_type(lowering: Lowering, ty: Type, place: str) -> tuple[ir.TensorTyp
             raise ConvertError(f"{place} is {ty!r}; an ONNX model takes and gives tensors, shapes and scalars")
 
 
+_SMALL: Final = 1024
+"""Bytes up to which a constant is written once more for a second output."""
+
+
 def _outputs(
     lowering: Lowering, function: Function, values: Sequence[ir.Value], inputs: set[int]
 ) -> tuple[GraphPort, ...]:
@@ -452,8 +459,11 @@ def _outputs(
     seen: set[int] = set()
     produced = {id(value) for node in graph.nodes for value in node.outputs}
     inner: dict[str | None, list[ir.Value]] | None = None
+    constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
     for index, (value, ty) in enumerate(zip(values, types, strict=True)):
         is_named = len(names) == len(values)
+        if is_named and graph.data_of(value) is not None and id(value) not in inputs:
+            value = _constant_output(graph, value, names[index], constants)
         is_itself = is_named and (value.name == names[index] or graph.is_unnamed(value))
         # An output is the output of a node, an input or a constant under its own name, or a constant that takes the
         # name; and of one place only.
@@ -473,6 +483,23 @@ def _outputs(
             _rename(graph, value, names[index], inner)
         ports.append(GraphPort(value, ty))
     return tuple(ports)
+
+
+def _constant_output(
+    graph: GraphWriter, value: ir.Value, name: str, known: dict[tuple[str, tuple[int, ...], bytes], ir.Value]
+) -> ir.Value:
+    """The constant of an output: one of its own, if it is small or no output before is the same, else that one.
+
+    The constant is the same when the file is read and written again.
+    """
+    data = graph.data_of(value)
+    assert data is not None
+    array = np.ascontiguousarray(data.numpy())
+    key = data.dtype, data.shape, sha256(array.tobytes()).digest()
+    if key not in known or value.name == name:
+        known.setdefault(key, value)
+        return value
+    return graph.constant_data(TensorData(data.numpy(), name), name) if array.nbytes <= _SMALL else known[key]
 
 
 def _values_by_name(graph: GraphWriter) -> dict[str | None, list[ir.Value]]:
