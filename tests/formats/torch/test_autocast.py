@@ -98,7 +98,11 @@ def test_recurrent_layers_give_the_bits_of_autocast(kind: type[nn.RNNBase], opti
     torch.manual_seed(0)
     program = torch.export.export(Recurrent(kind, **options).eval(), (torch.randn(2, 5, 8),))
     result, x = rx.optimize(program), torch.randn(2, 5, 8)
-    for got, want in zip(pytree.tree_leaves(result.module()(x)), pytree.tree_leaves(program.module()(x)), strict=True):
+    try:
+        wanted = pytree.tree_leaves(program.module()(x))
+    except RuntimeError as error:  # as an LSTM in bfloat16 without AVX-512
+        pytest.skip(f"PyTorch does not run the layer on this processor: {error}")
+    for got, want in zip(pytree.tree_leaves(result.module()(x)), wanted, strict=True):
         torch.testing.assert_close(got, want, rtol=0, atol=0)
     if "proj_size" not in options and kind is not nn.GRU:
         assert [name for name in _operators(result) if name.endswith(".input")] == [_NAMES[kind]]
