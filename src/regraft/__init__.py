@@ -100,6 +100,7 @@ from .script import ParseError, load_script, parse, save_script
 from .script import relax as _relax
 from .script.program_text import print_script
 from .script.source import calling_frame
+from .second_paths import attach_second_paths, make_second_paths
 
 if TYPE_CHECKING:
     from . import op as op
@@ -241,6 +242,9 @@ Expr.operators = OPERATORS
 _programs.run = _run
 _relax.rewriter = _rewriter
 _analysis.__getattr__ = names_left_out("regraft.analysis")
+make_second_paths()
+for _room in ("regraft.ir", "regraft.script", "regraft.analysis"):
+    attach_second_paths(_room)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ these names, too; who calls one is told why it is left out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, NoReturn
 
 _TIR: Final = "works on TensorIR, which is no part of this library; engines compile programs as they stand"
@@ -144,6 +145,7 @@ class LeftOut:
 def names_left_out(module: str) -> Callable[[str], LeftOut]:
     """The ``__getattr__`` of ``module``: a name of Relax that is left out, or the error that there is none."""
 
+    @cache
     def get(name: str) -> LeftOut:
         reason = LEFT_OUT.get(name, IMPORTED)
         if reason not in (IMPORTED, _BUILT):

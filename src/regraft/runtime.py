@@ -14,6 +14,7 @@ from .run import (
     tensor,
 )
 from .run.saved_executable import load_module
+from .second_paths import attach_second_paths
 
 __all__ = [
     "DataType",
@@ -29,3 +30,5 @@ __all__ = [
     "load_module",
     "tensor",
 ]
+
+attach_second_paths(__name__)

@@ -1,0 +1,86 @@
+"""Relax's deeper module paths: each gives the names of the one module that has them here.
+
+`tvm.relax.dpl.pattern`, `.context` and `.rewrite` are one module here, `regraft.dpl`; `tvm.ir.transform` is
+`regraft.transform`. A file that imports from these paths runs after ``tvm.relax`` and ``tvm`` in them are changed to
+``regraft``. Nothing is loaded before a name is asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final
+
+_OPERATORS: Final = (
+    "base binary create datatype index linear_algebra manipulate mask qdq sampling search set sorting statistical "
+    "ternary unary"
+)
+_PASSES: Final = (
+    "fold_batch_norm_to_conv2d_for_inference lazy_transform_params lower_gpu_ipc_alloc_storage "
+    "optimize_layout_transform remove_redundant_reshape transform"
+)
+
+PATHS: Final[dict[str, str]] = {
+    "regraft.analysis.analysis": "regraft.analysis",
+    "regraft.analysis.estimate_memory_usage": "regraft.analysis",
+    "regraft.base_py_module": "regraft",
+    **{f"regraft.dpl.{name}": "regraft.dpl" for name in ("context", "pattern", "rewrite")},
+    "regraft.frontend.common": "regraft.frontend",
+    "regraft.frontend.onnx.onnx_frontend": "regraft.frontend.onnx",
+    **{
+        f"regraft.frontend.torch.{name}": "regraft.frontend.torch"
+        for name in ("dynamo", "exported_program_translator", "fx_translator")
+    },
+    "regraft.global_info": "regraft",
+    **{f"regraft.ir.{name}": "regraft.ir" for name in ("base", "function", "global_info")},
+    "regraft.ir.instrument": "regraft.instrument",
+    "regraft.ir.transform": "regraft.transform",
+    **{f"regraft.op.{name}": "regraft.op" for name in _OPERATORS.split()},
+    **{
+        f"regraft.op.{name}.{name}": f"regraft.op.{name}"
+        for name in ("builtin", "ccl", "grad", "image", "memory", "nn", "vm")
+    },
+    "regraft.op.memory.view": "regraft.op.memory",
+    **{
+        f"regraft.op.vision.{name}": "regraft.op.vision"
+        for name in ("multibox_transform_loc", "nms", "roi_align", "roi_pool")
+    },
+    "regraft.pipeline": "regraft",
+    "regraft.runtime.device": "regraft.runtime",
+    "regraft.runtime.executable": "regraft",
+    "regraft.runtime.vm": "regraft",
+    "regraft.script.tirx": "regraft.script.tir",
+    "regraft.tirx": "regraft.script.tir",
+    **{f"regraft.transform.{name}": "regraft.transform" for name in _PASSES.split()},
+    "regraft.vm_build": "regraft",
+}
+"""Each path, and the module that has its names."""
+
+
+class SecondPath(ModuleType):
+    """A module that has the names of another one, which is loaded when one of them is asked for."""
+
+    def __init__(self, name: str, home: str) -> None:
+        super().__init__(name, f"The names of `{home}`.")
+        self._home = home
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(import_module(self._home), name)
+
+
+def make_second_paths() -> None:
+    """Let all `PATHS` be imported."""
+    for path, home in PATHS.items():
+        sys.modules.setdefault(path, SecondPath(path, home))
+
+
+def attach_second_paths(parent: str) -> None:
+    """Let the paths right below the module ``parent`` be its attributes, too, where it has no such name."""
+    module = sys.modules[parent]
+    for path in PATHS:
+        above, _, name = path.rpartition(".")
+        if above == parent and not hasattr(module, name):
+            setattr(module, name, sys.modules[path])
