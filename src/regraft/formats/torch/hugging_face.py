@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -28,6 +29,14 @@ _TEXT: Final = ("input_ids", "decoder_input_ids")
 _LENGTH: Final = 8
 """The length of the text that a model is exported on; the exported length is dynamic."""
 _MOST_BATCH: Final = 4096
+
+
+_OTHERS: Final = "mismatched_keys"
+_MISSING: Final = "missing_keys"
+
+
+class MissingWeightsWarning(UserWarning):
+    """A model has weights that its files do not hold."""
 
 
 class Inputs(NamedTuple):
@@ -59,7 +68,12 @@ def load_folder(path: Path) -> Any:
         raise MissingDependencyError(f"{path} is a model of transformers: pip install transformers")
     config = _read_config(path)
     with quiet("torch", "transformers"):
-        return _load(path, config)
+        model, name, found = _load(path, config)
+    return _prepared(model, name, path, found)
+
+
+def _first_of(texts: Sequence[str]) -> str:
+    return texts[0] + (f", and {len(texts) - 1} more" if len(texts) > 1 else "")
 
 
 def _read_config(path: Path) -> Mapping[str, Any]:
@@ -74,8 +88,8 @@ def _read_config(path: Path) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found)
 
 
-def _load(path: Path, config: Mapping[str, Any]) -> Any:
-    """The module with its weights, ready to be exported."""
+def _load(path: Path, config: Mapping[str, Any]) -> tuple[Any, str, Mapping[str, Any]]:
+    """The module, its class, and what transformers says of the weights that it found."""
     import transformers
 
     names: Any = config.get("architectures")
@@ -100,13 +114,22 @@ def _load(path: Path, config: Mapping[str, Any]) -> Any:
     except Exception as error:  # transformers raises whatever its parts raise
         reason = str(error).strip().splitlines()
         raise ConvertError(f"{path}: transformers cannot load it: {reason[0] if reason else type(error)}") from error
-    unfit = sorted([f"{weight} is missing" for weight in found["missing_keys"]])
-    unfit += sorted(
-        [f"{weight} is {tuple(own)} and should be {tuple(said)}" for weight, own, said in found["mismatched_keys"]]
-    )
+    return model, name, found
+
+
+def _prepared(model: Any, name: str, path: Path, found: Mapping[str, Any]) -> Any:
+    """``model`` ready to be exported; ``found`` is what transformers says of its weights.
+
+    Raises `ConvertError` for a weight of another shape, and warns of those that the files lack.
+    """
+    unfit = sorted(f"{weight} is {tuple(own)} and should be {tuple(said)}" for weight, own, said in found[_OTHERS])
     if unfit:
-        more = f", and {len(unfit) - 1} more" if len(unfit) > 1 else ""
-        raise ConvertError(f"{path}: the weights are not those of a {name} by its {CONFIG}: {unfit[0]}{more}")
+        problem = f"the weights are not those of a {name} by its {CONFIG}: {_first_of(unfit)}"
+        raise ConvertError(f"{path}: {problem}")
+    if found[_MISSING]:
+        lacking = _first_of(sorted(found[_MISSING]))
+        message = f"{path} lacks weights of a {name}, which were drawn at random: {lacking}"
+        warnings.warn(message, MissingWeightsWarning, stacklevel=2)
     model.eval()
     # Parts have configurations of their own; a cache among the results would be no tensor.
     for part in model.modules():
