@@ -36,6 +36,7 @@ _ON_BYTES: Final[Mapping[tuple[str, str], _Operands]] = {
     ("", "ConvInteger"): _Operands((0, 2), ((1, 3),)),
     ("", "QLinearMatMul"): _Operands((0, 2), ((3, 5),)),
     ("", "QLinearConv"): _Operands((0, 2), ((3, 5),)),
+    (_MICROSOFT, "QLinearConv"): _Operands((0, 2), ((3, 5),)),
     (_MICROSOFT, "QGemm"): _Operands((0, 2), ((3, 5),)),
     (_MICROSOFT, "MatMulIntegerToFloat"): _Operands((0, 4), ((1, 5),)),
     (_MICROSOFT, "QAttention"): _Operands((0, 6), ((1, 7),)),
