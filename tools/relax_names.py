@@ -150,6 +150,8 @@ A program for `tvm.relax` runs here after you change its imports:
 | `tvm.testing.assert_allclose` | `regraft.testing.assert_allclose` |
 
 After `import regraft as tvm`, `tvm.relax` is `regraft` itself, and `tvm.tirx` is `regraft.script.tir`.
+Relax's deeper paths are here, too: `from regraft.dpl.pattern import is_op`, `from regraft.ir.transform import
+PassContext`, `from regraft.script import tirx as T`. Each gives the names of the module in the table.
 
 Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of its errors are `regraft.RegraftError`.
 

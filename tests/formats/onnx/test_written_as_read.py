@@ -569,7 +569,7 @@ def test_the_outputs_of_a_node_may_be_made_in_another_order_than_it_names_them(o
 
 def test_places_of_unknown_rank_leave_the_choice_of_columns_as_it_is() -> None:
     nodes = [
-        helper.make_node("Normalizer", ["x"], ["part"], "first", domain="ai.onnx.ml", norm="L1"),
+        helper.make_node("FeatureVectorizer", ["x"], ["part"], "first", domain="ai.onnx.ml", inputdimensions=[4]),
         helper.make_node("ArgMax", ["part"], ["best"], "second", axis=1, keepdims=0),
         helper.make_node("ArrayFeatureExtractor", ["classes", "best"], ["y"], "third", domain="ai.onnx.ml"),
     ]
@@ -577,6 +577,6 @@ def test_places_of_unknown_rank_leave_the_choice_of_columns_as_it_is() -> None:
     model = _model(nodes, {"x": ["n", 4]}, ["y"], constants, 17, 8, helper.make_opsetid("ai.onnx.ml", 1))
     model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, "n"]))
     written = rx.optimize(model)
-    assert [node.op_type for node in written.graph.node] == ["Normalizer", "ArgMax", "ArrayFeatureExtractor"]
+    assert [node.op_type for node in written.graph.node] == ["FeatureVectorizer", "ArgMax", "ArrayFeatureExtractor"]
     x = _floats(3, 4)
     assert_same(run_onnxruntime(written, {"x": x}), run_onnxruntime(model, {"x": x}))
