@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import analysis as _analysis
 from .ir import (
     AnyType,
     Attrs,
@@ -72,7 +71,6 @@ from .ir import (
     structural_hash,
 )
 from .ir.node import Node
-from .left_out import names_left_out
 from .op import call_dps_packed, call_pure_packed
 from .op.declare import operator
 from .op.operators import OPERATORS
@@ -241,9 +239,8 @@ Node.text_of = print_script
 Expr.operators = OPERATORS
 _programs.run = _run
 _relax.rewriter = _rewriter
-_analysis.__getattr__ = names_left_out("regraft.analysis")
 make_second_paths()
-for _room in ("regraft.ir", "regraft.script", "regraft.analysis"):
+for _room in ("regraft.ir", "regraft.script"):
     attach_second_paths(_room)
 
 

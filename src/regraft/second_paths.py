@@ -73,8 +73,8 @@ class SecondPath(ModuleType):
 
 def make_second_paths() -> None:
     """Let all `PATHS` be imported."""
-    for path, home in PATHS.items():
-        sys.modules.setdefault(path, SecondPath(path, home))
+    for path in PATHS:
+        _second_path(path)
 
 
 def attach_second_paths(parent: str) -> None:
@@ -83,4 +83,8 @@ def attach_second_paths(parent: str) -> None:
     for path in PATHS:
         above, _, name = path.rpartition(".")
         if above == parent and not hasattr(module, name):
-            setattr(module, name, sys.modules[path])
+            setattr(module, name, _second_path(path))
+
+
+def _second_path(path: str) -> ModuleType:
+    return sys.modules.setdefault(path, SecondPath(path, PATHS[path]))

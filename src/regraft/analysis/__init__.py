@@ -4,6 +4,8 @@ Under Relax's names where Relax has one. Knows the language and the vocabulary; 
 but for `remove_all_unused`. Every question costs time linear in the program.
 """
 
+from ..left_out import names_left_out
+from ..second_paths import attach_second_paths
 from .bodies import loop_body
 from .cost import Cost, bytes_of, call_cost, constant_bytes, elements_of, estimate_cost
 from .machine import CPU_CORE, Machine, call_seconds
@@ -79,3 +81,6 @@ __all__ = [
     "users_of",
     "well_formed",
 ]
+
+__getattr__ = names_left_out(__name__)
+attach_second_paths(__name__)

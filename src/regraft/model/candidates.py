@@ -245,10 +245,14 @@ def _as_it_runs(engine: str, machine: MachineDescription) -> PassFor:
     bits = machine.weight_bits
 
     def make(keep: Mapping[str, str]) -> Pass:
-        recurrent = [QuantizeRecurrent(keep, bits=bits)] if engine == "onnxruntime" else []
-        return Sequential([QuantizeDynamic(keep, bits=bits), *recurrent])
+        return Sequential([QuantizeDynamic(keep, bits=bits), *_recurrent(engine, keep, bits)])
 
     return make
+
+
+def _recurrent(engine: str, keep: Mapping[str, str], bits: int) -> list[Pass]:
+    """Recurrent layers on bytes, which ONNX Runtime alone has."""
+    return [QuantizeRecurrent(keep, bits=bits)] if engine == "onnxruntime" else []
 
 
 def _by_samples(
@@ -259,7 +263,7 @@ def _by_samples(
 
     def make(keep: Mapping[str, str]) -> Pass:
         static = Quantize(ranges(), keep, bits=bits, attention=attention, results=results)
-        return Sequential([static, *([QuantizeRecurrent(keep, bits=bits)] if results else [])])
+        return Sequential([static, *_recurrent(engine, keep, bits)])
 
     return make
 

@@ -28,7 +28,7 @@ from ..ir.program import Function
 from ..ir.visitor import iter_bindings
 from ..passes.quantize import OpenAttention, Ranges, SmoothOutliers, has_attention, left_sides
 from ..run import build
-from ..run.originals import RunOriginal, onnx_original, openvino_original
+from ..run.originals import RunOriginal, onnx_original, openvino_original, without_overflow_here
 from ..run.processor import multiplies_bytes
 from .attempts import Attempt, Budget, PrecisionReport, outputs_error
 from .by_layer import refuse_or_stream, weights_by_layer
@@ -452,6 +452,6 @@ def _as_handed_over(result: Model, one: Candidate, *, exact: bool) -> RunOrigina
     if result.form in ("onnx", "openvino") and one.engine == "openvino":
         return openvino_original(result.source, **one.options)
     if result.form == "onnx":
-        return onnx_original(result.source, exact=exact)
+        return (without_overflow_here(result.source) if exact else None) or onnx_original(result.source)
     entry = build(result.module, target=one.engine, **one.options)[result.name]
     return lambda inputs: flat_arrays(entry(*inputs))

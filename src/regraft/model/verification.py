@@ -100,10 +100,9 @@ def verify(
     Raises `VerificationError` where an output differs by more than is allowed, `UsageError` where no random inputs
     can be found on which the model gives numbers.
     """
-    run, against = _reference(model)
+    run, against, is_exact = _reference(model)
     if run is None:
         return Verification((), against)
-    is_exact = against.endswith(WITHOUT_OVERFLOW)
     trials = TriedOn(seed, dims, ranges, inputs).trials(model.function, run)
     del run  # the weights that it holds make room for those of the result
     if not all(trial.is_finite for trial in trials):
@@ -124,7 +123,7 @@ def verify(
             names = names_for(model, len(trial.outputs))
             rows = compare_outputs(names, trial.outputs, found, allowed, in_single)
             if has_loops and allowed is None and problems_of(rows):
-                again, _ = _reference(model)
+                again, _, _ = _reference(model)
                 assert again is not None
                 own = tolerances_by_own_change(again, trial, in_single=in_single)
                 rows = compare_outputs(names, trial.outputs, found, own, in_single)
@@ -163,23 +162,24 @@ def _how_far(one: OutputDifference) -> tuple[bool, float]:
 _NOTHING: Final = "nothing: it takes or gives text or maps alone, so all of it is carried as it is"
 
 
-def _reference(model: Model) -> tuple[RunOriginal | None, str]:
+def _reference(model: Model) -> tuple[RunOriginal | None, str, bool]:
     """The source of right values: the model's own framework, if there is one and it opens the model.
 
-    None, with the reason, for a model in which nothing can be compared.
+    Then what it is, and True if it lacks the overflow of products of bytes that its own framework has here. None, with
+    the reason, for a model in which nothing can be compared.
     """
     read = "the model as it was read"
     try:
         exact = run_exactly(model)
         before = exact or run_as_it_is(model)
     except BuildError as error:
-        return run_program(model.module, model.name, "numpy"), f"{read}, since {error}"
+        return run_program(model.module, model.name, "numpy"), f"{read}, since {error}", False
     if before is None:
         if not output_types(model.function):
-            return None, _NOTHING
-        return run_program(model.module, model.name), read
+            return None, _NOTHING, False
+        return run_program(model.module, model.name), read, False
     own = f"the model itself, on {_FRAMEWORKS[model.form]}"
-    return before, own if exact is None else own + WITHOUT_OVERFLOW
+    return (before, own, False) if exact is None else (before, own + WITHOUT_OVERFLOW, True)
 
 
 def _run_result(result: Model, *, is_exact: bool) -> RunOriginal:

@@ -39,13 +39,12 @@ def without_overflow_here(model: str | os.PathLike[str] | onnx.ModelProto) -> Ru
 
 
 def onnx_original(
-    model: str | os.PathLike[str] | onnx.ModelProto | bytes, *, threads: int | None = None, exact: bool = False
+    model: str | os.PathLike[str] | onnx.ModelProto | bytes, *, threads: int | None = None
 ) -> RunOriginal:
     """An ONNX file or model on ONNX Runtime, with the elements of sequences that it gives one by one.
 
-    ``model`` may be what a file would hold. ``exact``: with products of bytes as they are on a processor that has an
-    instruction for them. Raises `BuildError` when ONNX Runtime does not open it, or it takes text, sequences or the
-    like.
+    ``model`` may be what a file would hold. Raises `BuildError` when ONNX Runtime does not open it, or it takes text,
+    sequences or the like.
     """
     import onnx_ir as ir
     import onnxruntime
@@ -62,10 +61,6 @@ def onnx_original(
         content = os.fspath(model)
     else:
         content = model.SerializeToString()
-    if exact and not multiplies_bytes() and not isinstance(model, bytes):
-        from .unsigned_bytes import model_without_overflow
-
-        content = model_without_overflow(model) or content
     try:
         session = ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors share no base but this

@@ -91,7 +91,7 @@ def _into_norm(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr]
     norm, factor = matchings[_norm], matchings[_factor]
     call = bindings[norm]
     assert isinstance(call, Call)
-    if bindings.is_output(norm) or len(bindings.users_of(norm)) != 1:
+    if bindings.needed_elsewhere([norm], [matchings[_scaled]]) is not None:
         return decline(f"{norm.name_hint} is needed elsewhere, too")
     parts = [matchings[one] for one in (_gamma, _beta) if one in matchings]
     if any(part.data.shape != factor.data.shape or not is_float32(part) for part in parts):
