@@ -156,7 +156,7 @@ def sources(view: View, definitions: Mapping[Var, Expr], *, multiples: bool = Tr
 
 
 def source(view: View, definitions: Mapping[Var, Expr], *, multiples: bool = True) -> View | None:
-    """What ``view`` is a view of, or with ``multiples`` a multiple, by one step; None if it is none."""
+    """The source of ``view`` by one step, which is a view or, with ``multiples``, a multiple; None if there is none."""
     value, groups, factor = view
     scaled = without_factor(value, definitions) if multiples else None
     if scaled is not None:
@@ -200,7 +200,7 @@ class Arrangement(NamedTuple):
         return made
 
     def of_array(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-        """What the calls make of ``array`` in the place of the value; None where sizes are not known."""
+        """The result of the calls on ``array`` in the place of the value; None where sizes are not known."""
         for operator, operand in self.steps:
             if not all(isinstance(size, int) for size in operand):
                 return None

@@ -33,7 +33,7 @@ class Contraction(NamedTuple):
     result: Sequence[str]
 
     def roles(self, place: int) -> LabelRoles | None:
-        """What the labels are to the operand at ``place``; None where one is twice in a term, or summed by itself."""
+        """The roles of the labels for the operand at ``place``; None if one is twice in a term or summed by itself."""
         ours, theirs, result = {*self.terms[place]}, {*self.terms[1 - place]}, {*self.result}
         if not (ours ^ theirs) <= result or any(len({*term}) < len(term) for term in self.terms):
             return None

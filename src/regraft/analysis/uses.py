@@ -1,4 +1,4 @@
-"""Who uses a variable: the edges of a program's dataflow.
+"""The users of variables: the edges of a program's dataflow.
 
 `direct_uses` is the one reading of "uses" that the analyses share: an `If` uses its condition and what its
 branches return, while the bindings inside the branches are users in their own right.

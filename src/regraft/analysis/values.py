@@ -323,7 +323,7 @@ class BlockView:
         return value is not None and isinstance(value, Tuple | Var | TupleGetItem)
 
     def rank(self, var: Var) -> float:
-        """Where in the block ``var`` stands; values from before the block come first."""
+        """The position of ``var`` in the block; values from before the block come first."""
         return self.position.get(var, -1)
 
     def candidates(self, ops: Iterable[Op] | None) -> list[Var]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .torch import from_torch as from_torch
 
 _ROOMS: Final = {"from_onnx": "onnx", "to_onnx": "onnx", "from_openvino": "openvino", "from_torch": "torch"}
-"""Where each function lives that is loaded when it is first named."""
+"""The room of each function that is loaded when it is first named."""
 
 
 def __getattr__(name: str) -> Any:

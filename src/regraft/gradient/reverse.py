@@ -28,7 +28,7 @@ from ..op.primitive.join import SPLIT
 from ..op.primitive.loop import LOOP
 
 Path: TypeAlias = tuple[int, ...]
-"""Where in a nested tuple an adjoint belongs: () for a tensor, (1,) for field 1."""
+"""The place of an adjoint in a nested tuple: () for a tensor, (1,) for field 1."""
 
 
 class Share(NamedTuple):

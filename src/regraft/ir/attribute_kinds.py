@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _STATED: Final = 'ty_args=[R.Tensor((2, 3), "float32")]'
 UNSTATED: Final = f". Its type is not known: state it where it is made, as with {_STATED}, or by R.match_cast"
-"""What to do about an operand of which no type is known."""
+"""The advice for an operand of unknown type."""
 
 
 def stated_types(name: str, given: Any) -> tuple[Type, ...]:

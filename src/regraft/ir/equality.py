@@ -1,4 +1,4 @@
-"""When two programs are the same: whatever their variables are called, and wherever they came from.
+"""Structural equality of programs: names of variables and origins do not count.
 
 Variables and size variables are renamed one to one; constants are compared byte by byte; names of functions,
 attributes, types and the order of bindings count; name hints and origins do not.
@@ -22,7 +22,7 @@ from .tensor_data import TensorData
 
 
 class _Path(NamedTuple):
-    """Where in the program something stands: a linked path, put into words only when asked for."""
+    """A place in the program: a linked path, put into words only when asked for."""
 
     parent: _Path | None
     label: Label

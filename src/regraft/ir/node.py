@@ -56,7 +56,7 @@ class Shown:
 
 
 class TextOptions(NamedTuple):
-    """What the text of a piece of program shows."""
+    """Options of the text of a piece of program."""
 
     elide: bool = True
     """Large constants are shortened."""

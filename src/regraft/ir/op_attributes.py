@@ -1,4 +1,4 @@
-"""What programs write beside an operator: values by the operator's name and a key of their own, as Relax's may.
+"""Attributes that programs set on operators: values by the operator's name and a key of their own, as in Relax.
 
 Nothing in this library reads them; ``"FPurity"`` is known of every operator.
 """
@@ -25,7 +25,7 @@ class OpAttributes:
 
     @property
     def num_inputs(self) -> int:
-        """How many operands a call has; -1 for any number."""
+        """The number of operands of a call; -1 for any number."""
         return -1 if self.variadic else len(self.operands)
 
     def has_attr(self, attr_name: str) -> bool:

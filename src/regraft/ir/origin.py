@@ -1,4 +1,4 @@
-"""Where a value came from: the nodes of the source model, or the line of the source program.
+"""The origin of a value: the nodes of the source model, or the line of the source program.
 
 Variables carry origins, rewrites merge them, and converters write them back, so that a person who reads
 the result can ask which part of their own model any value was.

@@ -36,10 +36,10 @@ Label: TypeAlias = "str | int | tuple[str, int, str] | None"
 """The place of a part: a field, the number of an item, a row (noun, number, name), or None for the node's own place."""
 
 Parts: TypeAlias = "Sequence[tuple[Label, Any]]"
-"""What is read next of a node, and where each part stands."""
+"""The parts of a node to read next, with the place of each."""
 
 Opened: TypeAlias = "tuple[object, Parts, str | None]"
-"""What counts of a node: a value of its own, its parts in the order in which they are read, and a noun.
+"""The reading of a node: a value of its own, its parts in the order in which they are read, and a noun.
 
 The noun is what the parts are called where their number differs.
 """

@@ -60,7 +60,7 @@ def _same_function(one: FunctionType, other: FunctionType, compared: set[tuple[i
 
 
 def _read_around(function: FunctionType) -> tuple[Any, ...]:
-    """What a function reads of its module."""
+    """The names of its module that a function reads."""
     return tuple([function.__globals__.get(name) for name in function.__code__.co_names])
 
 

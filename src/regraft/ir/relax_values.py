@@ -82,7 +82,7 @@ class CallingConv(IntEnum):
 BaseFunc: TypeAlias = Function | ExternFunc
 """The functions that a module holds."""
 GlobalInfo: TypeAlias = VDevice | DummyGlobalInfo
-"""What a module names beside its functions."""
+"""The entries of a module beside its functions."""
 DictAttrs = Attrs
 GenericConst = Constant
 Array = tuple

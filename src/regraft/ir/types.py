@@ -121,7 +121,7 @@ class Shape(tuple[Dim, ...]):
 
 
 _SIZES: Final = frozenset({Shape, tuple, list, type(None)})
-"""What sizes are mostly given as; anything else may be an expression that is a shape."""
+"""The usual classes of a given shape; an object of another class may be an expression that is a shape."""
 
 
 class TensorType(Type):

@@ -1,4 +1,4 @@
-"""What samples say of a program's values: the ranges that bytes are given, and the channels that hold outliers."""
+"""The statistics of a program's values over samples: ranges for bytes, and channels that hold outliers."""
 
 from __future__ import annotations
 

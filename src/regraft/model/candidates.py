@@ -76,11 +76,11 @@ class Candidate:
     rules: Pass = field(default_factory=lambda: Sequential([]))
     forms: Mapping[str, ComputedIn] = field(default_factory=dict[str, ComputedIn])
     opens_attention: bool = False
-    """Whether it begins with attention as its products."""
+    """True if it begins with attention as its products."""
     rest: str = "float32"
     """The precision of what its pass leaves as it is."""
     by_steps: bool = False
-    """Whether layers go back to `WIDER` before they go back to ``rest``."""
+    """True if layers go back to `WIDER` before they go back to ``rest``."""
     layers: Callable[[Function], list[str]] | None = None
     """The bindings of its layers, where its pass does not report them as rewrites."""
 
@@ -114,7 +114,7 @@ def candidates(
 
 
 def _place(one: Candidate | Refused) -> int:
-    """Where in the order of trials: few bits on every path first, float32 last."""
+    """The position in the order of trials: few bits on every path first, float32 last."""
     if one.name == "float32":
         return 3
     return {"openvino": 1, "onnxruntime": 2}.get(one.engine, 2) if one.name.startswith("int8 ") else 0
@@ -170,7 +170,7 @@ def _on_openvino(precision: str, machine: MachineDescription) -> Iterator[Candid
 def _on_torch(
     precision: str, ranges: Callable[[], Ranges] | None, machine: MachineDescription
 ) -> Iterator[Candidate | Refused]:
-    """What PyTorch computes by itself is offered by ``"auto"``, what only its compilers make faster by name."""
+    """The candidates on PyTorch. ``"auto"`` offers those that run eagerly; its compiler is asked for by name."""
     narrow = "bfloat16" if precision == "auto" else precision
     if narrow in _HALVES:
         forms = dict.fromkeys(("relax.matmul", *CONVOLUTIONS), ComputedIn(narrow, 0.5))

@@ -24,7 +24,7 @@ from .files import staged
 from .machines import this_machine
 
 Cache: TypeAlias = "bool | str | os.PathLike[str]"
-"""Where decisions are kept: True is the user's folder for caches, False nowhere, else a folder."""
+"""The place of the decisions: True is the user's folder for caches, False none, else a folder."""
 
 VARIABLE: Final = "REGRAFT_CACHE"
 """The environment's variable that names another folder than the user's; empty where nothing is to be kept."""

@@ -42,7 +42,7 @@ seven small models.
 
 
 class ComputedIn(NamedTuple):
-    """What an operator is computed in, and the part of its bytes in that form."""
+    """The precision of an operator's arithmetic, and the part of its bytes in that form."""
 
     dtype: str
     share: float

@@ -125,7 +125,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where and how long to measure: an engine, its threads, the clock, and seconds of wall time for all of it.
+    """The terms of a measurement: an engine, its threads, the clock, and seconds of wall time for all of it.
 
     ``decisions`` holds what was measured before.
     """

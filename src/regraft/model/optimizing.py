@@ -43,7 +43,7 @@ ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], No
 
 _AGGRESSIVE: Final = level_number("aggressive")
 _MOST_AGGRESSIVE: Final = 2.0
-"""How many times the operators of a model that level may make: it rewrites whether that pays or not, within this."""
+"""The most operators after that level, as a multiple of those before: it rewrites whether that pays or not."""
 
 
 class Optimized(NamedTuple):
@@ -377,7 +377,7 @@ def _tried_on(
     *,
     runs: bool,
 ) -> TriedOn:
-    """What the model runs on. Raises `UsageError` for samples and ranges that nothing would use."""
+    """The inputs of the trial runs. Raises `UsageError` for samples and ranges that nothing would use."""
     if (inputs is not None or ranges) and not runs:
         raise UsageError("inputs and ranges say what the model runs on; ask for a run: verify, measure or a precision")
     return TriedOn(seed, dims, ranges, inputs)

@@ -1,4 +1,4 @@
-"""What an ONNX model keeps when it is optimized: its size, and its opset where what takes a newer one does not pay.
+"""The portability of an optimized ONNX model: its size, and its opset where a newer one does not pay.
 
 Attention, norms and activations that are recognized are operators of newer opsets than their formulas. Runtimes fuse
 the formulas of norms and activations by themselves, so only attention can be worth it.
@@ -52,14 +52,14 @@ class Raised(NamedTuple):
 
 
 def raised_opset(before: IRModule, after: IRModule) -> Raised | None:
-    """What became of the opset of a model by operators that were recognized; None where it is as low as it was."""
+    """The opset that recognized operators need, where it is higher than the model's; else None."""
     opset = _opset_of(before)
     new = _newer(before, after, max(opset, _OLDEST)) if opset else {}
     return Raised(opset, max(new.values()), tuple(sorted(new))) if new else None
 
 
 class _Done(Protocol):
-    """What optimizing gives."""
+    """The result of optimizing."""
 
     @property
     def module(self) -> IRModule:

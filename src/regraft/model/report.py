@@ -64,7 +64,7 @@ class OptimizationReport(Shown):
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
     def __str__(self) -> str:
-        """What became of the model, then what each pass did."""
+        """The result for the model, then one line for each pass."""
         count, after = sum(self.ops_before.values()), sum(self.ops_after.values())
         lines = [f"{self.model}: {count} calls -> {after}, in {self.total_seconds:.2f} s"]
         if self.kept is not None:

@@ -290,7 +290,7 @@ class PrecisionSearch:
         return max(self.budget.error**2 - rest**2, (self.budget.error / 4) ** 2) ** 0.5
 
     def _fewest(self, one: Candidate, order: Sequence[str], expected: int, rest: float, back: str) -> int:
-        """How many of the worst layers go back for the budget to hold on the judge."""
+        """The number of worst layers to put back so that the budget holds on the judge."""
         own = Deadline(self.deadline.left / self.waiting)
 
         def holds(count: int) -> bool:

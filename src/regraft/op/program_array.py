@@ -24,7 +24,7 @@ class DecomposeError(RegraftError, ValueError):
 
 
 class ProgramRecorder(Protocol):
-    """Where a program is written down, call by call."""
+    """A recorder of a program, call by call."""
 
     def emit(self, value: Expr, /) -> Expr:
         """A leaf that stands for the value of ``value``, a call over leaves."""

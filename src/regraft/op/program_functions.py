@@ -206,7 +206,7 @@ def sort(xp: Any, x: Any, axis: int = -1, descending: bool = False, stable: bool
 
 
 def searchsorted(xp: Any, x1: Any, x2: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Where ``x2`` would stand among the ordered ``x1``."""
+    """The positions of ``x2`` in the ordered ``x1``."""
     ordered = x1 if sorter is None else xp.take(x1, sorter, axis=0)
     return xp.emit(ops.bucketize(x2.expr, ordered.expr, right=side == "right"))
 
@@ -217,7 +217,7 @@ def count_nonzero(xp: Any, x: Any, axis: Any = None, keepdims: bool = False) -> 
 
 
 def nonzero(xp: Any, x: Any) -> tuple[Any, ...]:
-    """Where the elements that are not 0 stand; how many, the run says."""
+    """The indices of the elements that are not 0; their number is known at run time."""
     places = xp.emit(ops.nonzero(x.expr))
     return tuple([xp.astype(places[axis, ...], "int64") for axis in range(x.ndim)])
 

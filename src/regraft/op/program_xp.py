@@ -383,7 +383,7 @@ class ProgramNamespace:
         return self.emit(function(x.expr, axis, keepdims))
 
     def argsort(self, x: ProgramArray, axis: int = -1, descending: bool = False, stable: bool = True) -> ProgramArray:
-        """Where the elements in order stand."""
+        """The indices that sort the elements."""
         return self.emit(ops.argsort(x.expr, axis, descending, dtype="int64"))
 
     def cumulative_sum(

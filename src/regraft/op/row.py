@@ -19,7 +19,7 @@ _F = TypeVar("_F", bound=Callable[..., Call])
 
 
 class Facts(TypedDict, total=False):
-    """What an operator declares beside its name, operands and attributes; see `Op`."""
+    """The declaration of an operator beside its name, operands and attributes; see `Op`."""
 
     infer: Required[TypeRule]
     reference: Reference | None

@@ -1,4 +1,4 @@
-"""When combining parallel matmuls pays: the check that the default level gives to `CombineParallelMatmul`.
+"""The cost check for combining parallel matmuls, which the default level gives to `CombineParallelMatmul`.
 
 One product instead of several saves calls, and tiles that narrow products leave half empty. It costs the split of the
 result, and the join of the right sides where they are not known before the program runs. `analysis.machine` estimates
@@ -21,7 +21,7 @@ from ..rewrite import Decline, decline
 from .combine_parallel_matmul import GroupCheck
 
 SIZES: Final = (1, 1024)
-"""Where a symbolic size is looked at: the least that it can be, and a large one."""
+"""The values at which a symbolic size is checked: the least that it can be, and a large one."""
 
 
 def combining_pays(machine: Machine = CPU_CORE) -> GroupCheck:

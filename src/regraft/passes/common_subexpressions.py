@@ -47,7 +47,7 @@ class _Sharing(ExprMutator):
         self._visible: dict[ValueKey, dict[Var, None]] = {}
         """The names of each value, those of a dataflow block among them."""
         self._added: list[tuple[ValueKey, Var]] = []
-        """What `_visible` holds in the order in which it came, to take out what a body or block that is left hides."""
+        """The entries of `_visible` in order, to take out those that a body or block hides when it is left."""
         self._outputs: list[tuple[Var, Var]] = []
         """The outputs of the block in hand, before and now, in whose place an earlier value stands in the block."""
         self._stands_for: dict[Var, Expr] = {}

@@ -203,7 +203,7 @@ class _Sorting(ExprMutator):
         params = function.params
         self._needed = needed
         self._rank = {param: place for place, param in enumerate(params)}
-        """Where each variable was defined, in the order that the sorted program has."""
+        """The definition of each variable, in the order of the sorted program."""
         self._sizes = {size for param in params for size in type_symvars(param.ty)}
         """The sizes that are defined so far."""
         self._depth_first = order == "depth-first"

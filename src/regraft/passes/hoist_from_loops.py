@@ -71,7 +71,7 @@ class _Hoisting(ExprMutator):
         return VarBinding(var, lighter)
 
     def _lighter(self, body: Function, parts: LoopParts) -> Tuple | None:
-        """What a loop gives, by a loop that does less; None where it does nothing in vain."""
+        """The results of a loop by a smaller loop; None where no step of the loop is invariant."""
         results = body.body.body
         if not isinstance(results, Tuple) or not isinstance(parts.carried, Tuple):
             return None
@@ -134,7 +134,7 @@ class _OutsideValues(ExprMutator):
 
 
 def _handed_on(body: Function, results: Tuple, carried: Tuple, first: int) -> dict[int, Expr]:
-    """What a loop carries unchanged, by its place: what it starts with, which says as much as the parameter does."""
+    """The start values, by place, of what a loop carries unchanged; each says as much as the parameter does."""
     found: dict[int, Expr] = {}
     for index, start in enumerate(carried.fields):
         param = body.params[1 + index]

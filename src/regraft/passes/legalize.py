@@ -99,7 +99,7 @@ def Legalize(keep: Takes | Iterable[str] = ()) -> Pass:
 
 
 LegalizeFunction: TypeAlias = Callable[[BlockBuilder, Call], Expr]
-"""What stands for a call of an operator: a function of the builder of the program around it, and of the call."""
+"""A replacement of a call: a function of the builder of the program around it, and of the call."""
 
 
 class _CallLegalizer(PyExprMutator):

@@ -142,7 +142,7 @@ _ALSO_KEEP: Final = frozenset(
         "where",
     ]
 )
-"""Where Relax's policy for an operator is another than what its row says of rounding."""
+"""Operators whose policy in Relax differs from what their rows say of rounding."""
 
 
 def _policy(op: Expr, *, relax: bool) -> Precision:
@@ -390,7 +390,7 @@ class _FunctionState(NamedTuple):
     low: Mapping[Var, Var]
     """The parameters that are given in half precision, by their old variables."""
     for_products: Mapping[Var, int]
-    """What only products use, with the order in which it is converted."""
+    """The values that only products use, with the order of their conversion."""
     dtypes: _Dtypes
 
     def early(self, block: DataflowBlock) -> list[Var]:

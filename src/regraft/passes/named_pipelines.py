@@ -34,7 +34,7 @@ def get_pipeline(name: str = "zero", **kwargs: Any) -> Any:
 
 
 def get_default_pipeline(target: object = None) -> Pass:
-    """What is done to a program before an engine compiles it: `pipeline`, whatever the ``target``."""
+    """The passes before an engine compiles a program: `pipeline`, whatever the ``target``."""
     del target
     return pipeline()
 

@@ -27,7 +27,7 @@ _Transform = TypeVar("_Transform")
 
 
 class PassInfo:
-    """What is known of a pass before it runs: its ``name``, for messages and reports; ``opt_level``, from which on a
+    """The description of a pass before it runs: its ``name``, for messages and reports; ``opt_level``, from which on a
     sequence runs it; ``required``, the passes that should have run; ``traceable``, which has no effect.
     """
 

@@ -1,4 +1,4 @@
-"""What backends look for, by Relax's names: a pattern together with names for its parts.
+"""Patterns for backends, by Relax's names: a pattern together with names for its parts.
 
 The names go to `FusionPattern`, whose check and attributes read what the parts stood for. `regraft.backend.patterns`
 is this module under the name that Relax gives it.

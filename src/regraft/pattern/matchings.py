@@ -32,7 +32,7 @@ class Matchings(dict[Any, Any], Shown):
         return "\n".join([f"{pattern!r}: {value!r}" for pattern, value in self.items()])
 
     def each(self, repeated: DFPattern) -> list[dict[Any, Any]]:
-        """What the parts of ``repeated``, the pattern of a `repeat` or of the links of a `chain`, are in each element.
+        """The match, in each element, of the parts of ``repeated``, the pattern of a `repeat` or of a `chain`'s links.
 
         A part that an element does not have is not in its dict; one that elements share is in all.
         """

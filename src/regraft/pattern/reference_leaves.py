@@ -1,4 +1,4 @@
-"""What patterns without parts, and conditions, say of one value, in the matcher's slow definition (`reference`)."""
+"""Patterns without parts, and conditions, on one value, in the matcher's slow definition (`reference`)."""
 
 from __future__ import annotations
 

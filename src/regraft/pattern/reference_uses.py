@@ -1,4 +1,4 @@
-"""Who uses a value of a block, in the plainest words: what `reference` says about users rests on this."""
+"""The users of a value of a block, computed in the plainest way, for `reference`."""
 
 from __future__ import annotations
 

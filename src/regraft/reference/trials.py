@@ -132,7 +132,7 @@ def _fixed_sizes(ty: Type) -> Iterable[int]:
 
 
 class ValueDifference(NamedTuple):
-    """Where two results differ most: ``place`` is empty, or the field of a tuple such as ``[1]``.
+    """The largest difference of two results: ``place`` is empty, or the field of a tuple such as ``[1]``.
 
     ``absolute`` and ``relative`` are the largest errors, None where the values cannot be compared at all;
     ``tolerance`` is the relative one that was allowed (0 for integers and bools).
@@ -169,7 +169,7 @@ def difference(
     approximate: float | None = None,
     place: str = "",
 ) -> ValueDifference | None:
-    """Where ``actual`` differs from ``expected`` by more than the tolerance; None if they agree.
+    """The largest difference of ``actual`` from ``expected``, if it exceeds the tolerance; else None.
 
     Arrays must agree in dtype and shape; NaN agrees with NaN, infinities and whole numbers with themselves only.
     ``rtol`` is `tolerance` of the dtype, or ``approximate`` if that is more, and ``atol`` that times the largest finite

@@ -1,4 +1,4 @@
-"""What a rewriter asks about the block that it rewrites: values, users, outputs, and further matches."""
+"""The block as a rewriter sees it: values, users, outputs, and further matches."""
 
 from __future__ import annotations
 

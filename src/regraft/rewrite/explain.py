@@ -330,7 +330,7 @@ def _top(goal: Goal) -> Goal | None:
 
 
 def _place_text(goal: Goal, kind: str) -> str:
-    """Where the pattern of a goal stands, in the nearest pattern that has parts, and in which element of a repeat."""
+    """The place of a goal's pattern in the nearest pattern that has parts, and in which element of a repeat."""
     if goal[4] < 0:
         what = "the root" if kind in _OF_ROOTS else "a constraint on"
         return f"{what} {describe(goal[0].pattern)}"

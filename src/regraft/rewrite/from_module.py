@@ -105,7 +105,7 @@ def rule_from_module(
 
 
 class _RuleOptions(NamedTuple):
-    """What a rule is asked for, besides its two functions."""
+    """The options of a rule, besides its two functions."""
 
     name: str
     any_dtype: bool

@@ -93,7 +93,7 @@ class PatternMatchingRewriter:
 
 @final
 class Rule(PatternMatchingRewriter):
-    """Where ``pattern`` matches, put what ``rewriter`` returns. ``name`` is for messages and reports.
+    """A rule: put what ``rewriter`` returns where ``pattern`` matches. ``name`` is for messages and reports.
 
     The rewriter of a `DFPattern` may take a third parameter: the bindings of the block, as that of a context does.
     ``approximate`` says that the values change, by that part of the largest at most, and that this is meant: where

@@ -150,7 +150,7 @@ class _EditCheck:
         return None if agreed else reason
 
     def run_larger(self, is_input: Callable[[Var, Expr], bool]) -> tuple[Var, str] | None:
-        """How the sides differ on what the last run computed for the operands, made larger where it came out small."""
+        """The difference of the sides on the operands of the last run, made larger where they were small."""
         if self.computed is None:
             return None
         values, sizes = self.computed

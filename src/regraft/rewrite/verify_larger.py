@@ -50,7 +50,7 @@ def independent(operands: Iterable[Var], definitions: Mapping[Var, Expr]) -> lis
 
 
 def _near(start: Iterable[Var], definitions: Mapping[Var, Expr]) -> dict[Var, list[Var]]:
-    """What each variable within `_NEAR` bindings is computed from; nothing is said of inputs and of those farther."""
+    """The operands of each variable within `_NEAR` bindings; inputs and variables farther away have no entry."""
     parents: dict[Var, list[Var]] = {}
     level = list(dict.fromkeys(start))
     for _ in range(_NEAR):

@@ -51,7 +51,7 @@ class BasePyModule:
 
     @classmethod
     def with_functions_of(cls, module: IRModule) -> ProgramClass:
-        """What ``@I.ir_module`` gives for a class that derives from this one."""
+        """The result of ``@I.ir_module`` for a class that derives from this one."""
         found = {name: vars(cls)[name] for name in module.outside if name in vars(cls)}
         return ProgramClass(module, found, cls.__name__)
 

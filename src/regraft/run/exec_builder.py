@@ -192,7 +192,7 @@ def _plainly(_name: str, _function: Callable[..., Any], _arguments: tuple[Any, .
 
 @final
 class _Machine:
-    """What runs the instructions: one file of registers for each call."""
+    """The interpreter of the instructions: one file of registers for each call."""
 
     __slots__ = ("_around", "_constants", "_names", "_table")
 

@@ -87,7 +87,7 @@ def compile_functions(
 
 
 def where_it_runs(module: IRModule) -> str:
-    """Where a program runs that does not run here, for messages."""
+    """The engines that run a program that does not run here, for messages."""
     ops = {node.op for node in walk(module) if isinstance(node, Call) and isinstance(node.op, Op)}
     return ' (target="numpy" runs it)' if ops and all(numpy_engine.runs(op) for op in ops) else ""
 

@@ -48,7 +48,7 @@ def is_carried_node(op: Op) -> bool:
 
 
 def carried_node(call: Call, engine: NodeEngine) -> Callable[..., Any] | None:
-    """What computes a call of such an operator over arrays of ``engine``; None for a call of another."""
+    """The function that computes such a call over arrays of ``engine``; None for a call of another operator."""
     if not isinstance(call.op, Op) or not is_carried_node(call.op):
         return None
 

@@ -205,7 +205,7 @@ def _check_sizes(lowered: LoweredFunction, compiled: Any, name: str) -> None:
 
 
 def places(model: Any, names: Sequence[str]) -> list[int | None]:
-    """Where a model has the inputs of these names; None for those that it has dropped, since nothing reads them."""
+    """The positions of the inputs with these names; None for those that the model dropped as unread."""
     found = {name: index for index, port in enumerate(model.inputs) for name in port.get_names()}
     return [found.get(name) for name in names]
 

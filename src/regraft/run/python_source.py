@@ -81,14 +81,14 @@ class Dialect:
     outside: Callable[[Op], Callable[..., Any] | None] = lambda op: None
     """The library's own function for an operator that somebody has declared, or nobody."""
     carried: Callable[[Call], Callable[..., Any] | None] = lambda call: None
-    """What computes a call of an operator that a model brought and nobody declared."""
+    """The function that computes a call of an operator that a model brought and nobody declared."""
     bring_in: Callable[[NumpyKernel], Callable[..., Any]] = lambda kernel: kernel
     """A function over NumPy arrays as one over those of the library."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a line of the text comes from: the function, the variable that it binds, and its value.
+    """The source of a line of the text: the function, the variable that it binds, and its value.
 
     ``names`` are the names that the function's variables have in the text.
     """

@@ -30,7 +30,7 @@ DEFAULT_TARGET: Final = "onnxruntime"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an engine lives, and the package that it needs: ``extra`` is the one of ours that brings it."""
+    """The module of an engine and the package that it needs; the extra of regraft named ``extra`` brings it."""
 
     module: str
     package: str | None = None

@@ -86,14 +86,14 @@ def _bodies_of(value: Expr) -> list[SeqExpr]:
 
 
 class _Outer(NamedTuple):
-    """What is there before a body: variables that it may read, and the sizes that their types tell."""
+    """The scope around a body: variables that it may read, and the sizes that their types tell."""
 
     variables: tuple[Var, ...]
     sizes: frozenset[SymVar]
 
     @staticmethod
     def of(params: Sequence[Var]) -> _Outer:
-        """What the parameters of a function tell."""
+        """The scope of a function's parameters."""
         return _Outer(tuple(params), frozenset(size for param in params for size in type_symvars(param.ty)))
 
     def and_of(self, params: Sequence[Var]) -> _Outer:

@@ -226,7 +226,7 @@ def _turn(node: torch.fx.Node) -> _View | None:
 
 
 def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Where in its storage each element of a tensor lies."""
+    """The position in its storage of each element of a tensor."""
     strides = [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size != 1]
     return tensor.storage_offset(), tuple(tensor.shape), strides
 

@@ -155,7 +155,7 @@ def _apart_from(changed: Sequence[torch.Tensor], value: Any) -> Any:
 
 
 def _memory(tensor: torch.Tensor) -> int:
-    """What tensors over the same memory share, in a program that PyTorch traces as well."""
+    """The identity of a tensor's memory, in a program that PyTorch traces as well."""
     return cast(Any, tensor.untyped_storage())._cdata
 
 

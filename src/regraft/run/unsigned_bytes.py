@@ -203,7 +203,7 @@ class _Change:
         return value
 
     def _computed(self, value: ir.Value, node: ir.Node) -> ir.Value:
-        """What only the run gives, with 128 added: in 16 bits, in which nothing wraps around."""
+        """A value known only at run time, with 128 added: in 16 bits, in which nothing wraps around."""
         offset = self._constant("offset", np.array(_OFFSET, np.int16))
         wide = ir.node("Cast", [value], {"to": ir.DataType.INT16})
         summed = ir.node("Add", [wide.outputs[0], offset])

@@ -1,4 +1,4 @@
-"""Where the tensors of a program lie: on one device, or over a mesh as its shardings say.
+"""The placement of a program's tensors: on one device, or over a mesh by their shardings.
 
 Binds a `Mesh` to the devices that JAX sees, and brings weights and arguments to their places; each process reads and
 sends only the parts of its own devices.

@@ -319,7 +319,7 @@ class XlaFunction:
 
 @contextmanager
 def _explained() -> Generator[None]:
-    """Where another process has ended, its end is what is said, not that nothing came from it."""
+    """Report the end of another process as such, not as a missing answer."""
     try:
         yield
     except Exception:

@@ -45,7 +45,7 @@ class TypeConstructor:
 
     @property
     def sizes(self) -> SizeScope:
-        """Where names of sizes are looked up; one scope per call outside of a function."""
+        """The scope of the names of sizes; one per call outside of a function."""
         return self._sizes or SizeScope()
 
     def default(self) -> Type:

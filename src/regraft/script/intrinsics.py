@@ -135,7 +135,7 @@ def write_with(is_open: Callable[[], bool], statements: Mapping[str, Any]) -> No
 
 
 def written_statement(name: str) -> Any:
-    """What writes the statement ``R.name`` now; None where no program is being written by calls."""
+    """The writer of the statement ``R.name`` now; None where no program is being written by calls."""
     return next((table[name] for is_open, table in _writers if name in table and is_open()), None)
 
 

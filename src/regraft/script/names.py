@@ -142,7 +142,7 @@ class IdentifierSupply:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """What is given out inside is free again outside."""
+        """Free the names given out inside when the scope ends."""
         self._scopes.append([])
         yield
         for name, stem, count in self._scopes.pop():

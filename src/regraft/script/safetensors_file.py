@@ -131,7 +131,7 @@ def _header_of(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _checked(path: Path, name: str, entry: Any, dtype: str, shape: tuple[int, ...], size: int) -> tuple[int, int]:
-    """Where the bytes of a tensor begin and end behind the header. Raises `RegraftError` where they cannot."""
+    """The start and end of a tensor's bytes behind the header. Raises `RegraftError` where they are out of range."""
     match entry:
         case {"dtype": str() as found, "shape": [*sizes], "data_offsets": [int() as begin, int() as end]}:
             pass

@@ -116,7 +116,7 @@ class _TextReader:
         return Reader(self.source, self.names, None, self.strict).function(node, options)
 
     def _is_checked(self, evaluator: ScriptEvaluator, decorator: ast.expr) -> bool:
-        """Whether the module under ``@I.ir_module(...)`` is to be checked."""
+        """True if the module under ``@I.ir_module(...)`` is to be checked."""
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         if evaluator.evaluate(called) is not decorators.ir_module or getattr(decorator, "args", ()):
             raise self.source.error(decorator, "the only decorator of a class in a text is @I.ir_module")

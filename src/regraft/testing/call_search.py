@@ -26,7 +26,7 @@ _MOST_REFUSALS: Final = 120
 
 
 class CallSearch:
-    """What is tried for the open parts of one call: values, attributes, sizes; and the part that was refused last."""
+    """The trials for the open parts of one call: values, attributes, sizes; and the part that was refused last."""
 
     def __init__(self, args: Sequence[OpenOperand], wanted: Mapping[str, Any], sizes: Mapping[SymVar, Dim]) -> None:
         self._args = args

@@ -26,7 +26,7 @@ _PLACES: Final = 0.4
 
 
 class Allowed(NamedTuple):
-    """How far results may differ, as in `difference`; with ``assumes_finite``, what is not finite before may change."""
+    """The allowed difference of results, as in `difference`; with ``assumes_finite``, what is not finite may change."""
 
     rtol: float | None
     atol: float | None
@@ -116,7 +116,7 @@ def special_difference(
     allowed: Allowed,
     place: str = "",
 ) -> ValueDifference | str | None:
-    """Where the results differ in a way that counts; in words, where they differ in one that is only worth a note.
+    """The difference of the results that counts; or, in words, one that is only worth a note.
 
     A finite value must stay what it is, and NaN or an infinity must not become finite: that would hide it. NaN and
     infinities may stand for each other. Where an operand is infinite, a NaN may come or go, with a note: ``inf - inf``

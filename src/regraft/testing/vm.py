@@ -29,7 +29,7 @@ def mul(a: Any, b: Any) -> Any:
 
 
 def equal_zero(a: Any) -> Any:
-    """Whether all elements are 0."""
+    """True if all elements are 0."""
     return tensor(np.all(a.numpy() == 0))
 
 

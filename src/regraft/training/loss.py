@@ -49,12 +49,12 @@ class Loss:
 
     @property
     def reduction(self) -> Reduction:
-        """How the losses of a batch become the result."""
+        """The reduction of the losses of a batch to the result."""
         return self._reduction
 
     @property
     def num_backbone_outputs(self) -> int:
-        """How many results of the model the loss takes."""
+        """The number of the model's results that the loss takes."""
         return self._num_backbone_outputs
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:

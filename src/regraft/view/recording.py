@@ -20,7 +20,7 @@ MOST_REWRITES: Final = 1000
 """Rewrites of one pass that are kept; what the others did is seen in the program after the pass."""
 _MOST_DECLINED: Final = 200
 _NODE, _READS, _ALIAS = 0, 9, 13
-"""Where these stand in a record."""
+"""The indices of these fields in a record."""
 
 
 @final

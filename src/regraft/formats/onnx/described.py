@@ -1,4 +1,4 @@
-"""How large a model is: its nodes, and the bytes that describe its graph, all but the numbers of its constants."""
+"""The size of a model: its nodes, and the bytes that describe its graph, without the numbers of its constants."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from .graph import LayerCall, UnsupportedLayerError
 
 LayerRow = Callable[[LayerCall], str | Sequence[str]]
 ROWS: Final[dict[str, LayerRow]] = {}
-"""What writes a layer, by its type."""
+"""The writers of layers, by type."""
 
 _LARGEST: Final = np.iinfo(np.int64).max
 _INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")

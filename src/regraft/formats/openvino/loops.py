@@ -79,7 +79,7 @@ class _Slices(NamedTuple):
 
 
 def _slices(entry: Mapping[str, str]) -> _Slices | None:
-    """How an input is cut, or results are put together; None for what is whole. Raises `UnsupportedLayerError`."""
+    """The slicing of an input, or the joining of results; None for a whole one. Raises `UnsupportedLayerError`."""
     if "axis" not in entry:
         return None
     numbers = tuple(int(entry.get(key, default)) for key, default in _WHOLE)
@@ -205,4 +205,4 @@ NESTED: Final[Mapping[str, Callable[[LayerCall, Write], list[str]]]] = {
     "Loop": _loop,
     "TensorIterator": _loop,
 }
-"""What writes a layer that holds networks, by its type."""
+"""The writers of layers that hold networks, by type."""

@@ -8,7 +8,7 @@ from .graph import LayerCall, UnsupportedLayerError
 from .layers import row
 
 _MOST_OFF = 1e-3
-"""How far from a whole number a zero point may lie, which was one before it was written as ends of a range."""
+"""The largest distance from a whole number for a zero point that was written as the ends of a range."""
 
 
 @row("FakeQuantize")

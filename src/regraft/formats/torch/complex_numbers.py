@@ -47,7 +47,7 @@ def paired(parts: Iterable[Expr], wholes: Iterable[torch.Tensor]) -> tuple[Expr 
 
 
 def for_each_part(function: Callable[[Expr], Expr], value: Any) -> Any:
-    """What ``function`` gives of a tensor, or the pair of what it gives of both parts of complex numbers."""
+    """The result of ``function`` on a tensor, or its results on both parts of complex numbers, as a pair."""
     if isinstance(value, ComplexPair):
         return ComplexPair(function(value.real), function(value.imag))
     return function(value)

@@ -28,7 +28,7 @@ _LOCAL_HEADER: Final = struct.Struct("<26xHH")
 
 
 class _FileWeight(NamedTuple):
-    """Where the memory of a weight begins in the file, how long it is, and how its elements lie in it."""
+    """A weight in the file: the offset and length of its memory, and the layout of its elements."""
 
     offset: int
     size: int

@@ -38,7 +38,7 @@ def is_operator(target: Any) -> bool:
 
 
 def asserted(node: torch.fx.Node, sizes: SizeTable) -> Iterator[SizeCheck]:
-    """What a node promises of a size that is read from a tensor, as far as it compares it with another or a number."""
+    """The checks that a node makes of a size read from a tensor: comparisons with another size or a number."""
     condition = node.args[0] if node.args else None
     if str(node.target) != "aten._assert_scalar.default" or not isinstance(condition, torch.fx.Node):
         return

@@ -1,4 +1,4 @@
-"""Where the values of an exported program come from: the modules of the model, by their dotted paths."""
+"""The origins of the values of an exported program: the modules of the model, by their dotted paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def origin_of(node: Any, call: object = None) -> Origin:
 
 
 def place_of(node: Any) -> str:
-    """Where ``node`` is, for messages: the module and the line of the model's code, as far as they are known."""
+    """The place of ``node`` for messages: the module and the line of the model's code, as far as they are known."""
     lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
     files = [line for line in lines if line.startswith('File "')]
     source = ""

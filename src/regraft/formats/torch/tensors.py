@@ -45,7 +45,7 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def default_device() -> torch.device:
-    """Where PyTorch makes new tensors. Its own function for that cannot be compiled; an empty tensor knows, too."""
+    """The device of new tensors of PyTorch, read from an empty tensor: its own function for that cannot be compiled."""
     return torch.empty(0).device if torch.compiler.is_dynamo_compiling() else torch.get_default_device()
 
 

@@ -157,7 +157,7 @@ def _type(name: str, spec: Any, named: dict[str, SymVar]) -> Type:
 
 
 def _argument(builder: BlockBuilder, spec: Any, value: Expr, name: str) -> Any:
-    """What the method gets for the input ``value``."""
+    """The argument of the method for the input ``value``."""
     match spec:
         case _spec.Int():
             ty = value.ty

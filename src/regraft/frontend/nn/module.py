@@ -73,7 +73,7 @@ class Module(SubroutineMixin):
             self.dtype = dtype
 
     def owned_items(self) -> Iterable[tuple[str, Any]]:
-        """What this module holds by name: its attributes, or the items of a container."""
+        """The named contents of this module: its attributes, or the items of a container."""
         return vars(self).items()
 
     def replace(self, name: str, item: Any) -> None:
@@ -81,7 +81,7 @@ class Module(SubroutineMixin):
         setattr(self, name, item)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What ``forward`` gives.
+        """The result of ``forward``.
 
         Raises `NotImplementedError` for a module without one.
         """

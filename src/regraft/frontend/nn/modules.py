@@ -187,7 +187,7 @@ def _each_axis(size: int | Sequence[int], axes: int) -> list[int]:
 
 
 class _Convolution(Module):
-    """What the convolutions have in common."""
+    """The base of the convolutions."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ def _operator(name: str) -> Callable[[Any, Any], Any]:
 
 
 class TensorOperators:
-    """What a tensor takes in Python's own notation."""
+    """Python's own operators on a tensor."""
 
     __add__ = __radd__ = _operator("add")
     __sub__ = _operator("subtract")

@@ -1,4 +1,4 @@
-"""What the arguments of an exported method are: tensors, sizes, objects, and tuples of these."""
+"""Specifications of the arguments of an exported method: tensors, sizes, objects, and tuples of these."""
 
 from __future__ import annotations
 

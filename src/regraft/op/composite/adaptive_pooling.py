@@ -35,7 +35,7 @@ def _adaptive_type(call: Call) -> Type:
 
 
 def adaptive_spans(size: int, target: int) -> list[tuple[int, int]]:
-    """Where each of ``target`` windows over an axis of ``size`` elements starts, and where it ends."""
+    """The start and end of each of ``target`` windows over an axis of ``size`` elements."""
     return [(index * size // target, -(-(index + 1) * size // target)) for index in range(target)]
 
 

@@ -51,7 +51,7 @@ class _Axis(NamedTuple):
 
 
 _Ratio: TypeAlias = tuple[Any, Any]
-"""Where each element of the result comes from: a numerator for each, and the denominator of all."""
+"""The source positions of the result's elements: a numerator for each, and the denominator of all."""
 
 
 def _half_pixel(places: Any, axis: _Axis) -> _Ratio:

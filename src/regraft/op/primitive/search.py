@@ -1,4 +1,4 @@
-"""Where things are: the place of the greatest and smallest element, and of a value among sorted ones.
+"""Search: the index of the greatest and smallest element, and of a value among sorted ones.
 
 Each operator is declared whole here: type rule, meaning, traits, and the function people call.
 """

@@ -38,7 +38,7 @@ def _places_dtype(call: Call) -> str:
 
 
 def _places(xp: Any, x: Any, axis: int, descending: bool) -> Any:
-    """Where the elements in order stand along ``axis``."""
+    """The indices that sort the elements along ``axis``."""
     keys = sort_keys(xp, x)
     if not descending:
         return xp.argsort(keys, axis=axis, stable=True)
@@ -81,7 +81,7 @@ def _argsort(xp: Any, data: Any, axis: int, descending: bool, dtype: str) -> Any
 
 @declares("relax.argsort", primitive=True, infer=_argsort_type, reference=_argsort, traits=(Trait.STOPS_GRADIENT,))
 def argsort(data: Expr, axis: int = -1, descending: bool = False, dtype: Dtype = "int32") -> Call:
-    """Where the elements in order stand along ``axis``; follows ``numpy.argsort`` with ``stable=True``.
+    """The indices that sort the elements along ``axis``; follows ``numpy.argsort`` with ``stable=True``.
 
     Operands: ``data``, real numbers or bool. Attributes: ``axis``; ``descending``, the greatest (NaN) first;
     ``dtype``, an integer one. Result: that dtype, the shape of ``data``.

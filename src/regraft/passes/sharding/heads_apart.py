@@ -59,7 +59,7 @@ _Write = Callable[[Call, list[_MergedAxes], Any], "Expr | None"]
 
 
 def _rule(name: str, pattern: DFPattern, reshaped: list[DFPattern], write: _Write) -> Rule:
-    """Where each of ``reshaped`` merges the same two axes, ``write`` gives what ``pattern`` matches with them apart."""
+    """A rule for ``pattern``: each of ``reshaped`` merges the same two axes, and ``write`` keeps them apart."""
 
     def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         merges = [_merge(matchings[part]) for part in reshaped if part in matchings]

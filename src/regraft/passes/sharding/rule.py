@@ -39,7 +39,7 @@ class _NamedWeight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardingRule:
-    """Where ``pattern`` matches, the weights that its ``roles`` name are cut along one axis of the mesh.
+    """A rule that cuts the weights named by ``roles`` along one axis of the mesh, wherever ``pattern`` matches.
 
     Args:
         pattern: matches a value; its wildcards stand for weights, or for transposes of weights (``permute_dims``).

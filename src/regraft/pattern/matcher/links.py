@@ -1,4 +1,4 @@
-"""Where the values of a context can be: near which value to look for a root, and which value uses which."""
+"""The candidates of a context: near which value to look for a root, and which value uses which."""
 
 from __future__ import annotations
 

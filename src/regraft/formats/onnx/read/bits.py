@@ -9,7 +9,7 @@ from ....ir.expr import Expr, const
 from .importing import Imported, NodeImporter, in_dtype, reads
 
 _EXPONENT_BITS = 23
-"""Where the exponent of a float32 begins: below it is the fraction."""
+"""The lowest bit of the exponent of a float32: below it is the fraction."""
 _SPECIAL = 255
 """The exponent of infinities and NaN in float32, and of NaN in float8_e8m0fnu, which has the same bias."""
 

@@ -1,4 +1,4 @@
-"""Where the elements of a resized axis come from, as ONNX's `Resize` says in all its modes.
+"""The source positions of the elements of a resized axis, in all modes of ONNX's `Resize`.
 
 The formulas of places and weights serve numbers and tensors of a program (`run_time_resize`). All else is for numbers:
 for each element of the result the elements that are mixed, with their weights. Places are then worked out in exact

@@ -258,7 +258,7 @@ def _filled(node: NodeImporter, x: Expr, axis: int, width: Dim) -> Expr:
 
 
 def _source(node: NodeImporter, places: Expr, size: Expr, mode: str) -> Expr:
-    """Where along an axis of ``size`` elements the elements at ``places``, before, in or after it, come from."""
+    """The source positions, along an axis of ``size`` elements, of elements at ``places`` before, in or after it."""
     zero, one = integers(0), integers(1)
     last = node.emit(ops.subtract(size, one))
     if mode == "replicate":

@@ -88,7 +88,7 @@ def _concat(node: NodeImporter) -> Imported:
 
 
 def _unsplit(node: NodeImporter, items: list[Expr]) -> Expr | None:
-    """What ``items`` are all parts of, in order, where it was split along the axis that they are joined along."""
+    """The tensor that was split into ``items``, in order, along the axis that joins them."""
     whole = items[0].tuple_value if items and isinstance(items[0], TupleGetItem) else None
     split = node.graph.builder.lookup_binding(whole) if isinstance(whole, Var) else None
     if not isinstance(split, Call) or split.op is not Op.get("relax.split"):

@@ -90,7 +90,7 @@ _ALWAYS_GIVEN: Final = {
     "com.microsoft::QEmbedLayerNormalization": 2,
     "com.microsoft::RemovePadding": 4,
 }
-"""How many results, from the first on, a runtime wants a node to name, where one is not enough."""
+"""The number of results, from the first on, that a runtime requires a node to name, where one is not enough."""
 
 
 def _left_out(outputs: Sequence[ir.Value], ty: Type) -> list[ir.Value]:

@@ -52,7 +52,7 @@ class _Row(NamedTuple):
 
 
 class _BlockState(NamedTuple):
-    """What is known in a block of nodes: its nodes, sizes, and where sizes are read off."""
+    """The state of a block of nodes: its nodes, its sizes, and the values that sizes are read from."""
 
     nodes: list[ir.Node]
     sizes: dict[SymExpr, ir.Value]
@@ -171,7 +171,7 @@ class GraphWriter:
         self._read_rows: dict[tuple[Dim, ...], ir.Value] = {}
         self._around: list[_BlockState] = []
         self._dims: Final[dict[ir.Value, SymExpr]] = {}
-        """What the values of sizes stand for."""
+        """The sizes that values hold."""
         self._counts: Final[dict[tuple[Dim, ...], Dim]] = {}
         """The products of rows."""
 
@@ -576,7 +576,7 @@ class GraphWriter:
         return best[-1][1]
 
     def _cost(self, row: tuple[Dim, ...]) -> int:
-        """How many nodes it takes to have ``row`` as one value; very many if it cannot be."""
+        """The number of nodes that make ``row`` one value; very many if none can."""
         if all(isinstance(dim, int) for dim in row) or row in self._read_rows:
             return 0
         if len(row) == 1:

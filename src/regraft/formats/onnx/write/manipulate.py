@@ -111,7 +111,7 @@ def _concat(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _joined_parts(lowering: Lowering, x: ir.Value) -> Sequence[ir.Value]:
-    """What a row was joined from as it was written, as a shape is; itself if it is not joined."""
+    """The parts that a row, such as a shape, was joined from; itself if it is not joined."""
     producer = x.producer()
     if producer is None or (producer.domain, producer.op_type) != ("", "Concat") or producer in lowering.graph.kept:
         return [x]

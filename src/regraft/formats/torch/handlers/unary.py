@@ -29,7 +29,7 @@ _BITS: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
 def is_signed(x: Expr) -> Expr:
-    """Where the sign of an element is negative, that of zeros and of NaN included."""
+    """True for each element whose sign bit is set, zeros and NaN included."""
     if not is_float(dtype_of(x)):
         return R.less(cast(x, "int8") if is_bool(dtype_of(x)) else x, 0)
     return R.less(R.bitcast(x, _BITS[itemsize(dtype_of(x))]), 0)

@@ -64,7 +64,7 @@ class _Activation(NamedTuple):
 
 
 def _hidden(xp: Any, first: Any, third: Any, activation: _Activation) -> Any:
-    """What the experts compute of the products with their first weights, and their third if there are any."""
+    """The hidden layer of the experts, from the products with their first weights and, if given, their third."""
     match activation.kind:
         case "relu":
             found = xp.where(first < 0, xp.zeros_like(first), first)
