@@ -1,4 +1,4 @@
-"""Which values of a program hold finite numbers, whatever its inputs are."""
+"""Values of a program that hold finite numbers, whatever its inputs are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .values import leaves_of, resolve
 
 
 class FiniteValues:
-    """Which values are finite numbers, if ``weights`` and what is assumed are; found once for each value."""
+    """The values that are finite if ``weights`` and the assumed ones are; found once for each value."""
 
     __slots__ = ("_known",)
 

@@ -1,4 +1,4 @@
-"""Which parts of a program have effects."""
+"""The parts of a program that have effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which functions of a module call themselves, by way of others or not; and what weights alone decide."""
+"""Functions of a module that call themselves, directly or through others; and values that weights alone decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which variables, sizes and functions a program mentions, which it defines, and what they stand for."""
+"""The variables, sizes and functions that a program mentions and defines, and their values."""
 
 from __future__ import annotations
 

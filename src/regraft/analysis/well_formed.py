@@ -59,7 +59,7 @@ class _Seen:
 
 
 class _Checker:
-    """Goes through one function in order of evaluation, knowing what can be seen at each point."""
+    """A walk through one function in order of evaluation, with what is in scope at each point."""
 
     def __init__(
         self, module: IRModule | None, name: str, check_ty: bool, elsewhere: Mapping[Var, str] | None = None

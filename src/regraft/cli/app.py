@@ -85,7 +85,7 @@ def _report(error: Exception) -> int:
 
 
 def _of_a_rule(error: Exception) -> str | None:
-    """Which rule of somebody else raised ``error``, and where it was; None for a defect of the package's own."""
+    """The user's rule that raised ``error``, and its place; None for a defect of the package's own."""
     note = _note_of_a_rule(error)
     package = str(Path(__file__).resolve().parent.parent)
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]

@@ -128,7 +128,7 @@ class _Read:
         self._done = self._total = 0
 
     def update(self, done: int, total: int) -> None:
-        """So many of so many."""
+        """The count of steps done, of all."""
         self._done, self._total = done, total
 
     def clear(self) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LARGEST: Final = 8
 """The number of weights that are shown, unless all are asked for."""
 _LONGEST_TEXT: Final = 100
-"""So many characters of a text of the model, or of a formula, are shown."""
+"""The most characters shown of a text of the model, or of a formula."""
 
 
 def add_to(app: typer.Typer) -> None:

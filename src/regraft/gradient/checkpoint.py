@@ -1,4 +1,4 @@
-"""Which values the gradient computes again rather than keeps: those between checkpoint markers.
+"""Values that the gradient computes again rather than keeps: those between checkpoint markers.
 
 `start_checkpoint` marks values that a stage begins with, `end_checkpoint` values that it ends with, as in Chen et al.,
 "Training Deep Nets with Sublinear Memory Cost" (2016). What is computed from the starts, up to and with the ends, is

@@ -1,4 +1,4 @@
-"""Going back through loops.
+"""The gradient of loops.
 
 `with_tapes` lets each loop stack what its steps are given, before the backward part is written. `loop_shares` writes
 another loop, which goes through these stacks from the last step to the first: its body computes one step again and

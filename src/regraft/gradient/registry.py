@@ -1,4 +1,4 @@
-"""Which operators have a gradient, and gradients that users declare: for their own, or in the place of another rule."""
+"""Operators with a gradient, and gradients that users declare: for their own operators, or in place of another rule."""
 
 from __future__ import annotations
 

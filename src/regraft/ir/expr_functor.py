@@ -174,7 +174,7 @@ class ExprFunctor:
 
 
 class PyExprVisitor(ExprFunctor):
-    """Goes over a program; each method visits the parts of its node, unless it is overridden.
+    """A visitor of a program; each method visits the parts of its node, unless it is overridden.
 
     ``visit_expr(function)`` starts it. The order is that of evaluation, an operator before its arguments. After an
     expression, the sizes of its type are visited, as a `ShapeExpr`.

@@ -1,4 +1,4 @@
-"""Going over programs: in order, once per expression, and with no limit on length or depth.
+"""Traversal of programs: in order, once per expression, and with no limit on length or depth.
 
 `walk` and `iter_bindings` answer most questions. `ExprVisitor` calls one method per kind of node;
 `ExprMutator` (in `mutator`) does so and puts together what they return. All of them keep their own stack:

@@ -208,7 +208,7 @@ class Budget(NamedTuple):
     agreement: float | None = None
 
     def missed(self, error: float, cosine: float, agreement: float) -> str | None:
-        """Why these are too bad; None where they are not."""
+        """The reason to refuse these errors; None if they are within the budget."""
         if not error <= self.error:
             return f"an error of {error:.3g}, where {self.error:.3g} is allowed"
         if self.cosine is not None and not cosine >= self.cosine:

@@ -54,7 +54,7 @@ class Decisions:
 
     @classmethod
     def of(cls, cache: Cache) -> Decisions:
-        """Those that ``cache`` names."""
+        """The decisions that ``cache`` names."""
         if not isinstance(cache, bool):
             if Path(cache).is_file():
                 raise UsageError(f"{cache} is a file; decisions are kept in a folder")

@@ -39,7 +39,7 @@ def differentiated(model: Model, names: Sequence[str] | None = None, target: int
 
 
 def _weights_of(model: Model, names: Sequence[str]) -> dict[str, TensorData]:
-    """Those of ``names`` that are weights."""
+    """The weights among ``names``."""
     inputs = [param.name_hint for param in model.function.params]
     found = [node.data for node in walk(model.function) if isinstance(node, Constant) and is_float(node.data.dtype)]
     by_name = {data.name: data for data in found if data.name is not None}

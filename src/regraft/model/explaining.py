@@ -93,7 +93,7 @@ class _AppliedRules(PassInstrument):
 
 
 _ENOUGH_PARTS: Final = 4
-"""So many parts of a pattern are there by chance only seldom; of a small pattern, half of them."""
+"""The number of parts of a pattern that seldom match by chance; of a small pattern, half of them."""
 
 _MOST_NEARLY: Final = 50
 

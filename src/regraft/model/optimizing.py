@@ -53,7 +53,7 @@ class Optimized(NamedTuple):
     passes: tuple[PassReport, ...]
     tape: Tape
     kept: str | None = None
-    """Why the model was kept as it was in place of what the passes made of it, if it was."""
+    """The reason to keep the model as it was and not the passes' result, if it was kept."""
 
 
 def optimize_module(

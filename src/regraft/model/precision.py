@@ -187,7 +187,7 @@ def _check_any(
 
 
 def _in_order_of_trial(search: PrecisionSearch, found: Sequence[Candidate | Refused]) -> list[Candidate | Refused]:
-    """Those that are expected to be fastest first, but one of each family before the second of any."""
+    """The candidates in order: the fastest expected first, but one of each family before the second of any."""
     seconds = {id(one): _expected(search, one) for one in found if isinstance(one, Candidate)}
     ordered = sorted(found, key=lambda one: seconds.get(id(one), float("inf")))
     families, places = Counter[str](), dict[int, int]()

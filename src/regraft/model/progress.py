@@ -38,7 +38,7 @@ class Stages(PassInstrument):
         self.seconds[name] = perf_counter() - started
 
     def detail(self, what: str) -> None:
-        """Something begins inside the stage that is under way."""
+        """A step begins inside the stage that is under way."""
         self._show(f"{self._name}: {what}", self._done - 1, self._total)
 
     def _begin(self, name: str) -> None:

@@ -32,7 +32,7 @@ def total(counts: Iterable[Dim | None]) -> Dim | None:
 
 
 def product_operations(call: Call) -> Dim | None:
-    """Of a product of matrices: a multiplication and an addition for each element and place that is summed over."""
+    """The operations of a matrix product: a multiplication and an addition for each element and place summed over."""
     left, out = call.args[0].ty, elements_of(call.ty)
     if not isinstance(left, TensorType) or not left.shape or out is None:
         return None
@@ -40,12 +40,12 @@ def product_operations(call: Call) -> Dim | None:
 
 
 def convolution_operations(call: Call) -> Dim | None:
-    """Of a convolution: as `product_operations`, over the window and the channels of a group."""
+    """The operations of a convolution: as `product_operations`, over the window and the channels of a group."""
     return _window_operations(call, elements_of(call.ty), "O")
 
 
 def transposed_operations(call: Call) -> Dim | None:
-    """Of a transposed convolution: each element of the data is spread over the window of each output channel."""
+    """The operations of a transposed convolution: each element is spread over the window of each output channel."""
     return _window_operations(call, elements_of(call.args[0].ty), "I")
 
 
@@ -60,7 +60,7 @@ def _window_operations(call: Call, elements: Dim | None, apart: str) -> Dim | No
 
 
 def attention_operations(call: Call) -> Dim | None:
-    """Of attention over (batch, sequence, heads, size): two products, and a softmax of five operations an element."""
+    """The operations of attention over (batch, sequence, heads, size): two products, five an element of softmax."""
     query, key, value = (call.args[i].ty for i in range(3))
     shapes = [ty.shape for ty in (query, key, value) if isinstance(ty, TensorType) and ty.shape is not None]
     if len(shapes) < 3 or any(len(shape) != 4 for shape in shapes):

@@ -88,7 +88,7 @@ def record(call: Call, recorder: ProgramRecorder) -> Expr:
 
 
 def _cannot(op: Op, call: Call, error: Exception) -> str:
-    """Why the meaning of ``call`` could not be run over expressions."""
+    """The reason why the meaning of ``call`` could not be run over expressions."""
     types = ", ".join(repr(arg.ty) for arg in call.args)
     said = f"{op.name} of ({types}) cannot be written as other operators: {error}"
     if "symbolic" in str(error) or "Sym" in str(error):

@@ -80,7 +80,7 @@ def empty_like(xp: Any, x: Any, dtype: Any = None, device: Any = None) -> Any:
 
 
 def eye(xp: Any, n_rows: Any, n_cols: Any = None, k: int = 0, dtype: Any = None, device: Any = None) -> Any:
-    """Ones on a diagonal, zeros elsewhere."""
+    """A matrix with ones on a diagonal, zeros elsewhere."""
     rows = xp.expand_dims(xp.arange(n_rows), axis=1)
     columns = xp.arange(n_rows if n_cols is None else n_cols)
     return xp.astype(columns == rows + k, dtype or "float64")

@@ -1,4 +1,4 @@
-"""Going through a function block by block with an editing session open on each: what several passes share."""
+"""A walk through a function block by block, with an editing session open on each, shared by several passes."""
 
 from __future__ import annotations
 

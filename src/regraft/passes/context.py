@@ -121,7 +121,7 @@ def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Current:
-    """Which pass works on which function."""
+    """The pass at work, and its function."""
 
     __slots__ = ("function", "pass_name")
 

@@ -119,7 +119,7 @@ _SENSITIVE: Final = frozenset(
         "tan",
     ]
 )
-"""Those that follow by Relax's policy alone: they enlarge the rounding of what they read, or sum squares of it."""
+"""Operators that follow by Relax's policy alone: they enlarge the rounding of their operands, or sum its squares."""
 
 _ALSO_KEEP: Final = frozenset(
     [

@@ -203,7 +203,7 @@ def _takes_one(function: Callable[[Any], Any]) -> bool:
 
 
 MOST_ROUNDS: Final = 4
-"""So often `UntilStable` runs its passes."""
+"""The most rounds that `UntilStable` runs its passes."""
 
 
 class Sequential(Pass):

@@ -1,4 +1,4 @@
-"""Why a goal of a match failed, in words.
+"""The reasons why a goal of a match failed, in words.
 
 Each function here is asked by the matcher's own step, on the values it failed on, and only when someone listens.
 It gives a kind, which programs can test for (`KINDS`), and a sentence for people.

@@ -106,7 +106,7 @@ class Plan:
 
 
 MOST_DECLINED: Final = 10_000
-"""So many ways to match at one value a rule may decline before the value is left alone."""
+"""The most matches at one value that a rule may decline before the value is left alone."""
 
 
 MOST_GIVEN_UP: Final = 8

@@ -1,4 +1,4 @@
-"""Why a pattern or a rule did nothing: its nearest misses in a program, and what its rewriter says where it matches.
+"""The reasons why a pattern or a rule did nothing: its nearest misses, and what its rewriter says where it matches.
 
 `explain` runs what rewriting runs, with someone listening: the matcher with a tracer that keeps, for each
 binding that could be the root, the failure before which most of the pattern had matched; and, where a rule matches, its
@@ -54,7 +54,7 @@ def explain(
     *,
     limit: int = 5,
 ) -> Explanation:
-    """Why a pattern, context, rule or rule set does not match ``program``, or is not applied where it does.
+    """The reasons why a pattern, context, rule or rule set does not match ``program``, or is not applied where it does.
 
     Looks at the program as it is, each rule by itself: what one rewrite would make possible for the next is not seen.
     At most ``limit`` misses and matches are reported for each rule; all are counted. A rule's rewriter is run at each
@@ -172,7 +172,7 @@ _TRANSPARENT: Final = (OrPattern, AndPattern, ChainPattern, ConstrainedPattern)
 """Patterns that stand for the same value as their parts."""
 
 _OF_ROOTS: Final = frozenset({"no candidate", "taken", "extent"})
-"""Of the steps that belong to a context as a whole: the reasons why no binding stands for a root of it."""
+"""Steps that belong to a context as a whole: the reasons why no binding stands for a root of it."""
 
 
 @dataclass(slots=True)
@@ -243,7 +243,7 @@ class _Explainer:
             self._match(block, anchor, tuple(v for v in group if v in block.session.position), refusal)
 
     def _refusal(self, attempt: Callable[[], bool], events: list[Event]) -> Reason | None:
-        """Why the rule leaves a match alone, or breaks there; None if it rewrites."""
+        """The reason why the rule leaves a match alone, or breaks there; None if it rewrites."""
         try:
             if attempt():
                 return None

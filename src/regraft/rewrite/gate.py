@@ -65,7 +65,7 @@ class Gate:
         self.scope = scope
         self.verify = verify
         self.unverified: str | None = None
-        """Why the last edit could not be checked by value, if that was asked for."""
+        """The reason why the last edit could not be checked by value, if that was asked for."""
         self.dry = dry
         self.limit = max(_LEAST_STEPS, _STEPS_PER_BINDING * size)
         self._rule_origins: dict[Rule, Origins] = {}

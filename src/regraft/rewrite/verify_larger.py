@@ -18,7 +18,7 @@ from ..ir.dtypes import as_dtype, is_float
 from ..ir.expr import Expr, Var
 
 _NEAR: Final = 8
-"""So many bindings before an operand count when two of them are compared: a rule that relies on more is not known."""
+"""The number of bindings before an operand that count when two are compared: no known rule relies on more."""
 
 _MOST_NEAR: Final = 400
 

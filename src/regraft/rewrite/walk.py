@@ -1,4 +1,4 @@
-"""Going through a function block by block, bodies inside included, with what each block may see of the rest.
+"""A walk through a function block by block, bodies inside included, with what each block may see of the rest.
 
 The bodies are those of branches, and of functions that are defined inside, such as a loop's.
 Blocks are visited in order. What earlier blocks bind stays visible to later ones unless it is local to a dataflow
@@ -22,11 +22,11 @@ from ..ir.visitor import iter_bindings
 from .session import substitute
 
 _IN_RESULT: Final = 1 << 62
-"""Stands for the place after all blocks, where the result is."""
+"""The place after all blocks, where the result is."""
 
 
 class FunctionWalk:
-    """Goes through one function: its blocks in order, and the bodies inside them; `block` says what becomes of each.
+    """A walk through one function: its blocks in order, and the bodies inside them; `block` gives the new block.
 
     ``renames`` are the variables that blocks gave new ones for, ``sizes`` the size variables that are defined before
     the block at hand.

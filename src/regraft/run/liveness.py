@@ -1,4 +1,4 @@
-"""Which variables a piece of a program reads, and where in a body each is read last."""
+"""Liveness: the variables that a piece of a program reads, and the last reader of each in a body."""
 
 from __future__ import annotations
 

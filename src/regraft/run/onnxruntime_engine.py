@@ -38,10 +38,10 @@ _LEVELS: Final = {
 }
 
 _ROUNDING_OPTIMIZERS: Final = ["MatMulScaleFusion"]
-"""Of ONNX Runtime's rewrites those that keep a double in single precision."""
+"""ONNX Runtime's rewrites that keep a double in single precision."""
 
 _SLOWING_OPTIMIZERS: Final = ["SkipLayerNormFusion"]
-"""Of ONNX Runtime's rewrites those whose result is slower: its kernel for a sum and its layer norm in one takes 3 to 8
+"""ONNX Runtime's rewrites whose result is slower: its kernel for a sum and its layer norm in one takes 3 to 8
 times as long on a CPU as one for each."""
 
 

@@ -37,7 +37,7 @@ PRECISIONS: Final = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
 _CAPABILITIES: Final = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}
 _OPSET: Final = 23
-"""Of ONNX's operators that came later OpenVINO has few."""
+"""The newest opset that OpenVINO reads well; it has few of the later operators."""
 _MOST_IN_ONE_MESSAGE: Final = 2**30
 """Bytes of constants up to which a graph is handed over in memory; larger ones go by way of a file."""
 _INT32: Final = np.iinfo(np.int32)
@@ -144,7 +144,7 @@ def compile_settings(
 
 
 def supported_precisions() -> tuple[str, ...]:
-    """Those of `PRECISIONS` that OpenVINO computes in on this processor."""
+    """The `PRECISIONS` that OpenVINO computes in on this processor."""
     found: list[str] = core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     return tuple(name for name in PRECISIONS if _CAPABILITIES[name] in found)
 

@@ -30,7 +30,7 @@ _X86: Final = ("x86_64", "amd64")
 
 @lru_cache(maxsize=1)
 def processor_features() -> tuple[str, ...]:
-    """Those of `FEATURES` that this processor has; none where the operating system does not say."""
+    """The `FEATURES` of this processor; none where the operating system does not say."""
     try:
         words = set(_described().split())
     except (OSError, subprocess.SubprocessError):

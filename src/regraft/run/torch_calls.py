@@ -382,7 +382,7 @@ def _sizes_in(value: Expr) -> Iterator[SymVar]:
 
 
 def _needed(bindings: Sequence[Binding], outcome: Expr, members: set[Var]) -> list[Binding]:
-    """Those of ``bindings`` that have effects, define sizes, or that something needs."""
+    """The ``bindings`` that have effects, define sizes, or are needed."""
     needed = set(variables_of(outcome))
     kept: list[Binding] = []
     for binding in reversed(bindings):

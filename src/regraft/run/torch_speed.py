@@ -35,7 +35,7 @@ class Speed(NamedTuple):
 
 
 AS_IT_IS: Final = Speed()
-"""Nothing is asked for."""
+"""The default: no option is set."""
 
 
 def with_speed(run: Callable[..., Any], speed: Speed, result: Type, device: Any) -> Callable[..., Any]:

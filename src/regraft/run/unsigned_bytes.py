@@ -54,7 +54,7 @@ _SAFE: Final = 64
 _OFFSET: Final = 128
 
 _MOST_MOVES: Final = 16
-"""So many nodes between a quantized value and its product are gone back by."""
+"""The most nodes between a quantized value and its product that are searched."""
 
 
 def without_overflow(graph: ir.Graph, *, needed: bool | None = None, fold_signed: bool = False) -> bool:

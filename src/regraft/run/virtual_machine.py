@@ -22,12 +22,12 @@ class BenchmarkResult(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Their mean."""
+        """The mean of the times."""
         return float(np.mean(self.results))
 
     @property
     def median(self) -> float:
-        """Their median."""
+        """The median of the times."""
         return float(np.median(self.results))
 
     @property
@@ -42,7 +42,7 @@ class BenchmarkResult(NamedTuple):
 
     @property
     def std(self) -> float:
-        """Their standard deviation."""
+        """The standard deviation of the times."""
         return float(np.std(self.results))
 
 

@@ -29,7 +29,7 @@ class XlaExecutable(Executable):
     __slots__ = ("_compiling", "_placement", "mesh", "placements")
     mesh: Mesh | None
     placements: Mapping[str, CutAxes]
-    """Which axes of the mesh cut each axis of a weight or argument, by name; the others are whole on each device."""
+    """The axes of the mesh that cut each axis of a weight or argument, by name; the others are whole on each device."""
 
     def __init__(
         self,

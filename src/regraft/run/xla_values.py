@@ -23,7 +23,7 @@ _SEQUENCE: Final[Any] = (tuple, list)
 
 @final
 class _Array:
-    """Stands in a template where an array goes."""
+    """The mark of an array's place in a template."""
 
     def __repr__(self) -> str:
         return "array"

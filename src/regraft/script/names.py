@@ -1,4 +1,4 @@
-"""Which names a text may say: the public names of the ``R``, ``I`` and ``T`` namespaces, and nothing behind
+"""The names that a text may use: the public names of the ``R``, ``I`` and ``T`` namespaces, and nothing behind
 them.
 
 A text's names are looked up here and in the text itself; Python's own names, attributes and globals are not

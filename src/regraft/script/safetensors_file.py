@@ -82,7 +82,7 @@ class SafetensorsFile:
                 file.write(little_endian(data.read()).reshape(-1).view(np.uint8).data)
 
     def discard(self) -> None:
-        """Nothing: before `finish` nothing is written."""
+        """Does nothing: before `finish` nothing is written."""
 
 
 def _name_of(place: int, name: str | None) -> str:

@@ -135,7 +135,7 @@ def draw_unusual_operand(random: Random, known: Sequence[TensorType], dtype: str
 
 
 def something_of(random: Random, value: Var) -> Expr:
-    """Something simple computed from a tensor."""
+    """A simple value computed from a tensor."""
     if not isinstance(value.ty, TensorType):
         raise NoInstanceError("no tensor")
     if value.ty.dtype == "bool":

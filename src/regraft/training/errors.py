@@ -10,4 +10,4 @@ class TrainingError(RegraftError, ValueError):
 
 
 class NotSetError(TrainingError, RuntimeError):
-    """Something is used before it was set; also a `RuntimeError`, as in Relax."""
+    """A value is used before it was set; also a `RuntimeError`, as in Relax."""

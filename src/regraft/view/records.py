@@ -21,7 +21,7 @@ from ..ir.types import Type
 from ..model.models import output_names, output_types, type_text
 
 SEPARATOR: Final = "\x1f"
-"""Stands between the modules of a path; no name of a module holds it on the page."""
+"""The separator of the modules of a path; no name of a module on the page holds it."""
 _LONGEST_TEXT: Final = 600
 _LONGEST_NAME: Final = 2000
 _DEEPEST: Final = 24

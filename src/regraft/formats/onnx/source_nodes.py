@@ -31,7 +31,7 @@ ORIGIN_KEY: Final = "regraft.origin"
 """The key of a node's metadata under which the nodes of the source model stand that it came from."""
 
 _DEEPEST: Final = 4
-"""So many nodes in a row that computed an operand are written again."""
+"""The most nodes in a row, computing an operand, that are written again."""
 _FEW: Final = 64
 """Tensors of at most so many integers are arithmetic on sizes, bounds and places."""
 _MOST_COMPARED: Final = 4096

@@ -1,4 +1,4 @@
-"""Which nodes of ONNX are kept whole while a program is rewritten: those that are many operators here."""
+"""Nodes of ONNX that are kept whole while a program is rewritten: those that are many operators here."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _ARITHMETIC: Final = re.compile(r"[\w\s()+\-*/%,.<>=!&|~]*")
 _CALLED: Final = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _ATTRIBUTE: Final = re.compile(r"\.\s*[A-Za-z_]")
 _FUNCTIONS: Final = dict.fromkeys(("abs", "ceiling", "cos", "exp", "floor", "log", "sin", "sqrt", "tan"))
-"""Of the functions in the text of a size those that begin with a small letter; the others are SymPy's classes."""
+"""The functions in the text of a size that begin with a small letter; the others are SymPy's classes."""
 
 _RESOLVED: Final = ("torch", "_operator", "math")
 """The prefix of a node's target by which PyTorch looks for a function of that name."""

@@ -141,7 +141,7 @@ def is_complex_call(node: torch.fx.Node) -> bool:
 
 
 def stand_in(fake: Any, sizes: SizeTable) -> Any:
-    """Something of the right type for the result ``fake`` of a call that cannot be read and is reported later."""
+    """A placeholder of the right type for the result ``fake`` of a call that cannot be read and is reported later."""
     if isinstance(fake, list | tuple):
         return tuple([stand_in(one, sizes) for one in cast("Sequence[Any]", fake)])
     if not isinstance(fake, torch.Tensor):

@@ -24,7 +24,7 @@ from .tensors import from_numpy
 
 _CONFIG: Final = re.compile(r"(.*/)?data/weights/\w+_weights_config\.json")
 _LOCAL_HEADER: Final = struct.Struct("<26xHH")
-"""Of what stands before a record in a zip archive: the lengths of its name and of its extra field."""
+"""The fields of a zip record's header that hold the lengths of its name and of its extra field."""
 
 
 class _FileWeight(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which operators of PyTorch are kept whole while a program is rewritten: those that have no like here."""
+"""Operators of PyTorch that are kept whole while a program is rewritten: those without an equivalent here."""
 
 from __future__ import annotations
 

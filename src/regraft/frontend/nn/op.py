@@ -259,7 +259,7 @@ def split(
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0, name: str = "chunk") -> tuple[Tensor, ...]:
-    """So many parts of one size along ``dim``."""
+    """Split into parts of one size along ``dim``."""
     return wrap_nested(_op.split(_of(x), chunks, dim), name)
 
 

@@ -9,14 +9,14 @@ from .values import Effect, Parameter
 
 
 class Mutator:
-    """Goes through a model in the order of attributes; what a method gives takes the place of what it got.
+    """A walk through a model in the order of attributes; the result of a method replaces its argument.
 
     Derive from it and override `visit_module`, `visit_param` or `visit_effect`; call ``super()`` to go on inside. The
     model that `visit` is given is changed and returned.
     """
 
     def visit_module(self, name: str, node: Module) -> Any:
-        """Goes into the module at the path ``name``."""
+        """Visit the module at the path ``name``."""
         return self.visit(name, node)
 
     def visit_effect(self, name: str, node: Effect) -> Any:
@@ -28,19 +28,19 @@ class Mutator:
         return node
 
     def visit_moduledict(self, name: str, node: ModuleDict) -> Any:
-        """Goes into the modules."""
+        """Visit the modules."""
         return self.visit(name, node)
 
     def visit_modulelist(self, name: str, node: ModuleList) -> Any:
-        """Goes into the modules."""
+        """Visit the modules."""
         return self.visit(name, node)
 
     def visit_parameterdict(self, name: str, node: ParameterDict) -> Any:
-        """Goes into the parameters."""
+        """Visit the parameters."""
         return self.visit(name, node)
 
     def visit_parameterlist(self, name: str, node: ParameterList) -> Any:
-        """Goes into the parameters."""
+        """Visit the parameters."""
         return self.visit(name, node)
 
     def visit(self, name: str, node: Any) -> Any:

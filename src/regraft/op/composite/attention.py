@@ -137,7 +137,7 @@ def _attend(xp: Any, query: Any, key: Any, value: Any, bias: Any, visible: Any, 
 
 
 def _within(xp: Any, distance: Any, window_size: int | None) -> Any:
-    """Which keys lie at or before a query's place, at a ``distance`` from 0 up to the window."""
+    """The mask of keys at or before a query's place, at a ``distance`` from 0 up to the window."""
     seen = distance >= 0
     return seen if window_size is None else xp.logical_and(seen, distance < window_size)
 

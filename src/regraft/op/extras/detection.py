@@ -197,7 +197,7 @@ def _front(xp: Any, rows: Any, kept: Any) -> Any:
 
 
 def _hard(xp: Any, positive: Any, kept: Any, suppresses: Any, limit: int) -> Any:
-    """Which boxes are taken, by falling score, where each that is taken suppresses those after it."""
+    """The boxes taken, by falling score; each one taken suppresses those after it that it covers."""
     alive = positive & kept
     taken = xp.zeros_like(xp.astype(alive[:, :1], xp.int32))
     places = xp.expand_dims(positions(xp, alive.shape[1], alive), axis=0)
@@ -221,7 +221,7 @@ def _soft(
     score_index: int,
     decay: tuple[float, float, float],
 ) -> tuple[Any, Any, Any]:
-    """Which boxes are taken, the rows with their scores decayed, and their order: one round takes the best one left."""
+    """The boxes taken, the rows with their scores decayed, and their order: one round takes the best one left."""
     most, scale, least = decay
     number = rows.shape[1]
     places = xp.expand_dims(positions(xp, number, rows), axis=0)

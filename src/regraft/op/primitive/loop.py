@@ -177,7 +177,7 @@ class _Fixed(NamedTuple):
 def _fixed(
     own: set[SymVar], sizes: dict[SymVar, Dim], carried: Sequence[Type], start: Sequence[Type], after: Sequence[Type]
 ) -> _Fixed:
-    """Which of ``sizes``, those of the first step, are those of the later ones, too."""
+    """The ones of ``sizes``, the sizes of the first step, that later steps keep."""
     changing = own - sizes.keys()
     while True:
         fixed = _Fixed(own, {size: dim for size, dim in sizes.items() if size not in changing})

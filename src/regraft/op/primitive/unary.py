@@ -39,7 +39,7 @@ _TEST = boolean_result(same_type)
 
 _ELEMENTWISE = (Trait.ELEMENTWISE,)
 _STEPS = (Trait.ELEMENTWISE, Trait.IDEMPOTENT, Trait.STOPS_GRADIENT)
-"""Of functions that are constant between jumps: doing it again changes nothing, and the slope is zero."""
+"""Traits of functions that are constant between jumps: they are idempotent, and their slope is zero."""
 _VERDICT = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _NOT = (Trait.ELEMENTWISE, Trait.INVOLUTIVE, Trait.STOPS_GRADIENT)
 

@@ -36,7 +36,7 @@ Remembered: TypeAlias = "dict[Step, Any]"
 """For each step that keeps something from one search to the next, a dictionary of what it found at each value."""
 
 MOST_RETRIES: Final = 100_000
-"""So many choices a search resumes at one value before it gives up; a few more for each element of a long run."""
+"""The most choices that a search resumes at one value before it gives up; a few more per element of a long run."""
 
 RETRIES_OF_AN_ELEMENT: Final = 16
 

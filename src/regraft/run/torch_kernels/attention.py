@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 
 def _visible(query: Any, key: Any, causal_mask: str, window_size: int | None) -> Any:
-    """Which keys each query sees, as a mask of (queries, keys)."""
+    """The mask (queries, keys) of the keys that each query sees."""
     queries, keys = query.shape[1], key.shape[1]
     first = keys - queries if causal_mask == "BottomRight" else 0
     places = torch.arange(queries, device=query.device)[:, None] + first

@@ -11,7 +11,7 @@ from ...op.composite.recurrence import LayerKind
 from ...op.composite.recurrent import GRU_KIND, LSTM_KIND, RNN_KIND
 
 _ORDER: Final = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 2, 3, 1)}
-"""Which of ONNX's gates is PyTorch's first, second and so on."""
+"""The index among ONNX's gates of PyTorch's first, second and so on."""
 _WEIGHTS: Final = 3
 """The number of operands before the bias."""
 

@@ -24,7 +24,7 @@ _open: Final[list[Frame]] = []
 
 
 class Frame:
-    """Something that is open from its ``with`` to the end of its block."""
+    """A frame, open from its ``with`` to the end of its block."""
 
     def __enter__(self) -> Self:
         _open.append(self)

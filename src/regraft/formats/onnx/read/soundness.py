@@ -20,7 +20,7 @@ _MOST_ELEMENTS: Final = 2**63 - 1
 _MOST_OF_AN_OPSET: Final = 2**31 - 1
 """The greatest version that onnx can look up."""
 _MOST_INLINED: Final = 1 << 18
-"""So many nodes may come of the functions of a model; a few kilobytes could otherwise stand for any number."""
+"""The most nodes that the functions of a model may expand to; a few kilobytes could otherwise stand for any number."""
 
 
 def check_message(proto: onnx.ModelProto, where: str) -> None:

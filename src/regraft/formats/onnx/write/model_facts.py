@@ -16,7 +16,7 @@ FACTS: Final = "onnx_model"
 
 _NEWEST_IR_VERSION: Final = 11
 _LEAST_IR_VERSION: Final = 8
-"""Of files that were no ONNX model before: that of opset 13 and later, which all runtimes of today read."""
+"""The lowest version for files that were no ONNX model before: that of opset 13, which all runtimes of today read."""
 
 
 VERSIONS: Final = "onnx_versions"

@@ -133,7 +133,7 @@ def _batch_norm(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 def _visible(lowering: Lowering, call: Call) -> ir.Value | None:
-    """Which keys each query sees, of shape (queries, keys), where the operator cannot say it itself."""
+    """The mask of the keys that each query sees, (queries, keys), where the operator cannot state it itself."""
     causal, window = call.attrs["causal_mask"], call.attrs["window_size"]
     if causal is None or (causal == "TopLeft" and window is None):
         return None

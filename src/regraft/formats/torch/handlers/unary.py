@@ -130,7 +130,7 @@ def in_wide_floats(function: Callable[..., Expr], *operands: Expr) -> Expr:
 _WHOLE: Final = {"acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "rsqrt"} | {
     "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "special_expit"
 }  # fmt: skip
-"""Those that are one operator here, which rounds once by itself."""
+"""Functions that are one operator here, which rounds once by itself."""
 
 
 def _register_same(name: str, function: Callable[[Expr], Expr]) -> None:

@@ -87,7 +87,7 @@ def _half_type(call: Call) -> Type:
 
 @contributed("BiasSplitGelu", _half_type)
 def bias_split_gelu(xp: Any, x: Any, bias: Any) -> Any:
-    """Of ``x + bias`` the first half of the last axis, times the `Gelu` of the second."""
+    """The first half of the last axis of ``x + bias``, times the `Gelu` of the second half."""
     total = x + bias
     half = x.shape[-1] // 2
     return total[..., :half] * meaning_of("relax.nn.gelu", xp, total[..., half:])

@@ -159,7 +159,7 @@ def _repeated(xp: Any, x: Any, count: int) -> Any:
 
 
 def _seen(xp: Any, places: Any, room: Any, causal: int, window: int) -> Any:
-    """Which of ``room`` keys the queries at ``places`` (batch, sequence) see."""
+    """The mask of the ``room`` keys that the queries at ``places`` (batch, sequence) see."""
     batch, sequence = places.shape
     own = xp.reshape(places, (batch, 1, sequence, 1))
     key = xp.reshape(positions(xp, room, places), (1, 1, 1, room))

@@ -32,7 +32,7 @@ def softmax(xp: Any, x: Any) -> Any:
 
 
 def seen_keys(xp: Any, mask: Any, batch: int, queries: Any, keys: Any, past: Any) -> Any:
-    """Which keys a mask lets be seen, as booleans that broadcast to (batch, heads, queries, keys).
+    """The keys that a mask shows, as booleans that broadcast to (batch, heads, queries, keys).
 
     The mask says so by the number of keys of each row (batch,); by the ends and then the starts (2 * batch,); by the
     number of keys, and offsets that do not matter here (3 * batch + 2,); or by 1 and 0 for (batch, keys),
