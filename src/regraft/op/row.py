@@ -8,12 +8,13 @@ primitives (`decompose`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Required, TypedDict, TypeVar, Unpack
 
 from ..ir.expr import Expr
-from ..ir.op import Call, CostRule, Op, Precision, Reference, Trait, TypeRule, WrittenOut
-from .rules import as_optional_int_tuple
+from ..ir.op import Call, CostRule, GradientRule, Op, Precision, Reference, Trait, TypeRule, WrittenOut
+from .rules import OfKinds, as_optional_int_tuple
 
 _F = TypeVar("_F", bound=Callable[..., Call])
 
@@ -72,22 +73,95 @@ class ReductionFunction(Protocol):
         ...
 
 
-def unary_function(op: Op, doc: str) -> UnaryFunction:
-    """The public function of ``op``, an operator of one operand without attributes."""
+def unary(
+    name: str,
+    infer: TypeRule,
+    reference: Reference,
+    traits: Iterable[Trait],
+    says: str,
+    note: str = "",
+    *,
+    of: str | None = None,
+    result: str = "its type",
+    follows: str | None = None,
+    share: Callable[[Expr, Expr, Expr], Expr] | None = None,
+    precision: Precision | None = None,
+    finite: bool | None = None,
+) -> UnaryFunction:
+    """A primitive of one tensor without attributes, and the function that people call.
+
+    ``share(adjoint, x, output)`` is its gradient. Its text is made of ``says`` and ``note``, of what it ``follows`` (by
+    default NumPy's function of that name), of the elements that it takes (``of``; by default those of its type rule),
+    and of the type of its ``result``.
+    """
+    row = primitive(
+        f"relax.{name}", ("x",), infer=infer, reference=reference, traits=traits, precision=precision, finite=finite
+    )
+    if share is not None:
+        row.define_gradient(lambda call, output, adjoint: [share(adjoint, call.args[0], output)])
 
     def function(x: Expr) -> Call:
-        return op(x)
+        return row(x)
 
-    return published(function, op, doc)
+    kinds = _kinds(infer) if of is None else of
+    takes = f"a tensor of {kinds}" if kinds else "any tensor"
+    refuses = "Raises `OpTypeError` for other dtypes." if kinds else ""
+    facts = f"Operands: ``x``, {takes}. Result: {result}."
+    return published(function, row, _text(name, says, follows, facts, note, refuses))
 
 
-def binary_function(op: Op, doc: str) -> BinaryFunction:
-    """The public function of ``op``, an operator of two operands without attributes."""
+def binary(
+    name: str,
+    infer: TypeRule,
+    reference: Reference,
+    traits: Iterable[Trait],
+    says: str,
+    note: str = "",
+    *,
+    takes: str | None = None,
+    result: str = "that dtype",
+    follows: str | None = None,
+    gradient: GradientRule | None = None,
+    precision: Precision | None = None,
+    finite: bool | None = None,
+    kind: Callable[..., Op] = primitive,
+) -> BinaryFunction:
+    """An operator of two tensors without attributes, and the function that people call; its text is made as `unary`'s.
+
+    ``takes``: its operands, where they are no tensors of one dtype.
+    """
+    row = kind(
+        f"relax.{name}",
+        ("x1", "x2"),
+        infer=infer,
+        reference=reference,
+        traits=traits,
+        precision=precision,
+        finite=finite,
+    )
+    if gradient is not None:
+        row.define_gradient(gradient)
 
     def function(x1: Expr | float, x2: Expr | float) -> Call:
-        return op(x1, x2)
+        return row(x1, x2)
 
-    return published(function, op, doc)
+    kinds = _kinds(infer)
+    refused = [*(["for other dtypes"] if kinds else []), *(["when dtypes differ"] if takes is None else [])]
+    facts = (
+        f"Operands: {takes or 'tensors of one dtype'}{kinds and f', {kinds}'}. Result: {result}, the broadcast shape."
+    )
+    refuses = f"Raises `OpTypeError` {' or '.join([*refused, 'when shapes do not broadcast'])}."
+    return published(function, row, _text(name, says, follows, facts, note, refuses))
+
+
+def _kinds(rule: TypeRule) -> str:
+    """The elements that operators of a type rule compute with; nothing for all."""
+    return re.split("[;:]", rule.expected)[0] if isinstance(rule, OfKinds) else ""
+
+
+def _text(name: str, says: str, follows: str | None, *rest: str) -> str:
+    """The text of an elementwise operator."""
+    return f"{says}; follows {follows or f'``numpy.{name}``'}.\n\n    {' '.join(filter(None, rest))}\n    "
 
 
 def reduction_function(op: Op, doc: str) -> ReductionFunction:

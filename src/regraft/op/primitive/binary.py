@@ -6,14 +6,14 @@ tensor beside it). Each row of the table declares an operator whole, and gives t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ...ir.dtypes import is_bool, is_float, is_integer, is_unsigned
 from ...ir.expr import Expr
-from ...ir.op import Call, GradientRule, Op, Precision, Reference, Trait, TypeRule
+from ...ir.op import Call, Op, Precision, Trait
 from ..adjoints import collapse_to, number_of
-from ..row import BinaryFunction, binary_function, primitive
+from ..row import binary
 from ..rules import OfKinds, broadcast_rule, has_order
 from ..semantics import array_function, cast, dtype_name, rounded_once, standard, truncated_divide
 from . import unary
@@ -44,33 +44,6 @@ _FLOATING = OfKinds(broadcast_rule, is_float, 'a floating dtype; convert it firs
 _ARITHMETIC = (Trait.ELEMENTWISE,)
 _SYMMETRIC = (Trait.ELEMENTWISE, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _EXTREME = (*_SYMMETRIC, Trait.IDEMPOTENT)
-
-
-def _declare(
-    name: str,
-    infer: TypeRule,
-    reference: Reference,
-    traits: Sequence[Trait],
-    text: str,
-    *,
-    gradient: GradientRule | None = None,
-    precision: Precision | None = None,
-    finite: bool | None = None,
-    kind: Callable[..., Op] = primitive,
-) -> BinaryFunction:
-    """An operator of this family, and the function that people call."""
-    row = kind(
-        f"relax.{name}",
-        ("x1", "x2"),
-        infer=infer,
-        reference=reference,
-        traits=traits,
-        precision=precision,
-        finite=finite,
-    )
-    if gradient is not None:
-        row.define_gradient(gradient)
-    return binary_function(row, text)
 
 
 # --- meanings
@@ -184,44 +157,35 @@ def _minimum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | No
 
 # --- the operators
 
-add = _declare(
+add = binary(
     "add",
     broadcast_rule,
     standard("add"),
     _SYMMETRIC,
-    """``x1 + x2``, elementwise with broadcasting; follows ``numpy.add``.
-
-    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. Integers wrap around; on bool it
-    is "or". Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """,
+    "``x1 + x2``, elementwise with broadcasting",
+    'Integers wrap around; on bool it is "or".',
     gradient=_add_gradient,
     precision=Precision.FOLLOWS,
     finite=True,
 )
-subtract = _declare(
+subtract = binary(
     "subtract",
     _NUMERIC,
     standard("subtract"),
     _ARITHMETIC,
-    """``x1 - x2``, elementwise with broadcasting; follows ``numpy.subtract``.
-
-    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. Integers wrap around.
-    Raises `OpTypeError` for bool, and when dtypes differ or shapes do not broadcast.
-    """,
+    "``x1 - x2``, elementwise with broadcasting",
+    "Integers wrap around.",
     gradient=_subtract_gradient,
     precision=Precision.FOLLOWS,
     finite=True,
 )
-multiply = _declare(
+multiply = binary(
     "multiply",
     broadcast_rule,
     standard("multiply"),
     _SYMMETRIC,
-    """``x1 * x2``, elementwise with broadcasting; follows ``numpy.multiply``.
-
-    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. Integers wrap around; on bool it
-    is "and". Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """,
+    "``x1 * x2``, elementwise with broadcasting",
+    'Integers wrap around; on bool it is "and".',
     gradient=_multiply_gradient,
     precision=Precision.FOLLOWS,
     finite=True,
@@ -229,125 +193,92 @@ multiply = _declare(
 
 # --- division
 
-
-divide = _declare(
+divide = binary(
     "divide",
     _NUMERIC,
     _divide,
     _ARITHMETIC,
-    """``x1 / x2``, elementwise with broadcasting; integers give the quotient rounded towards zero.
-
-    Follows ONNX ``Div`` and C: ``divide(-7, 2)`` is -3 on integers, whose division by zero has no defined
-    result. Operands: tensors of one dtype. Result: that dtype, the broadcast shape.
-    Raises `OpTypeError` for bool, and when dtypes differ or shapes do not broadcast.
-    """,
+    "``x1 / x2``, elementwise with broadcasting; integers give the quotient rounded towards zero",
+    "``divide(-7, 2)`` is -3 on integers, whose division by zero has no defined result.",
+    follows="ONNX ``Div`` and C",
     gradient=_divide_gradient,
 )
-floor_divide = _declare(
+floor_divide = binary(
     "floor_divide",
     _REAL,
     standard("floor_divide"),
     (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT),
-    """The greatest integer not above ``x1 / x2``, elementwise with broadcasting.
-
-    Follows ``numpy.floor_divide``. Operands: tensors of one dtype, of real numbers. Result: that dtype, the
-    broadcast shape. The division of integers by zero has no defined result.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """,
+    "The greatest integer not above ``x1 / x2``, elementwise with broadcasting",
+    "The division of integers by zero has no defined result.",
 )
-mod = _declare(
+mod = binary(
     "mod",
     _REAL,
     _mod,
     _ARITHMETIC,
-    """The remainder of ``x1 / x2`` rounded towards zero; it has the sign of ``x1``.
-
-    Follows ``numpy.fmod``; `floor_mod` is the one with the sign of ``x2``. Operands: tensors of one dtype, of
-    real numbers. Result: that dtype, the broadcast shape. By zero it is NaN for floats, and not defined for
-    integers.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """,
+    "The remainder of ``x1 / x2`` rounded towards zero; it has the sign of ``x1``",
+    "`floor_mod` is the one with the sign of ``x2``. By zero it is NaN for floats, and not defined for integers.",
+    follows="``numpy.fmod``",
     gradient=_mod_gradient,
     kind=Op,
 )
-floor_mod = _declare(
+floor_mod = binary(
     "floor_mod",
     _REAL,
     standard("remainder"),
     _ARITHMETIC,
-    """The remainder of `floor_divide`; it has the sign of ``x2``; follows ``numpy.remainder``.
-
-    Operands: tensors of one dtype, of real numbers. Result: that dtype, the broadcast shape. By zero it is
-    NaN for floats, and not defined for integers. Raises `OpTypeError` for other dtypes, and when dtypes
-    differ or shapes do not broadcast.
-    """,
+    "The remainder of `floor_divide`; it has the sign of ``x2``",
+    "By zero it is NaN for floats, and not defined for integers.",
+    follows="``numpy.remainder``",
     gradient=_mod_gradient,
 )
 
 # --- powers, angles, extremes
 
-
-power = _declare(
+power = binary(
     "power",
     _NUMERIC,
     _power,
     _ARITHMETIC,
-    """``x1`` to the power of ``x2``, elementwise with broadcasting; follows ``torch.pow``.
-
-    Operands: tensors of one dtype. Result: that dtype, the broadcast shape. A negative float to a fraction is
-    NaN; integers wrap around, and negative exponents give the true power without its fraction (0 for base 0).
-    Raises `OpTypeError` for bool, and when dtypes differ or shapes do not broadcast.
-    """,
+    "``x1`` to the power of ``x2``, elementwise with broadcasting",
+    "A negative float to a fraction is NaN; integers wrap around, and negative exponents give the true power without "
+    "its fraction (0 for base 0).",
+    follows="``torch.pow``",
     gradient=_power_gradient,
 )
-atan2 = _declare(
+atan2 = binary(
     "atan2",
     _FLOATING,
     rounded_once(array_function("atan2")),
     _ARITHMETIC,
-    """The angle in radians, from -π to π, of the point at height ``x1`` and to the right ``x2``.
-
-    Follows ``numpy.atan2``. Operands: tensors of one floating dtype. Result: that dtype, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """,
+    "The angle in radians, from -π to π, of the point at height ``x1`` and to the right ``x2``",
     gradient=_atan2_gradient,
 )
-log_add_exp = _declare(
+log_add_exp = binary(
     "log_add_exp",
     _FLOATING,
     rounded_once(array_function("logaddexp")),
     _SYMMETRIC,
-    """``log(exp(x1) + exp(x2))`` without overflow on the way; follows ``numpy.logaddexp``.
-
-    Operands: tensors of one floating dtype. Result: that dtype, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """,
+    "``log(exp(x1) + exp(x2))`` without overflow on the way",
+    follows="``numpy.logaddexp``",
     gradient=_log_add_exp_gradient,
 )
-maximum = _declare(
+maximum = binary(
     "maximum",
     _ORDERED,
     standard("maximum"),
     _EXTREME,
-    """The greater of two elements, NaN if one is; follows ``numpy.maximum``.
-
-    Operands: tensors of one dtype, of real numbers or bool ("or"), which broadcast. Result: that dtype, the
-    broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """,
+    'The greater of two elements, NaN if one is; on bool it is "or"',
     gradient=_maximum_gradient,
     precision=Precision.FOLLOWS,
     finite=True,
 )
-minimum = _declare(
+minimum = binary(
     "minimum",
     _ORDERED,
     standard("minimum"),
     _EXTREME,
-    """The smaller of two elements, NaN if one is; follows ``numpy.minimum``.
-
-    Operands: tensors of one dtype, of real numbers or bool ("and"), which broadcast. Result: that dtype, the
-    broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """,
+    'The smaller of two elements, NaN if one is; on bool it is "and"',
     gradient=_minimum_gradient,
     precision=Precision.FOLLOWS,
     finite=True,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.op import Trait, TypeRule
-from ..row import BinaryFunction, binary_function, primitive
+from ..row import BinaryFunction, binary
 from ..rules import OfKinds, has_order, verdict_rule
 from ..semantics import array_function
 
@@ -25,41 +25,20 @@ __all__ = [
 _ORDER = OfKinds(verdict_rule, has_order, "real numbers or bool: complex numbers have no order")
 _ONE_WAY = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _BOTH_WAYS = (*_ONE_WAY, Trait.COMMUTATIVE)
+_OF_NAN = "false when either is NaN"
 
 
 def _declare(name: str, sign: str, infer: TypeRule, traits: Sequence[Trait], says: str) -> BinaryFunction:
     """The operator that means the array API function of its name, and the function that people call."""
-    text = f"""``x1 {sign} x2``: {says}.
-
-    Follows ``numpy.{name}``. Operands: tensors or scalars. Result: bool, the broadcast shape.
-    Raises `OpTypeError` when shapes do not broadcast.
-    """
-    reference = array_function(name)
-    row = primitive(f"relax.{name}", ("x1", "x2"), infer=infer, reference=reference, traits=traits)
-    return binary_function(row, text)
+    text, takes = f"``x1 {sign} x2``: true where {says}", "tensors or scalars"
+    return binary(name, infer, array_function(name), traits, text, takes=takes, result="bool")
 
 
-equal = _declare("equal", "==", verdict_rule, _BOTH_WAYS, "true where two elements are equal; NaN equals nothing")
-greater = _declare(
-    "greater", ">", _ORDER, _ONE_WAY, "true where the first element is above the second; false when either is NaN"
-)
+equal = _declare("equal", "==", verdict_rule, _BOTH_WAYS, "two elements are equal; NaN equals nothing")
+greater = _declare("greater", ">", _ORDER, _ONE_WAY, f"the first element is above the second; {_OF_NAN}")
 greater_equal = _declare(
-    "greater_equal",
-    ">=",
-    _ORDER,
-    _ONE_WAY,
-    "true where the first element is not below the second; false when either is NaN",
+    "greater_equal", ">=", _ORDER, _ONE_WAY, f"the first element is not below the second; {_OF_NAN}"
 )
-less = _declare(
-    "less", "<", _ORDER, _ONE_WAY, "true where the first element is below the second; false when either is NaN"
-)
-less_equal = _declare(
-    "less_equal",
-    "<=",
-    _ORDER,
-    _ONE_WAY,
-    "true where the first element is not above the second; false when either is NaN",
-)
-not_equal = _declare(
-    "not_equal", "!=", verdict_rule, _BOTH_WAYS, "true where two elements differ; NaN differs from everything"
-)
+less = _declare("less", "<", _ORDER, _ONE_WAY, f"the first element is below the second; {_OF_NAN}")
+less_equal = _declare("less_equal", "<=", _ORDER, _ONE_WAY, f"the first element is not above the second; {_OF_NAN}")
+not_equal = _declare("not_equal", "!=", verdict_rule, _BOTH_WAYS, "two elements differ; NaN differs from everything")

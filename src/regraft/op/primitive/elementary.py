@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.expr import Expr
-from ...ir.op import Call, Reference, Trait
-from ..row import UnaryFunction, primitive, unary_function
+from ...ir.op import Reference, Trait
+from ..row import UnaryFunction, unary
 from ..rules import same_float_type
 from ..semantics import array_function, rounded_once, special_function
 
@@ -42,37 +42,30 @@ def _declare(
     name: str,
     share: Callable[[Expr, Expr, Expr], Expr],
     says: str,
-    source: str,
-    *,
     outside: str = "",
+    *,
+    follows: str | None = None,
     reference: Reference | None = None,
     finite: bool = False,
 ) -> UnaryFunction:
     """An operator of this family, and the function that people call.
 
-    ``share(adjoint, x, output)`` is the adjoint times the derivative at each element. ``says`` and ``source`` make the
-    first sentence of the text, ``outside`` tells of elements outside of the domain. Without ``reference`` the operator
-    means the array API function of its name.
+    ``share(adjoint, x, output)`` is the adjoint times the derivative at each element. ``outside`` tells of elements
+    outside of the domain. Without ``reference`` the operator means the array API function of its name.
     """
-    op = primitive(
-        f"relax.{name}",
-        ("x",),
-        infer=same_float_type,
-        reference=rounded_once(reference or array_function(name)),
-        traits=(Trait.ELEMENTWISE,),
+    meaning, traits = rounded_once(reference or array_function(name)), (Trait.ELEMENTWISE,)
+    return unary(
+        name,
+        same_float_type,
+        meaning,
+        traits,
+        says,
+        outside,
+        of="floating dtype",
+        follows=follows,
+        share=share,
         finite=finite,
     )
-
-    @op.define_gradient
-    def gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-        return [share(adjoint, call.args[0], output)]
-
-    text = f"""{says}; follows ``{source}``.
-
-    Operands: ``x``, a tensor of floating dtype. Result: its type.{outside and " " + outside}
-    Raises `OpTypeError` for other dtypes.
-    """
-    return unary_function(op, text)
 
 
 def _erf(xp: Any, x: Any) -> Any:
@@ -93,112 +86,87 @@ acos = _declare(
     "acos",
     lambda adjoint, x, output: adjoint * (-rsqrt(1.0 - x * x)),
     "The angle in radians, from 0 to π, whose cosine is each element",
-    "numpy.acos",
-    outside="NaN outside of -1 to 1.",
+    "NaN outside of -1 to 1.",
 )
 acosh = _declare(
     "acosh",
     lambda adjoint, x, output: adjoint * rsqrt((x - 1.0) * (x + 1.0)),
     "The non-negative number whose hyperbolic cosine is each element",
-    "numpy.acosh",
-    outside="NaN below 1.",
+    "NaN below 1.",
 )
 asin = _declare(
     "asin",
     lambda adjoint, x, output: adjoint * rsqrt(1.0 - x * x),
     "The angle in radians, from -π/2 to π/2, whose sine is each element",
-    "numpy.asin",
-    outside="NaN outside of -1 to 1.",
+    "NaN outside of -1 to 1.",
 )
 asinh = _declare(
-    "asinh",
-    lambda adjoint, x, output: adjoint * rsqrt(x * x + 1.0),
-    "The number whose hyperbolic sine is each element",
-    "numpy.asinh",
+    "asinh", lambda adjoint, x, output: adjoint * rsqrt(x * x + 1.0), "The number whose hyperbolic sine is each element"
 )
 atan = _declare(
     "atan",
     lambda adjoint, x, output: adjoint * (1.0 / (x * x + 1.0)),
     "The angle in radians, from -π/2 to π/2, whose tangent is each element",
-    "numpy.atan",
 )
 atanh = _declare(
     "atanh",
     lambda adjoint, x, output: adjoint * (1.0 / (1.0 - x * x)),
     "The number whose hyperbolic tangent is each element",
-    "numpy.atanh",
-    outside="Infinite at -1 and 1, NaN beyond.",
+    "Infinite at -1 and 1, NaN beyond.",
 )
 cos: UnaryFunction = _declare(
-    "cos",
-    lambda adjoint, x, output: -adjoint * sin(x),
-    "The cosine, in radians, of each element",
-    "numpy.cos",
-    finite=True,
+    "cos", lambda adjoint, x, output: -adjoint * sin(x), "The cosine, in radians, of each element", finite=True
 )
 cosh: UnaryFunction = _declare(
-    "cosh", lambda adjoint, x, output: adjoint * sinh(x), "The hyperbolic cosine of each element", "numpy.cosh"
+    "cosh", lambda adjoint, x, output: adjoint * sinh(x), "The hyperbolic cosine of each element"
 )
 erf = _declare(
     "erf",
     lambda adjoint, x, output: adjoint * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
     "The error function ``2/√π · ∫ exp(-t²) dt`` from 0 to each element",
-    "scipy.special.erf",
+    follows="``scipy.special.erf``",
     reference=_erf,
     finite=True,
 )
-exp = _declare("exp", lambda adjoint, x, output: adjoint * output, "e to the power of each element", "numpy.exp")
+exp = _declare("exp", lambda adjoint, x, output: adjoint * output, "e to the power of each element")
 log = _declare(
-    "log",
-    lambda adjoint, x, output: adjoint / x,
-    "The natural logarithm of each element",
-    "numpy.log",
-    outside="-inf at 0, NaN below.",
+    "log", lambda adjoint, x, output: adjoint / x, "The natural logarithm of each element", "-inf at 0, NaN below."
 )
 rsqrt = _declare(
     "rsqrt",
     lambda adjoint, x, output: adjoint * (output * output * output * -0.5),
     "One over the square root of each element",
-    "torch.rsqrt",
-    outside="Infinite at 0, NaN below.",
+    "Infinite at 0, NaN below.",
+    follows="``torch.rsqrt``",
     reference=_rsqrt,
 )
 sigmoid = _declare(
     "sigmoid",
     lambda adjoint, x, output: adjoint * output * (1.0 - output),
     "The logistic function ``1 / (1 + exp(-x))`` of each element",
-    "scipy.special.expit",
+    follows="``scipy.special.expit``",
     reference=_sigmoid,
     finite=True,
 )
 sin: UnaryFunction = _declare(
-    "sin",
-    lambda adjoint, x, output: adjoint * cos(x),
-    "The sine, in radians, of each element",
-    "numpy.sin",
-    finite=True,
+    "sin", lambda adjoint, x, output: adjoint * cos(x), "The sine, in radians, of each element", finite=True
 )
 sinh: UnaryFunction = _declare(
-    "sinh", lambda adjoint, x, output: adjoint * cosh(x), "The hyperbolic sine of each element", "numpy.sinh"
+    "sinh", lambda adjoint, x, output: adjoint * cosh(x), "The hyperbolic sine of each element"
 )
 sqrt = _declare(
     "sqrt",
     lambda adjoint, x, output: 0.5 * adjoint / output,
     "The square root of each element",
-    "numpy.sqrt",
-    outside="NaN below 0.",
+    "NaN below 0.",
     finite=True,
 )
 tan = _declare(
-    "tan",
-    lambda adjoint, x, output: adjoint * (output * output + 1.0),
-    "The tangent, in radians, of each element",
-    "numpy.tan",
+    "tan", lambda adjoint, x, output: adjoint * (output * output + 1.0), "The tangent, in radians, of each element"
 )
 tanh = _declare(
     "tanh",
     lambda adjoint, x, output: adjoint * (1.0 - output * output),
     "The hyperbolic tangent of each element",
-    "numpy.tanh",
     finite=True,
 )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ...ir.dtypes import is_bool, is_integer
 from ...ir.op import Trait, TypeRule
-from ..row import BinaryFunction, binary_function, primitive
+from ..row import BinaryFunction, binary
 from ..rules import OfKinds, broadcast_rule
 from ..semantics import standard
 
@@ -30,87 +30,44 @@ _INTEGERS = OfKinds(broadcast_rule, is_integer, "integers")
 _SHIFT = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _EXCLUSIVE = (*_SHIFT, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _INCLUSIVE = (*_EXCLUSIVE, Trait.IDEMPOTENT)
-
-
-_OF_TRUTHS = """
-    Operands: tensors of one dtype; a number counts as true unless it is 0, and the result is 0 or 1. Result: that
-    dtype, the broadcast shape. Raises `OpTypeError` when dtypes differ or shapes do not broadcast.
-    """
-_OF_BITS = """
-    Operands: tensors of one dtype, integers or bool. Result: that dtype, the broadcast shape.
-    Raises `OpTypeError` for other dtypes, and when dtypes differ or shapes do not broadcast.
-    """
-_OF_INTEGERS = """
-    A negative ``x2``, or one not below the width of the dtype, has no defined result. Operands: tensors of one integer
-    dtype. Result: that dtype, the broadcast shape. Raises `OpTypeError` for other dtypes, and when dtypes differ or
-    shapes do not broadcast.
-    """
+_OF_TRUTHS = "A number counts as true unless it is 0, and the result is 0 or 1."
+_OF_WIDTH = "A negative ``x2``, or one not below the width of the dtype, has no defined result."
 
 
 def _declare(
-    name: str, infer: TypeRule, traits: Sequence[Trait], says: str, rest: str, meaning: str | None = None
+    name: str, infer: TypeRule, traits: Sequence[Trait], says: str, note: str = "", meaning: str | None = None
 ) -> BinaryFunction:
     """An operator that means the array API function ``meaning``, and the function that people call."""
-    reference = standard(meaning or name)
-    row = primitive(f"relax.{name}", ("x1", "x2"), infer=infer, reference=reference, traits=traits)
-    return binary_function(row, f"{says}\n{rest}")
+    return binary(name, infer, standard(meaning or name), traits, says, note)
 
 
-logical_and = _declare(
-    "logical_and",
-    broadcast_rule,
-    _INCLUSIVE,
-    "True where both elements are true; follows ``numpy.logical_and`` on bool.",
-    _OF_TRUTHS,
-)
+logical_and = _declare("logical_and", broadcast_rule, _INCLUSIVE, "True where both elements are true", _OF_TRUTHS)
 logical_or = _declare(
-    "logical_or",
-    broadcast_rule,
-    _INCLUSIVE,
-    "True where at least one of the elements is true; follows ``numpy.logical_or`` on bool.",
-    _OF_TRUTHS,
+    "logical_or", broadcast_rule, _INCLUSIVE, "True where at least one of the elements is true", _OF_TRUTHS
 )
 logical_xor = _declare(
-    "logical_xor",
-    broadcast_rule,
-    _EXCLUSIVE,
-    "True where exactly one of the elements is true; follows ``numpy.logical_xor`` on bool.",
-    _OF_TRUTHS,
+    "logical_xor", broadcast_rule, _EXCLUSIVE, "True where exactly one of the elements is true", _OF_TRUTHS
 )
-bitwise_and = _declare(
-    "bitwise_and",
-    _BITS,
-    _INCLUSIVE,
-    'The bits that both elements have; on bool it is "and"; follows ``numpy.bitwise_and``.',
-    _OF_BITS,
-)
+bitwise_and = _declare("bitwise_and", _BITS, _INCLUSIVE, 'The bits that both elements have; on bool it is "and"')
 bitwise_or = _declare(
-    "bitwise_or",
-    _BITS,
-    _INCLUSIVE,
-    'The bits that one of the elements has or both have; on bool it is "or"; follows ``numpy.bitwise_or``.',
-    _OF_BITS,
+    "bitwise_or", _BITS, _INCLUSIVE, 'The bits that one of the elements has or both have; on bool it is "or"'
 )
 bitwise_xor = _declare(
-    "bitwise_xor",
-    _BITS,
-    _EXCLUSIVE,
-    "The bits that exactly one of the elements has; on bool it is ``!=``; follows ``numpy.bitwise_xor``.",
-    _OF_BITS,
+    "bitwise_xor", _BITS, _EXCLUSIVE, "The bits that exactly one of the elements has; on bool it is ``!=``"
 )
 left_shift = _declare(
     "left_shift",
     _INTEGERS,
     _SHIFT,
-    "``x1`` with its bits moved up by ``x2`` places, and lost beyond the width; follows ``numpy.left_shift``.",
-    _OF_INTEGERS,
+    "``x1`` with its bits moved up by ``x2`` places, and lost beyond the width",
+    _OF_WIDTH,
     "bitwise_left_shift",
 )
 right_shift = _declare(
     "right_shift",
     _INTEGERS,
     _SHIFT,
-    "``x1 / 2**x2`` rounded down: its bits moved down by ``x2`` places; follows ``numpy.right_shift``.",
-    _OF_INTEGERS,
+    "``x1 / 2**x2`` rounded down: its bits moved down by ``x2`` places",
+    _OF_WIDTH,
     "bitwise_right_shift",
 )
