@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import regraft
 from regraft import optimize
@@ -20,6 +21,7 @@ from regraft.model import OptimizationReport, Turns, gain, time_in_turns, timing
 from regraft.model import measure as guard
 from regraft.model.timing import clock_for
 from regraft.passes import CombineParallelMatmul, FoldConstant, RemoveNoOps, function_pass
+from regraft.run import originals
 from tests.cli.harness import invoke
 from tests.model.clock import turns_of
 from tests.model.models import files, projections, save
@@ -179,6 +181,45 @@ def test_a_state_with_other_values_is_not_kept_however_fast(times: list[float]) 
     assert "elements differ" in first.problem
     assert report.measurement.kept == "up to CombineParallelMatmul"
     assert [node.op_type for node in result.graph.node if node.op_type == "MatMul"] == ["MatMul"]
+
+
+def _on_bytes() -> onnx.ModelProto:
+    """A product of bytes of all bits, and a sum that changes nothing."""
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]),
+        helper.make_node("MatMulInteger", ["q", "w", "zero"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["numbers"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["numbers", "one"], ["same"]),
+        helper.make_node("Mul", ["same", "scale"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "bytes",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 3])],
+        [
+            numpy_helper.from_array(np.full((64, 3), 127, np.int8), "w"),
+            numpy_helper.from_array(np.array(1, np.float32), "one"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_values_are_those_without_the_overflow_of_this_processor(
+    times: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overflowing(model: onnx.ModelProto, *, threads: int | None = None) -> originals.RunOriginal:
+        """Products of bytes as a processor without instructions for them may have them: other ones in each form."""
+        run, off = originals.onnx_original(model, threads=threads), len(model.graph.node)
+        return lambda inputs: [one + off for one in run(inputs)]
+
+    monkeypatch.setattr(originals, "multiplies_bytes", lambda: False)
+    monkeypatch.setattr(guard, "onnx_original", overflowing)
+    times[:] = [0.5]
+    result, report = measured(_on_bytes(), passes=[RemoveNoOps()])
+    assert report.measurement is not None
+    assert [one.problem for one in report.measurement.states] == [None]
+    assert len(result.graph.node) == 4
 
 
 def test_a_model_in_memory_comes_back_as_the_object_that_it_is(times: list[float]) -> None:

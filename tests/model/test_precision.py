@@ -36,6 +36,11 @@ from tests.passes.harness import module_of
 RNG = np.random.default_rng(11)
 
 
+@pytest.fixture(autouse=True)
+def _the_same_numbers_for_a_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "RNG", np.random.default_rng(11))
+
+
 def weights(*shape: int) -> Expr:
     return const((RNG.standard_normal(shape) / shape[0] ** 0.5).astype(np.float32))
 

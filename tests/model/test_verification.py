@@ -279,6 +279,48 @@ def test_a_loop_that_computes_something_else_is_found(
         held_against_each_other(step, right, wrong, tmp_path)
 
 
+def rounded_to_steps(factor: float, offset: float = 0.0) -> onnx.ModelProto:
+    """Whole numbers and a half, times ``factor``, to whole ones, times 3; then ``offset`` is added."""
+    nodes = [
+        helper.make_node("Floor", ["x"], ["whole"]),
+        helper.make_node("Add", ["whole", "half"], ["between"]),
+        helper.make_node("Mul", ["between", "factor"], ["near"]),
+        helper.make_node("QuantizeLinear", ["near", "step", "zero"], ["codes"]),
+        helper.make_node("DequantizeLinear", ["codes", "step", "zero"], ["numbers"]),
+        helper.make_node("Mul", ["numbers", "three"], ["times"]),
+        helper.make_node("Add", ["times", "offset"], ["y"]),
+    ]
+    numbers = {"half": 0.5, "factor": factor, "step": 1, "three": 3, "offset": offset}
+    weights = [numpy_helper.from_array(np.array(number, np.float32), name) for name, number in numbers.items()]
+    graph = helper.make_graph(
+        nodes,
+        "rounded",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
+        [*weights, numpy_helper.from_array(np.array(0, np.uint8), "zero")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_a_value_between_two_steps_of_a_quantization_may_go_to_either() -> None:
+    model = open_model(rounded_to_steps(1))
+
+    def against(factor: float, offset: float = 0.0) -> Verification:
+        return verify(model, open_model(rounded_to_steps(factor, offset)), ranges={"x": (0, 200)}, dims={"n": 4})
+
+    found = against(1 + 1e-6)
+    [row] = found.differences
+    assert row.absolute == 3
+    assert row.relative <= row.tolerance <= 1 / 16
+    assert "by what that changes" in found.against
+    assert "by what that changes" not in against(1).against
+    for wrong in ({"factor": 1.1}, {"factor": 1, "offset": 13}):
+        with pytest.raises(VerificationError, match="output y"):
+            against(**wrong)
+    with pytest.raises(VerificationError, match="an error of 3 "):
+        verify(model, open_model(rounded_to_steps(1 + 1e-6)), ranges={"x": (0, 200)}, allowed=1e-5)
+
+
 def test_a_quantized_model_that_overflows_here_is_held_against_its_exact_values(tmp_path: Path) -> None:
     weights = np.full((64, 3), 127, np.int8)
     nodes = [

@@ -12,19 +12,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..passes import Pass, PassInstrument
-from ..run import BuildError, build
+from ..run import BuildError
 from ..run.originals import RunOriginal, onnx_original, openvino_original
-from .comparison import compare_outputs, problems_of
+from .comparison import problems_of
 from .decisions import NOWHERE, Decision, Decisions, inputs_key, machine_key, program_key
-from .models import Model, ModelForm, run_as_it_is
+from .inputs import ExpectedRun
+from .models import Model, ModelForm, run_as_it_is, run_exactly
 from .timing import Clock, Deadline, Gain, clock_for, gain, time_in_turns
-from .verification import flat_arrays, names_for
+from .verification import differences_of, run_program
 
 AS_IT_WAS: Final = "as it was"
 RESULT: Final = "after all passes"
@@ -162,8 +161,14 @@ def run_on(model: Model, bench: Bench) -> RunOriginal:
         assert found is not None
         return found
     options: dict[str, Any] = {} if bench.engine in ("numpy", "torch", "xla") else {"threads": bench.threads}
-    entry = build(model.module, target=bench.engine, **options)[model.name]
-    return lambda inputs: flat_arrays(entry(*inputs))
+    return run_program(model.module, model.name, bench.engine, **options)
+
+
+def _exactly(model: Model, run: RunOriginal, engine: str) -> RunOriginal:
+    """What gives the values of ``model`` on ``engine`` without the overflow of products of bytes, else as ``run``."""
+    if engine == "openvino":
+        return run_program(model.module, model.name, engine, exact=True)
+    return (run_exactly(model) if engine == "onnxruntime" else None) or run
 
 
 def fastest_state(
@@ -189,23 +194,28 @@ def fastest_state(
 
     What was decided before is not timed again, but its values are held against the model's again. The result is tried
     first; the others only where it is not faster by more than noise. Raises what the model as it was raises; a state
-    that fails is passed over, with its error in the measurement.
+    that fails is passed over, with its error in the measurement. Values are those without the overflow of products of
+    bytes that some processors have (`run_exactly`); times are those of the engine as it is.
     """
     clock = clock_for(bench.threads, bench.clock)
     deadline = deadline or Deadline(bench.budget)
     before = run_on(opened, bench)
-    expected = before(inputs)
+    exact = run_exactly(opened)
+    trial = ExpectedRun(list(inputs), (exact or before)(inputs), True)
     found: list[Measured] = []
     least: list[float] = []
 
-    def problem_of(after: RunOriginal) -> str | None:
-        return _problem(opened, expected, after(inputs), allowed)
+    def run_and_problem(state: Snapshot) -> tuple[RunOriginal, str | None]:
+        result = hand_over(state.module)
+        after = run_on(result, bench)
+        values = after if exact is None else _exactly(result, after, bench.engine)
+        return after, problems_of(differences_of(opened, trial, values(inputs), allowed)) or None
 
     decisions = bench.decisions
     key = _key(opened, states, inputs, bench, allowed) if states and decisions.are_kept else None
     known = None if key is None else decisions.read(key)
     if known is not None:
-        decided = _decided(known, states, lambda state: problem_of(run_on(hand_over(state.module), bench)))
+        decided = _decided(known, states, lambda state: run_and_problem(state)[1])
         if decided is not None:
             return decided
 
@@ -213,8 +223,7 @@ def fastest_state(
         if deadline.is_over and found:
             return Measured(name, None, None, out_of_time(bench.budget))
         try:
-            after = run_on(hand_over(state.module), bench)
-            problem = problem_of(after)
+            after, problem = run_and_problem(state)
         except RegraftError as error:
             problem = str(error)
             after = None
@@ -277,11 +286,6 @@ def _decided(
         return None if state is None or problem_of(state) is not None else (state, measurement)
     except RegraftError:
         return None
-
-
-def _problem(opened: Model, expected: list[np.ndarray], found: list[np.ndarray], allowed: float | None) -> str | None:
-    found = found[-len(expected) :]
-    return problems_of(compare_outputs(names_for(opened, len(expected)), expected, found, allowed)) or None
 
 
 def _is_faster(one: Measured) -> bool:
