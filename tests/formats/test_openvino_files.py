@@ -11,7 +11,7 @@ import numpy as np
 import openvino as ov
 import pytest
 import torch
-from openvino import opset15
+from openvino import opset15, opset16
 
 import regraft as rx
 from regraft.convert import ConvertError, UnsupportedOperatorError
@@ -228,6 +228,13 @@ def test_a_file_is_optimized_verified_and_written_as_one_or_as_onnx(tmp_path: Pa
     assert invoke("inspect", path).exit_code == 0
     with pytest.raises(UsageError, match="would overwrite the input"):
         rx.optimize(path, output=path)
+
+
+def test_constants_of_no_elements_and_copies_of_values_are_read(tmp_path: Path) -> None:
+    x, none = f(1, 1), np.zeros(0, np.int64)
+    path = saved(tmp_path, lambda x: ops.exp(opset16.identity(ops.reshape(x, none, False))), [x])
+    theirs, ours = both(path, [x])
+    assert_close(ours[0], theirs[0])
 
 
 def test_layers_that_have_no_counterpart_are_all_listed(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from regraft.ir import IRModule
+from regraft.model import optimize
+from regraft.model.models import write_model
 from regraft.passes.passes import MOST_ROUNDS, UntilStable, function_pass
 from regraft.passes.pipeline import LEVELS, pipeline
 from regraft.testing.random_programs import random_module
@@ -18,6 +22,23 @@ def test_a_level_leaves_its_own_result_as_it_is(level: str, first_seed: int) -> 
     for seed in range(first_seed, first_seed + 40):
         once = passes(random_module(seed, size=30))
         assert passes(once) is once, f"seed {seed}"
+
+
+@pytest.mark.parametrize(("suffix", "seeds"), [("relax", (3, 27)), ("xml", (1006, 1007, 1016))])
+def test_a_file_that_is_optimized_again_is_the_same_to_the_byte(
+    suffix: str, seeds: tuple[int, ...], tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("source", "once", "twice")]
+    for folder in folders:
+        folder.mkdir()
+    source, once, twice = (folder / f"model.{suffix}" for folder in folders)
+    for seed in seeds:
+        write_model(random_module(seed, size=30 + seed % 3 * 30), "main", source)
+        for level in ("safe", "aggressive"):
+            optimize(source, output=once, level=level)
+            optimize(once, output=twice, level=level)
+            for file in once.parent.iterdir():
+                assert file.read_bytes() == (twice.parent / file.name).read_bytes(), (seed, level, file.name)
 
 
 def _renamed(function: object, module: IRModule, _context: object) -> object:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from ...ir.builder import NameSupply
 from ...ir.dtypes import numpy_dtype
 from ..onnx.element_types import to_onnx_dtype
 from .network import Layer, Port, numbers
@@ -27,23 +28,48 @@ class Value(NamedTuple):
     numbers: np.ndarray | None = None
 
 
+def _unlike(names: Iterable[str]) -> str:
+    """What none of the names begins with."""
+    known, prefix = list(names), "value_"
+    while any(name.startswith(prefix) for name in known):
+        prefix += "_"
+    return prefix
+
+
 class Graph:
     """Nodes and constants as they are added; names are unique.
 
     The graph of a body, inside of ``outer``, has nodes of its own; constants all lie in the outermost graph.
+    No name begins as one of those ``reserved`` does, unless it is given by `named`.
     """
 
-    def __init__(self, outer: Graph | None = None) -> None:
+    def __init__(self, outer: Graph | None = None, reserved: Iterable[str] = ()) -> None:
         self.nodes: Final[list[onnx.NodeProto]] = []
         self.constants: Final[list[onnx.TensorProto]] = [] if outer is None else outer.constants
         self._numbers: Final[Iterator[int]] = count(1) if outer is None else outer._numbers
         self._known: Final[dict[bytes, str]] = {} if outer is None else outer._known
+        self.names: Final = NameSupply() if outer is None else outer.names
+        self.named_values: Final[set[str]] = set()
+        """Values of nodes that have the name of the file."""
+        self._prefix: Final[str] = _unlike(reserved) if outer is None else outer._prefix
         self.layer = "" if outer is None else outer.layer
         """The name of the layer that is written, which its nodes take."""
 
     def fresh(self) -> str:
         """A name that nothing has."""
-        return f"value_{next(self._numbers)}"
+        return f"{self._prefix}{next(self._numbers)}"
+
+    def named(self, value: str, name: str, since: int) -> str:
+        """``value`` under the ``name`` that it has in the file, if a node from ``since`` on makes it."""
+        nodes = self.nodes[since:]
+        if not any(value in node.output for node in nodes):
+            return value
+        name = self.names.fresh(name)
+        for node in nodes:
+            for names in (node.input, node.output):
+                names[:] = [name if one == value else one for one in names]
+        self.named_values.add(name)
+        return name
 
     def node(self, kind: str, *operands: str | Value, domain: str = "", **attributes: Any) -> str:
         """A node with one output; gives the name of that."""
@@ -61,12 +87,12 @@ class Graph:
         self.nodes.append(node)
         return names
 
-    def constant(self, value: Any, dtype: str | None = None) -> str:
-        """The name of a small constant; the same one for the same numbers."""
+    def constant(self, value: Any, dtype: str | None = None, name: str | None = None) -> str:
+        """The name of a small constant, ``name`` or one like it; the same one for the same numbers."""
         array = np.asarray(value, None if dtype is None else numpy_dtype(dtype))
         key = repr((array.dtype.name, array.shape)).encode() + array.tobytes()
         if key not in self._known:
-            name = self._known[key] = self.fresh()
+            name = self._known[key] = self.fresh() if name is None else self.names.fresh(name)
             self.constants.append(numpy_helper.from_array(array, name))
         return self._known[key]
 

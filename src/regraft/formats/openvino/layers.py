@@ -25,7 +25,7 @@ _SAME: Final = {
     "Atanh": "Atanh", "BitwiseAnd": "BitwiseAnd", "BitwiseNot": "BitwiseNot", "BitwiseOr": "BitwiseOr",
     "BitwiseXor": "BitwiseXor", "Ceiling": "Ceil", "Cos": "Cos", "Cosh": "Cosh", "ConvertLike": "CastLike",
     "Equal": "Equal", "Erf": "Erf", "Exp": "Exp", "Floor": "Floor", "Greater": "Greater",
-    "GreaterEqual": "GreaterOrEqual", "HSwish": "HardSwish", "IsNaN": "IsNaN", "Less": "Less",
+    "GreaterEqual": "GreaterOrEqual", "HSwish": "HardSwish", "Identity": "Identity", "IsNaN": "IsNaN", "Less": "Less",
     "LessEqual": "LessOrEqual", "Log": "Log", "LogicalAnd": "And", "LogicalNot": "Not", "LogicalOr": "Or",
     "LogicalXor": "Xor", "Maximum": "Max", "Minimum": "Min", "Mish": "Mish", "Multiply": "Mul", "Negative": "Neg",
     "Power": "Pow", "ReLU": "Relu", "Select": "Where", "Sigmoid": "Sigmoid", "Sign": "Sign", "Sin": "Sin",

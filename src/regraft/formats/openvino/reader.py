@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import prod
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from ...ir.builder import NameSupply
 from ...ir.dtypes import numpy_dtype
 from ...ir.module import IRModule
 from ..errors import ConvertError, UnsupportedOperatorError
@@ -47,20 +46,40 @@ def from_openvino(path: str | os.PathLike[str], *, dims: Mapping[str, int] | Non
     """
     where = Path(path)
     layers = read_network(where)
-    network = _Network(where)
+    results = {source for layer in layers if layer.kind == "Result" for source in layer.inputs}
+    network = _Network(
+        where, results=results, reserved={_name_of(layer, port) for layer in layers for port in layer.outputs}
+    )
     for layer in layers:
         network.add(layer)
     return from_message(network.model(), os.fspath(where), dims=dims or {})
 
 
+def _name_of(layer: Layer, port: Port) -> str:
+    """The name of a value: that of its port, else of its layer, and the place among its outputs."""
+    place = layer.outputs.index(port)
+    return port.names[0] if port.names else f"{layer.name}_{place}" if place else layer.name
+
+
 class _Network:
     """A network on its way into ONNX."""
 
-    def __init__(self, path: Path, outer: _Network | None = None, given: Mapping[int, Value] | None = None) -> None:
-        """The network of a file, or of a body in ``outer`` whose parameters are ``given`` by number of layer."""
+    def __init__(
+        self,
+        path: Path,
+        outer: _Network | None = None,
+        given: Mapping[int, Value] | None = None,
+        results: Collection[OutputRef] = (),
+        reserved: Iterable[str] = (),
+    ) -> None:
+        """The network of a file, or of a body in ``outer`` whose parameters are ``given`` by number of layer.
+
+        ``results`` are the values that the file gives, and ``reserved`` the names of all values in it.
+        """
+        self._wanted: Final = results
         self._path: Final = path
         self._data: Final = path.with_suffix(".bin")
-        self._graph: Final = Graph(None if outer is None else outer._graph)
+        self._graph: Final = Graph(None if outer is None else outer._graph, reserved)
         self._given: Final = given
         self._results: Final[dict[int, Value]] = {}
         self._kept: Final[list[tuple[str, Value]]] = []
@@ -68,7 +87,6 @@ class _Network:
         self._inputs: Final[list[onnx.ValueInfoProto]] = []
         self._outputs: Final[list[onnx.ValueInfoProto]] = []
         self._problems: Final[list[str]] = [] if outer is None else outer._problems
-        self._names: Final = NameSupply()
 
     def add(self, layer: Layer) -> None:
         """Write a layer down, behind those that it reads."""
@@ -97,6 +115,7 @@ class _Network:
         if (row is None and nested is None) or not layer.outputs:
             self._leave(layer, "there is no such operator here")
             return
+        before = len(self._graph.nodes)
         try:
             call = LayerCall(layer, read, self._graph)
             names = row(call) if row is not None else nested(call, self._inside) if nested is not None else ()
@@ -109,6 +128,7 @@ class _Network:
         names = [names] if isinstance(names, str) else names
         for port, name in zip(layer.outputs, names, strict=True):
             if name:
+                name = self._graph.named(name, _name_of(layer, port), before)
                 self._values[OutputRef(layer.number, port.number)] = Value(name, port, self._folded(layer, read))
 
     def _folded(self, layer: Layer, read: list[Value]) -> np.ndarray | None:
@@ -133,16 +153,12 @@ class _Network:
             inner.add(layer)
         return Inside(inner._graph, inner._results)
 
-    def _named(self, port: Port, layer: Layer) -> str:
-        """A name for an input or output that no other has."""
-        return self._names.fresh(port.names[0] if port.names else layer.name)
-
     def _parameter(self, layer: Layer) -> None:
         port = layer.outputs[0]
         if self._given is not None:
             self._values[OutputRef(layer.number, port.number)] = self._given[layer.number]
             return
-        self._input(layer, self._named(port, layer), layer.attributes.get("element_type", ""))
+        self._input(layer, self._graph.names.fresh(_name_of(layer, port)), layer.attributes.get("element_type", ""))
 
     def _input(self, layer: Layer, name: str, element_type: str) -> None:
         """An input of the whole in the place of the layer's output."""
@@ -161,7 +177,7 @@ class _Network:
         """State that is kept from run to run: what is read is an input, and what is assigned a result."""
         name, port = layer.attributes["variable_id"], layer.outputs[0]
         if layer.kind == "ReadValue":
-            self._input(layer, self._names.fresh(name), layer.attributes.get("variable_type", ""))
+            self._input(layer, self._graph.names.fresh(name), layer.attributes.get("variable_type", ""))
             return
         value = self._values.get(layer.inputs[0])
         if value is not None:
@@ -177,14 +193,17 @@ class _Network:
         shape = tuple(numbers(attributes.get("shape", "")))
         offset, size = int(attributes["offset"]), int(attributes["size"])
         wanted = -(-prod(shape) * _BITS.get(dtype, 8 * numpy_dtype(dtype).itemsize) // 8)
+        size = size if wanted else 0  # OpenVINO writes one byte for a constant of no elements.
         if size != wanted or offset < 0:
             raise ConvertError(f"{self._path}: the constant {layer.name} has {size} bytes, where {wanted} are its own")
         found: np.ndarray | None = None
+        # The name of a constant that is a result is the result's.
+        name = None if OutputRef(layer.number, port.number) in self._wanted else _name_of(layer, port)
         if size <= _LOOKED_AT and dtype not in _BITS:
             found = np.frombuffer(self._bytes(offset, size, layer), numpy_dtype(dtype)).reshape(shape)
-            name = self._graph.constant(found)
+            name = self._graph.constant(found, name=name)
         else:
-            name = self._graph.fresh()
+            name = self._graph.names.fresh(name) if name else self._graph.fresh()
             tensor = TensorProto(name=name, data_type=to_onnx_dtype(dtype), dims=shape)
             tensor.data_location = TensorProto.EXTERNAL
             facts = {"location": self._data.name, "offset": str(offset), "length": str(size)}
@@ -213,10 +232,18 @@ class _Network:
         if self._given is not None:
             self._results[layer.number] = value
             return
-        self._output(self._named(value.port, layer), value, layer.name)
+        taken = [output.name for output in self._outputs]
+        names = [name for name in value.port.names if name not in taken]
+        self._output(names[0] if names else layer.name, value, layer.name)
 
-    def _output(self, name: str, value: Value, layer: str) -> None:
-        self._graph.nodes.append(helper.make_node("Identity", [value.name], [name], name=layer))
+    def _output(self, wanted: str, value: Value, layer: str) -> None:
+        """A result under that name, or one like it: the value itself, if it has the name and is no result yet."""
+        name = value.name
+        if name == wanted and name in self._graph.named_values:
+            self._graph.named_values.remove(name)
+        else:
+            name = self._graph.names.fresh(wanted)
+            self._graph.nodes.append(helper.make_node("Identity", [value.name], [name], name=layer))
         dtype = 0 if value.port.dtype is None else to_onnx_dtype(value.port.dtype)
         self._outputs.append(helper.make_tensor_value_info(name, dtype, None))
 
@@ -226,7 +253,7 @@ class _Network:
             listed = "\n".join(f"  {line}" for line in dict.fromkeys(self._problems))
             raise UnsupportedOperatorError(f"{self._path} has layers that cannot be read:\n{listed}")
         for name, value in self._kept:
-            self._output(self._names.fresh(f"{name}_after"), value, name)
+            self._output(f"{name}_after", value, name)
         if not self._outputs:
             raise ConvertError(f"{self._path}: the network has no results")
         graph = helper.make_graph(

@@ -279,7 +279,7 @@ class NodeImporter:
     def emit(self, expr: Expr) -> Expr:
         """An intermediate result, bound to a variable."""
         name = next((output.name for output in self.node.outputs if output.name), "value")
-        return self.graph.emit(expr, f"{name}_part")
+        return self.graph.emit(expr, f"{name.removesuffix('_part')}_part")
 
     def like(self, number: float, index: int = 0) -> Constant:
         """A number as a constant in the dtype of operand ``index``."""
