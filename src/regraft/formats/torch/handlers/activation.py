@@ -6,7 +6,7 @@ from typing import Final
 
 from .... import op as R
 from ....ir.expr import Expr
-from ..context import Context, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, cast, converts, rank, shape_of
 from .unary import expm1, in_wide_floats, log1p
 
 _SELU_ALPHA: Final = 1.6732632423543772
@@ -75,17 +75,6 @@ def _log_sigmoid(context: Context, x: Expr) -> Expr:
         return R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x)))
 
     return in_wide_floats(whole, x)
-
-
-@converts("log_sigmoid_forward")
-def _log_sigmoid_forward(context: Context, x: Expr) -> tuple[Expr, Expr]:
-    return _log_sigmoid(context, x), R.zeros_like(x)
-
-
-@converts("threshold")
-def _threshold(context: Context, x: Expr, threshold: float, value: float) -> Expr:
-    limit, replacement = context.scalar(threshold, dtype_of(x)), context.scalar(value, dtype_of(x))
-    return R.where(R.less_equal(x, limit), replacement, x)
 
 
 @converts("glu")

@@ -81,7 +81,6 @@ def hypotenuse(x1: Expr, x2: Expr) -> Expr:
 
 _TENSOR_AND_SCALAR: Final[dict[str, Callable[..., Expr]]] = {
     "mul": _arithmetic(R.multiply),
-    "floor_divide": _arithmetic(R.floor_divide),
     "remainder": _arithmetic(R.floor_mod),
     "fmod": _arithmetic(R.mod),
     "eq": _compared(R.equal),
@@ -93,9 +92,6 @@ _TENSOR_AND_SCALAR: Final[dict[str, Callable[..., Expr]]] = {
     "bitwise_and": _bitwise(R.bitwise_and),
     "bitwise_or": _bitwise(R.bitwise_or),
     "bitwise_xor": _bitwise(R.bitwise_xor),
-    "__and__": _bitwise(R.bitwise_and),
-    "__or__": _bitwise(R.bitwise_or),
-    "__xor__": _bitwise(R.bitwise_xor),
     "__lshift__": _bitwise(R.left_shift),
     "__rshift__": _bitwise(R.right_shift),
 }
@@ -103,8 +99,6 @@ _TWO_TENSORS: Final[dict[str, Callable[..., Expr]]] = {
     "atan2": _arithmetic(R.atan2),
     "maximum": _arithmetic(R.maximum),
     "minimum": _arithmetic(R.minimum),
-    "max.other": _arithmetic(R.maximum),
-    "min.other": _arithmetic(R.minimum),
     "logaddexp": _arithmetic(R.log_add_exp),
     "fmax": _extreme(R.maximum),
     "fmin": _extreme(R.minimum),
@@ -117,8 +111,7 @@ _TWO_TENSORS: Final[dict[str, Callable[..., Expr]]] = {
     "bitwise_right_shift.Tensor_Scalar": _bitwise(R.right_shift),
 }
 for _name, _handler in _TENSOR_AND_SCALAR.items():
-    _overloads = [f"{_name}.Tensor", f"{_name}.Scalar"]
-    converts(*([_name, f"{_name}.Scalar"] if _name == "floor_divide" else _overloads))(_handler)
+    converts(f"{_name}.Tensor", f"{_name}.Scalar")(_handler)
 for _name, _handler in _TWO_TENSORS.items():
     converts(_name)(_handler)
 
@@ -136,11 +129,6 @@ def _add(context: Context, x: TorchOperand, other: TorchOperand, alpha: float = 
 @converts("sub.Tensor", "sub.Scalar", "subtract.Tensor")
 def _sub(context: Context, x: TorchOperand, other: TorchOperand, alpha: float = 1) -> Expr:
     return _scaled_sum(context, R.subtract, x, other, alpha)
-
-
-@converts("rsub.Tensor", "rsub.Scalar")
-def _rsub(context: Context, x: TorchOperand, other: TorchOperand, alpha: float = 1) -> Expr:
-    return _scaled_sum(context, R.subtract, other, x, alpha)
 
 
 def _scaled_sum(
@@ -204,13 +192,6 @@ def _remainder_of_number(context: Context, x: TorchOperand, other: Expr) -> Expr
     return context.narrow(R.floor_mod, x, other)
 
 
-@converts("xlogy.Tensor")
-def _xlogy(context: Context, x: Expr, other: Expr) -> Expr:
-    left, right = context.promoted(x, other)
-    product = R.where(R.equal(left, 0.0), R.zeros_like(left), left * R.log(right))
-    return R.where(R.isnan(right), right, product)
-
-
 @converts("copysign.Tensor", "copysign.Scalar")
 def _copysign(context: Context, x: Expr, other: TorchOperand) -> Expr:
     dtype = context.output_dtype()
@@ -254,16 +235,6 @@ def _clamp(
 @converts("clamp.Tensor", "clip.Tensor")
 def _clamp_by_tensors(context: Context, x: Expr, min: Expr | None = None, max: Expr | None = None) -> Expr:
     return _between(context, cast(x, context.output_dtype()), min, max)
-
-
-@converts("clamp_min", "clamp_min.Tensor")
-def _clamp_min(context: Context, x: Expr, min: TorchOperand) -> Expr:
-    return _between(context, cast(x, context.output_dtype()), min, None)
-
-
-@converts("clamp_max", "clamp_max.Tensor")
-def _clamp_max(context: Context, x: Expr, max: TorchOperand) -> Expr:
-    return _between(context, cast(x, context.output_dtype()), None, max)
 
 
 def _between(context: Context, x: Expr, low: TorchOperand | None, high: TorchOperand | None) -> Expr:

@@ -21,16 +21,16 @@ from .binary import hypotenuse
 from .unary import in_wide_floats
 
 converts_complex(
-    "_unsafe_view", "alias", "broadcast_tensors", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous",
+    "_unsafe_view", "alias", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous",
     "cumsum", "detach", "diagonal", "diagonal_scatter", "expand", "expand_as", "flatten.using_ints", "flip",
-    "gather", "hstack", "index.Tensor", "index_add", "index_copy", "index_put", "index_select", "lift_fresh_copy",
+    "gather", "index.Tensor", "index_put", "index_select", "lift_fresh_copy",
     "mT", "mean", "mean.dim", "movedim.int", "movedim.intlist", "narrow", "neg", "numpy_T", "permute", "ravel",
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "repeat", "repeat_interleave.self_int",
-    "replication_pad1d", "replication_pad2d", "reshape", "reshape_as", "roll", "rot90", "scatter.src", "select.int",
+    "replication_pad1d", "replication_pad2d", "reshape", "reshape_as", "roll", "scatter.src", "select.int",
     "select_scatter", "slice.Tensor", "slice_scatter", "split.Tensor", "split_with_sizes", "squeeze", "squeeze.dim",
     "squeeze.dims", "stack", "sum", "sum.dim_IntList", "swapaxes", "swapdims", "t", "take_along_dim",
     "tensor_split.indices", "tensor_split.sections", "tile", "transpose.int", "tril", "triu", "unbind.int",
-    "unflatten.int", "unfold", "unsafe_split.Tensor", "unsqueeze", "view", "view_as", "vstack", "where.self",
+    "unflatten.int", "unsafe_split.Tensor", "unsqueeze", "view", "view_as", "where.self",
     "zeros_like",
 )(by_parts)  # fmt: skip
 

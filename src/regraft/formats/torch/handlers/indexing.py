@@ -120,11 +120,6 @@ def _take_along(context: Context, x: Expr, indices: Expr, dim: int | None = None
     )
 
 
-@converts("take")
-def _take(context: Context, x: Expr, index: Expr) -> Expr:
-    return R.take(R.flatten(x), index, axis=0)
-
-
 @converts("embedding")
 def _embedding(
     context: Context,

@@ -35,21 +35,10 @@ _folded(R.max, ["amax", "max"])
 _folded(R.min, ["amin", "min"])
 
 
-@converts("nansum")
-def _nansum(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Expr:
-    kept = R.where(R.isnan(x), R.zeros_like(x), x) if is_float(dtype_of(x)) else x
-    return _fold(R.sum, cast(kept, context.output_dtype()), dim, keepdim)
-
-
 @converts("any", "any.dim", "any.dims", "_is_any_true", "all", "all.dim", "all.dims", "_is_all_true")
 def _truth(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
     function = R.max if "any" in context.operator() else R.min
     return cast(_fold(function, cast(x, "bool"), dim, keepdim), context.output_dtype())
-
-
-@converts("count_nonzero", "count_nonzero.dim_IntList")
-def _count_nonzero(context: Context, x: Expr, dim: Axes = None) -> Expr:
-    return _fold(R.sum, cast(cast(x, "bool"), "int64"), dim, False)
 
 
 @converts("max.dim", "min.dim")

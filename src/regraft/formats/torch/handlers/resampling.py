@@ -86,13 +86,6 @@ def _upsample_antialiased(context: Context, x: Expr, output_size: Any, align_cor
     return _weighted(context, x, align_corners, scales)
 
 
-@converts("_upsample_bilinear2d_aa.vec", "_upsample_bicubic2d_aa.vec")
-def _upsample_antialiased_by(
-    context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any
-) -> Expr:
-    return _weighted(context, x, align_corners, scale_factors or ())
-
-
 def _nearest(context: Context, x: Expr, scales: Sequence[float | None] | None) -> Expr:
     return _resized(context, x, "nearest_neighbor", "asymmetric", "floor", scales)
 

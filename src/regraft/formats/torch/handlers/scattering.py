@@ -94,20 +94,6 @@ def _neutral(reduce: str, x: Expr) -> Expr:
 # --- along one axis
 
 
-@converts("index_add")
-def _index_add(context: Context, x: Expr, dim: int, index: Expr, source: Expr, *, alpha: float = 1) -> Expr:
-    source = cast(source, dtype_of(x))
-    axis = axis_of(dim, rank(x))
-    if alpha != 1:
-        source = source * alpha
-    return _along(axis, x, index, source, accumulate=True)
-
-
-@converts("index_copy")
-def _index_copy(context: Context, x: Expr, dim: int, index: Expr, source: Expr) -> Expr:
-    return _along(axis_of(dim, rank(x)), x, index, cast(source, dtype_of(x)), accumulate=False)
-
-
 @converts("index_fill.int_Scalar", "index_fill.int_Tensor")
 def _index_fill(context: Context, x: Expr, dim: int, index: Expr, value: TorchOperand) -> Expr:
     axis = axis_of(dim, rank(x))

@@ -64,7 +64,6 @@ _ROUNDING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "trunc": R.trunc,
     "fix": R.trunc,
     "sign": R.sign,
-    "sgn": R.sign,
     "square": R.square,
     "relu": R.nn.relu,
 }

@@ -47,11 +47,6 @@ def _expand(context: Context, x: Expr, *_size: Any, **_more: Any) -> Expr:
     return x if shape == shape_of(x) else R.broadcast_to(x, shape)
 
 
-@converts("broadcast_tensors")
-def _broadcast_tensors(context: Context, tensors: Sequence[Expr]) -> tuple[Expr, ...]:
-    return tuple([R.broadcast_to(x, context.output_shape(i)) for i, x in enumerate(tensors)])
-
-
 @converts("permute")
 def _permute(context: Context, x: Expr, dims: Sequence[int]) -> Expr:
     return R.permute_dims(x, [axis_of(axis, rank(x)) for axis in dims])
@@ -94,18 +89,6 @@ def _stack(context: Context, tensors: Sequence[Expr], dim: int = 0) -> Expr:
     return R.stack([cast(x, context.output_dtype()) for x in tensors], axis=dim)
 
 
-@converts("hstack")
-def _hstack(context: Context, tensors: Sequence[Expr]) -> Expr:
-    lines = [R.reshape(x, [1]) if rank(x) == 0 else x for x in tensors]
-    return _cat(context, lines, 0 if rank(lines[0]) == 1 else 1)
-
-
-@converts("vstack")
-def _vstack(context: Context, tensors: Sequence[Expr]) -> Expr:
-    rows = [R.reshape(x, [1, *(shape_of(x) or (1,))]) if rank(x) < 2 else x for x in tensors]
-    return _cat(context, rows, 0)
-
-
 def _cut(context: Context, x: Expr, sizes: Sequence[Dim], dim: int) -> tuple[Expr, ...]:
     """``x`` in pieces of ``sizes`` along an axis."""
     if len(sizes) == 1:
@@ -139,22 +122,6 @@ def _flip(context: Context, x: Expr, dims: Sequence[int]) -> Expr:
     for axis in dims:
         x = R.flip(x, axis=axis)
     return x
-
-
-@converts("rot90")
-def _rot90(context: Context, x: Expr, k: int = 1, dims: Sequence[int] = (0, 1)) -> Expr:
-    first, second = [axis_of(axis, rank(x)) for axis in dims]
-    axes = list(range(rank(x)))
-    axes[first], axes[second] = axes[second], axes[first]
-    match k % 4:
-        case 1:
-            return R.flip(R.permute_dims(x, axes), axis=first)
-        case 2:
-            return R.flip(R.flip(x, axis=first), axis=second)
-        case 3:
-            return R.flip(R.permute_dims(x, axes), axis=second)
-        case _:
-            return x
 
 
 @converts("roll")
@@ -211,28 +178,9 @@ def _cartesian_product(context: Context, tensors: Sequence[Expr]) -> Expr:
     return R.stack([R.flatten(line) for line in grid], axis=1)
 
 
-@converts("unfold")
-def _unfold(context: Context, x: Expr, dimension: int, size: int, step: int) -> Expr:
-    axis = axis_of(dimension, rank(x))
-    count = context.output_shape()[axis]
-    if not isinstance(count, int):
-        context.unsupported(f"the number of windows is symbolic, {count}")
-    places = [[window * step + i for i in range(size)] for window in range(count)]
-    taken = R.take(x, const(places, "int64"), axis=axis)
-    axes = [a for a in range(rank(x) + 1) if a != axis + 1]
-    return R.permute_dims(taken, [*axes, axis + 1])
-
-
 @converts("pixel_shuffle")
 def _pixel_shuffle(context: Context, x: Expr, upscale_factor: int) -> Expr:
     return R.nn.pixel_shuffle(x, upscale_factor)
-
-
-@converts("channel_shuffle", "native_channel_shuffle")
-def _channel_shuffle(context: Context, x: Expr, groups: int) -> Expr:
-    batch, channels, *space = shape_of(x)
-    split = R.reshape(x, [batch, groups, channels // groups, *space])
-    return R.reshape(R.permute_dims(split, [0, 2, 1, *range(3, 3 + len(space))]), context.output_shape())
 
 
 def _along_diagonal(length: Dim, offset: int) -> tuple[Expr, Expr]:
