@@ -2,12 +2,15 @@
 
 A handler is a function ``handler(context, *args, **kwargs)`` that takes an operator's arguments under the names of its
 ATen schema, with tensors as expressions and sizes as dims, and gives the expression that the result becomes (a tuple
-of them where the operator has several results). `converts` registers it.
+of them where the operator has several results). `converts` registers it, `converts_by_name` one that reads the
+arguments by their names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import SimpleNamespace
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 from typing import cast as cast_to
 
@@ -44,6 +47,31 @@ def converts(
         return handler
 
     return register
+
+
+def converts_by_name(*names: str, namespace: str = "aten") -> Callable[[_Decorated], _Decorated]:
+    """As `converts`, for a handler ``handler(context, given)`` that reads each argument as ``given.<name>``.
+
+    Names and defaults are those of the schema of the operator that is called.
+    """
+
+    def register(handler: _Decorated) -> _Decorated:
+        def bound(context: Context, *args: Any, **kwargs: Any) -> Any:
+            defaults = _defaults(context.node.target)
+            return handler(
+                context, SimpleNamespace(**{**defaults, **dict(zip(defaults, args, strict=False)), **kwargs})
+            )
+
+        converts(*names, namespace=namespace)(bound)
+        return handler
+
+    return register
+
+
+@cache
+def _defaults(operator: Any) -> Mapping[str, Any]:
+    """The arguments of an operator in order, with their defaults, None for one that every call gives."""
+    return {argument.name: argument.default_value for argument in operator._schema.arguments}
 
 
 PARTS: Final = {"complex64": "float32", "complex128": "float64"}
@@ -190,6 +218,11 @@ def each_axis(value: int | Sequence[int], count: int) -> list[int]:
     """An argument of a layer, one number for each of ``count`` spatial axes; a single one stands for all."""
     listed = [value] if isinstance(value, int) else list(value)
     return listed * count if len(listed) == 1 else listed
+
+
+def batched(x: Expr, ndim: int, function: Callable[[Expr], Expr]) -> Expr:
+    """``function`` of ``x``, which it takes with ``ndim`` axes; PyTorch lets people leave out the first, the batch."""
+    return function(x) if rank(x) == ndim else R.squeeze(function(R.expand_dims(x, axis=0)), axis=0)
 
 
 def fields_of(value: Expr) -> tuple[Expr, ...]:

@@ -5,10 +5,12 @@ PyTorch has (batch, heads, sequence, size), Relax (batch, sequence, heads, size)
 
 from __future__ import annotations
 
+from typing import Any
+
 from .... import op as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
-from ..context import Context, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, cast, converts_by_name, dtype_of, rank, shape_of
 
 
 def _four_axes(x: Expr) -> Expr:
@@ -35,36 +37,28 @@ def _bias_of(context: Context, mask: Expr, query: Expr) -> Expr:
     return R.reshape(mask, [*lead, *shape_of(mask)]) if lead else mask
 
 
-@converts("scaled_dot_product_attention")
-def _attention(
-    context: Context,
-    query: Expr,
-    key: Expr,
-    value: Expr,
-    attn_mask: Expr | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Expr:
-    if dropout_p:
-        context.unsupported(f"random dropout (dropout_p={dropout_p}): export the model in eval mode, model.eval()")
+@converts_by_name("scaled_dot_product_attention")
+def _attention(context: Context, given: Any) -> Expr:
+    query, key, value, attn_mask = given.query, given.key, given.value, given.attn_mask
+    if given.dropout_p:
+        context.unsupported(
+            f"random dropout (dropout_p={given.dropout_p}): export the model in eval mode, model.eval()"
+        )
     result = context.output_shape()
     if rank(query) == 4:
-        query, key, value = _same_batch(query, key, value, enable_gqa)
+        query, key, value = _same_batch(query, key, value, given.enable_gqa)
     elif rank(query) > 4 and attn_mask is not None:
         context.unsupported("a mask beside queries of more than four axes")
     elif shape_of(query)[:-2] != shape_of(key)[:-2] or shape_of(key)[:-2] != shape_of(value)[:-2]:
         context.unsupported("queries, keys and values whose leading axes differ, and are not two")
     q, k, v = [R.permute_dims(_four_axes(x), [0, 2, 1, 3]) for x in (query, key, value)]
-    causal = "TopLeft" if is_causal else None
+    causal = "TopLeft" if given.is_causal else None
     bias = None
     if attn_mask is not None:
         if rank(query) == 3 and rank(attn_mask) == 3:
             attn_mask = R.expand_dims(attn_mask, axis=0)
         bias = _full_scores(_bias_of(context, attn_mask, query), k)
-    attended = R.nn.attention(q, k, v, bias, scale, causal)
+    attended = R.nn.attention(q, k, v, bias, given.scale, causal)
     turned = R.permute_dims(attended, [0, 2, 1, 3])
     return turned if rank(query) == 4 else R.reshape(turned, result)
 

@@ -9,7 +9,7 @@ from .... import op as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
 from ....ir.op import Call, Op
-from ..context import Context, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, cast, converts, converts_by_name, dtype_of, rank, shape_of
 from .layers import convolved
 
 
@@ -26,46 +26,26 @@ def _where(mask: Sequence[bool], *makers: Callable[[], Expr | None]) -> tuple[Ex
     return tuple([make() if wanted else None for wanted, make in zip(mask, makers, strict=True)])
 
 
-@converts("convolution_backward")
-def _convolution_backward(
-    context: Context,
-    grad_output: Expr,
-    x: Expr,
-    weight: Expr,
-    bias_sizes: Any,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-    output_mask: Sequence[bool],
-) -> tuple[Expr | None, ...]:
-    forward = convolved(x, weight, None, stride, padding, dilation, transposed, output_padding, groups)
-    shares = _adjoints(forward, grad_output)
-    axes = [axis for axis in range(rank(grad_output)) if axis != 1]
-    return _where(output_mask, lambda: shares[0], lambda: shares[1], lambda: R.sum(grad_output, axis=axes))
+@converts_by_name("convolution_backward")
+def _convolution_backward(context: Context, given: Any) -> tuple[Expr | None, ...]:
+    window = (given.stride, given.padding, given.dilation)
+    how = (given.transposed, given.output_padding, given.groups)
+    shares = _adjoints(convolved(given.input, given.weight, None, *window, *how), given.grad_output)
+    axes = [axis for axis in range(rank(given.grad_output)) if axis != 1]
+    makers = (lambda: shares[0], lambda: shares[1], lambda: R.sum(given.grad_output, axis=axes))
+    return _where(given.output_mask, *makers)
 
 
-@converts("native_layer_norm_backward")
-def _layer_norm_backward(
-    context: Context,
-    grad_out: Expr,
-    x: Expr,
-    normalized_shape: Sequence[Dim],
-    mean: Expr,
-    rstd: Expr,
-    weight: Expr | None,
-    bias: Expr | None,
-    output_mask: Sequence[bool],
-) -> tuple[Expr | None, ...]:
-    first = rank(x) - len(normalized_shape)
+@converts_by_name("native_layer_norm_backward")
+def _layer_norm_backward(context: Context, given: Any) -> tuple[Expr | None, ...]:
+    x, grad_out = given.input, given.grad_out
+    first = rank(x) - len(given.normalized_shape)
     axes, outer = list(range(first, rank(x))), list(range(first))
-    normal = context.emit((x - mean) * rstd)
-    scaled = context.emit(grad_out if weight is None else grad_out * weight)
+    normal = context.emit((x - given.mean) * given.rstd)
+    scaled = context.emit(grad_out if given.weight is None else grad_out * given.weight)
     return _where(
-        output_mask,
-        lambda: _through_statistics(scaled, normal, rstd, axes),
+        given.output_mask,
+        lambda: _through_statistics(scaled, normal, given.rstd, axes),
         lambda: R.sum(grad_out * normal, axis=outer) if outer else grad_out * normal,
         lambda: R.sum(grad_out, axis=outer) if outer else grad_out,
     )
@@ -78,31 +58,21 @@ def _through_statistics(scaled: Expr, normal: Expr, rstd: Expr, axes: Sequence[i
     return rstd * (scaled - average - normal * along)
 
 
-@converts("native_group_norm_backward")
-def _group_norm_backward(
-    context: Context,
-    grad_out: Expr,
-    x: Expr,
-    mean: Expr,
-    rstd: Expr,
-    weight: Expr | None,
-    n: Dim,
-    channels: int,
-    extent: Dim,
-    group: int,
-    output_mask: Sequence[bool],
-) -> tuple[Expr | None, ...]:
-    parts = [n, group, channels // group, extent]
-    spread = R.reshape(rstd, [n, group, 1, 1])
-    normal = context.emit((R.reshape(x, parts) - R.reshape(mean, [n, group, 1, 1])) * spread)
-    given = context.emit(R.reshape(grad_out, parts))
-    scaled = given if weight is None else given * R.reshape(weight, [1, group, channels // group, 1])
+@converts_by_name("native_group_norm_backward")
+def _group_norm_backward(context: Context, given: Any) -> tuple[Expr | None, ...]:
+    x, n, channels, group = given.input, given.N, given.C, given.group
+    parts = [n, group, channels // group, given.HxW]
+    spread = R.reshape(given.rstd, [n, group, 1, 1])
+    normal = context.emit((R.reshape(x, parts) - R.reshape(given.mean, [n, group, 1, 1])) * spread)
+    share = context.emit(R.reshape(given.grad_out, parts))
+    weight = given.weight
+    scaled = share if weight is None else share * R.reshape(weight, [1, group, channels // group, 1])
     scaled = context.emit(scaled)
     return _where(
-        output_mask,
+        given.output_mask,
         lambda: R.reshape(_through_statistics(scaled, normal, spread, [2, 3]), shape_of(x)),
-        lambda: R.reshape(R.sum(given * normal, axis=[0, 3]), [channels]),
-        lambda: R.reshape(R.sum(given, axis=[0, 3]), [channels]),
+        lambda: R.reshape(R.sum(share * normal, axis=[0, 3]), [channels]),
+        lambda: R.reshape(R.sum(share, axis=[0, 3]), [channels]),
     )
 
 
@@ -133,38 +103,34 @@ def _max_pool_backward(context: Context, grad_output: Expr, x: Expr, *window: An
     return R.reshape(summed, shape_of(x))
 
 
-@converts("avg_pool2d_backward")
-def _avg_pool_backward(
-    context: Context,
-    grad_output: Expr,
-    x: Expr,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Expr:
-    if divisor_override is not None:
+@converts_by_name("avg_pool2d_backward")
+def _avg_pool_backward(context: Context, given: Any) -> Expr:
+    if given.divisor_override is not None:
         context.unsupported("divisor_override")
-    single = rank(x) == 3
-    given, whole = [R.expand_dims(value, axis=0) if single else value for value in (grad_output, x)]
     pool: dict[str, Any] = {
-        "pool_size": list(kernel_size),
-        "strides": list(stride or kernel_size),
-        "padding": [*padding, *padding],
-        "ceil_mode": ceil_mode,
-        "count_include_pad": count_include_pad,
+        "pool_size": list(given.kernel_size),
+        "strides": list(given.stride or given.kernel_size),
+        "padding": [*given.padding, *given.padding],
+        "ceil_mode": given.ceil_mode,
+        "count_include_pad": given.count_include_pad,
     }
-    found = R.grad.avg_pool2d_backward(given, whole, **pool)
-    return R.squeeze(found, axis=0) if single else found
+    return _of_images(lambda *operands: R.grad.avg_pool2d_backward(*operands, **pool), given.grad_output, given.self)
 
 
 @converts("_adaptive_avg_pool2d_backward")
 def _adaptive_avg_pool_backward(context: Context, grad_output: Expr, x: Expr) -> Expr:
-    single = rank(x) == 3
-    given, whole = [R.expand_dims(value, axis=0) if single else value for value in (grad_output, x)]
     sizes = [size for size in shape_of(grad_output)[-2:] if isinstance(size, int)]
-    share = _adjoints(R.nn.adaptive_avg_pool2d(whole, output_size=sizes), given)[0]
-    assert share is not None
-    return R.squeeze(share, axis=0) if single else share
+
+    def share(adjoint: Expr, whole: Expr) -> Expr:
+        found = _adjoints(R.nn.adaptive_avg_pool2d(whole, output_size=sizes), adjoint)[0]
+        assert found is not None
+        return found
+
+    return _of_images(share, grad_output, x)
+
+
+def _of_images(function: Callable[..., Expr], *operands: Expr) -> Expr:
+    """``function`` of operands with a batch axis, which PyTorch lets people leave out."""
+    if rank(operands[0]) == 4:
+        return function(*operands)
+    return R.squeeze(function(*[R.expand_dims(operand, axis=0) for operand in operands]), axis=0)

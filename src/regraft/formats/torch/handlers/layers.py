@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from .... import op as R
-from ....ir.dims import Dim
+from ....ir.dims import Dim, dim_product
 from ....ir.expr import Expr, const
-from ..context import Context, cast, converts, dtype_of, each_axis, fields_of, rank, shape_of
+from ..context import Context, batched, cast, converts, converts_by_name, dtype_of, each_axis, fields_of, rank, shape_of
 
 # --- convolutions
 
@@ -37,9 +37,6 @@ def convolved(
 ) -> Expr:
     """A convolution, or a transposed one, with PyTorch's arguments."""
     count = rank(weight) - 2
-    single = rank(x) == count + 1
-    if single:
-        x = R.expand_dims(x, axis=0)
     steps = each_axis(dilation, count)
     if isinstance(padding, str):
         pairs = [(0, 0)] * count
@@ -57,55 +54,21 @@ def convolved(
     }
     if transposed:
         attributes["output_padding"] = each_axis(output_padding, count)
-    result = _CONVOLUTIONS[count - 1][transposed](x, weight, **attributes)
-    if bias is not None:
-        result = R.add(result, R.reshape(bias, [1, -1, *[1] * count]))
-    return R.squeeze(result, axis=0) if single else result
+
+    def whole(x: Expr) -> Expr:
+        result = _CONVOLUTIONS[count - 1][transposed](x, weight, **attributes)
+        return result if bias is None else R.add(result, R.reshape(bias, [1, -1, *[1] * count]))
+
+    return batched(x, count + 2, whole)
 
 
-@converts("conv1d", "conv2d", "conv3d", "conv1d.padding", "conv2d.padding", "conv3d.padding")
-def _convolution_of_rank(
-    context: Context,
-    x: Expr,
-    weight: Expr,
-    bias: Expr | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Expr:
-    return convolved(x, weight, bias, stride, padding, dilation, groups=groups)
-
-
-@converts("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
-def _conv_transpose(
-    context: Context,
-    x: Expr,
-    weight: Expr,
-    bias: Expr | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Expr:
-    return convolved(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
-
-
-@converts("convolution")
-def _convolution(
-    context: Context,
-    x: Expr,
-    weight: Expr,
-    bias: Expr | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-) -> Expr:
-    return convolved(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+@converts_by_name("conv1d", "conv2d", "conv3d", "conv1d.padding", "conv2d.padding", "conv3d.padding")
+@converts_by_name("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input", "convolution")
+def _convolution(context: Context, given: Any) -> Expr:
+    window = (given.stride, given.padding, given.dilation)
+    transposed = getattr(given, "transposed", context.operator().startswith("conv_transpose"))
+    extra = getattr(given, "output_padding", 0)
+    return convolved(given.input, given.weight, given.bias, *window, transposed, extra, given.groups)
 
 
 # --- normalizations
@@ -118,41 +81,27 @@ def _channel_vector(x: Expr, value: Expr | None, fill: float) -> Expr:
     return R.full([channels], const(fill, dtype_of(x)), dtype_of(x))
 
 
-def _optional(attributes: dict[str, Any], weight: Expr | None, bias: Expr | None) -> dict[str, Any]:
+def _attributes(given: Any, **attributes: Any) -> dict[str, Any]:
     """The attributes of a normalization; what is missing is switched off."""
-    return {**attributes, "scale": weight is not None, "center": bias is not None}
+    scale, center = given.weight is not None, given.bias is not None
+    return {**attributes, "epsilon": given.eps, "scale": scale, "center": center}
 
 
-def _over_last(
-    context: Context, x: Expr, normalized_shape: Sequence[Dim], weight: Expr | None, bias: Expr | None, eps: float
-) -> Expr:
+@converts_by_name("layer_norm")
+def _layer_norm(context: Context, given: Any) -> Expr:
+    x, shape = given.input, given.normalized_shape
     dtype = dtype_of(x)
-    axes = list(range(rank(x) - len(normalized_shape), rank(x)))
-    gamma = R.ones(normalized_shape, dtype) if weight is None else cast(weight, dtype)
-    beta = R.zeros(normalized_shape, dtype) if bias is None else cast(bias, dtype)
-    return R.nn.layer_norm(x, gamma, beta, **_optional({"axes": axes, "epsilon": eps}, weight, bias))
+    gamma = R.ones(shape, dtype) if given.weight is None else cast(given.weight, dtype)
+    beta = R.zeros(shape, dtype) if given.bias is None else cast(given.bias, dtype)
+    return R.nn.layer_norm(x, gamma, beta, **_attributes(given, axes=list(range(rank(x) - len(shape), rank(x)))))
 
 
-@converts("layer_norm")
-def _layer_norm(
-    context: Context,
-    x: Expr,
-    normalized_shape: Sequence[Dim],
-    weight: Expr | None = None,
-    bias: Expr | None = None,
-    eps: float = 1e-5,
-    cudnn_enable: bool = True,
-) -> Expr:
-    return _over_last(context, x, normalized_shape, weight, bias, eps)
-
-
-@converts("native_layer_norm")
-def _native_layer_norm(
-    context: Context, x: Expr, normalized_shape: Sequence[Dim], weight: Expr | None, bias: Expr | None, eps: float
-) -> tuple[Expr, Expr, Expr]:
-    axes = list(range(rank(x) - len(normalized_shape), rank(x)))
-    mean, spread = _statistics(x, axes, eps)
-    return _over_last(context, x, normalized_shape, weight, bias, eps), mean, spread
+@converts_by_name("native_layer_norm")
+def _native_layer_norm(context: Context, given: Any) -> tuple[Expr, Expr, Expr]:
+    ndim = rank(given.input)
+    axes = list(range(ndim - len(given.normalized_shape), ndim))
+    mean, spread = _statistics(given.input, axes, given.eps)
+    return _layer_norm(context, given), mean, spread
 
 
 def _statistics(x: Expr, axes: Sequence[int], eps: float) -> tuple[Expr, Expr]:
@@ -175,132 +124,77 @@ def _rms_norm(
     return R.nn.rms_norm(x, gamma, axes=axes, epsilon=torch.finfo(getattr(torch, work)).eps if eps is None else eps)
 
 
-@converts("group_norm")
-def _group_norm(
-    context: Context,
-    x: Expr,
-    num_groups: int,
-    weight: Expr | None = None,
-    bias: Expr | None = None,
-    eps: float = 1e-5,
-    cudnn_enabled: bool = True,
-) -> Expr:
-    attributes = {"num_groups": num_groups, "channel_axis": 1, "axes": list(range(2, rank(x))), "epsilon": eps}
-    gamma, beta = _channel_vector(x, weight, 1.0), _channel_vector(x, bias, 0.0)
-    return R.nn.group_norm(x, gamma, beta, **_optional(attributes, weight, bias))
+def _scale_and_shift(given: Any) -> tuple[Expr, Expr]:
+    return _channel_vector(given.input, given.weight, 1.0), _channel_vector(given.input, given.bias, 0.0)
 
 
-@converts("native_group_norm")
-def _native_group_norm(
-    context: Context,
-    x: Expr,
-    weight: Expr | None,
-    bias: Expr | None,
-    n: Dim,
-    channels: Dim,
-    extent: Dim,
-    group: int,
-    eps: float,
-) -> tuple[Expr, Expr, Expr]:
-    rows = R.reshape(x, [n, group, -1])
-    mean, spread = _statistics(rows, [2], eps)
-    normalized = _group_norm(context, x, group, weight, bias, eps)
+def _over_channels(function: Callable[..., Expr], given: Any, **attributes: Any) -> Expr:
+    """A normalization over the axes behind the channels."""
+    x, axes = given.input, list(range(2, rank(given.input)))
+    return function(x, *_scale_and_shift(given), **_attributes(given, channel_axis=1, axes=axes, **attributes))
+
+
+@converts_by_name("group_norm")
+def _group_norm(context: Context, given: Any) -> Expr:
+    return _over_channels(R.nn.group_norm, given, num_groups=given.num_groups)
+
+
+@converts_by_name("native_group_norm")
+def _native_group_norm(context: Context, given: Any) -> tuple[Expr, Expr, Expr]:
+    mean, spread = _statistics(R.reshape(given.input, [given.N, given.group, -1]), [2], given.eps)
+    normalized = _over_channels(R.nn.group_norm, given, num_groups=given.group)
     return normalized, R.squeeze(mean, axis=2), R.squeeze(spread, axis=2)
 
 
-@converts("instance_norm")
-def _instance_norm(
-    context: Context,
-    x: Expr,
-    weight: Expr | None,
-    bias: Expr | None,
-    running_mean: Expr | None,
-    running_var: Expr | None,
-    use_input_stats: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool,
-) -> Expr:
-    if not use_input_stats:
-        return _batch_normalized(context, x, weight, bias, running_mean, running_var, False, momentum, eps)[0]
-    if running_mean is not None:
+@converts_by_name("instance_norm")
+def _instance_norm(context: Context, given: Any) -> Expr:
+    if not given.use_input_stats:
+        return _batch_normalized(context, given, training=False)[0]
+    _refuse_running(context, given)
+    return _over_channels(R.nn.instance_norm, given)
+
+
+def _refuse_running(context: Context, given: Any) -> None:
+    if given.running_mean is not None:
         context.unsupported("running statistics that are updated; export the model in eval mode: model.eval()")
-    attributes = {"channel_axis": 1, "axes": list(range(2, rank(x))), "epsilon": eps}
-    gamma, beta = _channel_vector(x, weight, 1.0), _channel_vector(x, bias, 0.0)
-    return R.nn.instance_norm(x, gamma, beta, **_optional(attributes, weight, bias))
 
 
-def _batch_normalized(
-    context: Context,
-    x: Expr,
-    weight: Expr | None,
-    bias: Expr | None,
-    running_mean: Expr | None,
-    running_var: Expr | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> tuple[Expr, Expr, Expr]:
+def _batch_normalized(context: Context, given: Any, *, training: bool) -> tuple[Expr, Expr, Expr]:
     """Normalized data and, after training, the new moving statistics, whose variance is the unbiased one."""
-    operands = [_channel_vector(x, value, fill) for value, fill in ((weight, 1.0), (bias, 0.0))]
-    moving = [_channel_vector(x, value, fill) for value, fill in ((running_mean, 0.0), (running_var, 1.0))]
-    attributes = {"axis": 1, "epsilon": eps, "momentum": float(momentum), "training": training}
-    attributes = _optional(attributes, weight, bias)
-    call = context.emit(R.nn.batch_norm(x, operands[0], operands[1], moving[0], moving[1], **attributes))
+    x, running_var = given.input, getattr(given, "running_var", None)
+    mean = _channel_vector(x, getattr(given, "running_mean", None), 0.0)
+    variance = _channel_vector(x, running_var, 1.0)
+    attributes = _attributes(given, axis=1, momentum=float(given.momentum), training=training)
+    call = context.emit(R.nn.batch_norm(x, *_scale_and_shift(given), mean, variance, **attributes))
     normalized, new_mean, new_var = fields_of(call)
     if not training or running_var is None:
         return normalized, new_mean, new_var
-    count: Dim = 1
-    for axis, size in enumerate(shape_of(x)):
-        count = count if axis == 1 else count * size
+    count = dim_product([size for axis, size in enumerate(shape_of(x)) if axis != 1])
     size = context.scalar(count, dtype_of(x))
-    fresh = new_var - moving[1] * (1.0 - momentum)
-    return normalized, new_mean, moving[1] * (1.0 - momentum) + fresh * (size / (size - 1.0))
+    kept = context.emit(variance * (1.0 - given.momentum))
+    return normalized, new_mean, kept + (new_var - kept) * (size / (size - 1.0))
 
 
-@converts("batch_norm")
-def _batch_norm(
-    context: Context,
-    x: Expr,
-    weight: Expr | None,
-    bias: Expr | None,
-    running_mean: Expr | None,
-    running_var: Expr | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool,
-) -> Expr:
-    if training and running_mean is not None:
-        context.unsupported("running statistics that are updated; export the model in eval mode: model.eval()")
-    return _batch_normalized(context, x, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+@converts_by_name("batch_norm")
+def _batch_norm(context: Context, given: Any) -> Expr:
+    if given.training:
+        _refuse_running(context, given)
+    return _batch_normalized(context, given, training=given.training)[0]
 
 
-@converts("_native_batch_norm_legit_no_training")
-def _batch_norm_inference(
-    context: Context,
-    x: Expr,
-    weight: Expr | None,
-    bias: Expr | None,
-    running_mean: Expr,
-    running_var: Expr,
-    momentum: float,
-    eps: float,
-) -> tuple[Expr, Expr, Expr]:
-    result = _batch_normalized(context, x, weight, bias, running_mean, running_var, False, momentum, eps)[0]
+@converts_by_name("_native_batch_norm_legit_no_training")
+def _batch_norm_inference(context: Context, given: Any) -> tuple[Expr, Expr, Expr]:
     empty = R.zeros([0], context.output_dtype(1))
-    return result, empty, empty
+    return _batch_normalized(context, given, training=False)[0], empty, empty
 
 
-@converts("_native_batch_norm_legit_functional", "_native_batch_norm_legit", "_native_batch_norm_legit.no_stats")
-def _batch_norm_training(
-    context: Context, x: Expr, weight: Expr | None, bias: Expr | None, *rest: Any, **_more: Any
-) -> tuple[Expr, ...]:
-    *moving, training, momentum, eps = rest
-    running_mean, running_var = moving or (None, None)
-    result, mean, var = _batch_normalized(context, x, weight, bias, running_mean, running_var, training, momentum, eps)
-    axes = [axis for axis in range(rank(x)) if axis != 1]
-    saved = [R.squeeze(value, axis=axes) for value in _statistics(x, axes, eps)]
+@converts_by_name(
+    "_native_batch_norm_legit_functional", "_native_batch_norm_legit", "_native_batch_norm_legit.no_stats"
+)
+def _batch_norm_training(context: Context, given: Any) -> tuple[Expr, ...]:
+    result, mean, var = _batch_normalized(context, given, training=given.training)
+    axes = [axis for axis in range(rank(given.input)) if axis != 1]
+    saved = [R.squeeze(value, axis=axes) for value in _statistics(given.input, axes, given.eps)]
     return (result, *saved, mean, var)[: len(context.results())]
 
 
@@ -349,35 +243,18 @@ def _replication_pad(context: Context, x: Expr, padding: Sequence[Dim]) -> Expr:
 # --- windows as columns
 
 
-@converts("im2col")
-def _im2col(
-    context: Context,
-    x: Expr,
-    kernel_size: Sequence[int],
-    dilation: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
-) -> Expr:
-    single = rank(x) == 3
-    data = R.expand_dims(x, axis=0) if single else x
-    columns = R.nn.im2col(data, list(kernel_size), list(stride), list(padding), list(dilation))
-    return R.squeeze(columns, axis=0) if single else columns
+@converts_by_name("im2col")
+def _im2col(context: Context, given: Any) -> Expr:
+    return batched(given.self, 4, lambda x: R.nn.im2col(x, *_columns(given)))
 
 
-@converts("col2im")
-def _col2im(
-    context: Context,
-    x: Expr,
-    output_size: Sequence[Dim],
-    kernel_size: Sequence[int],
-    dilation: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
-) -> Expr:
-    single = rank(x) == 2
-    data = R.expand_dims(x, axis=0) if single else x
-    image = R.nn.col2im(data, list(output_size), list(kernel_size), list(stride), list(padding), list(dilation))
-    return R.squeeze(image, axis=0) if single else image
+@converts_by_name("col2im")
+def _col2im(context: Context, given: Any) -> Expr:
+    return batched(given.self, 3, lambda x: R.nn.col2im(x, list(given.output_size), *_columns(given)))
+
+
+def _columns(given: Any) -> list[list[int]]:
+    return [list(value) for value in (given.kernel_size, given.stride, given.padding, given.dilation)]
 
 
 # --- losses

@@ -11,7 +11,7 @@ import numpy as np
 from .... import op as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
-from ..context import Context, converts, dtype_of, each_axis, rank, shape_of
+from ..context import Context, batched, converts, converts_by_name, dtype_of, each_axis, shape_of
 from .unary import lowest_of
 
 _MAX: Final[list[Callable[..., Expr]]] = [R.nn.max_pool1d, R.nn.max_pool2d, R.nn.max_pool3d]
@@ -28,35 +28,18 @@ def _spatial_axes(context: Context) -> int:
     return next(int(letter) for letter in context.operator() if letter.isdigit())
 
 
-def _batched(x: Expr, count: int, function: Callable[[Expr], Expr]) -> Expr:
-    """``function`` of ``x`` with a batch axis, which PyTorch lets people leave out."""
-    if rank(x) == count + 2:
-        return function(x)
-    return R.squeeze(function(R.expand_dims(x, axis=0)), axis=0)
-
-
 def _strides(stride: Any, kernel: Sequence[int]) -> Sequence[int]:
     """The steps of a window, one for each axis; those of PyTorch are its size unless they are given."""
     return kernel if stride in (None, []) else each_axis(stride, len(kernel))
 
 
-def _pooled(
-    context: Context,
-    function: Callable[..., Expr],
-    x: Expr,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    **attributes: Any,
-) -> Expr:
+def _pooled(context: Context, functions: Sequence[Callable[..., Expr]], given: Any, **attributes: Any) -> Expr:
     count = _spatial_axes(context)
-    kernel = each_axis(kernel_size, count)
-    widths = each_axis(padding, count)
-    steps = _strides(stride, kernel)
-    if ceil_mode and all(step == 1 for step in attributes.get("dilation", ())):
+    kernel, widths = each_axis(given.kernel_size, count), each_axis(given.padding, count)
+    steps = _strides(given.stride, kernel)
+    if given.ceil_mode and all(step == 1 for step in attributes.get("dilation", ())):
         # A window that reaches past both ends holds what there is.
-        sizes = shape_of(x)[-count:]
+        sizes = shape_of(given.self)[-count:]
         kernel = [
             min(k, size + 2 * width) if isinstance(size, int) else k
             for k, size, width in zip(kernel, sizes, widths, strict=True)
@@ -65,42 +48,24 @@ def _pooled(
         "pool_size": kernel,
         "strides": steps,
         "padding": [*widths, *widths],
-        "ceil_mode": ceil_mode,
+        "ceil_mode": given.ceil_mode,
     }
-    return _batched(x, count, lambda x: function(x, **attributes))
+    return batched(given.self, count + 2, lambda x: functions[count - 1](x, **attributes))
 
 
-@converts("max_pool1d", "max_pool2d", "max_pool3d")
-def _max_pool(
-    context: Context,
-    x: Expr,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-) -> Expr:
-    count = _spatial_axes(context)
-    steps = each_axis(dilation, count)
-    return _pooled(context, _MAX[count - 1], x, kernel_size, stride, padding, ceil_mode, dilation=steps)
+@converts_by_name("max_pool1d", "max_pool2d", "max_pool3d")
+def _max_pool(context: Context, given: Any) -> Expr:
+    return _pooled(context, _MAX, given, dilation=each_axis(given.dilation, _spatial_axes(context)))
 
 
-@converts("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices")
-def _max_pool_with_indices(
-    context: Context,
-    x: Expr,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-) -> tuple[Expr, Expr | None]:
-    pooled = _max_pool(context, x, kernel_size, stride, padding, dilation, ceil_mode)
+@converts_by_name("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices")
+def _max_pool_with_indices(context: Context, given: Any) -> tuple[Expr, Expr | None]:
+    pooled = _max_pool(context, given)
     if not context.uses(1):
         return pooled, None
-    count = _spatial_axes(context)
-    kernel, widths, dilations = [each_axis(value, count) for value in (kernel_size, padding, dilation)]
-    steps = _strides(stride, kernel)
+    x, count = given.self, _spatial_axes(context)
+    kernel, widths, dilations = [each_axis(v, count) for v in (given.kernel_size, given.padding, given.dilation)]
+    steps = _strides(given.stride, kernel)
     lines = [
         _Line(extent, np.arange(n)[:, None] * step - width + np.arange(k)[None, :] * dilated)
         for extent, n, step, width, k, dilated in zip(
@@ -111,25 +76,14 @@ def _max_pool_with_indices(
     return pooled, _greatest(context, x, lines)[1]
 
 
-@converts("avg_pool1d", "avg_pool2d", "avg_pool3d")
-def _avg_pool(
-    context: Context,
-    x: Expr,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Expr:
-    count = _spatial_axes(context)
-    function = _AVERAGE[count - 1]
-    factor = 1.0
-    if divisor_override is not None:
-        if ceil_mode:
+@converts_by_name("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _avg_pool(context: Context, given: Any) -> Expr:
+    factor, divisor, counted = 1.0, getattr(given, "divisor_override", None), given.count_include_pad
+    if divisor is not None:
+        if given.ceil_mode:
             context.unsupported("divisor_override with ceil_mode; divide the sum of the windows yourself")
-        factor, count_include_pad = math.prod(each_axis(kernel_size, count)) / divisor_override, True
-    found = _pooled(context, function, x, kernel_size, stride, padding, ceil_mode, count_include_pad=count_include_pad)
+        factor, counted = math.prod(each_axis(given.kernel_size, _spatial_axes(context))) / divisor, True
+    found = _pooled(context, _AVERAGE, given, count_include_pad=counted)
     return found if factor == 1 else found * factor
 
 
@@ -143,7 +97,7 @@ def _avg_pool(
 def _adaptive_avg_pool(context: Context, x: Expr, output_size: Sequence[Dim]) -> Expr:
     count = _spatial_axes(context)
     sizes = list(context.output_shape()[-count:])
-    return _batched(x, count, lambda x: _ADAPTIVE[count - 1](x, output_size=sizes))
+    return batched(x, count + 2, lambda x: _ADAPTIVE[count - 1](x, output_size=sizes))
 
 
 @converts("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
@@ -152,7 +106,7 @@ def _adaptive_max_pool(context: Context, x: Expr, output_size: Sequence[int]) ->
     pairs = list(zip(_known(context, shape_of(x), count), _known(context, context.output_shape(), count), strict=True))
     kernel = [have // want for have, want in pairs]
     if not any(have % want for have, want in pairs) and not context.uses(1):
-        return _batched(x, count, lambda x: _MAX[count - 1](x, pool_size=kernel, strides=kernel)), None
+        return batched(x, count + 2, lambda x: _MAX[count - 1](x, pool_size=kernel, strides=kernel)), None
     return _greatest(context, x, [_Line(have, _adaptive_windows(have, want)) for have, want in pairs])
 
 

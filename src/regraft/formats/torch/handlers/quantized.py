@@ -9,7 +9,7 @@ from typing import Any
 
 from .... import op as R
 from ....ir.expr import Expr, const
-from ..context import Context, axis_of, cast, converts, dtype_of, rank
+from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, rank
 from ..tensors import dtype_name
 
 _NAMESPACE = "quantized_decomposed"
@@ -25,67 +25,36 @@ def _along(x: Expr, parameter: Expr, axis: int) -> Expr:
     return R.expand_dims(parameter, axis=[other for other in range(count) if other != axis_of(axis, count)])
 
 
-def _rounded(x: Expr, scale: Expr, zero_point: Expr, least: float, greatest: float, dtype: Any) -> Expr:
-    wide = cast(x, "float32")
+def _rounded(given: Any, scale: Expr, zero_point: Expr) -> Expr:
+    wide = cast(given.input, "float32")
     places = R.round(wide * (const(1.0, "float32") / scale)) + zero_point
-    return cast(R.clip(places, least, greatest), dtype_name(dtype))
+    return cast(R.clip(places, float(given.quant_min), float(given.quant_max)), dtype_name(given.dtype))
 
 
-@converts("quantize_per_tensor", "quantize_per_tensor.tensor", namespace=_NAMESPACE)
-def _quantize_tensor(
-    context: Context, x: Expr, scale: Expr | float, zero_point: Expr | int, quant_min: int, quant_max: int, dtype: Any
-) -> Expr:
-    factor, offset = _number(scale, "float32"), _number(zero_point, "float32")
-    return _rounded(x, factor, offset, float(quant_min), float(quant_max), dtype)
+@converts_by_name("quantize_per_tensor", "quantize_per_tensor.tensor", namespace=_NAMESPACE)
+def _quantize_tensor(context: Context, given: Any) -> Expr:
+    return _rounded(given, _number(given.scale, "float32"), _number(given.zero_point, "float32"))
 
 
-@converts("quantize_per_channel", namespace=_NAMESPACE)
-def _quantize_channel(
-    context: Context,
-    x: Expr,
-    scales: Expr,
-    zero_points: Expr,
-    axis: int,
-    quant_min: int,
-    quant_max: int,
-    dtype: Any,
-) -> Expr:
-    factor, offset = _along(x, cast(scales, "float32"), axis), _along(x, cast(zero_points, "float32"), axis)
-    return _rounded(x, factor, offset, float(quant_min), float(quant_max), dtype)
+@converts_by_name("quantize_per_channel", namespace=_NAMESPACE)
+def _quantize_channel(context: Context, given: Any) -> Expr:
+    factor, offset = [
+        _along(given.input, cast(value, "float32"), given.axis) for value in (given.scales, given.zero_points)
+    ]
+    return _rounded(given, factor, offset)
 
 
-@converts("dequantize_per_tensor", "dequantize_per_tensor.tensor", namespace=_NAMESPACE)
-def _dequantize_tensor(
-    context: Context,
-    x: Expr,
-    scale: Expr | float,
-    zero_point: Expr | int,
-    quant_min: int,
-    quant_max: int,
-    dtype: Any,
-    *,
-    out_dtype: Any = None,
-) -> Expr:
-    offset = _number(zero_point, dtype_of(x))
-    return R.dequantize(x, _number(scale, "float32"), offset, out_dtype=context.output_dtype())
+@converts_by_name("dequantize_per_tensor", "dequantize_per_tensor.tensor", namespace=_NAMESPACE)
+def _dequantize_tensor(context: Context, given: Any) -> Expr:
+    x, offset = given.input, _number(given.zero_point, dtype_of(given.input))
+    return R.dequantize(x, _number(given.scale, "float32"), offset, out_dtype=context.output_dtype())
 
 
-@converts("dequantize_per_channel", namespace=_NAMESPACE)
-def _dequantize_channel(
-    context: Context,
-    x: Expr,
-    scales: Expr,
-    zero_points: Expr | None,
-    axis: int,
-    quant_min: int,
-    quant_max: int,
-    dtype: Any,
-    *,
-    out_dtype: Any = None,
-) -> Expr:
-    factor = cast(scales, "float32")
-    offset = R.zeros_like(factor, dtype=dtype_of(x)) if zero_points is None else cast(zero_points, dtype_of(x))
-    return R.dequantize(x, factor, offset, axis=axis_of(axis, rank(x)), out_dtype=context.output_dtype())
+@converts_by_name("dequantize_per_channel", namespace=_NAMESPACE)
+def _dequantize_channel(context: Context, given: Any) -> Expr:
+    x, factor, zeros = given.input, cast(given.scales, "float32"), given.zero_points
+    offset = R.zeros_like(factor, dtype=dtype_of(x)) if zeros is None else cast(zeros, dtype_of(x))
+    return R.dequantize(x, factor, offset, axis=axis_of(given.axis, rank(x)), out_dtype=context.output_dtype())
 
 
 @converts("_int_mm")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from .... import op as R
 from ....ir.expr import Expr, Tuple
-from ..context import Context, converts, fields_of, shape_of
+from ..context import Context, converts_by_name, fields_of, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +31,18 @@ _CELLS: Final = {
 }
 
 
-@converts("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
-def _recurrent(
-    context: Context,
-    x: Expr,
-    hx: Expr | Sequence[Expr],
-    params: Sequence[Expr],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Expr, ...]:
-    if train and dropout:
+@converts_by_name("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
+def _recurrent(context: Context, given: Any) -> tuple[Expr, ...]:
+    x, hx, params, num_layers = given.input, given.hx, given.params, given.num_layers
+    if given.train and given.dropout:
         context.unsupported("random dropout between layers; export the model in eval mode: model.eval()")
-    ways = 2 if bidirectional else 1
-    each = 4 if has_biases else 2
+    ways = 2 if given.bidirectional else 1
+    each = 4 if given.has_biases else 2
     if len(params) != num_layers * ways * each:
         context.unsupported("a projection of the state (proj_size); write it as a layer of its own")
     cell = _CELLS[context.operator()]
     states = [hx] if isinstance(hx, Expr) else list(hx)
-    if batch_first:
+    if given.batch_first:
         x = R.permute_dims(x, [1, 0, 2])
     lasts: list[list[Expr]] = [[] for _ in states]
     for layer in range(num_layers):
@@ -62,7 +52,7 @@ def _recurrent(
         for found, end in zip(lasts, ends, strict=True):
             found.append(end)
     results = [R.concat(found, axis=0) if num_layers > 1 else found[0] for found in lasts]
-    return R.permute_dims(x, [1, 0, 2]) if batch_first else x, *results
+    return R.permute_dims(x, [1, 0, 2]) if given.batch_first else x, *results
 
 
 def _layer(

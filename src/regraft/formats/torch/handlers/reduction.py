@@ -10,7 +10,7 @@ from .... import op as R
 from ....ir.dims import Dim, dim_product
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, ShapeExpr, const
-from ..context import Context, axes_of, axis_of, cast, converts, dtype_of, fields_of, rank, shape_of
+from ..context import Context, axes_of, axis_of, cast, converts, converts_by_name, dtype_of, fields_of, rank, shape_of
 from .unary import in_wide_floats
 
 Axes: TypeAlias = "int | Sequence[int] | None"
@@ -233,23 +233,15 @@ def _bucketize(context: Context, x: Expr, boundaries: Expr, *, out_int32: bool =
     return R.bucketize(values, places, out_int32=out_int32, right=right)
 
 
-@converts("searchsorted.Tensor")
-def _searchsorted(
-    context: Context,
-    sorted_sequence: Expr,
-    x: Expr,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Expr | None = None,
-) -> Expr:
-    if sorter is not None:
-        sorted_sequence = R.gather_elements(sorted_sequence, sorter, axis=-1)
-    values, places = context.promoted(x, sorted_sequence)
-    right = right or side == "right"
-    if rank(sorted_sequence) == 1:
-        return R.bucketize(values, places, out_int32=out_int32, right=right)
+@converts_by_name("searchsorted.Tensor")
+def _searchsorted(context: Context, given: Any) -> Expr:
+    ordered = given.sorted_sequence
+    if given.sorter is not None:
+        ordered = R.gather_elements(ordered, given.sorter, axis=-1)
+    values, places = context.promoted(given.self, ordered)
+    right = given.right or given.side == "right"
+    if rank(ordered) == 1:
+        return R.bucketize(values, places, out_int32=given.out_int32, right=right)
     # Each row has a sequence of its own: the place is how many of it stand before the value.
     before = (R.less_equal if right else R.less)(R.expand_dims(places, axis=-2), R.expand_dims(values, axis=-1))
     return R.sum(cast(before, context.output_dtype()), axis=-1)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from .... import op as R
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ..context import Context, TorchOperand, axis_of, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, TorchOperand, axis_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
 from .indexing import without_masks
 from .unary import lowest_of
 
@@ -168,23 +168,14 @@ def _indexed_first(values: Expr, width: int, rest: int, before: int) -> Expr:
 
 # --- bags of embeddings
 
-_SUM, _MEAN, _MOST = 0, 1, 2
-"""PyTorch's numbers for the modes of a bag."""
+_MEAN, _MOST = 1, 2
+"""PyTorch's numbers for the modes of a bag, but for 0, the sum."""
 
 
-@converts("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag", "embedding_bag.padding_idx")
-def _embedding_bag(
-    context: Context,
-    weight: Expr,
-    indices: Expr,
-    offsets: Expr,
-    scale_grad_by_freq: bool = False,
-    mode: int = _SUM,
-    sparse: bool = False,
-    per_sample_weights: Expr | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = -1,
-) -> tuple[Any, ...]:
+@converts_by_name("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag", "embedding_bag.padding_idx")
+def _embedding_bag(context: Context, given: Any) -> tuple[Any, ...]:
+    weight, indices, offsets, mode = given.weight, given.indices, given.offsets, given.mode
+    per_sample_weights, padding_idx = given.per_sample_weights, getattr(given, "padding_idx", -1)
     if any(context.uses(index) for index in (1, 2, 3)):
         context.unsupported("what the operator keeps for its adjoint; only the bags have a counterpart")
     bags, width = context.output_shape()
