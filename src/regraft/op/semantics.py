@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from array_api_compat import device as device_of  # pyright: ignore[reportUnknownVariableType]
 
+from ..ir.attrs import Attrs
 from ..ir.dims import Dim
 from ..ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize, numpy_dtype
 from ..ir.op import Op, Reference
@@ -81,6 +82,15 @@ def array_function(name: str) -> Reference:
 
     def reference(xp: Any, *operands: Any) -> Any:
         return xp.asarray(getattr(xp, name)(*operands))
+
+    return reference
+
+
+def with_attrs(function: Callable[..., Any]) -> Reference:
+    """``function(xp, attrs, *operands)`` as a reference: the attributes are one value, as type rules read them."""
+
+    def reference(xp: Any, *operands: Any, **attributes: Any) -> Any:
+        return function(xp, Attrs(attributes), *operands)
 
     return reference
 

@@ -29,7 +29,7 @@ from ..primitive.reduction import max, sum
 from ..primitive.reshaping import expand_dims, reshape
 from ..primitive.ternary import where
 from ..rules import common_dtype, require_float, tensor_operand
-from ..semantics import cast, dtype_name, normalized_exponentials, positions, widened
+from ..semantics import cast, dtype_name, normalized_exponentials, positions, widened, with_attrs
 from .activation import softmax
 
 __all__ = ["attention", "attention_bias", "attention_var_len"]
@@ -142,24 +142,14 @@ def _within(xp: Any, distance: Any, window_size: int | None) -> Any:
     return seen if window_size is None else xp.logical_and(seen, distance < window_size)
 
 
-def _attention(
-    xp: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    *,
-    scale: float | None,
-    causal_mask: str | None,
-    window_size: int | None,
-) -> Any:
+def _attention(xp: Any, attrs: Any, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
     visible = None
-    if causal_mask is not None:
+    if attrs.causal_mask is not None:
         queries, keys = query.shape[1], key.shape[1]
-        first = keys - queries if causal_mask == "BottomRight" else 0
+        first = keys - queries if attrs.causal_mask == "BottomRight" else 0
         distance = xp.expand_dims(positions(xp, queries, query) + first, axis=1) - positions(xp, keys, query)
-        visible = _within(xp, distance, window_size)
-    return _attend(xp, query, key, value, bias, visible, scale)
+        visible = _within(xp, distance, attrs.window_size)
+    return _attend(xp, query, key, value, bias, visible, attrs.scale)
 
 
 def _places(xp: Any, starts: Any, count: int) -> tuple[Any, Any]:
@@ -174,6 +164,7 @@ def _places(xp: Any, starts: Any, count: int) -> tuple[Any, Any]:
 
 def _attention_var_len(
     xp: Any,
+    attrs: Any,
     queries: Any,
     keys: Any,
     values: Any,
@@ -181,23 +172,19 @@ def _attention_var_len(
     max_seqlen_q: Any,
     seqstart_k: Any,
     max_seqlen_k: Any,
-    *,
-    scale: float | None,
-    causal_mask: str | None,
-    window_size: int | None,
 ) -> Any:
     starts_q, starts_k = cast(xp, seqstart_q, "int64"), cast(xp, seqstart_k, "int64")
     sequence_q, place_q = _places(xp, starts_q, queries.shape[1])
     sequence_k, place_k = _places(xp, starts_k, keys.shape[1])
     own = xp.expand_dims(sequence_q, axis=1)
     visible = xp.logical_and(own == sequence_k, own < starts_q.shape[0] - 1)
-    if causal_mask is not None:
-        if causal_mask == "BottomRight":
+    if attrs.causal_mask is not None:
+        if attrs.causal_mask == "BottomRight":
             surplus = (starts_k[1:] - starts_k[:-1]) - (starts_q[1:] - starts_q[:-1])
             place_q = place_q + xp.take(xp.concat((surplus, surplus[:1] * 0)), sequence_q, axis=0)
         distance = xp.expand_dims(place_q, axis=1) - place_k
-        visible = xp.logical_and(visible, _within(xp, distance, window_size))
-    return _attend(xp, queries, keys, values, None, visible, scale)
+        visible = xp.logical_and(visible, _within(xp, distance, attrs.window_size))
+    return _attend(xp, queries, keys, values, None, visible, attrs.scale)
 
 
 # --- the operators
@@ -215,7 +202,7 @@ ATTENTION = Op(
     ("query", "key", "value"),
     _ATTRIBUTES,
     infer=_attention_type,
-    reference=_attention,
+    reference=with_attrs(_attention),
     finite=True,
     cost=attention_operations,
     written_out=_scale_of_heads,
@@ -225,7 +212,7 @@ ATTENTION_BIAS = Op(
     ("query", "key", "value", "bias"),
     _ATTRIBUTES,
     infer=_attention_bias_type,
-    reference=_attention,
+    reference=with_attrs(_attention),
     finite=True,
     cost=attention_operations,
     written_out=_scale_of_heads,
@@ -235,7 +222,7 @@ ATTENTION_VAR_LEN = Op(
     ("queries", "keys", "values", "seqstart_q", "max_seqlen_q", "seqstart_k", "max_seqlen_k"),
     _ATTRIBUTES,
     infer=_attention_var_len_type,
-    reference=_attention_var_len,
+    reference=with_attrs(_attention_var_len),
     written_out=_scale_of_heads,
 )
 

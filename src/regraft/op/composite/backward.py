@@ -20,7 +20,7 @@ from ..primitive.row_updates import fold_into_rows
 from ..primitive.windows import gathered_from_windows
 from ..public_function import Padding, ResultLayout, Spatial, declares, operator_of
 from ..rules import common_dtype, format_dims, require_float, tensor_operand
-from ..semantics import cast, dtype_name, positions, widened
+from ..semantics import cast, dtype_name, positions, widened, with_attrs
 from .loss import check_nll_loss, target_weights
 from .pooling import POOL_ORDER, PoolWindows, check_pool
 
@@ -50,20 +50,13 @@ def _nll_loss_backward_type(call: Call) -> Type:
 
 
 def _nll_loss_backward(
-    xp: Any,
-    output_grad: Any,
-    predictions: Any,
-    targets: Any,
-    weights: Any = None,
-    *,
-    reduction: str,
-    ignore_index: int,
+    xp: Any, attrs: Any, output_grad: Any, predictions: Any, targets: Any, weights: Any = None
 ) -> Any:
     wide = widened(xp, predictions)
     wide_weights = None if weights is None else widened(xp, weights)
-    safe, weight, axis = target_weights(xp, wide, targets, wide_weights, ignore_index)
+    safe, weight, axis = target_weights(xp, wide, targets, wide_weights, attrs.ignore_index)
     share = -weight * widened(xp, output_grad)
-    if reduction == "mean":
+    if attrs.reduction == "mean":
         share = share / xp.sum(weight)
     classes = positions(xp, predictions.shape[axis], safe)
     classes = xp.reshape(classes, (-1, *(1,) * (predictions.ndim - axis - 1)))
@@ -72,7 +65,7 @@ def _nll_loss_backward(
     return cast(xp, xp.where(chosen, shares, xp.zeros_like(wide)), dtype_name(predictions.dtype))
 
 
-@declares("relax.grad.nll_loss_backward", infer=_nll_loss_backward_type, reference=_nll_loss_backward)
+@declares("relax.grad.nll_loss_backward", infer=_nll_loss_backward_type, reference=with_attrs(_nll_loss_backward))
 def nll_loss_backward(
     output_grad: Expr,
     predictions: Expr,
@@ -123,28 +116,16 @@ def _equal_shares(xp: Any, adjoint: Any, data: Any, pool: PoolWindows, count_inc
 def _pool_backward(shares: Callable[[Any, Any, Any, PoolWindows, bool], Iterator[Any]]) -> Reference:
     """The meaning of a backward operator: each element gets what ``shares`` gives it, by place in the window."""
 
-    def reference(
-        xp: Any,
-        output_grad: Any,
-        data: Any,
-        pool_size: tuple[int, ...],
-        strides: tuple[int, ...],
-        padding: tuple[int, ...],
-        dilation: tuple[int, ...],
-        ceil_mode: bool,
-        count_include_pad: bool,
-        layout: str,
-        out_layout: str,
-    ) -> Any:
-        letters = data_letters(len(pool_size))
-        x = to_canonical(xp, data, layout, letters)
-        adjoint = widened(xp, to_canonical(xp, output_grad, out_layout, letters))
-        pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
-        given = shares(xp, adjoint, x, pool, count_include_pad)
+    def reference(xp: Any, attrs: Any, output_grad: Any, data: Any) -> Any:
+        letters = data_letters(len(attrs.pool_size))
+        x = to_canonical(xp, data, attrs.layout, letters)
+        adjoint = widened(xp, to_canonical(xp, output_grad, attrs.out_layout, letters))
+        pool = PoolWindows.of(x.shape[2:], attrs)
+        given = shares(xp, adjoint, x, pool, attrs.count_include_pad)
         total = gathered_from_windows(xp, given, pool.kernel, pool.strides, pool.dilation, pool.sizes, pool.margins)
-        return from_canonical(xp, cast(xp, total, dtype_name(data.dtype)), layout, letters)
+        return from_canonical(xp, cast(xp, total, dtype_name(data.dtype)), attrs.layout, letters)
 
-    return reference
+    return with_attrs(reference)
 
 
 def _backward_function(name: str, reference: Reference, doc: str):

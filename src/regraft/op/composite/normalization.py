@@ -42,7 +42,7 @@ from ..rules import (
     require_float,
     tensor_operand,
 )
-from ..semantics import cast, dtype_name, rounded_once, widened
+from ..semantics import cast, dtype_name, rounded_once, widened, with_attrs
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
@@ -127,9 +127,9 @@ def _standardized(xp: Any, x: Any, axes: tuple[int, ...], epsilon: float) -> tup
     return centred / xp.sqrt(variance + epsilon), mean, variance
 
 
-def _scaled(x: Any, gamma: Any, beta: Any, center: bool, scale: bool) -> Any:
-    x = x * gamma if scale else x
-    return x + beta if center else x
+def _scaled(x: Any, gamma: Any, beta: Any, attrs: Any) -> Any:
+    x = x * gamma if attrs.scale else x
+    return x + beta if attrs.center else x
 
 
 def _on_axes(xp: Any, parameter: Any, axes: Sequence[int], ndim: int) -> Any:
@@ -139,48 +139,25 @@ def _on_axes(xp: Any, parameter: Any, axes: Sequence[int], ndim: int) -> Any:
     return xp.reshape(xp.permute_dims(parameter, tuple(order)), tuple(sizes.get(axis, 1) for axis in range(ndim)))
 
 
-def _layer_norm(
-    xp: Any, x: Any, gamma: Any, beta: Any, axes: tuple[int, ...], epsilon: float, center: bool, scale: bool
-) -> Any:
-    normal, _, _ = _standardized(xp, x, axes, epsilon)
-    return _scaled(normal, _on_axes(xp, gamma, axes, x.ndim), _on_axes(xp, beta, axes, x.ndim), center, scale)
+def _layer_norm(xp: Any, attrs: Any, x: Any, gamma: Any, beta: Any) -> Any:
+    normal, _, _ = _standardized(xp, x, attrs.axes, attrs.epsilon)
+    return _scaled(normal, _on_axes(xp, gamma, attrs.axes, x.ndim), _on_axes(xp, beta, attrs.axes, x.ndim), attrs)
 
 
-def _group_norm(
-    xp: Any,
-    x: Any,
-    gamma: Any,
-    beta: Any,
-    num_groups: int,
-    channel_axis: int,
-    axes: tuple[int, ...],
-    epsilon: float,
-    center: bool,
-    scale: bool,
-) -> Any:
-    channel = channel_axis % x.ndim
-    split = (*x.shape[:channel], num_groups, x.shape[channel] // num_groups, *x.shape[channel + 1 :])
-    shifted = [axis + (axis > channel) for axis in [axis % x.ndim for axis in axes]]
-    normal, _, _ = _standardized(xp, xp.reshape(x, split), (channel + 1, *shifted), epsilon)
+def _group_norm(xp: Any, attrs: Any, x: Any, gamma: Any, beta: Any) -> Any:
+    channel = attrs.channel_axis % x.ndim
+    split = (*x.shape[:channel], attrs.num_groups, x.shape[channel] // attrs.num_groups, *x.shape[channel + 1 :])
+    shifted = [axis + (axis > channel) for axis in [axis % x.ndim for axis in attrs.axes]]
+    normal, _, _ = _standardized(xp, xp.reshape(x, split), (channel + 1, *shifted), attrs.epsilon)
     normal = xp.reshape(normal, x.shape)
     gamma, beta = [_on_axes(xp, parameter, (channel,), x.ndim) for parameter in (gamma, beta)]
-    return _scaled(normal, gamma, beta, center, scale)
+    return _scaled(normal, gamma, beta, attrs)
 
 
-def _instance_norm(
-    xp: Any,
-    x: Any,
-    gamma: Any,
-    beta: Any,
-    channel_axis: int,
-    axes: tuple[int, ...],
-    epsilon: float,
-    center: bool,
-    scale: bool,
-) -> Any:
-    normal, _, _ = _standardized(xp, x, axes, epsilon)
-    gamma, beta = [_on_axes(xp, parameter, (channel_axis,), x.ndim) for parameter in (gamma, beta)]
-    return _scaled(normal, gamma, beta, center, scale)
+def _instance_norm(xp: Any, attrs: Any, x: Any, gamma: Any, beta: Any) -> Any:
+    normal, _, _ = _standardized(xp, x, attrs.axes, attrs.epsilon)
+    gamma, beta = [_on_axes(xp, parameter, (attrs.channel_axis,), x.ndim) for parameter in (gamma, beta)]
+    return _scaled(normal, gamma, beta, attrs)
 
 
 def _rms_norm(xp: Any, x: Any, weight: Any, axes: tuple[int, ...], epsilon: float) -> Any:
@@ -189,37 +166,28 @@ def _rms_norm(xp: Any, x: Any, weight: Any, axes: tuple[int, ...], epsilon: floa
 
 
 def _batch_norm(
-    xp: Any,
-    data: Any,
-    gamma: Any,
-    beta: Any,
-    moving_mean: Any,
-    moving_var: Any,
-    axis: int,
-    epsilon: float,
-    center: bool,
-    scale: bool,
-    momentum: float,
-    training: bool,
+    xp: Any, attrs: Any, data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any
 ) -> tuple[Any, Any, Any]:
     name, ndim = dtype_name(data.dtype), data.ndim
     x, *parameters = [widened(xp, operand) for operand in (data, gamma, beta, moving_mean, moving_var)]
-    factor, offset, mean, variance = [_on_axes(xp, parameter, (axis,), ndim) for parameter in parameters]
-    if training:
-        others = tuple(other for other in range(ndim) if other != axis % ndim)
-        normal, batch_mean, batch_variance = _standardized(xp, x, others, epsilon)
-        keep = 1.0 - momentum
-        moving_mean = cast(xp, parameters[2] * keep + xp.reshape(batch_mean, (-1,)) * momentum, name)
-        moving_var = cast(xp, parameters[3] * keep + xp.reshape(batch_variance, (-1,)) * momentum, name)
+    factor, offset, mean, variance = [_on_axes(xp, parameter, (attrs.axis,), ndim) for parameter in parameters]
+    if attrs.training:
+        others = tuple(other for other in range(ndim) if other != attrs.axis % ndim)
+        normal, batch_mean, batch_variance = _standardized(xp, x, others, attrs.epsilon)
+        keep = 1.0 - attrs.momentum
+        moving_mean = cast(xp, parameters[2] * keep + xp.reshape(batch_mean, (-1,)) * attrs.momentum, name)
+        moving_var = cast(xp, parameters[3] * keep + xp.reshape(batch_variance, (-1,)) * attrs.momentum, name)
     else:
-        normal = (x - mean) / xp.sqrt(variance + epsilon)
-    return cast(xp, _scaled(normal, factor, offset, center, scale), name), moving_mean, moving_var
+        normal = (x - mean) / xp.sqrt(variance + attrs.epsilon)
+    return cast(xp, _scaled(normal, factor, offset, attrs), name), moving_mean, moving_var
 
 
 # --- the operators
 
 
-@declares("relax.nn.layer_norm", infer=_check_axes_parameters, reference=rounded_once(_layer_norm), finite=True)
+@declares(
+    "relax.nn.layer_norm", infer=_check_axes_parameters, reference=rounded_once(with_attrs(_layer_norm)), finite=True
+)
 def layer_norm(
     data: Expr,
     gamma: Expr,
@@ -241,7 +209,7 @@ def layer_norm(
     ...
 
 
-@declares("relax.nn.group_norm", infer=_channel_norm_type, reference=rounded_once(_group_norm))
+@declares("relax.nn.group_norm", infer=_channel_norm_type, reference=rounded_once(with_attrs(_group_norm)))
 def group_norm(
     data: Expr,
     gamma: Expr,
@@ -264,7 +232,7 @@ def group_norm(
     ...
 
 
-@declares("relax.nn.instance_norm", infer=_channel_norm_type, reference=rounded_once(_instance_norm))
+@declares("relax.nn.instance_norm", infer=_channel_norm_type, reference=rounded_once(with_attrs(_instance_norm)))
 def instance_norm(
     data: Expr,
     gamma: Expr,
@@ -296,7 +264,7 @@ def rms_norm(data: Expr, weight: Expr, axes: int | Sequence[int] = -1, epsilon: 
     ...
 
 
-@declares("relax.nn.batch_norm", infer=_batch_norm_type, reference=_batch_norm)
+@declares("relax.nn.batch_norm", infer=_batch_norm_type, reference=with_attrs(_batch_norm))
 def batch_norm(
     data: Expr,
     gamma: Expr,

@@ -36,7 +36,7 @@ from ..primitive.windows import (
 from ..public_function import Padding, ResultLayout, Spatial, declares
 from ..row import Facts
 from ..rules import tensor_operand
-from ..semantics import cast, dtype_name, index_array, pad_constant, truncated_divide, widened
+from ..semantics import cast, dtype_name, index_array, pad_constant, truncated_divide, widened, with_attrs
 
 __all__ = [
     "avg_pool1d",
@@ -80,21 +80,15 @@ class PoolWindows(NamedTuple):
     """Padding before and after each axis that the attributes ask for."""
 
     @staticmethod
-    def of(
-        sizes: Sequence[int],
-        kernel: tuple[int, ...],
-        strides: tuple[int, ...],
-        padding: tuple[int, ...],
-        dilation: tuple[int, ...],
-        ceil_mode: bool,
-    ) -> PoolWindows:
+    def of(sizes: Sequence[int], attrs: Any) -> PoolWindows:
         """The windows that the attributes of a pooling operator describe."""
+        kernel, strides, dilation = attrs.pool_size, attrs.strides, attrs.dilation
         counts: list[int] = []
         margins: list[tuple[int, int]] = []
-        pairs = padding_pairs(padding)
+        pairs = padding_pairs(attrs.padding)
         for size, width, stride, step, pads in zip(sizes, kernel, strides, dilation, pairs, strict=True):
             extent = (width - 1) * step + 1
-            count = static_window_count(size, extent, stride, pads, ceil_mode)
+            count = static_window_count(size, extent, stride, pads, attrs.ceil_mode)
             counts.append(count)
             margins.append((pads[0], max(pads[1], (count - 1) * stride + extent - size - pads[0])))
         return PoolWindows(kernel, strides, dilation, tuple(sizes), tuple(counts), tuple(margins), tuple(pairs))
@@ -150,25 +144,13 @@ def _mean(xp: Any, x: Any, pool: PoolWindows, count_include_pad: bool) -> Any:
 def _meaning(prepared: Callable[[Any, Any], Any], pooled: Callable[[Any, Any, PoolWindows, bool], Any]) -> Reference:
     """The meaning of a pooling operator: ``pooled`` of all windows of the data, which ``prepared`` widens."""
 
-    def reference(
-        xp: Any,
-        data: Any,
-        pool_size: tuple[int, ...],
-        strides: tuple[int, ...],
-        padding: tuple[int, ...],
-        dilation: tuple[int, ...],
-        ceil_mode: bool,
-        count_include_pad: bool,
-        layout: str,
-        out_layout: str,
-    ) -> Any:
-        letters = data_letters(len(pool_size))
-        x = prepared(xp, to_canonical(xp, data, layout, letters))
-        pool = PoolWindows.of(x.shape[2:], pool_size, strides, padding, dilation, ceil_mode)
-        result = pooled(xp, x, pool, count_include_pad)
-        return from_canonical(xp, cast(xp, result, dtype_name(data.dtype)), out_layout, letters)
+    def reference(xp: Any, attrs: Any, data: Any) -> Any:
+        letters = data_letters(len(attrs.pool_size))
+        x = prepared(xp, to_canonical(xp, data, attrs.layout, letters))
+        result = pooled(xp, x, PoolWindows.of(x.shape[2:], attrs), attrs.count_include_pad)
+        return from_canonical(xp, cast(xp, result, dtype_name(data.dtype)), attrs.out_layout, letters)
 
-    return reference
+    return with_attrs(reference)
 
 
 # --- the operators

@@ -31,7 +31,7 @@ from ..layouts import (
 from ..primitive.reshaping import reshape
 from ..public_function import ResultDtype, SpatialSizes, declares, operator_of
 from ..rules import shape_operand, tensor_operand
-from ..semantics import cast, dtype_name, positions, widened
+from ..semantics import cast, dtype_name, positions, widened, with_attrs
 
 __all__ = ["resize2d", "resize3d"]
 
@@ -181,43 +181,30 @@ def _resize_type(call: Call) -> Type:
     return arranged_type(call, "layout", letters, (*data[:2], *size.values), dtype, blocks=True)
 
 
-def _resize(
-    xp: Any,
-    data: Any,
-    size: tuple[int, ...],
-    roi: tuple[float, ...],
-    layout: str,
-    method: str,
-    coordinate_transformation_mode: str,
-    rounding_method: str,
-    cubic_alpha: float,
-    cubic_exclude: int,
-    extrapolation_value: float,
-    out_dtype: str | None,
-) -> Any:
+def _resize(xp: Any, attrs: Any, data: Any, size: Any) -> Any:
     rank = len(size)
     letters, name = data_letters(rank), dtype_name(data.dtype)
-    x = to_canonical(xp, data, layout, letters)
-    if method != "nearest_neighbor":
+    x = to_canonical(xp, data, attrs.layout, letters)
+    if attrs.method != "nearest_neighbor":
         x = widened(xp, x) if is_float(name) else cast(xp, x, "float64")
-    mode, alpha = coordinate_transformation_mode, cubic_alpha if method == "cubic" else None
-    rounded = _ROUNDING[rounding_method or ("round" if mode == "align_corners" else "floor")]
+    mode, alpha = attrs.coordinate_transformation_mode, attrs.cubic_alpha if attrs.method == "cubic" else None
+    rounded = _ROUNDING[attrs.rounding_method or ("round" if mode == "align_corners" else "floor")]
     beyond = xp.asarray(False)
     for axis in range(2, rank + 2):
-        along = _Axis(x.shape[axis], size[axis - 2], roi[axis - 2], roi[axis - 2 + rank])
+        along = _Axis(x.shape[axis], size[axis - 2], attrs.roi[axis - 2], attrs.roi[axis - 2 + rank])
         places = positions(xp, along.target, x)
         source = _cropped(xp, places, along) if mode == _CROP else _COORDINATES[mode](places, along)
-        if method == "nearest_neighbor":
+        if attrs.method == "nearest_neighbor":
             nearest = xp.clip(cast(xp, rounded(*source), "int64"), 0, along.size - 1)
             x = xp.take(x, nearest, axis=axis)
         else:
-            x = _mixed(xp, x, axis, _taps(xp, source, along.size, alpha, bool(cubic_exclude)))
+            x = _mixed(xp, x, axis, _taps(xp, source, along.size, alpha, bool(attrs.cubic_exclude)))
         if mode == _CROP:
             outside = xp.logical_or(source[0] < 0, source[0] > along.size - 1)
             beyond = xp.logical_or(beyond, _along(xp, outside, axis, x.ndim))
     if mode == _CROP:
-        x = xp.where(beyond, xp.full_like(x, extrapolation_value), x)
-    return from_canonical(xp, cast(xp, x, out_dtype or name), layout, letters)
+        x = xp.where(beyond, xp.full_like(x, attrs.extrapolation_value), x)
+    return from_canonical(xp, cast(xp, x, attrs.out_dtype or name), attrs.layout, letters)
 
 
 _Region: TypeAlias = float | PrimValue | Sequence[float | PrimValue] | None
@@ -242,7 +229,7 @@ def _resize_of(rank: int, rounding: str):
         rank=rank,
         forms={"_Region": partial(_numbers, 2 * rank)},
         infer=_resize_type,
-        reference=_resize,
+        reference=with_attrs(_resize),
         precision=Precision.FOLLOWS,
         doc=f"""``data`` (batch, channels, {sizes}) with other spatial sizes; follows ``Resize`` of ONNX.
 

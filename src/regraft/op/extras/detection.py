@@ -15,7 +15,7 @@ from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from ..public_function import declares
 from ..rules import as_float, require_float, tensor_operand
-from ..semantics import cast, dtype_name, filled, normalized_exponentials, positions
+from ..semantics import cast, dtype_name, filled, normalized_exponentials, positions, with_attrs
 
 __all__ = ["get_valid_counts", "multibox_transform_loc", "non_max_suppression"]
 
@@ -140,52 +140,38 @@ def _overlap(xp: Any, rows: Any, start: int) -> Any:
     return xp.where(proper, shared / xp.where(proper, union, xp.ones_like(union)), xp.zeros_like(union))
 
 
-def _suppression(
-    xp: Any,
-    data: Any,
-    valid_count: Any,
-    indices: Any,
-    max_output_size: int,
-    iou_threshold: float,
-    force_suppress: bool,
-    top_k: int,
-    coord_start: int,
-    score_index: int,
-    id_index: int,
-    return_indices: bool,
-    invalid_to_bottom: bool,
-    soft_nms_sigma: float,
-    score_threshold: float,
-) -> Any:
+def _suppression(xp: Any, attrs: Any, data: Any, valid_count: Any, indices: Any) -> Any:
     number = data.shape[1]
     places = xp.expand_dims(positions(xp, number, data), axis=0)
     counted = places < xp.expand_dims(xp.astype(valid_count, xp.int64), axis=1)
-    scores = _columns(xp, data, score_index)
+    scores = _columns(xp, data, attrs.score_index)
     order = xp.argsort(-xp.where(counted, scores, xp.full_like(scores, float("-inf"))), axis=1, stable=True)
-    kept = counted & (places < top_k) if top_k > 0 else counted
+    kept = counted & (places < attrs.top_k) if attrs.top_k > 0 else counted
     rows = _rows(xp, data, order)
     rows = xp.where(xp.expand_dims(kept, axis=2), rows, filled(xp, rows.shape, -1, rows))
-    overlap = _overlap(xp, rows, coord_start)
+    overlap = _overlap(xp, rows, attrs.coord_start)
     rivals = xp.ones_like(overlap, dtype=xp.bool)
-    if id_index >= 0 and not force_suppress:
-        ids = _columns(xp, rows, id_index)
+    if attrs.id_index >= 0 and not attrs.force_suppress:
+        ids = _columns(xp, rows, attrs.id_index)
         rivals = xp.expand_dims(ids, axis=2) == xp.expand_dims(ids, axis=1)
-    limit = max_output_size if max_output_size > 0 else number
-    if soft_nms_sigma > 0:
-        decay = (iou_threshold, -0.5 / soft_nms_sigma, score_threshold)
-        chosen, rows, order = _soft(xp, rows, order, kept, overlap, rivals, limit, score_index, decay)
+    limit = attrs.max_output_size if attrs.max_output_size > 0 else number
+    if attrs.soft_nms_sigma > 0:
+        decay = (attrs.iou_threshold, -0.5 / attrs.soft_nms_sigma, attrs.score_threshold)
+        chosen, rows, order = _soft(xp, rows, order, kept, overlap, rivals, limit, attrs.score_index, decay)
     else:
-        chosen = _hard(xp, _columns(xp, rows, score_index) > 0, kept, (overlap >= iou_threshold) & rivals, limit)
+        chosen = _hard(
+            xp, _columns(xp, rows, attrs.score_index) > 0, kept, (overlap >= attrs.iou_threshold) & rivals, limit
+        )
         rows = xp.where(xp.expand_dims(chosen, axis=2), rows, filled(xp, rows.shape, -1, rows))
-    if not return_indices:
-        if invalid_to_bottom:
-            return _front(xp, rows, _columns(xp, rows, score_index) >= 0)
+    if not attrs.return_indices:
+        if attrs.invalid_to_bottom:
+            return _front(xp, rows, _columns(xp, rows, attrs.score_index) >= 0)
         return rows
     first = xp.argsort(xp.astype(~chosen, xp.int32), axis=1, stable=True)
     found = xp.take_along_axis(indices, xp.take_along_axis(order, first, axis=1), axis=1)
     found = _or_nothing(xp, xp.take_along_axis(chosen, first, axis=1), found)
     count = xp.astype(xp.sum(xp.astype(chosen, xp.int32), axis=1, keepdims=True), xp.int32)
-    return (rows, found, count) if soft_nms_sigma > 0 else (found, count)
+    return (rows, found, count) if attrs.soft_nms_sigma > 0 else (found, count)
 
 
 def _front(xp: Any, rows: Any, kept: Any) -> Any:
@@ -258,7 +244,10 @@ def _soft(
 
 
 @declares(
-    "relax.vision.non_max_suppression", infer=_suppression_type, reference=_suppression, traits=(Trait.STOPS_GRADIENT,)
+    "relax.vision.non_max_suppression",
+    infer=_suppression_type,
+    reference=with_attrs(_suppression),
+    traits=(Trait.STOPS_GRADIENT,),
 )
 def non_max_suppression(
     data: Expr,
@@ -327,30 +316,20 @@ def _multibox_type(call: Call) -> Type:
     return TupleType([TensorType((batch, number, 4), scores.dtype), scores])
 
 
-def _multibox(
-    xp: Any,
-    cls_pred: Any,
-    loc_pred: Any,
-    anchor: Any,
-    clip: bool,
-    threshold: float,
-    variances: tuple[float, ...],
-    keep_background: bool,
-    apply_softmax: bool,
-) -> Any:
+def _multibox(xp: Any, attrs: Any, cls_pred: Any, loc_pred: Any, anchor: Any) -> Any:
     batch, classes, number = cls_pred.shape
     encoded = xp.reshape(loc_pred, (batch, number, 4))
     left, top, right, bottom = (anchor[:, :, place] for place in range(4))
-    x, y, w, h = (encoded[:, :, place] * variances[place] for place in range(4))
+    x, y, w, h = (encoded[:, :, place] * attrs.variances[place] for place in range(4))
     centers = (y * (bottom - top) + (top + bottom) * 0.5, x * (right - left) + (left + right) * 0.5)
     halves = (xp.exp(h) * (bottom - top) * 0.5, xp.exp(w) * (right - left) * 0.5)
     sides = [centers[axis] + sign * halves[axis] for sign in (-1, 1) for axis in (0, 1)]
     boxes = xp.stack(sides, axis=2)
-    if clip:
+    if attrs.clip:
         boxes = xp.clip(boxes, 0.0, 1.0)
-    scores = normalized_exponentials(xp, cls_pred, 1) if apply_softmax else cls_pred
-    scores = xp.where(scores >= threshold, scores, xp.zeros_like(scores))
-    if not keep_background:
+    scores = normalized_exponentials(xp, cls_pred, 1) if attrs.apply_softmax else cls_pred
+    scores = xp.where(scores >= attrs.threshold, scores, xp.zeros_like(scores))
+    if not attrs.keep_background:
         background = xp.reshape(positions(xp, classes, scores), (1, -1, 1)) == 0
         scores = xp.where(background, xp.zeros_like(scores), scores)
     name = dtype_name(cls_pred.dtype)
@@ -365,7 +344,7 @@ _Scales: TypeAlias = Sequence[float]
     "relax.vision.multibox_transform_loc",
     forms={"_Scales": lambda values, op_name, name: tuple([as_float(value, op_name, name) for value in values])},
     infer=_multibox_type,
-    reference=_multibox,
+    reference=with_attrs(_multibox),
     traits=(Trait.STOPS_GRADIENT,),
 )
 def multibox_transform_loc(

@@ -18,7 +18,7 @@ from ..primitive.row_updates import fold_into_rows
 from ..primitive.windows import require_at_least
 from ..public_function import Spatial, declares, operator_of
 from ..rules import common_dtype, format_dims, require_float
-from ..semantics import cast, dtype_name, filled, positions, widened
+from ..semantics import cast, dtype_name, filled, positions, widened, with_attrs
 
 __all__ = ["roi_pool", "roi_pool_backward"]
 
@@ -128,26 +128,18 @@ def _backward_type(call: Call) -> Type:
     return require_float(call, 1)
 
 
-def _roi_pool_backward(
-    xp: Any,
-    output_grad: Any,
-    data: Any,
-    rois: Any,
-    pooled_size: tuple[int, int],
-    spatial_scale: float,
-    layout: str,
-) -> Any:
-    x = widened(xp, to_canonical(xp, data, layout, _LETTERS))
-    adjoint = widened(xp, to_canonical(xp, output_grad, layout, _LETTERS))
+def _roi_pool_backward(xp: Any, attrs: Any, output_grad: Any, data: Any, rois: Any) -> Any:
+    x = widened(xp, to_canonical(xp, data, attrs.layout, _LETTERS))
+    adjoint = widened(xp, to_canonical(xp, output_grad, attrs.layout, _LETTERS))
     batch, channels, height, width = x.shape
     regions = rois.shape[0]
-    bins = _bins(xp, widened(xp, rois), (height, width), pooled_size, spatial_scale)
+    bins = _bins(xp, widened(xp, rois), (height, width), attrs.pooled_size, attrs.spatial_scale)
     numbers = cast(xp, rois[:, 0], "int64")
     images = xp.reshape(xp.take(x, numbers, axis=0), (regions, channels, height * width))
     planes = xp.reshape(numbers, (-1, 1)) * channels + xp.reshape(positions(xp, channels, numbers), (1, -1))
     total = filled(xp, (batch * channels * height * width, 1), 0, x)
-    for down in range(pooled_size[0]):
-        for across in range(pooled_size[1]):
+    for down in range(attrs.pooled_size[0]):
+        for across in range(attrs.pooled_size[1]):
             mask = xp.logical_and(
                 xp.expand_dims(bins.rows[:, down, :], axis=2), xp.expand_dims(bins.columns[:, across, :], axis=1)
             )
@@ -157,10 +149,10 @@ def _roi_pool_backward(
             places = xp.reshape(planes * (height * width) + best, (-1,))
             total = fold_into_rows(xp, total, places, xp.reshape(share, (-1, 1)), "add")
     image = xp.reshape(total, (batch, channels, height, width))
-    return from_canonical(xp, cast(xp, image, dtype_name(data.dtype)), layout, _LETTERS)
+    return from_canonical(xp, cast(xp, image, dtype_name(data.dtype)), attrs.layout, _LETTERS)
 
 
-@declares("relax.vision.roi_pool_backward", rank=2, infer=_backward_type, reference=_roi_pool_backward)
+@declares("relax.vision.roi_pool_backward", rank=2, infer=_backward_type, reference=with_attrs(_roi_pool_backward))
 def roi_pool_backward(
     output_grad: Expr,
     data: Expr,

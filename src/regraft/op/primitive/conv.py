@@ -30,7 +30,7 @@ from ..layouts import (
 )
 from ..public_function import Padding, ResultDtype, ResultLayout, Spatial, declares
 from ..rules import common_dtype, tensor_operand
-from ..semantics import accumulator, cast, dtype_name, filled, pad_constant
+from ..semantics import accumulator, cast, dtype_name, filled, pad_constant, with_attrs
 from .windows import (
     padding_pairs,
     require_at_least,
@@ -121,27 +121,15 @@ def _conv_type(call: Call) -> Type:
     return arranged_type(call, "out_layout", letters, (data[0], weight[0], *sizes), dtype, blocks=True)
 
 
-def _conv(
-    xp: Any,
-    data: Any,
-    weight: Any,
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str | None,
-) -> Any:
-    rank = len(strides)
+def _conv(xp: Any, attrs: Any, data: Any, weight: Any) -> Any:
+    rank = len(attrs.strides)
     letters, kernel_letters = data_letters(rank), "OI" + SPATIAL[rank - 1]
-    result = out_dtype or dtype_name(data.dtype)
+    result = attrs.out_dtype or dtype_name(data.dtype)
     work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
-    x = cast(xp, to_canonical(xp, data, data_layout, letters), work)
-    kernel = cast(xp, to_canonical(xp, weight, kernel_layout, kernel_letters), work)
-    total = convolve(xp, x, kernel, strides, padding_pairs(padding), dilation, groups)
-    return from_canonical(xp, cast(xp, total, result), out_layout, letters)
+    x = cast(xp, to_canonical(xp, data, attrs.data_layout, letters), work)
+    kernel = cast(xp, to_canonical(xp, weight, attrs.kernel_layout, kernel_letters), work)
+    total = convolve(xp, x, kernel, attrs.strides, padding_pairs(attrs.padding), attrs.dilation, attrs.groups)
+    return from_canonical(xp, cast(xp, total, result), attrs.out_layout, letters)
 
 
 def _convolution_of(rank: int):
@@ -152,7 +140,7 @@ def _convolution_of(rank: int):
         primitive=True,
         rank=rank,
         infer=_conv_type,
-        reference=_conv,
+        reference=with_attrs(_conv),
         precision=Precision.LEADS,
         cost=convolution_operations,
         finite=True,

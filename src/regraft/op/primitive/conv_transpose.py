@@ -26,7 +26,7 @@ from ..layouts import (
     to_canonical,
 )
 from ..public_function import Padding, ResultDtype, ResultLayout, Spatial, declares
-from ..semantics import accumulator, cast, dtype_name
+from ..semantics import accumulator, cast, dtype_name, with_attrs
 from .conv import convolution_dtype, convolve, require_groups
 from .windows import padding_pairs, require_at_least, spread
 
@@ -72,39 +72,26 @@ def _conv_transpose_type(call: Call) -> Type:
     return arranged_type(call, "out_layout", letters, (data[0], weight[1] * attrs.groups, *sizes), dtype, blocks=True)
 
 
-def _conv_transpose(
-    xp: Any,
-    data: Any,
-    weight: Any,
-    strides: tuple[int, ...],
-    padding: tuple[int, ...],
-    output_padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str | None,
-) -> Any:
-    rank = len(strides)
+def _conv_transpose(xp: Any, attrs: Any, data: Any, weight: Any) -> Any:
+    rank = len(attrs.strides)
     letters = data_letters(rank)
-    result = out_dtype or dtype_name(data.dtype)
+    result = attrs.out_dtype or dtype_name(data.dtype)
     work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
-    x = cast(xp, to_canonical(xp, data, data_layout, letters), work)
-    kernel = cast(xp, to_canonical(xp, weight, kernel_layout, "IO" + SPATIAL[rank - 1]), work)
+    x = cast(xp, to_canonical(xp, data, attrs.data_layout, letters), work)
+    kernel = cast(xp, to_canonical(xp, weight, attrs.kernel_layout, "IO" + SPATIAL[rank - 1]), work)
     inputs, outputs, widths = kernel.shape[0], kernel.shape[1], kernel.shape[2:]
-    kernel = xp.reshape(kernel, (groups, inputs // groups, outputs, *widths))
+    kernel = xp.reshape(kernel, (attrs.groups, inputs // attrs.groups, outputs, *widths))
     kernel = xp.permute_dims(kernel, (0, 2, 1, *range(3, rank + 3)))
-    kernel = xp.reshape(kernel, (groups * outputs, inputs // groups, *widths))
+    kernel = xp.reshape(kernel, (attrs.groups * outputs, inputs // attrs.groups, *widths))
     kernel = xp.flip(kernel, axis=tuple(range(2, rank + 2)))
     margins = [
         ((width - 1) * step - before, (width - 1) * step - after + extra)
         for width, step, (before, after), extra in zip(
-            widths, dilation, padding_pairs(padding), output_padding, strict=True
+            widths, attrs.dilation, padding_pairs(attrs.padding), attrs.output_padding, strict=True
         )
     ]
-    total = convolve(xp, spread(xp, x, strides), kernel, (1,) * rank, margins, dilation, groups)
-    return from_canonical(xp, cast(xp, total, result), out_layout, letters)
+    total = convolve(xp, spread(xp, x, attrs.strides), kernel, (1,) * rank, margins, attrs.dilation, attrs.groups)
+    return from_canonical(xp, cast(xp, total, result), attrs.out_layout, letters)
 
 
 def _transposed_of(rank: int):
@@ -115,7 +102,7 @@ def _transposed_of(rank: int):
         primitive=True,
         rank=rank,
         infer=_conv_transpose_type,
-        reference=_conv_transpose,
+        reference=with_attrs(_conv_transpose),
         precision=Precision.LEADS,
         cost=transposed_operations,
         finite=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ...ir.attrs import Attrs
 from ...ir.dtypes import is_float
 from ...op.composite.pooling import PoolWindows
 from ...op.layouts import data_letters, from_canonical, to_canonical
@@ -24,18 +25,15 @@ def _over_windows(x: Any, pool: PoolWindows, start: Any, combine: Callable[[Any,
     )
 
 
-def _pool_of(x: Any, attributes: dict[str, Any]) -> PoolWindows:
-    names = ("pool_size", "strides", "padding", "dilation", "ceil_mode")
-    return PoolWindows.of(x.shape[2:], *[attributes[name] for name in names])
-
-
 def _max_pool(data: Any, **attributes: Any) -> Any:
     letters = data_letters(len(attributes["pool_size"]))
     x = widened(jnp, to_canonical(jnp, data, attributes["layout"], letters))
     if 0 in x.shape:
         return NotImplemented
     least = -jnp.inf if is_float(dtype_name(x.dtype)) else jnp.iinfo(x.dtype).min
-    greatest = _over_windows(x, _pool_of(x, attributes), jnp.asarray(least, x.dtype)[()], lax.max)
+    greatest = _over_windows(
+        x, PoolWindows.of(x.shape[2:], Attrs(attributes)), jnp.asarray(least, x.dtype)[()], lax.max
+    )
     return from_canonical(jnp, cast(jnp, greatest, dtype_name(data.dtype)), attributes["out_layout"], letters)
 
 
