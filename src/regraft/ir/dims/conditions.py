@@ -7,6 +7,10 @@ holds for all sizes is True, one that holds for none is False, at once; any othe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
 from .bounds import dim_less, dim_less_equal
 from .symbolic import Condition, Dim, Select, SymExpr
 from .values import dims_equal
@@ -14,43 +18,8 @@ from .values import dims_equal
 
 def compare(sign: str, left: Dim, right: Dim) -> Dim:
     """``left sign right`` for one of ``==  !=  <  <=  >  >=``: True, False, or a condition."""
-    return _COMPARISONS[sign](left, right)
-
-
-def equal(left: Dim, right: Dim) -> Dim:
-    """The condition that two dims have the same value."""
-    known = dims_equal(left, right)
-    return Equal(left, right) if known is None else known
-
-
-def not_equal(left: Dim, right: Dim) -> Dim:
-    """The condition that two dims have different values."""
-    known = dims_equal(left, right)
-    return NotEqual(left, right) if known is None else not known
-
-
-def less(left: Dim, right: Dim) -> Dim:
-    """The condition that ``left`` is less than ``right``."""
-    known = dim_less(left, right)
-    return Less(left, right) if known is None else known
-
-
-def less_equal(left: Dim, right: Dim) -> Dim:
-    """The condition that ``left`` is at most ``right``."""
-    known = dim_less_equal(left, right)
-    return LessEqual(left, right) if known is None else known
-
-
-def greater(left: Dim, right: Dim) -> Dim:
-    """The condition that ``left`` is greater than ``right``."""
-    known = dim_less(right, left)
-    return Greater(left, right) if known is None else known
-
-
-def greater_equal(left: Dim, right: Dim) -> Dim:
-    """The condition that ``left`` is at least ``right``."""
-    known = dim_less_equal(right, left)
-    return GreaterEqual(left, right) if known is None else known
+    known = _DECIDED[sign](left, right)
+    return _COMPARISONS[sign](left, right) if known is None else known
 
 
 def both(left: Dim, right: Dim) -> Dim:
@@ -93,97 +62,33 @@ def _truth(condition: Dim) -> Dim:
     return condition if isinstance(condition, SymExpr) else bool(condition)
 
 
-class Equal(Condition):
-    """``operands[0] == operands[1]``."""
-
-    __slots__ = ()
-    rank = 7
-    sign = "=="
-
-
-class NotEqual(Condition):
-    """``operands[0] != operands[1]``."""
-
-    __slots__ = ()
-    rank = 8
-    sign = "!="
+def _kind(name: str, rank: int, sign: str, build: Callable[..., Dim] | None = None) -> type[Condition]:
+    """The kind of condition that ``sign`` makes; ``build`` makes one of its operands, by default `compare` does."""
+    facts = {"__slots__": (), "__module__": __name__, "rank": rank, "sign": sign}
+    kind = cast("type[Condition]", type(name, (Condition,), facts))
+    kind.build = staticmethod(partial(compare, sign) if build is None else build)
+    return kind
 
 
-class Less(Condition):
-    """``operands[0] < operands[1]``."""
-
-    __slots__ = ()
-    rank = 9
-    sign = "<"
-
-
-class LessEqual(Condition):
-    """``operands[0] <= operands[1]``."""
-
-    __slots__ = ()
-    rank = 10
-    sign = "<="
-
-
-class Greater(Condition):
-    """``operands[0] > operands[1]``."""
-
-    __slots__ = ()
-    rank = 11
-    sign = ">"
-
-
-class GreaterEqual(Condition):
-    """``operands[0] >= operands[1]``."""
-
-    __slots__ = ()
-    rank = 12
-    sign = ">="
-
-
-class Both(Condition):
-    """``operands[0] and operands[1]``."""
-
-    __slots__ = ()
-    rank = 13
-    sign = "and"
-
-
-class Either(Condition):
-    """``operands[0] or operands[1]``."""
-
-    __slots__ = ()
-    rank = 14
-    sign = "or"
-
-
-class Negation(Condition):
-    """``not operands[0]``."""
-
-    __slots__ = ()
-    rank = 15
-    sign = "not"
-
-
-Equal.build = staticmethod(equal)
-NotEqual.build = staticmethod(not_equal)
-Less.build = staticmethod(less)
-LessEqual.build = staticmethod(less_equal)
-Greater.build = staticmethod(greater)
-GreaterEqual.build = staticmethod(greater_equal)
-Both.build = staticmethod(both)
-Either.build = staticmethod(either)
-Negation.build = staticmethod(negation)
+Equal = _kind("Equal", 7, "==")
+NotEqual = _kind("NotEqual", 8, "!=")
+Less = _kind("Less", 9, "<")
+LessEqual = _kind("LessEqual", 10, "<=")
+Greater = _kind("Greater", 11, ">")
+GreaterEqual = _kind("GreaterEqual", 12, ">=")
+Both = _kind("Both", 13, "and", both)
+Either = _kind("Either", 14, "or", either)
+Negation = _kind("Negation", 15, "not", negation)
 Select.build = staticmethod(select)
-
-_COMPARISONS = {
-    "==": equal,
-    "!=": not_equal,
-    "<": less,
-    "<=": less_equal,
-    ">": greater,
-    ">=": greater_equal,
-}
 Condition.compare = staticmethod(compare)
 
+_COMPARISONS = {kind.sign: kind for kind in (Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual)}
+_DECIDED: dict[str, Callable[[Dim, Dim], bool | None]] = {
+    "==": dims_equal,
+    "!=": lambda left, right: None if (same := dims_equal(left, right)) is None else not same,
+    "<": dim_less,
+    "<=": dim_less_equal,
+    ">": lambda left, right: dim_less(right, left),
+    ">=": lambda left, right: dim_less_equal(right, left),
+}
 _OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", "<=": ">", ">": "<="}

@@ -12,7 +12,8 @@ from .... import op as ops
 from ....ir.dims import Dim, ceildiv, dim_max, floordiv
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ....op.primitive.windows import window_count
+from ....op.primitive.windows import static_window_count, window_count
+from ...places import Line, greatest_in_windows
 from .importing import Imported, NodeImporter, in_dtype, reads
 
 _CONV = {1: ops.nn.conv1d, 2: ops.nn.conv2d, 3: ops.nn.conv3d}
@@ -204,40 +205,21 @@ def _on_axes(
 
 
 def _max_pool_places(node: NodeImporter, rank: int) -> tuple[Imported, Imported]:
-    """The greatest element of each window and its place, for sizes that are known: by gathering all windows."""
+    """The greatest element of each window and its place, for sizes that are known."""
     kernel, strides, dilations, padding = _window(node, rank)
     sizes = node.known_shape()
-    places = np.arange(int(np.prod(sizes[2:]))).reshape(sizes[2:])
-    axes: list[Any] = []
-    for axis in range(rank):
-        reach = (kernel[axis] - 1) * dilations[axis] + 1
-        room = sizes[2 + axis] + padding[axis] + padding[axis + rank] - reach
-        count = (-(-room // strides[axis]) if node.attr("ceil_mode", 0) else room // strides[axis]) + 1
-        if node.attr("ceil_mode", 0) and (count - 1) * strides[axis] >= sizes[2 + axis] + padding[axis]:
-            count -= 1
-        starts: Any = np.arange(int(count)) * int(strides[axis]) - padding[axis]
-        axes.append(starts[:, None] + np.arange(int(kernel[axis])) * int(dilations[axis]))
-    windows_at = [np.arange(int(places.shape[0])) for places in axes]
-    places_in = [np.arange(int(places.shape[1])) for places in axes]
-    grids: Any = np.meshgrid(*windows_at, *places_in, indexing="ij")
-    coordinates = [axes[i][grids[i], grids[i + rank]] for i in range(rank)]
-    inside = np.all([(c >= 0) & (c < sizes[2 + i]) for i, c in enumerate(coordinates)], axis=0)
-    clipped = [np.clip(c, 0, sizes[2 + i] - 1) for i, c in enumerate(coordinates)]
-    picked = places[tuple(clipped)]
-    outputs = picked.shape[:rank]
-    flat, mask = picked.reshape(int(np.prod(outputs)), -1), inside.reshape(int(np.prod(outputs)), -1)
-    x = node.emit(ops.reshape(node.operand(0), [sizes[0], sizes[1], -1]))
-    windows = node.emit(ops.take(x, const(flat), axis=2))
-    least = -np.inf if is_float(node.dtype()) else int(np.iinfo(node.dtype()).min)
-    windows = node.emit(ops.where(const(mask), windows, node.like(least)))
-    values = ops.reshape(ops.max(windows, [-1]), [*sizes[:2], *outputs])
-    first = node.emit(ops.argmax(windows, -1, True))
-    table = ops.broadcast_to(const(flat), [*sizes[:2], *flat.shape])
-    found: Expr = ops.reshape(ops.gather_elements(table, first, 3), [*sizes[:2], *outputs])
+    lines: list[Line] = []
+    for axis, size in enumerate(sizes[2:]):
+        pads, extent = (padding[axis], padding[axis + rank]), (kernel[axis] - 1) * dilations[axis] + 1
+        count = static_window_count(size, extent, strides[axis], pads, bool(node.attr("ceil_mode", 0)))
+        lines.append(Line.of(size, count, kernel[axis], strides[axis], pads[0], dilations[axis]))
+    shape = [*sizes[:2], *[len(line.places) for line in lines]]
+    values, found = greatest_in_windows(node.operand(0), lines, node.emit)
+    found = ops.reshape(found, shape)
     if node.attr("storage_order", 0):
         found = _column_major(found, sizes[2:])
     offsets = np.arange(sizes[0] * sizes[1]).reshape(*sizes[:2], *[1] * rank) * int(np.prod(sizes[2:]))
-    return values, ops.add(found, const(offsets))
+    return ops.reshape(values, shape), ops.add(found, const(offsets))
 
 
 def _column_major(places: Expr, sizes: tuple[int, ...]) -> Expr:

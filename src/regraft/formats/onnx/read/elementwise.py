@@ -106,16 +106,7 @@ def _identity(node: NodeImporter) -> Imported:
 
 @reads("Cast")
 def _cast(node: NodeImporter) -> Imported:
-    return _converted(node, node.dtype_attr("to") or "")
-
-
-@reads("CastLike")
-def _cast_like(node: NodeImporter) -> Imported:
-    return _converted(node, node.dtype(1))
-
-
-def _converted(node: NodeImporter, target: str) -> Imported:
-    x = node.operand(0)
+    x, target = node.operand(0), node.dtype_attr("to") or ""
     if target == "float8_e8m0fnu":
         return as_power_of_two(node, x)
     is_narrow = is_float(target) and itemsize(target) == 1 and target != "float4_e2m1fn"
@@ -201,29 +192,17 @@ def _selu(node: NodeImporter) -> Imported:
     x = node.operand(0)
     if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.0507010) < 1e-6:
         return ops.nn.selu(x)
-    return ops.multiply(_elu(node, x, alpha), node.like(gamma))
-
-
-def _elu(node: NodeImporter, x: Expr, alpha: float) -> Expr:
-    low = ops.subtract(ops.exp(ops.minimum(x, node.like(0))), node.like(1))
-    low = low if alpha == 1.0 else ops.multiply(low, node.like(alpha))
-    return ops.where(ops.less(x, node.like(0)), low, x)
+    return ops.multiply(ops.nn.elu(x, alpha), node.like(gamma))
 
 
 @reads("Elu")
-def _read_elu(node: NodeImporter) -> Imported:
-    return _elu(node, node.operand(0), node.attr("alpha", 1.0))
+def _elu(node: NodeImporter) -> Imported:
+    return ops.nn.elu(node.operand(0), node.attr("alpha", 1.0))
 
 
 @reads("Gelu")
 def _gelu(node: NodeImporter) -> Imported:
     return (ops.nn.gelu_tanh if node.attr("approximate", "none") == "tanh" else ops.nn.gelu)(node.operand(0))
-
-
-@reads("Softsign")
-def _softsign(node: NodeImporter) -> Imported:
-    x = node.operand(0)
-    return ops.divide(x, ops.add(ops.abs(x), node.like(1)))
 
 
 @reads("HardSigmoid")
@@ -235,21 +214,6 @@ def _hard_sigmoid(node: NodeImporter) -> Imported:
 def _swish(node: NodeImporter) -> Imported:
     alpha, x = node.attr("alpha", 1.0), node.operand(0)
     return ops.nn.silu(x) if alpha == 1.0 else ops.multiply(x, ops.sigmoid(ops.multiply(x, node.like(alpha))))
-
-
-@reads("ThresholdedRelu")
-def _thresholded_relu(node: NodeImporter) -> Imported:
-    x = node.operand(0)
-    return ops.where(ops.greater(x, node.like(node.attr("alpha", 1.0))), x, node.like(0))
-
-
-@reads("Shrink")
-def _shrink(node: NodeImporter) -> Imported:
-    x, bias, bound = node.operand(0), node.attr("bias", 0.0), node.attr("lambd", 0.5)
-    if not is_float(node.dtype()):
-        raise node.refuse("only floating types are supported")
-    high = ops.where(ops.greater(x, node.like(bound)), ops.subtract(x, node.like(bias)), node.like(0))
-    return ops.where(ops.less(x, node.like(-bound)), ops.add(x, node.like(bias)), high)
 
 
 @reads("Softmax", "LogSoftmax")

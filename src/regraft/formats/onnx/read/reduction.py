@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .... import op as ops
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr
 from ....op.primitive.reduction import extreme_of_none
 from .importing import Imported, NodeImporter, in_dtype, reads
 from .run_time import along_axis, count_of
-from .run_time_reduction import RunTimeReduction
+from .run_time_reduction import Extreme, RunTimeReduction
 
 
 def _axes(node: NodeImporter) -> list[int] | None:
@@ -32,62 +34,39 @@ def _axes(node: NodeImporter) -> list[int] | None:
     "ReduceSumSquare",
 )
 def _reduce(node: NodeImporter) -> Imported:
-    if _is_over_tensor(node):
-        return _reduce_at_run_time(node)
-    axes, keepdims = _axes(node), bool(node.attr("keepdims", 1))
-    x = node.operand(0)
+    x, keepdims = node.operand(0), bool(node.attr("keepdims", 1))
+    over_tensor = _is_over_tensor(node)
+    fold = (
+        RunTimeReduction(node, count_of(node, 1), keepdims=keepdims)
+        if over_tensor
+        else _Reduction(node, _axes(node), keepdims)
+    )
     match node.op_type:
         case "ReduceSum":
-            return ops.sum(x, axes, keepdims)
+            return fold.sum(x)
         case "ReduceMean":
-            return ops.mean(x, axes, keepdims)
+            return fold.mean(x)
         case "ReduceMax":
-            return _extreme(node, x, axes, keepdims, greatest=True)
+            return fold.extreme(x, "max")
         case "ReduceMin":
-            return _extreme(node, x, axes, keepdims, greatest=False)
+            return fold.extreme(x, "min")
         case "ReduceProd":
-            return ops.prod(x, axes, keepdims)
+            return fold.product(x)
         case "ReduceL1":
-            return ops.sum(ops.abs(x), axes, keepdims)
+            return fold.sum(ops.abs(x))
         case "ReduceL2":
-            return _square_root(node, ops.sum(ops.square(x), axes, keepdims))
+            return _square_root(node, fold.sum(ops.square(x)))
         case "ReduceLogSum":
-            return _logarithm(node, ops.sum(x, axes, keepdims))
+            return _logarithm(node, fold.sum(x))
         case "ReduceLogSumExp":
-            return _log_sum_exp(node, x, axes, keepdims)
+            return fold.log_sum_exp(x)
         case _:
-            return ops.sum(ops.square(x), axes, keepdims)
+            return fold.sum(ops.square(x))
 
 
 def _is_over_tensor(node: NodeImporter) -> bool:
     """True if the axes are a tensor that is computed at run time, and are not none at all."""
     return node.attr("axes") is None and node.has(1) and node.array(1) is None and node.ty(1).shape != (0,)
-
-
-def _reduce_at_run_time(node: NodeImporter) -> Imported:
-    x = node.operand(0)
-    reduction = RunTimeReduction(node, count_of(node, 1), keepdims=bool(node.attr("keepdims", 1)))
-    match node.op_type:
-        case "ReduceSum":
-            return reduction.sum(x)
-        case "ReduceMean":
-            return reduction.mean(x)
-        case "ReduceMax":
-            return reduction.extreme(x, "max")
-        case "ReduceMin":
-            return reduction.extreme(x, "min")
-        case "ReduceProd":
-            return reduction.product(x)
-        case "ReduceL1":
-            return reduction.sum(ops.abs(x))
-        case "ReduceL2":
-            return _square_root(node, reduction.sum(ops.square(x)))
-        case "ReduceLogSum":
-            return _logarithm(node, reduction.sum(x))
-        case "ReduceLogSumExp":
-            return reduction.log_sum_exp(x)
-        case _:
-            return reduction.sum(ops.square(x))
 
 
 def _square_root(node: NodeImporter, x: Expr) -> Expr:
@@ -100,35 +79,55 @@ def _logarithm(node: NodeImporter, x: Expr) -> Expr:
     return in_dtype(ops.log(in_dtype(x, "float64")), dtype) if is_integer(dtype) else ops.log(x)
 
 
-def _extreme(node: NodeImporter, x: Expr, axes: list[int] | None, keepdims: bool, *, greatest: bool) -> Expr:
-    shape = node.ty(0).shape
-    folded = range(len(shape)) if shape is not None and axes is None else axes or []
-    if shape is not None and any(isinstance(shape[axis], int) and shape[axis] == 0 for axis in folded):
-        # Of nothing the greatest is the least there is.
-        dtype = node.dtype()
-        least = extreme_of_none(dtype, greatest=greatest)
-        kept = {axis % len(shape) for axis in folded}
-        sizes = [1 if axis in kept else size for axis, size in enumerate(shape) if keepdims or axis not in kept]
-        return ops.full(sizes, least, dtype)
-    return (ops.max if greatest else ops.min)(x, axes, keepdims)
+class _Reduction(NamedTuple):
+    """The folding of operand 0 of a node along axes that are known; None for all."""
 
+    node: NodeImporter
+    axes: list[int] | None
+    keepdims: bool
 
-def _log_sum_exp(node: NodeImporter, x: Expr, axes: list[int] | None, keepdims: bool) -> Expr:
-    dtype = node.dtype()
-    shape = node.ty(0).shape
-    if is_integer(dtype):
-        # ONNX Runtime makes each term an integer, and their logarithm again.
+    def sum(self, x: Expr) -> Expr:
+        """The sum."""
+        return ops.sum(x, self.axes, self.keepdims)
+
+    def mean(self, x: Expr) -> Expr:
+        """The mean."""
+        return ops.mean(x, self.axes, self.keepdims)
+
+    def product(self, x: Expr) -> Expr:
+        """The product."""
+        return ops.prod(x, self.axes, self.keepdims)
+
+    def extreme(self, x: Expr, which: Extreme) -> Expr:
+        """The greatest element, or the least; of nothing, the greatest is the least there is."""
+        shape, axes = self.node.ty(0).shape, self.axes
+        folded = range(len(shape)) if shape is not None and axes is None else axes or []
+        if shape is not None and any(isinstance(shape[axis], int) and shape[axis] == 0 for axis in folded):
+            dtype = self.node.dtype()
+            least = extreme_of_none(dtype, greatest=which == "max")
+            kept = {axis % len(shape) for axis in folded}
+            sizes = [
+                1 if axis in kept else size for axis, size in enumerate(shape) if self.keepdims or axis not in kept
+            ]
+            return ops.full(sizes, least, dtype)
+        return (ops.max if which == "max" else ops.min)(x, axes, self.keepdims)
+
+    def log_sum_exp(self, x: Expr) -> Expr:
+        """The logarithm of the sum of exponentials, which the greatest element is taken out of."""
+        node, axes = self.node, self.axes
+        dtype, shape = node.dtype(), node.ty(0).shape
+        if is_integer(dtype):
+            # ONNX Runtime makes each term an integer, and their logarithm again.
+            peak = node.emit(ops.max(x, axes, True))
+            terms = in_dtype(ops.exp(in_dtype(ops.subtract(x, peak), "float64")), dtype)
+            found = _logarithm(node, self.sum(node.emit(terms)))
+            return ops.add(found, peak if self.keepdims else ops.max(x, axes, False))
+        if shape is not None and 0 in shape:
+            return ops.log(self.sum(ops.exp(x)))
         peak = node.emit(ops.max(x, axes, True))
-        terms = in_dtype(ops.exp(in_dtype(ops.subtract(x, peak), "float64")), dtype)
-        found = _logarithm(node, ops.sum(node.emit(terms), axes, keepdims))
-        return ops.add(found, peak if keepdims else ops.max(x, axes, False))
-    if shape is not None and 0 in shape:
-        return ops.log(ops.sum(ops.exp(x), axes, keepdims))
-    peak = node.emit(ops.max(x, axes, True))
-    peak = node.emit(ops.where(ops.isfinite(peak), peak, ops.zeros_like(peak)))
-    total = ops.log(ops.sum(ops.exp(ops.subtract(x, peak)), axes, keepdims))
-    base = peak if keepdims else ops.sum(peak, axes, False)
-    return ops.add(total, base)
+        peak = node.emit(ops.where(ops.isfinite(peak), peak, ops.zeros_like(peak)))
+        total = ops.log(self.sum(ops.exp(ops.subtract(x, peak))))
+        return ops.add(total, peak if self.keepdims else ops.sum(peak, axes, False))
 
 
 @reads("CumSum", "CumProd")

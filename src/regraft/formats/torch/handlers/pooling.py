@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from .... import op as R
 from ....ir.dims import Dim
-from ....ir.expr import Expr, const
+from ....ir.expr import Expr
+from ...places import Line, greatest_in_windows
 from ..context import Context, batched, converts, converts_by_name, dtype_of, each_axis, shape_of
-from .unary import lowest_of
 
 _MAX: Final[list[Callable[..., Expr]]] = [R.nn.max_pool1d, R.nn.max_pool2d, R.nn.max_pool3d]
 _AVERAGE: Final[list[Callable[..., Expr]]] = [R.nn.avg_pool1d, R.nn.avg_pool2d, R.nn.avg_pool3d]
@@ -66,13 +66,8 @@ def _max_pool_with_indices(context: Context, given: Any) -> tuple[Expr, Expr | N
     x, count = given.self, _spatial_axes(context)
     kernel, widths, dilations = [each_axis(v, count) for v in (given.kernel_size, given.padding, given.dilation)]
     steps = _strides(given.stride, kernel)
-    lines = [
-        _Line(extent, np.arange(n)[:, None] * step - width + np.arange(k)[None, :] * dilated)
-        for extent, n, step, width, k, dilated in zip(
-            _known(context, shape_of(x), count), _known(context, context.output_shape(), count), steps, widths, kernel,
-            dilations, strict=True,
-        )
-    ]  # fmt: skip
+    sizes, counts = _known(context, shape_of(x), count), _known(context, context.output_shape(), count)
+    lines = list(map(Line.of, sizes, counts, kernel, steps, widths, dilations))
     return pooled, _greatest(context, x, lines)[1]
 
 
@@ -107,7 +102,7 @@ def _adaptive_max_pool(context: Context, x: Expr, output_size: Sequence[int]) ->
     kernel = [have // want for have, want in pairs]
     if not any(have % want for have, want in pairs) and not context.uses(1):
         return batched(x, count + 2, lambda x: _MAX[count - 1](x, pool_size=kernel, strides=kernel)), None
-    return _greatest(context, x, [_Line(have, _adaptive_windows(have, want)) for have, want in pairs])
+    return _greatest(context, x, [Line(have, _adaptive_windows(have, want)) for have, want in pairs])
 
 
 def _known(context: Context, shape: Sequence[Dim], count: int) -> list[int]:
@@ -127,34 +122,10 @@ def _adaptive_windows(have: int, want: int) -> np.ndarray:
     return np.where(places < stops[:, None], places, -1)
 
 
-class _Line(NamedTuple):
-    """The windows along one axis: its size, and the places of each window, outside the axis where there is none."""
-
-    size: int
-    places: np.ndarray
-
-
-def _greatest(context: Context, x: Expr, lines: Sequence[_Line]) -> tuple[Expr, Expr]:
+def _greatest(context: Context, x: Expr, lines: Sequence[Line]) -> tuple[Expr, Expr]:
     """The greatest element of each window, and its place among the elements of all spatial axes in order."""
-    count = len(lines)
-    places, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
-    for size, along in lines:
-        # Windows of all axes so far, and of this one: rows times rows, elements times elements.
-        within = (along >= 0) & (along < size)
-        shape = (len(places) * len(along), -1)
-        places = (places[:, None, :, None] * size + along[None, :, None, :]).reshape(shape)
-        inside = (inside[:, None, :, None] & within[None, :, None, :]).reshape(shape)
-    places = np.where(inside, places, 0)
-    lead = shape_of(x)[:-count]
-    flat = R.reshape(x, [*lead, math.prod(size for size, _ in lines)])
-    taken = R.take(flat, const(places, "int64"), axis=len(lead))
-    if not inside.all():
-        taken = R.where(const(inside, "bool"), taken, const(lowest_of(dtype_of(x)), dtype_of(x)))
-    taken = context.emit(taken)
-    chosen = R.argmax(taken, axis=len(lead) + 1) + const(np.arange(len(places)) * places.shape[1], "int64")
-    found = R.take(const(places.ravel(), "int64"), chosen, axis=0)
-    shape = context.output_shape()
-    return R.reshape(R.max(taken, axis=len(lead) + 1), shape), R.reshape(found, shape)
+    found = greatest_in_windows(x, lines, context.emit)
+    return R.reshape(found[0], context.output_shape()), R.reshape(found[1], context.output_shape())
 
 
 @converts("max_unpool2d", "max_unpool3d")
