@@ -1,6 +1,6 @@
 """Activation functions: elementwise nonlinearities, and the softmax pair, which normalizes along one axis.
 
-float16 and bfloat16 are computed in float32 and rounded once. Each operator is declared whole here.
+float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Variants of the common activations: made of straight lines to be cheaper, or smoother than a rectifier.
 
-float16 and bfloat16 are computed in float32 and rounded once. Each operator is declared whole here.
+float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations

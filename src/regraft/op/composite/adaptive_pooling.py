@@ -1,7 +1,6 @@
 """Adaptive pooling over 1, 2 and 3 spatial dimensions: means of as many windows as are asked for, in any layout.
 
 The windows are spread evenly over each axis, and may overlap by one element. Sums and rounding are those of `pooling`.
-Each operator is declared whole here.
 """
 
 from __future__ import annotations

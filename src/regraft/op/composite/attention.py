@@ -1,7 +1,7 @@
 """Scaled dot-product attention over (batch, sequence, heads, size), with bias, causal masks and windows.
 
-A query that may see no key at all gives zeros, as in PyTorch, not NaN. float16 and bfloat16 are computed in
-float32 and rounded once. Each operator is declared whole here.
+A query that may see no key at all gives zeros, as in PyTorch, not NaN. float16 and bfloat16 are computed in float32 and
+rounded once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Adjoints of operators whose gradient is best written as one operator of its own.
 
-Each takes the adjoint of the operator's result and gives that of its first operand. The attributes are those
-of the operator itself. Each operator is declared whole here.
+Each takes the adjoint of the operator's result and gives that of its first operand. The attributes are those of the
+operator itself.
 """
 
 from __future__ import annotations

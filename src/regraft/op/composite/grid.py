@@ -1,7 +1,7 @@
 """Sampling of images at places that a grid gives, and grids of affine maps.
 
-Grids have the coordinates of a place on axis 1, (x, y) or (x, y, z), each from -1 to 1 across the image.
-float16 and bfloat16 are computed in float32 and rounded once. Each operator is declared whole here.
+Grids have the coordinates of a place on axis 1, (x, y) or (x, y, z), each from -1 to 1 across the image. float16 and
+bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Losses of classifiers, on logarithms of probabilities. Each operator is declared whole here."""
+"""Losses of classifiers, on logarithms of probabilities."""
 
 from __future__ import annotations
 

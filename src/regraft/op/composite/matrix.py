@@ -1,7 +1,6 @@
 """Patterns over the last two axes: identity matrices, and the lower and upper triangle.
 
-``k`` numbers a diagonal: 0 is the main one, those above it are positive. It is an operand, so it may be
-symbolic. Each operator is declared whole here: type rule, meaning, traits, and the function people call.
+``k`` numbers a diagonal: 0 is the main one, those above it are positive. It is an operand, so it may be symbolic.
 """
 
 from __future__ import annotations

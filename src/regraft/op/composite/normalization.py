@@ -1,10 +1,8 @@
 """Normalizations: subtract a mean, divide by a standard deviation, scale and shift.
 
-They differ in what they average over: layer norm some axes, group norm some axes and the channels of a group,
-instance norm some axes for each channel, batch norm all but the channels, RMS norm some axes without a mean.
-Variances are biased
-(divided by the count). float16 and bfloat16 are computed in float32 and rounded once. Each operator is
-declared whole.
+They differ in what they average over: layer norm some axes, group norm some axes and the channels of a group, instance
+norm some axes for each channel, batch norm all but the channels, RMS norm some axes without a mean. Variances are
+biased (divided by the count). float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations

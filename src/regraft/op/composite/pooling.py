@@ -1,7 +1,6 @@
 """Pooling over 1, 2 and 3 spatial dimensions: the greatest or the mean element of each window, in any layout.
 
 float16 and bfloat16 are averaged in float32 and rounded once; means of integers are rounded towards zero.
-Each operator is declared whole here.
 """
 
 from __future__ import annotations

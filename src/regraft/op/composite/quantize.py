@@ -1,7 +1,4 @@
-"""Quantization: floats as integers (or 8-bit floats) with a scale and a zero point, and back.
-
-Each operator is declared whole here.
-"""
+"""Quantization: floats as integers (or 8-bit floats) with a scale and a zero point, and back."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Products of matrices in few bits: of bytes, and with weights that are stored in blocks.
 
-Each operator is declared whole here. What follows from a type's width stands in `quantize`.
+What follows from a type's width stands in `quantize`.
 """
 
 from __future__ import annotations

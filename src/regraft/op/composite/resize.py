@@ -1,8 +1,7 @@
 """Resizing of images and volumes: each axis by itself, from a few elements near the place that it comes from.
 
 Where a result's element comes from is worked out in whole numbers, as a fraction, so a place that falls between two
-elements, or on one, is never moved by rounding. float16 and bfloat16 are computed in float32. Each operator
-is declared whole here.
+elements, or on one, is never moved by rounding. float16 and bfloat16 are computed in float32.
 """
 
 from __future__ import annotations

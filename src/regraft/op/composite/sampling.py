@@ -1,7 +1,4 @@
-"""Drawing from a distribution, given the random numbers: the operators themselves are pure.
-
-Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""Drawing from a distribution, given the random numbers: the operators themselves are pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Object detection in the form of single-shot detectors: decoding boxes, dropping weak ones and those that overlap.
 
 Rows of ``data`` are boxes: a class, a score and four coordinates, at places that the attributes say. Meanings follow
-those that Relax compiles. Each operator is declared whole here.
+those that Relax compiles.
 """
 
 from __future__ import annotations

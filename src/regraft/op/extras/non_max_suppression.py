@@ -1,6 +1,6 @@
 """Choosing the boxes that detect something, and leaving out those that overlap a better one.
 
-Knows nothing of the other operators. The operator is declared whole here.
+Knows nothing of the other operators.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pooling of regions of an image that begin and end on elements, and its adjoint.
 
-Both are declared whole here. Where a bin begins and ends is worked out in whole numbers.
+Where a bin begins and ends is worked out in whole numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Operators on signals, reached as ``regraft.op.signal`` and, in scripts, as ``R.signal``.
 
 Complex numbers are kept as real ones here, with their real and imaginary parts on a last axis of size 2, as ONNX has
-them. Each operator is declared whole here.
+them.
 """
 
 from __future__ import annotations

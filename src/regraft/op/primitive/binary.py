@@ -1,7 +1,7 @@
 """Elementwise arithmetic on two tensors, with NumPy's broadcasting.
 
-Both operands have one dtype (the language converts nothing by itself; a Python number takes the dtype of the
-tensor beside it). Each row of the table declares an operator whole, and gives the function that people call.
+Both operands have one dtype (the language converts nothing by itself; a Python number takes the dtype of the tensor
+beside it).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The bits of a tensor's elements, read as another dtype.
-
-The operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""The bits of a tensor's elements, read as another dtype."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Copying the elements of a tensor along its axes, and summing the copies up again.
-
-Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""Copying the elements of a tensor along its axes, and summing the copies up again."""
 
 from __future__ import annotations
 

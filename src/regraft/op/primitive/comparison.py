@@ -1,7 +1,7 @@
 """Elementwise comparisons of two tensors, with NumPy's broadcasting; the results are bool.
 
 The operands may have two dtypes: elements are compared as the numbers that they are, in a dtype that holds both as
-NumPy chooses it. Each row declares an operator whole, and gives the function that people call.
+NumPy chooses it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Convolutions over 1, 2 and 3 spatial dimensions, in any layout.
 
-"Convolution" is the cross-correlation of all deep-learning libraries: the kernel is not flipped. The meaning
-is written once, for any number of spatial dimensions, with batch and channel first; layouts are brought into
-that order and back. float16 and bfloat16 are summed in float32 and rounded once. Each operator is declared
-whole here, once for all ranks.
+"Convolution" is the cross-correlation of all deep-learning libraries: the kernel is not flipped. The meaning is written
+once, for any number of spatial dimensions, with batch and channel first; layouts are brought into that order and back.
+float16 and bfloat16 are summed in float32 and rounded once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Transposed convolutions over 1, 2 and 3 spatial dimensions: the adjoints of convolutions.
 
-Also known as deconvolutions. The meaning is an ordinary convolution of the input with zeros between its
-elements and the kernel turned around. Layouts and dtypes are handled as in `conv`. Each operator is declared
-whole here, once for all ranks.
+Also known as deconvolutions. The meaning is an ordinary convolution of the input with zeros between its elements and
+the kernel turned around. Layouts and dtypes are handled as in `conv`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Tensors made from nothing but numbers: filled, ranges, windows, one-hot codes.
 
-Sizes and numbers that are no tensors (``n``, ``k``, ``start`` ...) are operands, so that they may be
-symbolic. Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-Matrices with a pattern (``eye``, ``tril`` ...) are in `matrix`.
+Sizes and numbers that are no tensors (``n``, ``k``, ``start`` ...) are operands, so that they may be symbolic. Matrices
+with a pattern (``eye``, ``tril`` ...) are in `matrix`.
 """
 
 from __future__ import annotations

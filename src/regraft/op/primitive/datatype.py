@@ -1,7 +1,4 @@
-"""Conversion of a tensor's elements to another dtype.
-
-Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""Conversion of a tensor's elements to another dtype."""
 
 from __future__ import annotations
 

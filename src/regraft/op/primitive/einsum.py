@@ -1,7 +1,4 @@
-"""Sums of products of any number of tensors, in Einstein's notation.
-
-The operator is declared whole here: type rule, meaning, and the function people call.
-"""
+"""Sums of products of any number of tensors, in Einstein's notation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Elements of a tensor at places that other tensors name: gather_elements, gather_nd, index_tensor.
 
-Each operator is declared whole here: type rule, meaning, traits, and the function people call. An index below
-0 counts from the end; one that is past an end is an error when the program runs, or has no meaning at all.
+An index below 0 counts from the end; one that is past an end is an error when the program runs, or has no meaning at
+all.
 """
 
 from __future__ import annotations

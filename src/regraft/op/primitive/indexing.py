@@ -1,7 +1,4 @@
-"""Parts of a tensor by position along its axes: take, strided_slice, dynamic_strided_slice.
-
-Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""Parts of a tensor by position along its axes: take, strided_slice, dynamic_strided_slice."""
 
 from __future__ import annotations
 

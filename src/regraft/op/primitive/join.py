@@ -1,7 +1,4 @@
-"""Several tensors into one, and one into several: concat, stack, split, meshgrid.
-
-Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""Several tensors into one, and one into several: concat, stack, split, meshgrid."""
 
 from __future__ import annotations
 

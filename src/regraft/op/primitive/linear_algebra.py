@@ -1,7 +1,6 @@
 """Products of matrices and vectors: matmul, linear, outer.
 
-Each operator is declared whole here: type rule, meaning, traits, and the function people call. Floats
-narrower than float32 are multiplied and summed in float32, and rounded once.
+Floats narrower than float32 are multiplied and summed in float32, and rounded once.
 """
 
 from __future__ import annotations

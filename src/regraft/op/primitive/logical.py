@@ -1,7 +1,6 @@
 """Elementwise logic on truth values, and on the bits of integers, with NumPy's broadcasting.
 
 Both operands have one dtype. The operators of one operand (``logical_not``, ``bitwise_not``) are in `unary`.
-Each row declares an operator whole, and gives the function that people call.
 """
 
 from __future__ import annotations

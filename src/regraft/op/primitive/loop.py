@@ -3,7 +3,7 @@
 One operator says what ONNX says with `Loop` and `Scan`, JAX with `while_loop`, `fori_loop` and `scan`, and PyTorch with
 `while_loop` and `scan`. Its body is a function of the language: one that is defined where the loop stands, and sees
 what is visible there, or one of the module. So whatever prints, visits, rewrites or runs functions and calls knows
-loops, too. The operator is declared whole here: type rule, meaning, and the function people call.
+loops, too.
 """
 
 from __future__ import annotations

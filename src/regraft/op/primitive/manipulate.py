@@ -1,7 +1,4 @@
-"""Rearranging the elements of a tensor: the order of its axes, and the order along them.
-
-Each operator is declared whole here: type rule, meaning, gradient, traits, and the function people call.
-"""
+"""Rearranging the elements of a tensor: the order of its axes, and the order along them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Markers that passes read: where the gradient stops, what it computes again, where preparing weights ends.
 
-To everything else they are identities. Each operator is declared whole here.
+To everything else they are identities.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Folding whole axes of a tensor into one number each: sums, products, extremes, averages.
 
-``axis`` is one axis, several, or None for all; with ``keepdims`` the folded axes stay, of size 1. Floats
-narrower than float32 are folded in float32 and rounded once. Each row of the table
-declares an operator whole, and gives the function that people call.
+``axis`` is one axis, several, or None for all; with ``keepdims`` the folded axes stay, of size 1. Floats narrower than
+float32 are folded in float32 and rounded once.
 """
 
 from __future__ import annotations

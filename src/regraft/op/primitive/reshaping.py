@@ -1,7 +1,4 @@
-"""Giving the elements of a tensor another shape, in row-major order: reshape, flatten, and axes of size 1.
-
-Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""Giving the elements of a tensor another shape, in row-major order: reshape, flatten, and axes of size 1."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Running totals along one axis.
-
-Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""Running totals along one axis."""
 
 from __future__ import annotations
 

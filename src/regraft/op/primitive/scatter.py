@@ -1,7 +1,6 @@
 """A tensor with elements replaced at places that other tensors name: the counterparts of gathering.
 
-Each operator is declared whole here: type rule, meaning, traits, and the function people call. Nothing is
-changed in place: the result is another tensor. An index below 0 counts from the end; one that is past an end
+Nothing is changed in place: the result is another tensor. An index below 0 counts from the end; one that is past an end
 is an error when the program runs, or has no meaning at all.
 """
 

@@ -1,7 +1,4 @@
-"""Search: the index of the greatest and smallest element, and of a value among sorted ones.
-
-Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""Search: the index of the greatest and smallest element, and of a value among sorted ones."""
 
 from __future__ import annotations
 

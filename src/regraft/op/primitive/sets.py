@@ -1,7 +1,6 @@
 """Operators whose result has as many elements as the data say: distinct values, places that are not zero.
 
-The type of such a result has a rank, but no shape. Each operator is declared whole here: type rule, meaning,
-traits, and the function people call.
+The type of such a result has a rank, but no shape.
 """
 
 from __future__ import annotations

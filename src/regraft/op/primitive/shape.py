@@ -1,7 +1,4 @@
-"""Shapes as values, and the way between them and tensors of integers.
-
-Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""Shapes as values, and the way between them and tensors of integers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Elements in order along one axis, and the first few of them.
 
-NaN counts as greater than everything. The order is stable: equal elements stay in their order, also in a
-descending one. Each operator is declared whole here: type rule, meaning, traits, and the function people
-call.
+NaN counts as greater than everything. The order is stable: equal elements stay in their order, also in a descending
+one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Elementwise operators of three operands: choice, limits, multiply-add.
-
-Each operator is declared whole here: type rule, meaning, traits, and the function people call.
-"""
+"""Elementwise operators of three operands: choice, limits, multiply-add."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Elementwise functions of one tensor that need no tables: sign, rounding, tests of a value, "not".
 
-Each row declares an operator whole. The functions of mathematics (``exp``, ``sin``, ``erf`` ...) are in `elementary`.
+The functions of mathematics (``exp``, ``sin``, ``erf`` ...) are in `elementary`.
 """
 
 from __future__ import annotations
