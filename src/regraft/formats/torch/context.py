@@ -220,6 +220,11 @@ def each_axis(value: int | Sequence[int], count: int) -> list[int]:
     return listed * count if len(listed) == 1 else listed
 
 
+def arguments_of(given: Any) -> dict[str, Any]:
+    """The arguments that a handler by `converts_by_name` is given, in the order of the schema."""
+    return vars(given)
+
+
 def batched(x: Expr, ndim: int, function: Callable[[Expr], Expr]) -> Expr:
     """``function`` of ``x``, which it takes with ``ndim`` axes; PyTorch lets people leave out the first, the batch."""
     return function(x) if rank(x) == ndim else R.squeeze(function(R.expand_dims(x, axis=0)), axis=0)

@@ -121,19 +121,9 @@ def _hypot(context: Context, x: Expr, other: Expr) -> Expr:
     return in_wide_floats(hypotenuse, *context.promoted(x, other))
 
 
-@converts("add.Tensor", "add.Scalar")
+@converts("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "subtract.Tensor")
 def _add(context: Context, x: TorchOperand, other: TorchOperand, alpha: float = 1) -> Expr:
-    return _scaled_sum(context, R.add, x, other, alpha)
-
-
-@converts("sub.Tensor", "sub.Scalar", "subtract.Tensor")
-def _sub(context: Context, x: TorchOperand, other: TorchOperand, alpha: float = 1) -> Expr:
-    return _scaled_sum(context, R.subtract, x, other, alpha)
-
-
-def _scaled_sum(
-    context: Context, function: Callable[..., Expr], x: TorchOperand, other: TorchOperand, alpha: float
-) -> Expr:
+    function = R.add if context.operator() == "add" else R.subtract
     if alpha == 1:
         return context.narrow(function, x, other)
     if not isinstance(other, Expr):

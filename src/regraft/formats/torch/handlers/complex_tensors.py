@@ -59,17 +59,11 @@ def _polar(context: Context, abs: Expr, angle: Expr) -> ComplexPair:
     return ComplexPair(abs * R.cos(angle), abs * R.sin(angle))
 
 
-@converts_complex("pad")
-def _pad(
-    context: Context, x: ComplexPair, pad: Sequence[Any], mode: str = "constant", value: float | None = None
-) -> ComplexPair:
-    ordinary = HANDLERS["aten.pad.default"]
-    return ComplexPair(ordinary(context, x.real, pad, mode, value), ordinary(context, x.imag, pad, mode))
-
-
-@converts_complex("constant_pad_nd")
-def _constant_pad(context: Context, x: ComplexPair, pad: Sequence[Any], value: float = 0) -> ComplexPair:
-    return _pad(context, x, pad, "constant", value)
+@converts_complex("pad", "constant_pad_nd")
+def _pad(context: Context, x: ComplexPair, pad: Sequence[Any], *how: Any) -> ComplexPair:
+    # A real number to pad with has no imaginary part.
+    ordinary, mode = HANDLERS[str(context.node.target)], how[:1] if context.operator() == "pad" else ()
+    return ComplexPair(ordinary(context, x.real, pad, *how), ordinary(context, x.imag, pad, *mode))
 
 
 @converts_complex("real")

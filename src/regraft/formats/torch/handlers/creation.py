@@ -21,20 +21,11 @@ def _made(context: Context, value: float) -> Expr:
     return R.ones(shape, dtype) if value == 1 else R.full(shape, const(value, dtype), dtype)
 
 
-@converts("zeros", "zeros_like", "new_zeros")
-def _zeros(context: Context, *_like: Any, **_how: Any) -> Expr:
-    return _made(context, 0)
-
-
-@converts("ones", "ones_like", "new_ones")
-def _ones(context: Context, *_like: Any, **_how: Any) -> Expr:
-    return _made(context, 1)
-
-
+@converts("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones")
 @converts("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
-def _empty(context: Context, *_like: Any, **_how: Any) -> Expr:
+def _constant(context: Context, *_like: Any, **_how: Any) -> Expr:
     # What an empty tensor holds is anything; zeros are the same in every run.
-    return _made(context, 0)
+    return _made(context, 1 if "ones" in context.operator() else 0)
 
 
 @converts("full", "full_like", "new_full")

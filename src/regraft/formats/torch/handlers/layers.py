@@ -201,7 +201,13 @@ def _batch_norm_training(context: Context, given: Any) -> tuple[Expr, ...]:
 # --- padding
 
 
-def _padded(context: Context, x: Expr, pad: Sequence[Dim], mode: str, value: float | None = None) -> Expr:
+@converts_by_name("pad", "constant_pad_nd")
+@converts_by_name("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+@converts_by_name("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def _pad(context: Context, given: Any) -> Expr:
+    x, pad = given.self, given.pad if hasattr(given, "pad") else given.padding
+    kind, value = context.operator().partition("_")[0], getattr(given, "value", None)
+    mode = {"reflection": "reflect", "replication": "replicate"}.get(kind, getattr(given, "mode", "constant"))
     widths: list[int] = [0] * (2 * rank(x))
     for i in range(len(pad) // 2):
         before, after = pad[2 * i], pad[2 * i + 1]
@@ -218,26 +224,6 @@ def _padded(context: Context, x: Expr, pad: Sequence[Dim], mode: str, value: flo
         stops = [shape_of(x)[axis] - max(-widths[2 * axis + 1], 0) for axis in axes]
         x, widths = R.strided_slice(x, axes, starts, stops), [max(width, 0) for width in widths]
     return R.nn.pad(x, widths, mode, 0.0 if value is None else float(value))
-
-
-@converts("pad")
-def _pad(context: Context, x: Expr, pad: Sequence[Dim], mode: str = "constant", value: float | None = None) -> Expr:
-    return _padded(context, x, pad, mode, value)
-
-
-@converts("constant_pad_nd")
-def _constant_pad(context: Context, x: Expr, pad: Sequence[Dim], value: float = 0) -> Expr:
-    return _padded(context, x, pad, "constant", value)
-
-
-@converts("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
-def _reflection_pad(context: Context, x: Expr, padding: Sequence[Dim]) -> Expr:
-    return _padded(context, x, padding, "reflect")
-
-
-@converts("replication_pad1d", "replication_pad2d", "replication_pad3d")
-def _replication_pad(context: Context, x: Expr, padding: Sequence[Dim]) -> Expr:
-    return _padded(context, x, padding, "replicate")
 
 
 # --- windows as columns

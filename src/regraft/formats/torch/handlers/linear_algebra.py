@@ -11,7 +11,7 @@ from .... import op as R
 from ....ir.dims import dim_min
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr, const
-from ..context import Context, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, arguments_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
 
 
 @converts("linear")
@@ -42,17 +42,13 @@ def _outer(context: Context, x: Expr, vec2: Expr) -> Expr:
     return R.outer(*context.promoted(x, vec2))
 
 
-@converts("addmm", "addmv", "baddbmm")
-def _addmm(context: Context, x: Expr, mat1: Expr, mat2: Expr, *, beta: float = 1, alpha: float = 1) -> Expr:
-    product = _scaled(R.matmul(mat1, mat2), alpha)
+@converts_by_name("addmm", "addmv", "baddbmm", "addbmm")
+def _addmm(context: Context, given: Any) -> Expr:
+    start, left, right = [value for value in arguments_of(given).values() if isinstance(value, Expr)]
+    product = R.matmul(left, right)
+    product = _scaled(R.sum(product, axis=0) if context.operator() == "addbmm" else product, given.alpha)
     # With beta = 0 the first operand plays no part, NaN included.
-    return product if beta == 0 else R.add(product, _scaled(x, beta))
-
-
-@converts("addbmm")
-def _addbmm(context: Context, x: Expr, batch1: Expr, batch2: Expr, *, beta: float = 1, alpha: float = 1) -> Expr:
-    product = _scaled(R.sum(R.matmul(batch1, batch2), axis=0), alpha)
-    return product if beta == 0 else R.add(product, _scaled(x, beta))
+    return product if given.beta == 0 else R.add(product, _scaled(start, given.beta))
 
 
 def _scaled(x: Expr, factor: float) -> Expr:

@@ -58,36 +58,30 @@ def _place(function: Callable[..., Expr], x: Expr, dim: int | None, keepdim: boo
     return function(x, axis=dim, keepdims=keepdim)
 
 
-@converts("var.correction", "var.dim", "var")
-def _var(context: Context, x: Expr, dim: Any = None, unbiased: Any = True, keepdim: bool = False, **more: Any) -> Expr:
-    axes, correction, keepdim = _correction(dim, unbiased, keepdim, more)
-    return _corrected_variance(context, x, axes, correction, keepdim)
+@converts_by_name("var.correction", "var.dim", "var")
+def _var(context: Context, given: Any) -> Expr:
+    return _corrected_variance(context, given.self, *_correction(given))
 
 
-@converts("std.correction", "std.dim", "std")
-def _std(context: Context, x: Expr, dim: Any = None, unbiased: Any = True, keepdim: bool = False, **more: Any) -> Expr:
-    axes, correction, keepdim = _correction(dim, unbiased, keepdim, more)
+@converts_by_name("std.correction", "std.dim", "std")
+def _std(context: Context, given: Any) -> Expr:
+    def deviation(x: Expr) -> Expr:
+        return R.sqrt(_corrected_variance(context, x, *_correction(given)))
 
-    def deviation(y: Expr) -> Expr:
-        return R.sqrt(_corrected_variance(context, y, axes, correction, keepdim))
-
-    return in_wide_floats(deviation, x)
+    return in_wide_floats(deviation, given.self)
 
 
-@converts("var_mean.correction", "var_mean.dim", "var_mean")
-def _var_mean(
-    context: Context, x: Expr, dim: Any = None, unbiased: Any = True, keepdim: bool = False, **more: Any
-) -> tuple[Expr, Expr]:
-    axes, correction, keepdim = _correction(dim, unbiased, keepdim, more)
-    return _corrected_variance(context, x, axes, correction, keepdim), _fold(R.mean, x, axes, keepdim)
+@converts_by_name("var_mean.correction", "var_mean.dim", "var_mean")
+def _var_mean(context: Context, given: Any) -> tuple[Expr, Expr]:
+    axes, correction, keepdim = _correction(given)
+    mean = _fold(R.mean, given.self, axes, keepdim)
+    return _corrected_variance(context, given.self, axes, correction, keepdim), mean
 
 
-def _correction(dim: Any, unbiased: Any, keepdim: bool, more: dict[str, Any]) -> tuple[Axes, float, bool]:
+def _correction(given: Any) -> tuple[Axes, float, bool]:
     """The axes, what is taken off the count, and whether axes are kept, out of the overloads' arguments."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    correction = more.get("correction", 1 if unbiased else 0)
-    return dim, 1 if correction is None else correction, more.get("keepdim", keepdim)
+    correction = given.correction if hasattr(given, "correction") else int(given.unbiased)
+    return getattr(given, "dim", None), 1 if correction is None else correction, getattr(given, "keepdim", False)
 
 
 def _corrected_variance(context: Context, x: Expr, dim: Axes, correction: float, keepdim: bool) -> Expr:

@@ -11,7 +11,7 @@ import torch
 from .... import op as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
-from ..context import Context, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, arguments_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
 
 
 def _resized(
@@ -81,53 +81,41 @@ def _swapped(ndim: int, axis: int) -> list[int]:
     return order
 
 
-@converts("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
-def _upsample_antialiased(context: Context, x: Expr, output_size: Any, align_corners: bool, *scales: Any) -> Expr:
-    return _weighted(context, x, align_corners, scales)
+def _image(given: Any) -> Expr:
+    """What a call resizes, under the one name or the other."""
+    return given.self if hasattr(given, "self") else given.input
 
 
-def _nearest(context: Context, x: Expr, scales: Sequence[float | None] | None) -> Expr:
-    return _resized(context, x, "nearest_neighbor", "asymmetric", "floor", scales)
+def _scales(given: Any) -> Sequence[float | None]:
+    """The scale factors of a call, which overloads have as one argument or as one for each axis."""
+    listed: Sequence[float] | None = getattr(given, "scale_factors", None)
+    own = [value for name, value in arguments_of(given).items() if name == "scales" or name.startswith("scales_")]
+    return listed or own
 
 
-@converts("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
-def _upsample_nearest_by(context: Context, x: Expr, output_size: Any, scale_factors: Any) -> Expr:
-    return _nearest(context, x, scale_factors)
+@converts_by_name("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+def _upsample_antialiased(context: Context, given: Any) -> Expr:
+    return _weighted(context, _image(given), given.align_corners, _scales(given))
 
 
-@converts("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-def _upsample_nearest(context: Context, x: Expr, output_size: Any, *scales: Any) -> Expr:
-    return _nearest(context, x, scales)
+@converts_by_name("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
+@converts_by_name("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+def _upsample_nearest(context: Context, given: Any) -> Expr:
+    return _resized(context, _image(given), "nearest_neighbor", "asymmetric", "floor", _scales(given))
 
 
-@converts("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec")
-def _upsample_nearest_exact(context: Context, x: Expr, output_size: Any, scale_factors: Any) -> Expr:
-    return _resized(context, x, "nearest_neighbor", "half_pixel", "round_prefer_ceil", scale_factors)
+@converts_by_name("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec")
+def _upsample_nearest_exact(context: Context, given: Any) -> Expr:
+    return _resized(context, _image(given), "nearest_neighbor", "half_pixel", "round_prefer_ceil", _scales(given))
 
 
-def _smooth(context: Context, x: Expr, method: str, align_corners: bool, scales: Any) -> Expr:
-    coordinates = "align_corners" if align_corners else "half_pixel"
-    return _resized(context, x, method, coordinates, "", scales)
-
-
-@converts("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
-def _upsample_linear_by(context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any) -> Expr:
-    return _smooth(context, x, "linear", align_corners, scale_factors)
-
-
-@converts("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
-def _upsample_linear(context: Context, x: Expr, output_size: Any, align_corners: bool, *scales: Any) -> Expr:
-    return _smooth(context, x, "linear", align_corners, scales)
-
-
-@converts("upsample_bicubic2d.vec")
-def _upsample_bicubic_by(context: Context, x: Expr, output_size: Any, align_corners: bool, scale_factors: Any) -> Expr:
-    return _smooth(context, x, "cubic", align_corners, scale_factors)
-
-
-@converts("upsample_bicubic2d")
-def _upsample_bicubic(context: Context, x: Expr, output_size: Any, align_corners: bool, *scales: Any) -> Expr:
-    return _smooth(context, x, "cubic", align_corners, scales)
+@converts_by_name("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
+@converts_by_name("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+@converts_by_name("upsample_bicubic2d.vec", "upsample_bicubic2d")
+def _upsample_smooth(context: Context, given: Any) -> Expr:
+    method = "cubic" if "bicubic" in context.operator() else "linear"
+    coordinates = "align_corners" if given.align_corners else "half_pixel"
+    return _resized(context, _image(given), method, coordinates, "", _scales(given))
 
 
 @converts("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")

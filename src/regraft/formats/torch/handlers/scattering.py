@@ -37,30 +37,13 @@ def _scattered(context: Context, x: Expr, dim: int, index: Expr, src: Expr, redu
     return R.scatter_elements(x, index, src, axis=dim, reduction=reduction)
 
 
-@converts("scatter.src", "scatter_add")
-def _scatter(context: Context, x: Expr, dim: int, index: Expr, src: Expr) -> Expr:
-    return _scattered(context, x, dim, index, src, "add" if context.operator() == "scatter_add" else "update")
-
-
-@converts("scatter.value")
-def _scatter_value(context: Context, x: Expr, dim: int, index: Expr, value: TorchOperand) -> Expr:
-    return _scattered(context, x, dim, index, _filled(context, value, x, index), "update")
-
-
-def _filled(context: Context, value: TorchOperand, x: Expr, index: Expr) -> Expr:
-    return R.broadcast_to(context.scalar(value, dtype_of(x)), shape_of(index))
-
-
-@converts("scatter.reduce")
-def _scatter_reduced(context: Context, x: Expr, dim: int, index: Expr, src: Expr, *, reduce: str) -> Expr:
-    return _scattered(context, x, dim, index, src, _REDUCTIONS[reduce])
-
-
-@converts("scatter.value_reduce")
-def _scatter_value_reduced(
-    context: Context, x: Expr, dim: int, index: Expr, value: TorchOperand, *, reduce: str
-) -> Expr:
-    return _scattered(context, x, dim, index, _filled(context, value, x, index), _REDUCTIONS[reduce])
+@converts_by_name("scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce", "scatter_add")
+def _scatter(context: Context, given: Any) -> Expr:
+    x, index, src = given.self, given.index, getattr(given, "src", None)
+    if src is None:
+        src = R.broadcast_to(context.scalar(given.value, dtype_of(x)), shape_of(index))
+    fold = "add" if context.operator() == "scatter_add" else _REDUCTIONS.get(getattr(given, "reduce", ""), "update")
+    return _scattered(context, x, given.dim, index, src, fold)
 
 
 @converts("scatter_reduce.two")
