@@ -104,9 +104,9 @@ def _identity(node: NodeImporter) -> Imported:
     return node.operand(0)
 
 
-@reads("Cast")
+@reads("Cast", "CastLike")
 def _cast(node: NodeImporter) -> Imported:
-    x, target = node.operand(0), node.dtype_attr("to") or ""
+    x, target = node.operand(0), node.dtype_attr("to") or node.dtype(1)
     if target == "float8_e8m0fnu":
         return as_power_of_two(node, x)
     is_narrow = is_float(target) and itemsize(target) == 1 and target != "float4_e2m1fn"
