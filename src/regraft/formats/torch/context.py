@@ -222,7 +222,7 @@ def each_axis(value: int | Sequence[int], count: int) -> list[int]:
 
 def arguments_of(given: Any) -> dict[str, Any]:
     """The arguments that a handler by `converts_by_name` is given, in the order of the schema."""
-    return vars(given)
+    return cast_to("dict[str, Any]", vars(given))
 
 
 def batched(x: Expr, ndim: int, function: Callable[[Expr], Expr]) -> Expr:
