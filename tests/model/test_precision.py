@@ -15,6 +15,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 import torch
+from onnx import TensorProto, helper
 
 import regraft.op as R
 from regraft import optimize, to_onnx
@@ -596,6 +597,40 @@ def test_samples_whose_outputs_are_no_numbers_say_nothing_of_errors(products: Pa
     with pytest.raises(UsageError, match="NaN or infinities only on sample 0, so the error of a precision cannot be"):
         optimize(products, output=output, precision="int8", inputs=[{"x": np.full((40, 96), np.nan, np.float32)}])
     assert not output.exists()
+
+
+def test_samples_whose_outputs_are_zeros_say_nothing_of_errors(products: Path, tmp_path: Path) -> None:
+    zeros = {"x": np.zeros((40, 96), np.float32)}
+    output = tmp_path / "out.onnx"
+    with pytest.raises(UsageError, match="zeros only on sample 0, so the error of a precision cannot be measured"):
+        optimize(products, output=output, precision="int8", inputs=[zeros])
+    assert not output.exists()
+    one = {"x": RNG.standard_normal((40, 96)).astype(np.float32)}
+    optimize(products, output=output, precision="int8", inputs=[zeros, one])
+
+
+def _product_in(dtype: int) -> onnx.ModelProto:
+    matrix = RNG.standard_normal((96, 64)).astype(helper.tensor_dtype_to_np_dtype(dtype))
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "product",
+        [helper.make_tensor_value_info("x", dtype, [40, 96])],
+        [helper.make_tensor_value_info("y", dtype, [40, 64])],
+        [helper.make_tensor("w", dtype, matrix.shape, matrix.tobytes(), raw=True)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_layers_of_half_precision_are_left_with_the_reason() -> None:
+    _, report = lowered(_product_in(TensorProto.FLOAT16), "int8")
+    assert report.original_kept
+    problems = [one.problem or "" for one in report.attempts if one.name == "int8 dynamic"]
+    assert [problem.partition(": ")[2] for problem in problems] == ["quantized are products of float32"]
+
+
+def test_a_file_that_onnx_runtime_does_not_open_is_told_with_the_engine_that_may() -> None:
+    with pytest.raises(BuildError, match=r"cannot open the model: .*; --engine openvino may open it"):
+        lowered(_product_in(TensorProto.BFLOAT16), "auto")
 
 
 def test_a_size_is_the_same_one_in_all_inputs_of_a_sample() -> None:

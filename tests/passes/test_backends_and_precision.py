@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from regraft import BlockBuilder, const, op
 from regraft.analysis import well_formed
 from regraft.dpl import is_op, make_fused_bias_activation_pattern, wildcard
 from regraft.ir import Call, Constant, Function, IRModule, TensorType, Var, iter_bindings
+from regraft.ir.tensor_data import TensorData
 from regraft.script.text import parse
 from regraft.testing import assert_same_values, programs, random_inputs
 from regraft.transform import (
@@ -332,3 +336,28 @@ def main(x: R.Tensor((2, 3), "float32"), a: R.Tensor((3, 4), "float32"), c: R.Te
     for branch in (True, False):
         expected, got = (run(one, [*inputs, np.asarray(branch)]) for one in (before, after))
         np.testing.assert_allclose(expected, got, rtol=2e-2, atol=2e-2)
+
+
+def test_constants_beside_narrow_values_are_read_once_and_without_copies() -> None:
+    random = np.random.default_rng(0)
+    beside, reads = random.standard_normal((1000, 2000)).astype(np.float32), list[int]()
+
+    def load() -> np.ndarray:
+        reads.append(1)
+        return beside
+
+    builder, x = BlockBuilder(), Var("x", TensorType((1000, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            product = builder.emit(op.matmul(x, const(random.standard_normal((8, 2000)).astype(np.float32))))
+            lazily = Constant(TensorData.lazy(beside.shape, "float32", load))
+            out = builder.emit_output(op.matmul(builder.emit(op.add(product, lazily)), const(np.ones((2000, 1), "f4"))))
+        builder.emit_func_output(out)
+    module = builder.get()
+    tracemalloc.start()
+    result = ToMixedPrecision()(module)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert counts(result)["astype"] > counts(module)["astype"]
+    assert len(reads) == 1
+    assert peak < beside.nbytes / 2

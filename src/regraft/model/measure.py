@@ -152,7 +152,10 @@ def run_on(model: Model, bench: Bench) -> RunOriginal:
     A program runs on OpenVINO, too, where that does not open the file. Raises what building raises.
     """
     if model.form == "onnx" and bench.engine == "onnxruntime":
-        return onnx_original(model.source, threads=bench.threads)
+        try:
+            return onnx_original(model.source, threads=bench.threads)
+        except BuildError as error:
+            raise BuildError(f"{error}; --engine openvino may open it") from error
     if model.form in ("onnx", "openvino") and bench.engine == "openvino":
         with suppress(BuildError):
             return openvino_original(model.source, threads=bench.threads)

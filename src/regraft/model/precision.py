@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -410,14 +410,23 @@ def choose(
 
 
 def _check_numbers(trials: Sequence[ExpectedRun]) -> None:
-    """Raise `UsageError` where the outputs for a sample are no numbers, of which no error can be told."""
-    for trial in trials:
-        found = [one for one in trial.outputs if one.dtype.kind == "f" and one.size]
-        if found and not any(np.isfinite(one).any() for one in found):
-            raise UsageError(
-                f"the model gives NaN or infinities only on {trial.place}, so the error of a precision cannot be "
-                "measured; give other samples (--input), or ranges of random inputs (--range name=0:1)"
-            )
+    """Raise `UsageError` where the outputs for samples are no numbers, or zeros, of which no error can be told."""
+    found = [[one for one in trial.outputs if one.dtype.kind == "f" and one.size] for trial in trials]
+    lost = next((trial for trial, own in zip(trials, found, strict=True) if own and not _any(np.isfinite, own)), None)
+    if lost is not None:
+        raise UsageError(f"the model gives NaN or infinities only on {lost.place}, so {_GIVE_OTHERS}")
+    if trials and all(own and not _any(np.asarray, own) for own in found):
+        raise UsageError(f"the model gives zeros only on {trials[0].place}, so {_GIVE_OTHERS}")
+
+
+def _any(test: Callable[[np.ndarray], np.ndarray], arrays: Sequence[np.ndarray]) -> bool:
+    return any(test(one).any() for one in arrays)
+
+
+_GIVE_OTHERS: Final = (
+    "the error of a precision cannot be measured; give other samples (--input), or ranges of random inputs "
+    "(--range name=0:1)"
+)
 
 
 def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:

@@ -6,6 +6,7 @@ its layers go back, those that err the most first, until the budget holds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot
@@ -112,7 +113,8 @@ class PrecisionSearch:
     def _whole(self, one: Candidate, row: Attempt) -> CandidateResult:
         layers = self._layers(one)
         if one.make is not None and not layers:
-            return CandidateResult(replace(row, problem="there is no layer that it could compute in few bits"))
+            problem = "there is no layer that it could compute in few bits" + self._why_none(one)
+            return CandidateResult(replace(row, problem=problem))
         whole = self.tried(one, {})
         if one.make is None:
             self.rest_errors[one.engine, one.rest] = whole.error
@@ -203,6 +205,14 @@ class PrecisionSearch:
         done = report_passes(one.make({}), self._read_by(one))
         steps = [step for each in done.passes for step in each.rewrote if step.rule in _LAYER_RULES]
         return [step.binding for step in steps if step.function == self.name]
+
+    def _why_none(self, one: Candidate) -> str:
+        """The reason that most layers gave, as the end of a sentence."""
+        if one.make is None:
+            return ""
+        done = report_passes(one.make({}), self._read_by(one))
+        reasons = Counter(step.reason for each in done.passes for step in each.declined if step.rule in _LAYER_RULES)
+        return "".join(f": {reason}" for reason, _ in reasons.most_common(1))
 
     def _gone_back(
         self, one: Candidate, groups: Sequence[LayerGroup], order: Sequence[str], expected: int, rest: float

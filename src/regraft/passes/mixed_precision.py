@@ -185,7 +185,9 @@ class _Dtypes(NamedTuple):
         """True for a constant without numbers that the narrow dtype would make infinite; NaN stays what it is."""
         if not isinstance(leaf, Constant):
             return False
-        return not np.any(np.abs(leaf.data.numpy()) > _LARGEST[self.low])
+        array = leaf.data.read()
+        ends = np.fmin.reduce(array, axis=None, initial=0), np.fmax.reduce(array, axis=None, initial=0)
+        return max(np.abs(ends)) <= _LARGEST[self.low]
 
     def leads(self, binding: Binding) -> bool:
         """True if what is bound is a product of tensors of single precision, or of half precision."""

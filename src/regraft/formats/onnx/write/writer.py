@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
@@ -444,6 +443,10 @@ _SMALL: Final = 1024
 """Bytes up to which a constant is written once more for a second output."""
 
 
+_Constants: TypeAlias = dict[tuple[str, tuple[int, ...]], list[tuple[memoryview, ir.Value]]]
+"""By dtype and shape, the bytes of constants that are outputs."""
+
+
 def _outputs(
     lowering: Lowering, function: Function, values: Sequence[ir.Value], inputs: set[int]
 ) -> tuple[GraphPort, ...]:
@@ -459,7 +462,7 @@ def _outputs(
     seen: set[int] = set()
     produced = {id(value) for node in graph.nodes for value in node.outputs}
     inner: dict[str | None, list[ir.Value]] | None = None
-    constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+    constants: _Constants = {}
     for index, (value, ty) in enumerate(zip(values, types, strict=True)):
         is_named = len(names) == len(values)
         if is_named and graph.data_of(value) is not None and id(value) not in inputs:
@@ -485,21 +488,21 @@ def _outputs(
     return tuple(ports)
 
 
-def _constant_output(
-    graph: GraphWriter, value: ir.Value, name: str, known: dict[tuple[str, tuple[int, ...], bytes], ir.Value]
-) -> ir.Value:
+def _constant_output(graph: GraphWriter, value: ir.Value, name: str, known: _Constants) -> ir.Value:
     """The constant of an output: one of its own, if it is small or no output before is the same, else that one.
 
     The constant is the same when the file is read and written again.
     """
     data = graph.data_of(value)
     assert data is not None
-    array = np.ascontiguousarray(data.numpy())
-    key = data.dtype, data.shape, sha256(array.tobytes()).digest()
-    if key not in known or value.name == name:
-        known.setdefault(key, value)
+    content = np.ascontiguousarray(data.numpy()).reshape(-1).view(np.uint8).data
+    alike = known.setdefault((data.dtype, data.shape), [])
+    same = next((other for before, other in alike if before == content), None)
+    if same is None:
+        alike.append((content, value))
+    if same is None or value.name == name:
         return value
-    return graph.constant_data(TensorData(data.numpy(), name), name) if array.nbytes <= _SMALL else known[key]
+    return graph.constant_data(TensorData(data.numpy(), name), name) if content.nbytes <= _SMALL else same
 
 
 def _values_by_name(graph: GraphWriter) -> dict[str | None, list[ir.Value]]:
