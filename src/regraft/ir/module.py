@@ -6,7 +6,7 @@ hold a module, its table can also be edited in place, as Relax's can: ``mod["f"]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, cast, final
 
 from .errors import IRError
@@ -138,6 +138,11 @@ class IRModule(Folded, Node):
             known = self._by_name.get(name)
             table[GlobalVar(name, function.ty) if known is None else known] = function
         return IRModule(table, self.attrs)
+
+    def with_each(self, change: Callable[[str, Function], Function]) -> IRModule:
+        """This module with ``change(name, function)`` in the place of each function; itself if that changes none."""
+        changed = {name: new for name, function in self.items() if (new := change(name, function)) is not function}
+        return self.with_functions(changed) if changed else self
 
     def without_functions(self, names: frozenset[str] | set[str]) -> IRModule:
         """This module without the functions of those names."""

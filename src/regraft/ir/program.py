@@ -268,7 +268,9 @@ class Function(Folded, Expr):
         return inline_functions(self, function_map)
 
     def with_body(self, body: Expr, ret_ty: Type | None = None) -> Function:
-        """The same function with another body; it promises the same type unless ``ret_ty`` is given."""
+        """This function with another body; itself if it has that body. It promises the same type, or ``ret_ty``."""
+        if body is self.body and ret_ty is None:
+            return self
         return Function(self.params, body, ret_ty or self.ret_ty, self.is_pure, self.attrs)
 
 

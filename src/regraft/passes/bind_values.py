@@ -69,10 +69,10 @@ def BindSymbolicVars(binding_map: Mapping[str | SymVar, Dim | PrimValue | Expr],
         if func_name is not None and func_name not in module:
             raise PassError(f"BindSymbolicVars: there is no function {func_name!r}; there are: {', '.join(module)}")
         used: set[str | SymVar] = set()
-        changed: dict[str, Function] = {}
-        for name, function in module.items():
+
+        def change(name: str, function: Function) -> Function:
             if func_name not in (None, name):
-                continue
+                return function
             own = sizes_of(function)
             names = {size: size.name for size in own}
             sizes: dict[SymVar, Dim] = {}
@@ -84,12 +84,12 @@ def BindSymbolicVars(binding_map: Mapping[str | SymVar, Dim | PrimValue | Expr],
                     sizes[key if isinstance(key, SymVar) else named("size", key, own, names)] = value
                 except IRError as error:
                     raise PassError(f"BindSymbolicVars: {error}") from None
-            new = bind_sizes(function, sizes)
-            if new is not function:
-                changed[name] = new
+            return bind_sizes(function, sizes)
+
+        bound = module.with_each(change)
         for key in wanted:
             if key not in used:
                 raise PassError(f"BindSymbolicVars: no function mentions a size {key}")
-        return module.with_functions(changed) if changed else module
+        return bound
 
     return ModulePass(transform, "BindSymbolicVars", keeps_values=False)

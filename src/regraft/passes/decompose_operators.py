@@ -14,7 +14,6 @@ from ..ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, const
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op, is_call_of
-from ..ir.program import Function
 from ..ir.types import UNKNOWN_NDIM, ShapeType, TensorType
 from ..op import add, call_pure_packed, divide, expand_dims, mean, multiply, sqrt, subtract, variance
 from .context import PassContext, PassError
@@ -133,13 +132,9 @@ def _decompose(table: Mapping[str, DecomposeFunction], func_name: str | None, pa
     def transform(module: IRModule, _context: PassContext) -> IRModule:
         if func_name is not None and func_name not in module:
             raise PassError(f"{pass_name}: there is no function {func_name!r}; there are: {', '.join(module)}")
-        changed: dict[str, Function] = {}
-        for name, function in module.items():
-            if func_name in (None, name):
-                new = _Decomposing(table).mutate(function)
-                if new is not function:
-                    changed[name] = new
-        return module.with_functions(changed) if changed else module
+        return module.with_each(
+            lambda name, function: _Decomposing(table).mutate(function) if func_name in (None, name) else function
+        )
 
     return ModulePass(transform, pass_name, keeps_values=False)
 

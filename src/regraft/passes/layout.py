@@ -18,7 +18,7 @@ from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..rewrite.one_name import tidied
 from .context import PassContext
-from .passes import FunctionPass, Pass
+from .passes import FunctionPass, Pass, RulePass
 
 # --- there and back, around what is done to each element
 
@@ -221,8 +221,4 @@ def SimplifyTransposes() -> Pass:
 
     Needs: known ranks. Guarantees: the same values to the bit. Cost: linear.
     """
-
-    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _TRANSPOSES)
-
-    return FunctionPass(transform, "SimplifyTransposes")
+    return RulePass(_TRANSPOSES, "SimplifyTransposes")

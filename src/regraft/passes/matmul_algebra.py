@@ -24,7 +24,7 @@ from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from .compile_time import is_known, known_before_inputs
 from .context import PassContext
-from .passes import FunctionPass, Pass
+from .passes import FunctionPass, Pass, RulePass
 
 # --- take
 
@@ -82,11 +82,7 @@ def ReorderTakeAfterMatmul() -> Pass:
     It pays where columns are picked several times or products share weights: all columns are computed, picked or not.
     Cost: linear.
     """
-
-    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _TAKE)
-
-    return FunctionPass(transform, "ReorderTakeAfterMatmul")
+    return RulePass(_TAKE, "ReorderTakeAfterMatmul")
 
 
 # --- sums
@@ -138,27 +134,37 @@ def ExpandMatmulOfSum() -> Pass:
 
 # --- order
 
-with PatternContext() as _left_first:
-    _a, _b, _c = wildcard(), wildcard(), wildcard()
-    _ab = is_op("relax.matmul")(_a, _b)
-    _ab_c = is_op("relax.matmul")(_ab, _c)
 
-with PatternContext() as _right_first:
-    _p, _q, _r = wildcard(), wildcard(), wildcard()
-    _qr = is_op("relax.matmul")(_q, _r)
-    _p_qr = is_op("relax.matmul")(_p, _qr)
+class _ProductForm(NamedTuple):
+    """A product of three ``operands``: ``(a @ b) @ c`` if it is ``left``, else ``a @ (b @ c)``.
 
-with PatternContext() as _permuted_right:
-    _s, _t, _u = wildcard(), wildcard(), wildcard()
-    _tu = is_op("relax.matmul")(_t, _u)
-    _tu_permuted = is_op("relax.permute_dims")(_tu)
-    _s_ut = is_op("relax.matmul")(_s, _tu_permuted)
+    ``inner`` are the product of two of them and, in some forms, its transposition; ``outer`` is the whole.
+    """
 
-with PatternContext() as _permuted_left:
-    _f, _g, _h = wildcard(), wildcard(), wildcard()
-    _fg = is_op("relax.matmul")(_f, _g)
-    _fg_permuted = is_op("relax.permute_dims")(_fg)
-    _gf_h = is_op("relax.matmul")(_fg_permuted, _h)
+    context: PatternContext
+    operands: tuple[DFPattern, DFPattern, DFPattern]
+    inner: tuple[DFPattern, ...]
+    outer: DFPattern
+    left: bool
+
+
+def _product_form(*, left: bool, transposed: bool = False) -> _ProductForm:
+    with PatternContext() as context:
+        first, second, third = wildcard(), wildcard(), wildcard()
+        product = is_op("relax.matmul")(first, second)
+        inner = (product, is_op("relax.permute_dims")(product)) if transposed else (product,)
+        outer = is_op("relax.matmul")(*((inner[-1], third) if left else (third, inner[-1])))
+    # A transposed product is the product of the transposed operands, the other way round.
+    pair = (second, first) if transposed else (first, second)
+    return _ProductForm(context, (*pair, third) if left else (third, *pair), inner, outer, left)
+
+
+_FORMS: Final = (
+    _product_form(left=True),
+    _product_form(left=False),
+    _product_form(left=False, transposed=True),
+    _product_form(left=True, transposed=True),
+)
 
 
 class _ProductChain(NamedTuple):
@@ -168,7 +174,10 @@ class _ProductChain(NamedTuple):
     known: tuple[bool, bool, bool]
 
     @staticmethod
-    def of(a: Expr, b: Expr, c: Expr, known: dict[Var, None], bindings: Bindings) -> _ProductChain:
+    def of(
+        form: _ProductForm, matchings: Mapping[Any, Any], known: dict[Var, None], bindings: Bindings
+    ) -> _ProductChain:
+        a, b, c = (matchings[operand] for operand in form.operands)
         first, second, third = (is_known(resolve(bindings, operand), known) for operand in (a, b, c))
         return _ProductChain((a, b, c), (first, second, third))
 
@@ -266,35 +275,15 @@ def _reordered_transposed(
     return _reordered(old, inner, turned, bindings, most, left=left)
 
 
-def _order_rules(known: dict[Var, None], most: Mapping[str, int]) -> RuleSet:
-    def right_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        chain = _ProductChain.of(matchings[_a], matchings[_b], matchings[_c], known, bindings)
-        return _reordered(matchings[_ab_c], [matchings[_ab]], chain, bindings, most, left=True)
+def _order_rule(form: _ProductForm, known: dict[Var, None], most: Mapping[str, int]) -> Rule:
+    reordered = _reordered_transposed if len(form.inner) > 1 else _reordered
 
-    def left_pair(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        chain = _ProductChain.of(matchings[_p], matchings[_q], matchings[_r], known, bindings)
-        return _reordered(matchings[_p_qr], [matchings[_qr]], chain, bindings, most, left=False)
+    def rewriter(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        chain = _ProductChain.of(form, matchings, known, bindings)
+        inner = [matchings[part] for part in form.inner]
+        return reordered(matchings[form.outer], inner, chain, bindings, most, left=form.left)
 
-    def left_pair_permuted(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        chain = _ProductChain.of(matchings[_s], matchings[_u], matchings[_t], known, bindings)
-        return _reordered_transposed(
-            matchings[_s_ut], [matchings[_tu], matchings[_tu_permuted]], chain, bindings, most, left=False
-        )
-
-    def right_pair_permuted(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        chain = _ProductChain.of(matchings[_g], matchings[_f], matchings[_h], known, bindings)
-        return _reordered_transposed(
-            matchings[_gf_h], [matchings[_fg], matchings[_fg_permuted]], chain, bindings, most, left=True
-        )
-
-    return RuleSet(
-        [
-            Rule(_left_first, right_pair, "multiply_right_pair_first"),
-            Rule(_right_first, left_pair, "multiply_left_pair_first"),
-            Rule(_permuted_right, left_pair_permuted, "multiply_left_pair_first"),
-            Rule(_permuted_left, right_pair_permuted, "multiply_right_pair_first"),
-        ]
-    )
+    return Rule(form.context, rewriter, f"multiply_{'right' if form.left else 'left'}_pair_first")
 
 
 def AdjustMatmulOrder() -> Pass:
@@ -310,6 +299,7 @@ def AdjustMatmulOrder() -> Pass:
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         most = cast("Mapping[str, int]", function.attrs.get("tir_var_upper_bound") or {})
-        return context.rewrite(function, _order_rules(known_before_inputs(function), most))
+        known = known_before_inputs(function)
+        return context.rewrite(function, RuleSet([_order_rule(form, known, most) for form in _FORMS]))
 
     return FunctionPass(transform, "AdjustMatmulOrder")

@@ -11,15 +11,12 @@ from .. import op as ops
 from ..analysis.tensors import stated_shape
 from ..ir.dims import dim_product, dims_equal
 from ..ir.expr import Constant, Expr, Var
-from ..ir.module import IRModule
 from ..ir.op import Call
-from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype
 from ..pattern import PatternContext, is_const, is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
-from .context import PassContext
-from .passes import FunctionPass, Pass
+from .passes import Pass, RulePass
 
 # --- by one, and by nothing
 
@@ -138,8 +135,4 @@ def RemoveNoOps() -> Pass:
     Needs: nothing; more is found where shapes are known. Guarantees: the same values to the bit, but for the order in
     which an engine adds up products. Cost: linear.
     """
-
-    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _RULES)
-
-    return FunctionPass(transform, "RemoveNoOps")
+    return RulePass(_RULES, "RemoveNoOps")

@@ -100,7 +100,6 @@ class _FromFunction(Pass, Generic[_Transform]):
         self._function = function
 
 
-@final
 class FunctionPass(_FromFunction[FunctionTransform]):
     """A pass that looks at one function at a time."""
 
@@ -108,16 +107,15 @@ class FunctionPass(_FromFunction[FunctionTransform]):
 
     def transform(self, program: Program, context: PassContext) -> Program:
         """The function, or each of the module, transformed."""
-        if isinstance(program, Function):
-            with context.on(program.name or "main"):
-                return self._function(program, IRModule.from_expr(program), context)
-        changed: dict[str, Function] = {}
-        for name, function in program.items():
+        module = IRModule.from_expr(program) if isinstance(program, Function) else program
+
+        def change(name: str, function: Function) -> Function:
             with context.on(name):
-                new = self._function(function, program, context)
-            if new is not function:
-                changed[name] = new
-        return program.with_functions(changed) if changed else program
+                return self._function(function, module, context)
+
+        if isinstance(program, Function):
+            return change(program.name or "main", program)
+        return program.with_each(change)
 
 
 @final
@@ -147,7 +145,7 @@ class ModulePass(_FromFunction[ModuleTransform]):
 
 
 @final
-class RulePass(Pass):
+class RulePass(FunctionPass):
     """Rules as a pass: rewrites until none of them changes anything; cost as `regraft.rewrite.rewrite`."""
 
     __slots__ = ("rules",)
@@ -156,20 +154,10 @@ class RulePass(Pass):
         self.rules: Final = rules
         several = rules.rules()
         keeps_values = all(rule.approximate is None for rule in several)
-        super().__init__(name or (several[0].name if len(several) == 1 else "rules"), keeps_values=keeps_values)
-
-    def transform(self, program: Program, context: PassContext) -> Program:
-        """The function, or each of the module, rewritten."""
-        if isinstance(program, Function):
-            with context.on(program.name or "main"):
-                return context.rewrite(program, self.rules)
-        changed: dict[str, Function] = {}
-        for name, function in program.items():
-            with context.on(name):
-                new = context.rewrite(function, self.rules)
-            if new is not function:
-                changed[name] = new
-        return program.with_functions(changed) if changed else program
+        name = name or (several[0].name if len(several) == 1 else "rules")
+        super().__init__(
+            lambda function, _module, context: context.rewrite(function, rules), name, keeps_values=keeps_values
+        )
 
 
 AsPass: TypeAlias = "Pass | PatternMatchingRewriter | Sequence[PatternMatchingRewriter] | Callable[[Any], Any]"

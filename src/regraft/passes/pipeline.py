@@ -4,46 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
+from functools import cache
+from inspect import isfunction, signature
 from typing import Final
 
 from ..analysis.machine import CPU_CORE, Machine
-from .argument_interface import BundleModelParams, LazyGetInput, LazySetOutput, LazyTransformParams
-from .attend_in_tiles import AttendInTiles
 from .canonicalize_bindings import CanonicalizeBindings
-from .closures import LambdaLift
 from .combine_parallel_matmul import CombineParallelMatmul
 from .combining_pays import combining_pays
 from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassError
-from .dataflow import ConvertToDataflow, TopologicalSort
 from .dead_code import DeadCodeElimination
-from .decoders import PackQueryKeyValue, RotaryByKernel
-from .decompose_operators import DecomposeOpsForInference, DecomposeOpsForTraining
 from .fold_batchnorm import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
 from .fuse_attention import FuseAttention
 from .hoist_from_loops import HoistFromLoops
 from .layout import RemoveRedundantReshape, SimplifyTransposes
-from .legalize import Legalize, LegalizeOps
-from .lift_transform_params import LiftTransformParams
-from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
-from .memory import KillAfterLastUse, LowerAllocTensor
-from .merge_composite import MergeCompositeFunctions
-from .mixed_precision import ToMixedPrecision
+from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum
 from .no_ops import RemoveNoOps
-from .normalize import AttachGlobalSymbol, Normalize, NormalizeGlobalVar, RemovePurityChecking, ToNonDataflow
-from .parameter_types import ExpandTupleArguments
 from .passes import Pass, Sequential, UntilStable
-from .printing import PrintIR
-from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
-from .quantize import QuantizeDynamic, QuantizeRecurrent, QuantizeWeights
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
-from .run_codegen import RunCodegen
-from .runtime_calls import LowerRuntimeBuiltin
-from .sharding.join_products import JoinSummedProducts
-from .sharding.split_projections import SplitProjections
-from .virtual_devices import RealizeVDevice
 
 ATTENTION: Final = "attention"
 """The name of what `FuseAttention` recognizes, beside those of the forms of `RecognizeOperators`."""
@@ -54,69 +35,24 @@ _MOST_GROWN: Final = 16
 LEVELS: Final = ("canonical", "safe", "default", "aggressive")
 """The names of the levels 0 to 3."""
 
-_BY_NAME: Final[Mapping[str, Callable[[], Pass]]] = {
-    make.__name__: make
-    for make in (
-        AdjustMatmulOrder,
-        AttachGlobalSymbol,
-        AttendInTiles,
-        BundleModelParams,
-        CanonicalizeBindings,
-        CombineParallelMatmul,
-        ConvertToDataflow,
-        DeadCodeElimination,
-        DecomposeOpsForInference,
-        DecomposeOpsForTraining,
-        EliminateCommonSubexpr,
-        ExpandMatmulOfSum,
-        ExpandTupleArguments,
-        FoldBatchnormToConv2D,
-        FoldConstant,
-        FuseAttention,
-        HoistFromLoops,
-        InlinePrivateFunctions,
-        JoinSummedProducts,
-        KillAfterLastUse,
-        LambdaLift,
-        LazyGetInput,
-        LazySetOutput,
-        LazyTransformParams,
-        Legalize,
-        LegalizeOps,
-        LiftTransformParams,
-        LowerAllocTensor,
-        LowerRuntimeBuiltin,
-        MergeCompositeFunctions,
-        Normalize,
-        NormalizeGlobalVar,
-        PackQueryKeyValue,
-        PrintIR,
-        QuantizeDynamic,
-        QuantizeRecurrent,
-        QuantizeWeights,
-        RealizeVDevice,
-        RecognizeOperators,
-        RemoveNoOps,
-        RemovePurityChecking,
-        RemoveRedundantReshape,
-        RemoveUnusedOutputs,
-        RemoveUnusedParameters,
-        ReorderPermuteDimsAfterConcat,
-        ReorderTakeAfterMatmul,
-        RotaryByKernel,
-        RunCodegen,
-        SimplifyTransposes,
-        SplitProjections,
-        ToMixedPrecision,
-        ToNonDataflow,
-        TopologicalSort,
-    )
-}
+
+_OLDER_NAMES: Final = ("VMBuiltinLower",)
+"""Names of passes that give a warning and the pass under its name of today."""
 
 
+@cache
 def available_passes() -> Mapping[str, Callable[[], Pass]]:
-    """The passes that need no arguments, by name, in alphabetical order."""
-    return _BY_NAME
+    """The passes that need no arguments, by name, in alphabetical order: those among the names of `regraft.passes`."""
+    from .. import passes
+
+    found: dict[str, Callable[[], Pass]] = {}
+    for name in passes.__all__:
+        make = getattr(passes, name)
+        if isfunction(make) and name[0].isupper() and name not in _OLDER_NAMES:
+            taken = signature(make)
+            if taken.return_annotation == "Pass" and all(p.default is not p.empty for p in taken.parameters.values()):
+                found[name] = make
+    return found
 
 
 def named_passes(names: str) -> Sequential:
@@ -124,12 +60,13 @@ def named_passes(names: str) -> Sequential:
 
     Raises `PassError` for a name that is none, with the nearest one that is.
     """
+    known = available_passes()
     chosen: list[Pass] = []
     for name in (part.strip() for part in names.split(",")):
-        make = _BY_NAME.get(name)
+        make = known.get(name)
         if make is None:
-            near = get_close_matches(name, _BY_NAME, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_BY_NAME)}"
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
             raise PassError(f"there is no pass {name!r}; {hint}")
         chosen.append(make())
     return Sequential(chosen, name="passes")

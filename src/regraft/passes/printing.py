@@ -106,7 +106,7 @@ class DumpIR(PassInstrument):
         self.counter += 1
 
 
-def PrintIR(header: str = "") -> ModulePass:
+def PrintIR(header: str = "") -> Pass:
     """A pass that shows the program on standard output, under ``header``, and leaves it as it is."""
 
     def show(module: IRModule, _context: object) -> IRModule:

@@ -457,12 +457,12 @@ def InlinePrivateFunctions() -> Pass:
         for name in _callees_first(module):
             function = module[name]
             body = run_steps(_Inlining({n: done[n] for n in inlinable if n in done}).run(function.body))
-            done[name] = function if body is function.body else function.with_body(body)
             if body is not function.body:
                 context.tell("inline_private_functions", name, None)
-        changed = {name: function for name, function in done.items() if function is not module[name]}
-        tidied = {name: remove_all_unused(canonical(changed[name])) for name in module if name in changed}
-        result = module.with_functions(tidied) if tidied else module
+            done[name] = function.with_body(body)
+        result = module.with_each(
+            lambda name, function: function if done[name] is function else remove_all_unused(canonical(done[name]))
+        )
         called = {v.name_hint for function in result.functions.values() for v in all_global_vars(function)}
         unused = {name for name in inlinable if name not in called}
         return result.without_functions(unused) if unused else result

@@ -10,16 +10,13 @@ from typing import Any
 
 from .. import op as ops
 from ..ir.expr import Expr
-from ..ir.module import IRModule
 from ..ir.op import Call
-from ..ir.program import Function
 from ..ir.types import TensorType
 from ..op.primitive.manipulate import permutation
 from ..pattern import is_op, is_tuple, repeat, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Decline, Rule, decline
-from .context import PassContext
-from .passes import FunctionPass, Pass
+from .passes import Pass, RulePass
 
 _tensor = wildcard()
 _permuted = is_op("relax.permute_dims")(_tensor)
@@ -68,8 +65,4 @@ def ReorderPermuteDimsAfterConcat() -> Pass:
     Needs: known ranks; other places are left, with the reason in `report`. Guarantees: the same values to the bit.
     Cost: linear.
     """
-
-    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, _RULE)
-
-    return FunctionPass(transform, "ReorderPermuteDimsAfterConcat")
+    return RulePass(_RULE, "ReorderPermuteDimsAfterConcat")

@@ -121,12 +121,9 @@ def RealizeVDevice() -> Pass:
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:
         hinted = _devices_by_hint(module)
-        changed = {
-            name: _Realizing(hinted, _devices_of_params(function, hinted)).mutate(function)
-            for name, function in module.items()
-        }
-        changed = {name: function for name, function in changed.items() if function is not module[name]}
-        return module.with_functions(changed) if changed else module
+        return module.with_each(
+            lambda _name, function: _Realizing(hinted, _devices_of_params(function, hinted)).mutate(function)
+        )
 
     return ModulePass(transform, "RealizeVDevice")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import final
 
 from .pattern import (
@@ -46,13 +45,6 @@ class ChainPattern(DFPattern):
     def children(self) -> tuple[DFPattern, ...]:
         """The links, as a repeat, and the end."""
         return (self.links, self.until)
-
-    def over(self, copy_of: Callable[[DFPattern], DFPattern]) -> ChainPattern:
-        """This, over copies of its parts."""
-        links, hole = copy_of(self.links), copy_of(self.hole)
-        assert isinstance(links, RepeatPattern)
-        assert isinstance(hole, HolePattern)
-        return ChainPattern(links, hole, copy_of(self.until), self.text)
 
 
 def _check_hole(link: DFPattern, hole: HolePattern, text: str) -> None:

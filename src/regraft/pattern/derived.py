@@ -24,7 +24,6 @@ from .pattern import (
     NotPattern,
     OpPattern,
     OrPattern,
-    PatternError,
     PrimArrPattern,
     RepeatPattern,
     ScalarPattern,
@@ -43,61 +42,8 @@ def duplicate(pattern: DFPattern, done: dict[DFPattern, DFPattern]) -> DFPattern
     """A copy of ``pattern`` with new identities; parts that stand in several places stay one part."""
     for part in inner_first(pattern):
         if part not in done:
-            done[part] = _copy(part, done)
+            done[part] = part.over(done.__getitem__)
     return done[pattern]
-
-
-def _copy(pattern: DFPattern, done: Mapping[DFPattern, DFPattern]) -> DFPattern:
-    """``pattern`` again, over the copies of its parts."""
-    again = done.__getitem__
-    match pattern:
-        case WildcardPattern() | HolePattern():
-            copy: DFPattern = type(pattern)()
-        case ExprPattern():
-            copy = ExprPattern(pattern.expr)
-        case VarPattern() | GlobalVarPattern():
-            copy = type(pattern)(pattern.name)
-        case ExternFuncPattern():
-            copy = ExternFuncPattern(pattern.global_symbol)
-        case ConstantPattern():
-            copy = ConstantPattern(pattern.value, pattern.rtol)
-        case OpPattern():
-            copy = OpPattern(pattern.accepts, pattern.text)
-        case ScalarPattern():
-            copy = ScalarPattern()
-        case CallPattern():
-            copy = CallPattern(again(pattern.op), [again(a) for a in pattern.args], pattern.varg_default_wildcard)
-        case FunctionPattern():
-            copy = FunctionPattern([again(p) for p in pattern.params], again(pattern.body))
-        case TuplePattern() | UnorderedTuplePattern():
-            copy = type(pattern)([again(f) for f in pattern.fields])
-        case TupleGetItemPattern():
-            copy = TupleGetItemPattern(again(pattern.tuple), pattern.index)
-        case ChainPattern():
-            copy = pattern.over(again)
-        case OrPattern() | AndPattern() | IfPattern():
-            copy = type(pattern)(*map(again, pattern.children()))
-        case NotPattern():
-            copy = NotPattern(again(pattern.reject))
-        case TypePattern():
-            copy = TypePattern(again(pattern.pattern), pattern.ty)
-        case DataTypePattern():
-            copy = DataTypePattern(again(pattern.pattern), pattern.dtype)
-        case ShapePattern():
-            copy = ShapePattern(again(pattern.pattern), pattern.shape)
-        case UsersPattern():
-            copy = UsersPattern(again(pattern.pattern), pattern.count)
-        case AttrPattern():
-            copy = AttrPattern(again(pattern.pattern), pattern.attrs)
-        case PrimArrPattern():
-            copy = PrimArrPattern(pattern.fields)
-        case RepeatPattern():
-            body = again(pattern.pattern)
-            shared = [again(p) for p in pattern.shared]
-            copy = RepeatPattern(body, pattern.min, pattern.max, shared, pattern.extent, pattern.is_chained)
-        case _:
-            raise PatternError(f"cannot duplicate {type(pattern).__name__}")
-    return copy
 
 
 _LONGEST_PART: Final = 200

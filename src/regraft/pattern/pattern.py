@@ -7,7 +7,7 @@ value, and patterns are the keys of a match. Patterns say what to look for and k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast, final, overload
 
 from ..ir.dims import Dim
@@ -47,6 +47,18 @@ class DFPattern:
     def children(self) -> tuple[DFPattern, ...]:
         """The patterns that this one is made of, in the order in which they are matched."""
         return ()
+
+    def fields_of(self) -> Iterator[tuple[str, Any]]:
+        """What the pattern was made with: names and values of its fields, patterns among them."""
+        for kind in type(self).__mro__[:-2]:
+            yield from ((name, getattr(self, name)) for name in getattr(kind, "__slots__", ()))
+
+    def over(self, copy_of: Callable[[DFPattern], DFPattern]) -> Self:
+        """A pattern like this one, of new identity, over the copies of its parts."""
+        copy = type(self).__new__(type(self))
+        for name, value in self.fields_of():
+            setattr(copy, name, _over(value, copy_of))
+        return copy
 
     def __call__(
         self, *args: DFPattern, varg_default_wildcard: bool = False, add_constraint: bool = True
@@ -174,6 +186,15 @@ def checked(pattern: object, where: str) -> DFPattern:
     if not isinstance(pattern, DFPattern):
         raise PatternError(f"{where} is {pattern!r}, which is no pattern; wrap an expression in is_expr(...)")
     return pattern
+
+
+def _over(value: Any, copy_of: Callable[[DFPattern], DFPattern]) -> Any:
+    """A field of a pattern, with copies in the place of patterns."""
+    if isinstance(value, DFPattern):
+        return copy_of(value)
+    if not isinstance(value, tuple):
+        return value
+    return tuple([_over(item, copy_of) for item in cast("tuple[Any, ...]", value)])
 
 
 @final

@@ -491,12 +491,11 @@ def rewrite(
     Cost: linear in the program, plus what the patterns try and the edits touch.
     """
     if isinstance(program, IRModule):
-        changed: dict[str, Function] = {}
-        for name, function in program.items():
-            new = rewrite(function, rules, share=share, listener=listener, verify=verify, journal=journal)
-            if new is not function:
-                changed[name] = new
-        return program.with_functions(changed) if changed else program
+        return program.with_each(
+            lambda _name, function: rewrite(
+                function, rules, share=share, listener=listener, verify=verify, journal=journal
+            )
+        )
     if not isinstance(program, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise RewriteError(f"only a function or a module can be rewritten, got {type(program).__name__}")
     with collection_paused():

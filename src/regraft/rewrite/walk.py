@@ -51,8 +51,7 @@ class FunctionWalk:
 
     def run(self) -> Function:
         """The function with each block replaced; the same object if none was."""
-        body = self._sequence(self.function.body, {}, dict.fromkeys(self.function.params))
-        return self.function if body is self.function.body else self.function.with_body(body)
+        return self.function.with_body(self._sequence(self.function.body, {}, dict.fromkeys(self.function.params)))
 
     def fresh_name(self, prefix: str) -> str:
         """A name that begins with ``prefix`` and that the function does not use yet."""

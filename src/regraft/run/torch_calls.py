@@ -37,12 +37,9 @@ _OUTCOME: Final = 1 << 60
 
 def restore_calls(module: IRModule) -> IRModule:
     """``module`` with calls of ATen operators wherever what they were read as is still there. Cost: linear."""
-    functions: dict[str, Function] = {}
-    for name, function in module.items():
-        body = _restored(function.body, _Outer.of(function.params))
-        if body is not function.body:
-            functions[name] = function.with_body(body)
-    return module.with_functions(functions) if functions else module
+    return module.with_each(
+        lambda _name, function: function.with_body(_restored(function.body, _Outer.of(function.params)))
+    )
 
 
 def values_to_restore(module: IRModule) -> frozenset[Expr]:

@@ -380,9 +380,7 @@ def _same_form(first: DFPattern, second: DFPattern, mapping: dict[DFPattern, DFP
 
 
 def _own_fields(pattern: DFPattern) -> list[Any]:
-    names = [name for kind in type(pattern).__mro__ for name in getattr(kind, "__slots__", ())]
-    values: list[Any] = [getattr(pattern, name) for name in names if name != "compiled_form"]
-    return [v for v in values if not isinstance(v, DFPattern) and not _holds_patterns(v)]
+    return [v for _, v in pattern.fields_of() if not isinstance(v, DFPattern) and not _holds_patterns(v)]
 
 
 def _holds_patterns(value: object) -> bool:
