@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from regraft.dpl import is_op, wildcard
 from regraft.ir import Expr, Function, IRModule
 from regraft.rewrite import Rule
+from regraft.script import parse
 from regraft.script import relax as R
 from regraft.transform import (
     CanonicalizeBindings,
     CombineParallelMatmul,
+    ConvertToDataflow,
     DeadCodeElimination,
     EliminateCommonSubexpr,
     LiftTransformParams,
@@ -30,7 +33,7 @@ from regraft.transform import (
     module_pass,
     report,
 )
-from tests.passes.harness import counts, program
+from tests.passes.harness import checked, counts, program
 
 X = 'x: R.Tensor((2, 3), "float32")'
 
@@ -70,6 +73,24 @@ def test_a_sequence_runs_its_passes_in_order_and_refuses_what_is_none() -> None:
     assert counts(both(_simple())) == {"exp": 1, "add": 1}
     with pytest.raises(PassError, match=r"call the pass's name to make it: P\(\)"):
         Sequential([EliminateCommonSubexpr])  # type: ignore[list-item]
+
+
+def test_a_block_too_small_for_dataflow_is_left_as_it_is_beside_dataflow_blocks() -> None:
+    text = """
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), c: R.Tensor((), "bool")):
+        with R.dataflow():
+            a = R.exp(x)
+            R.output(a)
+        if c:
+            b = R.sin(a)
+        else:
+            b = R.cos(a)
+        r = R.tanh(b)
+        return r
+    """
+    before = parse(dedent(text))
+    assert checked(ConvertToDataflow(), before) is before
 
 
 def test_functions_become_passes_under_their_own_or_a_given_name() -> None:

@@ -43,7 +43,7 @@ class _Extraction(ExprMutator):
         for index, (block, new) in enumerate(runs):
             blocks.append(_as_dataflow(block, index, last_use) if new else block)
         merged = merge_blocks(blocks)
-        same = len(merged) == len(seq.blocks) and all(map(is_, merged, seq.blocks))
+        same = len(merged) == len(seq.blocks) and all(map(_is_same_block, merged, seq.blocks))
         return seq if same else SeqExpr(merged, seq.body)
 
     def _runs(self, blocks: Sequence[BindingBlock]) -> Iterator[tuple[BindingBlock, bool]]:
@@ -57,6 +57,11 @@ class _Extraction(ExprMutator):
             whole = len(sources) == 1 and len(sources[0]) == len(bindings)
             block = sources[0] if whole else BindingBlock(bindings)
             yield block, flows and (any(inside) or len(bindings) >= self._min_size)
+
+
+def _is_same_block(new: BindingBlock, old: BindingBlock) -> bool:
+    """True if a block, which may have been cut and put together again, is as it was."""
+    return type(new) is type(old) and len(new) == len(old) and all(map(is_, new, old))
 
 
 def _last_uses(blocks: Sequence[BindingBlock], result: Expr) -> dict[Expr, int]:
