@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -32,6 +33,13 @@ settings.register_profile(
 )
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_finish() -> None:
+    """What collecting the tests has made stays to the end, so no later collection of garbage goes through it."""
+    gc.collect()
+    gc.freeze()
+
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
