@@ -279,6 +279,17 @@ def test_attributes_of_functions_are_added_and_taken() -> None:
     assert function.with_attr("note", 2).attrs.note == 2
 
 
+def test_a_module_or_function_that_is_given_what_it_has_stays_itself() -> None:
+    x = Var("x", TensorType((2,), "float32"))
+    one, two = Function([x], x), Function([x], x, is_pure=False)
+    module = IRModule({"f": one, "g": two})
+    assert one.with_body(one.body) is one
+    assert module.with_each(lambda name, function: function) is module
+    changed = module.with_each(lambda name, function: two if name == "f" else function)
+    assert [changed["f"], changed["g"]] == [two, two]
+    assert module["f"] is one
+
+
 def test_modules_share_what_does_not_change() -> None:
     one, two = Function([], const(1.0)), Function([], const(2.0))
     module = IRModule({"f": one, "g": two})
