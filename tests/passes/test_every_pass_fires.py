@@ -301,6 +301,7 @@ ELSEWHERE = {
     "CacheInPlace",
     "NormalizeGlobalVar",
     "PackQueryKeyValue",
+    "PrintIR",
     "Quantize",
     "QuantizeDynamic",
     "QuantizeRecurrent",
