@@ -8,7 +8,7 @@ from ..ir.op import Call
 from ..ir.program import Function, If, VarBinding
 from ..ir.reading import defining_symvars
 from .uses import direct_uses
-from .variables import all_global_vars, free_symbolic_vars
+from .variables import called_names, free_symbolic_vars
 
 
 def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
@@ -16,7 +16,7 @@ def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
 
     Groups and their members are in the module's order. Cost: linear.
     """
-    calls = {name: [v.name_hint for v in all_global_vars(f) if v in mod] for name, f in mod.items()}
+    calls = {name: [called for called in called_names(f) if called in mod] for name, f in mod.items()}
     groups = [group for group in _connected(calls) if len(group) > 1 or group[0] in calls[group[0]]]
     place = {name: index for index, name in enumerate(mod)}
     ordered = sorted((sorted(group, key=place.__getitem__) for group in groups), key=lambda group: place[group[0]])

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ir.dims import SymExpr, SymVar, free_symvars
 from ..ir.expr import Expr, GlobalVar, PrimValue, ShapeExpr, Var
+from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Binding, Function, MatchCast, VarBinding
 from ..ir.reading import defining_symvars
@@ -77,6 +78,12 @@ def all_vars(expr: Visitable) -> list[Var]:
 def all_global_vars(expr: Visitable) -> list[GlobalVar]:
     """The functions of the module that ``expr`` mentions, in order of first use. Cost: linear."""
     return list(_appearances(expr).functions)
+
+
+def called_names(program: Function | IRModule) -> dict[str, None]:
+    """The names of the functions that a function, or any function of a module, mentions, in order. Cost: linear."""
+    functions = program.functions.values() if isinstance(program, IRModule) else (program,)
+    return {var.name_hint: None for function in functions for var in all_global_vars(function)}
 
 
 def post_order_visit(expr: Visitable, fvisit: Callable[[Expr], None]) -> None:

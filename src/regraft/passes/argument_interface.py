@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..analysis import all_global_vars, free_symbolic_vars, free_vars
+from ..analysis import called_names, free_symbolic_vars, free_vars
 from ..ir.builder import NameSupply
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, ExternFunc, PrimValue, StringImm, Tuple, TupleGetItem, Var
@@ -180,7 +180,7 @@ def LazyGetInput() -> Pass:
     def transform(function: Function, module: IRModule, _context: PassContext) -> Function:
         count = _count_inputs(function)
         if count is None:
-            if function.is_private or _is_called(module, function):
+            if function.is_private or function.name in called_names(module):
                 return function
             count = 0
         getter = Var("fget_param", FuncType([_INDEX, OBJECT], OBJECT, True))
@@ -197,10 +197,6 @@ def LazyGetInput() -> Pass:
         return Function([*inputs, getter], body, ret_ty, function.is_pure, attrs)
 
     return FunctionPass(transform, "LazyGetInput", keeps_values=False)
-
-
-def _is_called(module: IRModule, function: Function) -> bool:
-    return any(var.name_hint == function.name for other in module.functions.values() for var in all_global_vars(other))
 
 
 # --- values that are handed on when they are there
@@ -247,13 +243,10 @@ def LazySetOutput() -> Pass:
     """
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:
-        called = {var.name_hint for function in module.functions.values() for var in all_global_vars(function)}
-        table = {
-            name: _handing_on(function)
-            for name, function in module.items()
-            if not function.is_private and name not in called
-        }
-        return module.with_functions(table) if table else module
+        called = called_names(module)
+        return module.with_each(
+            lambda name, function: function if function.is_private or name in called else _handing_on(function)
+        )
 
     return ModulePass(transform, "LazySetOutput", keeps_values=False)
 
@@ -293,12 +286,12 @@ def LazyTransformParams(
     behind = list(extra_set_item_params or ())
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:
-        table = {
-            name: _lazy_transform(function, fget_item, fset_item, before, behind)
-            for name, function in module.items()
-            if name.endswith("transform_params")
-        }
-        return module.with_functions(table) if table else module
+        def change(name: str, function: Function) -> Function:
+            if not name.endswith("transform_params"):
+                return function
+            return _lazy_transform(function, fget_item, fset_item, before, behind)
+
+        return module.with_each(change)
 
     return ModulePass(transform, "LazyTransformParams", keeps_values=False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..analysis import called_names
 from ..ir.binding_values import bind_params, bind_sizes, named, size_value, sizes_of
 from ..ir.dims import Dim, SymVar
 from ..ir.errors import IRError
@@ -37,21 +38,13 @@ def BindParams(func_name: str, params: Mapping[str | Var, Any]) -> Pass:
             new = bind_params(module[func_name], {key: const(value) for key, value in params.items()})
         except IRError as error:
             raise PassError(f"BindParams: {error}") from None
-        table = {var.name_hint: function for var, function in module.functions.items()}
-        table[func_name] = new
-        return IRModule(table, module.attrs) if _is_never_called(module, func_name) else _refuse_called(func_name)
+        if func_name in called_names(module):
+            raise PassError(
+                f"BindParams: {func_name!r} is called by other functions, which give it all of its parameters"
+            )
+        return IRModule({**dict(module.items()), func_name: new}, module.attrs)
 
     return ModulePass(transform, "BindParams", keeps_values=False)
-
-
-def _is_never_called(module: IRModule, name: str) -> bool:
-    from ..analysis import all_global_vars
-
-    return not any(var.name_hint == name for function in module.functions.values() for var in all_global_vars(function))
-
-
-def _refuse_called(name: str) -> IRModule:
-    raise PassError(f"BindParams: {name!r} is called by other functions, which give it all of its parameters")
 
 
 # --- sizes

@@ -17,6 +17,7 @@ from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, merge_blocks
 from ..ir.types import type_symvars
+from ..rewrite.walk import last_uses
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
 
@@ -38,7 +39,7 @@ class _Extraction(ExprMutator):
         runs = list(self._runs(seq.blocks))
         if not any(new for _, new in runs):
             return seq
-        last_use = _last_uses([block for block, _ in runs], seq.body)
+        last_use = last_uses([block for block, _ in runs], seq.body)
         blocks: list[BindingBlock] = []
         for index, (block, new) in enumerate(runs):
             blocks.append(_as_dataflow(block, index, last_use) if new else block)
@@ -64,16 +65,6 @@ def _is_same_block(new: BindingBlock, old: BindingBlock) -> bool:
     return type(new) is type(old) and len(new) == len(old) and all(map(is_, new, old))
 
 
-def _last_uses(blocks: Sequence[BindingBlock], result: Expr) -> dict[Expr, int]:
-    """The index of the last block that uses each variable; the result counts as the very last."""
-    found: dict[Expr, int] = {}
-    for index, block in enumerate(blocks):
-        for binding in block:
-            found.update((leaf, index) for leaf in leaves_of(binding.value))
-    found.update((leaf, len(blocks)) for leaf in leaves_of(result))
-    return found
-
-
 class _Localized(ExprMutator):
     """Gives variables that are used in their block only the kind that says so."""
 
@@ -85,7 +76,7 @@ class _Localized(ExprMutator):
         return DataflowVar(var.name_hint, var.ty, var.origins) if var in self._local else var
 
 
-def _as_dataflow(block: BindingBlock, index: int, last_use: Mapping[Expr, int]) -> BindingBlock:
+def _as_dataflow(block: BindingBlock, index: int, last_use: Mapping[Var, int]) -> BindingBlock:
     local = {binding.var for binding in block if last_use.get(binding.var, index) <= index}
     if len(local) == len(block):
         # Nothing of it is used: one value stays visible, so that the block is not lost.

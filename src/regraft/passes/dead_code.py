@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import all_global_vars, remove_all_unused
+from ..analysis import called_names, remove_all_unused
 from ..ir.module import IRModule
 from .context import PassContext, PassError
 from .passes import ModulePass, Pass
@@ -15,10 +15,10 @@ def reachable(module: IRModule, roots: Iterable[str]) -> set[str]:
     pending = [name for name in roots if name in module]
     found = set(pending)
     while pending:
-        for called in all_global_vars(module[pending.pop()]):
-            if called in module and called.name_hint not in found:
-                found.add(called.name_hint)
-                pending.append(called.name_hint)
+        for called in called_names(module[pending.pop()]):
+            if called in module and called not in found:
+                found.add(called)
+                pending.append(called)
     return found
 
 

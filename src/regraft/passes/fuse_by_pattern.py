@@ -116,6 +116,19 @@ def outputs_in_order(session: EditSession, group: Collection[Var]) -> list[Var]:
     return sorted(met, key=met.__getitem__)
 
 
+def replace_by_call(session: EditSession, outputs: Sequence[Var], call: Call, named: Var) -> None:
+    """Put ``call``, or the fields of its result where there are several, in the place of ``outputs``.
+
+    The variable of such a result has the name and origins of ``named``.
+    """
+    if len(outputs) == 1:
+        session.replace(outputs[0], call)
+        return
+    results = session.add_value(call, named.name_hint, named.origins)
+    for index, var in enumerate(outputs):
+        session.replace(var, TupleGetItem(results, index))
+
+
 def _with_fields_together(block: BindingBlock, functions: Collection[GlobalVar]) -> BindingBlock:
     """``block`` with the fields of what ``functions`` give right after the calls, in their order. Cost: linear."""
     fields: dict[Var, list[Binding]] = {
@@ -150,23 +163,48 @@ class WalkWithNewFunctions(SessionWalk):
         return new if new is block else _with_fields_together(new, self._new.functions)
 
 
+def with_new_functions(
+    module: IRModule,
+    new: NewFunctions,
+    context: PassContext,
+    walk: Callable[[Function], SessionWalk],
+    among: Collection[str],
+) -> IRModule:
+    """``module`` after walks over the functions ``among`` which are no backend's, with those that were added in front.
+
+    Itself, if nothing was added to ``new``.
+    """
+
+    def change(name: str, function: Function) -> Function:
+        if name not in among or "Composite" in function.attrs or "Codegen" in function.attrs:
+            return function
+        with context.on(name):
+            return walk(function).transformed()
+
+    changed = module.with_each(change)
+    return IRModule({**new.functions, **changed.functions}, module.attrs) if new.functions else module
+
+
+class _FusionOptions(NamedTuple):
+    """What `FuseOpsByPattern` was asked for."""
+
+    patterns: Sequence[FusionPattern]
+    bind_constants: bool
+    annotate_codegen: bool
+
+
 class _Fusing(WalkWithNewFunctions):
     """Fuses in each dataflow block of one function."""
 
     def __init__(
         self,
         function: Function,
-        patterns: Sequence[FusionPattern],
         new: NewFunctions,
         context: PassContext,
-        *,
-        bind_constants: bool,
-        annotate_codegen: bool,
+        options: _FusionOptions,
     ) -> None:
         super().__init__(function, new, context)
-        self._patterns = patterns
-        self._bind_constants = bind_constants
-        self._annotate_codegen = annotate_codegen
+        self._options = options
 
     def block(
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
@@ -191,7 +229,7 @@ class _Fusing(WalkWithNewFunctions):
         The checks are asked in the order of the block, and know the values up to the match alone.
         """
         taken: set[Var] = set()
-        for pattern in self._patterns:
+        for pattern in self._options.patterns:
             matches: list[_GroupToFuse] = []
             bound: dict[Expr, Var] = {}
             for var in [v for v in session.original if v in session.definitions]:
@@ -261,14 +299,9 @@ class _Fusing(WalkWithNewFunctions):
             return f"its inputs do not say what the size {missing[0]} is"
         ops = [value.op.name for value in group.values() if isinstance(value, Call) and isinstance(value.op, Op)]
         name = "fused_" + "_".join(op.replace(".", "_") for op in ops)
-        target = match.pattern.name.partition(".")[0] if self._annotate_codegen else None
+        target = match.pattern.name.partition(".")[0] if self._options.annotate_codegen else None
         call = Call(self._new.same_or_added(name, function, target), arguments)
-        if len(outputs) == 1:
-            session.replace(outputs[0], call)
-            return None
-        results = session.add_value(call, match.root.name_hint, match.root.origins)
-        for index, var in enumerate(outputs):
-            session.replace(var, TupleGetItem(results, index))
+        replace_by_call(session, outputs, call, match.root)
         return None
 
     def _function(
@@ -298,7 +331,7 @@ class _Fusing(WalkWithNewFunctions):
     def _add_parameter(
         self, leaf: Expr, group: Mapping[Var, Expr], arguments: dict[Expr, Var], table: dict[Var, Expr]
     ) -> None:
-        is_constant = isinstance(leaf, Constant) and not self._bind_constants
+        is_constant = isinstance(leaf, Constant) and not self._options.bind_constants
         if is_constant or (isinstance(leaf, ShapeExpr) and type_symvars(leaf.ty)):
             arguments.setdefault(leaf, Var(f"param_{len(arguments)}", leaf.ty))
         if not isinstance(leaf, Var) or leaf in group or leaf in table:
@@ -362,20 +395,10 @@ def FuseOpsByPattern(
             if name not in module:
                 raise PassError(f"FuseOpsByPattern: there is no function {name!r}; there are: {', '.join(module)}")
         new = NewFunctions(module)
-        changed: dict[str, Function] = {}
-        for name, function in module.items():
-            if "Composite" in function.attrs or "Codegen" in function.attrs:
-                continue
-            if entry_functions is not None and name not in entry_functions:
-                continue
-            with context.on(name):
-                fusing = _Fusing(
-                    function, wanted, new, context, bind_constants=bind_constants, annotate_codegen=annotate_codegen
-                )
-                changed[name] = fusing.transformed()
-        if not new.functions:
-            return module
-        table = {**new.functions, **module.with_functions(changed).functions}
-        return IRModule(table, module.attrs)
+        options = _FusionOptions(wanted, bind_constants, annotate_codegen)
+        names = list(module) if entry_functions is None else entry_functions
+        return with_new_functions(
+            module, new, context, lambda function: _Fusing(function, new, context, options), among=names
+        )
 
     return ModulePass(transform, "FuseOpsByPattern")

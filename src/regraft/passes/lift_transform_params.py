@@ -14,14 +14,15 @@ from ..analysis.values import leaves_of
 from ..analysis.variables import own_symvars
 from ..ir.binding_values import with_new_variables
 from ..ir.dims import SymVar
-from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
+from ..ir.expr import Expr, ShapeExpr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
-from ..ir.op import Call, attribute_key, is_call_of
+from ..ir.op import Call, is_call_of
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.reading import defining_symvars
 from ..ir.types import ShapeType, type_symvars
 from ..ir.visitor import iter_bindings
+from ..rewrite.session import computation_key
 from .argument_interface import bundled
 from .canonicalize_bindings import canonical
 from .compile_time import known_before_inputs, weights_of
@@ -44,29 +45,7 @@ class _Numbering:
 
     def value(self, value: Expr, numbers: Mapping[Var, _Number]) -> _Number:
         """The number of a bound value."""
-        return self._numbers.setdefault(self._key(value, numbers), len(self._numbers))
-
-    def _key(self, value: Expr, numbers: Mapping[Var, _Number]) -> object:
-        match value:
-            case Call():
-                args = tuple([self._key(arg, numbers) for arg in value.args])
-                return ("call", value.op, args, value.attrs, value.ty_args)
-            case TupleGetItem():
-                return ("field", self._key(value.tuple_value, numbers), value.index)
-            case Tuple():
-                return ("tuple", *[self._key(field, numbers) for field in value.fields])
-            case Var():
-                return numbers[value]
-            case Constant():
-                return ("constant", id(value.data))
-            case ShapeExpr():
-                return ("shape", value.values)
-            case PrimValue():
-                return ("prim", value.ty, attribute_key(value.value))
-            case StringImm():
-                return ("string", value.value)
-            case _:
-                return value
+        return self._numbers.setdefault(computation_key(value, numbers.__getitem__), len(self._numbers))
 
 
 class _Liftable(NamedTuple):

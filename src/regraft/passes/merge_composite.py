@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..analysis import all_global_vars
+from ..analysis import called_names
 from ..analysis.values import leaves_of
 from ..ir.binding_values import with_new_variables
-from ..ir.expr import Expr, GlobalVar, Tuple, TupleGetItem, Var
+from ..ir.expr import Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from ..rewrite.session import EditSession
 from .context import PassContext
-from .fuse_by_pattern import NewFunctions, WalkWithNewFunctions, outputs_in_order
+from .fuse_by_pattern import NewFunctions, WalkWithNewFunctions, outputs_in_order, replace_by_call, with_new_functions
 from .passes import ModulePass, Pass
 
 
@@ -110,12 +110,7 @@ class _Merging(WalkWithNewFunctions):
         variable = self._new.same_or_added("_".join(["fused", *names]), function, target)
         call = Call(variable, list(arguments))
         self._context.tell("merge_composite_functions", outputs[0].name_hint, None)
-        if len(outputs) == 1:
-            session.replace(outputs[0], call)
-            return
-        whole = session.add_value(call, outputs[0].name_hint, outputs[0].origins)
-        for index, var in enumerate(outputs):
-            session.replace(var, TupleGetItem(whole, index))
+        replace_by_call(session, outputs, call, outputs[0])
 
 
 def _reaches(session: EditSession, groups: Mapping[Expr, _Group], start: Sequence[Var], goal: _Group) -> bool:
@@ -152,16 +147,12 @@ def MergeCompositeFunctions() -> Pass:
 
     def transform(module: IRModule, context: PassContext) -> IRModule:
         new = NewFunctions(module)
-        changed: dict[str, Function] = {}
-        for name, function in module.items():
-            if "Composite" in function.attrs or "Codegen" in function.attrs:
-                continue
-            with context.on(name):
-                changed[name] = _Merging(function, module, new, context).transformed()
-        if not new.functions:
+        result = with_new_functions(
+            module, new, context, lambda function: _Merging(function, module, new, context), among=list(module)
+        )
+        if result is module:
             return module
-        result = IRModule({**new.functions, **module.with_functions(changed).functions}, module.attrs)
-        called = {v.name_hint for function in result.functions.values() for v in all_global_vars(function)}
+        called = called_names(result)
         unused = {
             name
             for name, function in result.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ..analysis import all_global_vars, remove_all_unused
+from ..analysis import called_names, remove_all_unused
 from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -125,10 +125,13 @@ def ExpandTupleArguments() -> Pass:
             return change
 
         result = renewed(module, changed, calls)
-        callers = [
-            name for name, function in module.items() if any(v.name_hint in changed for v in all_global_vars(function))
-        ]
-        return result.with_functions({name: remove_all_unused(canonical(result[name])) for name in callers})
+        return result.with_each(
+            lambda name, function: (
+                function
+                if changed.keys().isdisjoint(called_names(module[name]))
+                else remove_all_unused(canonical(function))
+            )
+        )
 
     return ModulePass(transform, "ExpandTupleArguments")
 

@@ -6,10 +6,10 @@ whose name is used for anything but calling it is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from ..analysis import all_global_vars, free_symbolic_vars, remove_all_unused, used_vars
+from ..analysis import called_names, free_symbolic_vars, remove_all_unused, used_vars
 from ..analysis.values import leaves_of, resolve
 from ..ir.binding_values import bind_sizes, called_name
 from ..ir.dims import Dim, SymVar
@@ -169,9 +169,7 @@ def RemoveUnusedParameters() -> Pass:
 
             return change
 
-        result = renewed(module, shorter, calls)
-        callers = [name for name, function in result.items() if any(called in kept for called in _called_by(function))]
-        return result.with_functions({name: remove_all_unused(result[name]) for name in callers})
+        return _without_unused_in_callers(renewed(module, shorter, calls), kept.keys())
 
     return ModulePass(_until_same(transform), "RemoveUnusedParameters")
 
@@ -308,14 +306,15 @@ def _without_unused_calls(module: IRModule, names: set[str]) -> IRModule:
     """``module`` without the calls of functions whose results nothing takes, and without what is called no more."""
     if not names:
         return module
-    callers = [name for name, function in module.items() if any(v in names for v in _called_by(function))]
-    result = module.with_functions({name: remove_all_unused(module[name]) for name in callers})
-    called = {name for function in result.functions.values() for name in _called_by(function)}
-    return result.without_functions(names - called)
+    result = _without_unused_in_callers(module, names)
+    return result.without_functions(names - called_names(result).keys())
 
 
-def _called_by(function: Function) -> list[str]:
-    return [variable.name_hint for variable in all_global_vars(function)]
+def _without_unused_in_callers(module: IRModule, names: Set[str]) -> IRModule:
+    """``module`` without dead values in the functions that mention one of ``names``."""
+    return module.with_each(
+        lambda _name, function: function if names.isdisjoint(called_names(function)) else remove_all_unused(function)
+    )
 
 
 # --- inlining
@@ -323,12 +322,12 @@ def _called_by(function: Function) -> list[str]:
 
 def _inlinable(module: IRModule) -> dict[str, Function]:
     """The private functions that can be written out where they are called: those that reach none of themselves."""
-    found: dict[str, Function] = {}
-    for name, function in only_called(module).items():
-        called = {variable.name_hint for variable in all_global_vars(function)}
-        if name not in reachable(module, called) and not any(kind in function.attrs for kind in _KEPT_WHOLE):
-            found[name] = function
-    return found
+    return {
+        name: function
+        for name, function in only_called(module).items()
+        if name not in reachable(module, called_names(function))
+        and not any(kind in function.attrs for kind in _KEPT_WHOLE)
+    }
 
 
 class _Inlining:
@@ -463,8 +462,7 @@ def InlinePrivateFunctions() -> Pass:
         result = module.with_each(
             lambda name, function: function if done[name] is function else remove_all_unused(canonical(done[name]))
         )
-        called = {v.name_hint for function in result.functions.values() for v in all_global_vars(function)}
-        unused = {name for name in inlinable if name not in called}
+        unused = inlinable.keys() - called_names(result)
         return result.without_functions(unused) if unused else result
 
     return ModulePass(transform, "InlinePrivateFunctions")
@@ -483,6 +481,5 @@ def _callees_first(module: IRModule) -> list[str]:
             elif name not in entered:
                 entered.add(name)
                 stack.append((name, True))
-                called = [v.name_hint for v in all_global_vars(module[name]) if v in module]
-                stack.extend((callee, False) for callee in reversed(called))
+                stack.extend((callee, False) for callee in reversed(called_names(module[name])) if callee in module)
     return list(done)

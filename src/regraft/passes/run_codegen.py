@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias, cast
 
-from ..analysis import all_global_vars
+from ..analysis import called_names
 from ..ir.builder import NameSupply
 from ..ir.expr import Expr, ExternFunc, GlobalVar, Tuple
 from ..ir.kernels import Kernel, kernels_of, with_kernels
@@ -24,6 +24,7 @@ from ..ir.types import TensorType, TupleType, Type
 from ..op.primitive.packed import call_dps_packed, call_pure_packed
 from .closures import LambdaLift
 from .context import PassContext, PassError
+from .dead_code import reachable
 from .passes import ModulePass, Pass
 from .private_functions import InlinePrivateFunctions
 
@@ -107,28 +108,14 @@ def RunCodegen(
         names = NameSupply((*module, *kernels_of(module)))
         externs = {name: name if name not in kernels_of(module) else names.fresh(name) for name in marked}
         calling = _Calling({name: (externs[name], _backends[marked[name]].writes_results) for name in marked})
-        changed: dict[str, Function] = {}
-        for name, function in module.items():
-            if name not in marked:
-                with context.on(name):
-                    changed[name] = calling.mutate(function)
         for name in marked:
             context.tell(f"compiled by {marked[name]}", name, None)
-        left = module.with_functions(changed)
-        left = left.without_functions({name for name in marked if not _is_mentioned(left, name)})
+        left = module.with_each(lambda name, function: function if name in marked else calling.mutate(function))
+        mentioned = {called for name in left for called in called_names(left[name]) if called != name}
+        left = left.without_functions(marked.keys() - mentioned)
         return with_kernels(left, {externs[name]: kernel for name, kernel in compiled.items()})
 
     return ModulePass(transform, "RunCodegen")
-
-
-def _is_mentioned(module: IRModule, name: str) -> bool:
-    """True if another function still refers to the function ``name``, by other means than a call."""
-    return any(
-        var.name_hint == name
-        for other, function in module.items()
-        if other != name
-        for var in all_global_vars(function)
-    )
 
 
 def _marked(module: IRModule, entry_functions: Sequence[str] | None) -> dict[str, str]:
@@ -154,13 +141,7 @@ def _reached(module: IRModule, entry_functions: Sequence[str] | None) -> Iterabl
     for name in entry_functions:
         if name not in module:
             raise PassError(f"RunCodegen: there is no function {name!r}; there are: {', '.join(module)}")
-    reached = dict.fromkeys(entry_functions)
-    pending = list(entry_functions)
-    while pending:
-        for var in all_global_vars(module[pending.pop()]):
-            if var.name_hint not in reached:
-                reached[var.name_hint] = None
-                pending.append(var.name_hint)
+    reached = reachable(module, entry_functions)
     return [name for name in module if name in reached]
 
 

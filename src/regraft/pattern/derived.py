@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, cast
 
 from ..ir.op import Op
 from .chain_pattern import ChainPattern, HolePattern
@@ -42,8 +42,17 @@ def duplicate(pattern: DFPattern, done: dict[DFPattern, DFPattern]) -> DFPattern
     """A copy of ``pattern`` with new identities; parts that stand in several places stay one part."""
     for part in inner_first(pattern):
         if part not in done:
-            done[part] = part.over(done.__getitem__)
+            copy = done[part] = type(part).__new__(type(part))
+            for name, value in part.fields_of():
+                setattr(copy, name, _with_copies(value, done))
     return done[pattern]
+
+
+def _with_copies(value: Any, copies: Mapping[DFPattern, DFPattern]) -> Any:
+    """A field of a pattern, with copies in the place of patterns."""
+    if isinstance(value, tuple):
+        return tuple([_with_copies(item, copies) for item in cast("tuple[Any, ...]", value)])
+    return copies[value] if isinstance(value, DFPattern) else value
 
 
 _LONGEST_PART: Final = 200

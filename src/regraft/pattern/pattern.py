@@ -53,13 +53,6 @@ class DFPattern:
         for kind in type(self).__mro__[:-2]:
             yield from ((name, getattr(self, name)) for name in getattr(kind, "__slots__", ()))
 
-    def over(self, copy_of: Callable[[DFPattern], DFPattern]) -> Self:
-        """A pattern like this one, of new identity, over the copies of its parts."""
-        copy = type(self).__new__(type(self))
-        for name, value in self.fields_of():
-            setattr(copy, name, _over(value, copy_of))
-        return copy
-
     def __call__(
         self, *args: DFPattern, varg_default_wildcard: bool = False, add_constraint: bool = True
     ) -> CallPattern:
@@ -186,15 +179,6 @@ def checked(pattern: object, where: str) -> DFPattern:
     if not isinstance(pattern, DFPattern):
         raise PatternError(f"{where} is {pattern!r}, which is no pattern; wrap an expression in is_expr(...)")
     return pattern
-
-
-def _over(value: Any, copy_of: Callable[[DFPattern], DFPattern]) -> Any:
-    """A field of a pattern, with copies in the place of patterns."""
-    if isinstance(value, DFPattern):
-        return copy_of(value)
-    if not isinstance(value, tuple):
-        return value
-    return tuple([_over(item, copy_of) for item in cast("tuple[Any, ...]", value)])
 
 
 @final

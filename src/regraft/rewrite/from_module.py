@@ -40,6 +40,7 @@ from ..script.decorators import read_module
 from ..script.source import calling_frame
 from .casts import as_precise, cast, check_sizes, is_cast
 from .errors import Decline, RuleFormError, decline
+from .from_program import mentions_sizes
 from .rules import InModule, Rule
 
 _FUNCTIONS = ("pattern", "replacement")
@@ -394,7 +395,7 @@ class _PatternWriter:
 
     def _waits(self, attribute: Any) -> bool:
         """True if a match says what the attribute has to be."""
-        return _mentions_sizes(attribute) or (isinstance(attribute, str) and attribute in self.open_dtypes)
+        return mentions_sizes(attribute) or (isinstance(attribute, str) and attribute in self.open_dtypes)
 
     def _stand_in(self, dim: Dim) -> Dim:
         if isinstance(dim, int | SymVar):
@@ -420,13 +421,6 @@ class _PatternWriter:
 
 def _scalar_dtype(value: PrimValue) -> str | None:
     return value.ty.dtype if isinstance(value.ty, PrimType) else None
-
-
-def _mentions_sizes(value: Any) -> bool:
-    if isinstance(value, tuple):
-        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        return any(_mentions_sizes(item) for item in items)
-    return isinstance(value, SymExpr)
 
 
 # --- from a match to the replacement

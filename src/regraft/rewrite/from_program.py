@@ -192,7 +192,9 @@ class _FunctionPatterns:
 
     def _call(self, call: Call, op: Op) -> DFPattern:
         made = CallPattern(is_op(op), [self._operand(arg) for arg in call.args])
-        exact = {key: value for key, value in call.attrs.items() if key not in self._loose and not _is_symbolic(value)}
+        exact = {
+            key: value for key, value in call.attrs.items() if key not in self._loose and not mentions_sizes(value)
+        }
         pattern = made.has_attr(exact) if exact else made
         for key in self._loose:
             if key in call.attrs:
@@ -237,10 +239,11 @@ class _FunctionPatterns:
         return dim if isinstance(dim, int) else SymVar("size")
 
 
-def _is_symbolic(value: object) -> bool:
+def mentions_sizes(value: object) -> bool:
+    """True if a symbolic size stands in the value of an attribute."""
     if isinstance(value, tuple):
         items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        return any(map(_is_symbolic, items))
+        return any(map(mentions_sizes, items))
     return isinstance(value, SymExpr)
 
 

@@ -441,7 +441,7 @@ class EditSession(BlockView):
         return not self.is_dataflow and var in self.pinned and var in self.original
 
 
-def computation_key(value: Expr, resolved: Callable[[Expr], Expr]) -> ValueKey:
+def computation_key(value: Expr, resolved: Callable[[Var], object]) -> ValueKey:
     """The key of the computation of ``value``, with variables taken for what ``resolved`` gives."""
     if type(value) is Call:
         args = tuple([_operand_key(arg, resolved) for arg in value.args])
@@ -451,7 +451,7 @@ def computation_key(value: Expr, resolved: Callable[[Expr], Expr]) -> ValueKey:
     return ("value", _operand_key(value, resolved))
 
 
-def _operand_key(operand: Expr, resolved: Callable[[Expr], Expr]) -> object:
+def _operand_key(operand: Expr, resolved: Callable[[Var], object]) -> object:
     kind = type(operand)
     if kind is DataflowVar or kind is Var:
         return resolved(operand)

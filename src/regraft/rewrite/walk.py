@@ -8,8 +8,7 @@ whole walk: a block adds its own while it is looked at, and takes them out again
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
@@ -20,9 +19,6 @@ from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, Mat
 from ..ir.types import type_symvars
 from ..ir.visitor import iter_bindings
 from .session import substitute
-
-_IN_RESULT: Final = 1 << 62
-"""The place after all blocks, where the result is."""
 
 
 class FunctionWalk:
@@ -66,7 +62,7 @@ class FunctionWalk:
         blocks: list[BindingBlock] = []
         added: list[Var] = []
         sizes: list[SymVar] = []
-        last_use = _last_uses(seq)
+        last_use = last_uses(seq.blocks, seq.body)
         for index, block in enumerate(seq.blocks):
             block = self._with_branches(block, outer, scope)
             later = {b.var: None for b in block if last_use.get(b.var, -1) > index}
@@ -159,14 +155,16 @@ def _is_closed(value: Expr) -> bool:
     return not any(type(leaf) is DataflowVar for leaf in leaves_of(value))
 
 
-def _last_uses(seq: SeqExpr) -> dict[Var, int]:
-    """The index of the last block that mentions each variable; the result counts as the very last."""
+def last_uses(blocks: Sequence[BindingBlock], result: Expr) -> dict[Var, int]:
+    """The index of the last block that uses each variable; the result counts as the very last.
+
+    Where there is one block only, its own uses are left out.
+    """
     last: dict[Var, int] = {}
-    if len(seq.blocks) > 1:
-        for index, block in enumerate(seq.blocks):
-            for binding in block:
-                last.update((leaf, index) for leaf in leaves_of(binding.value) if isinstance(leaf, Var))
-    last.update((leaf, _IN_RESULT) for leaf in leaves_of(seq.body) if isinstance(leaf, Var))
+    for index, block in enumerate(blocks if len(blocks) > 1 else ()):
+        for binding in block:
+            last.update((leaf, index) for leaf in leaves_of(binding.value) if isinstance(leaf, Var))
+    last.update((leaf, len(blocks)) for leaf in leaves_of(result) if isinstance(leaf, Var))
     return last
 
 

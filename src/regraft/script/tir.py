@@ -143,20 +143,9 @@ def FloatImm(dtype: str, value: float) -> Any:
     return const(value, dtype)
 
 
-def truncdiv(left: Any, right: Any) -> Dim:
-    """The quotient of two sizes rounded towards zero: sizes are not below 0, so it is `floordiv`."""
-    return floordiv(left, right)
-
-
-def truncmod(left: Any, right: Any) -> Dim:
-    """The remainder of `truncdiv`: `floormod`, of sizes."""
-    return floormod(left, right)
-
-
-Div = truncdiv
-Mod = truncmod
-indexdiv = floordiv
-indexmod = floormod
+# Sizes are not below 0, so that quotients rounded towards zero are those rounded down.
+Div = truncdiv = indexdiv = floordiv
+Mod = truncmod = indexmod = floormod
 all = And
 any = Or
 bool = ScalarConstructor("bool")

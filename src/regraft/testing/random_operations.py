@@ -1,6 +1,6 @@
 """The bindings that random programs are made of: a table of small writers, and what can be used where.
 
-Each entry of `OPERATIONS` picks operands among the visible variables and gives an expression, with a bound on
+Each of them picks operands among the visible variables and gives an expression, with a bound on
 the absolute values it can take, so that no program overflows on the inputs it is made for.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Final, TypeAlias
 
@@ -169,6 +170,39 @@ def _count(ty: TensorType) -> int:
 WrittenValue: TypeAlias = "tuple[Expr, float] | None"
 RandomOperation: TypeAlias = Callable[[RandomWriter], WrittenValue]
 
+CHOICES: Final[list[RandomOperation]] = []
+"""The kinds of bindings. To add one, write a function with `operation` before it."""
+WEIGHTS: Final[list[int]] = []
+"""How often each of `CHOICES` comes."""
+
+
+def operation(
+    weight: int, accepts: Callable[[TensorType], bool] | None = None
+) -> Callable[[Callable[..., WrittenValue]], Callable[..., WrittenValue]]:
+    """The decorated function writes bindings of one kind, which come as often as ``weight`` says.
+
+    With ``accepts`` it takes a visible tensor as well, one that is accepted; without one nothing is written.
+    """
+
+    def add(function: Callable[..., WrittenValue]) -> Callable[..., WrittenValue]:
+        CHOICES.append(function if accepts is None else partial(_on_tensor, function, accepts))
+        WEIGHTS.append(weight)
+        return function
+
+    return add
+
+
+def _on_tensor(
+    function: Callable[..., WrittenValue], accepts: Callable[[TensorType], bool], write: RandomWriter
+) -> WrittenValue:
+    x = write.pick(accepts)
+    return None if x is None else function(write, x)
+
+
+def any_tensor(_ty: TensorType) -> bool:
+    """True: any tensor will do."""
+    return True
+
 
 def is_number(ty: TensorType) -> bool:
     """True if a tensor holds numbers, not truth values."""
@@ -184,10 +218,8 @@ def _is_float(ty: TensorType) -> bool:
     return is_float(ty.dtype)
 
 
-def _unary(write: RandomWriter) -> WrittenValue:
-    x = write.pick(_is_float)
-    if x is None:
-        return None
+@operation(4, _is_float)
+def _unary(write: RandomWriter, x: Var) -> WrittenValue:
     name = write.random.choice(("tanh", "sigmoid", "sin", "cos", "negative", "abs", "relu"))
     call: Call = nn.relu(x) if name == "relu" else getattr(ops, name)(x)
     return call, write.bound(x) if name in ("negative", "abs", "relu") else 1.0
@@ -205,10 +237,8 @@ def _second(write: RandomWriter, x: Var) -> tuple[Expr, float]:
     return write.constant((), dtype_of(x)), INPUT_BOUND
 
 
-def _binary(write: RandomWriter) -> WrittenValue:
-    x = write.pick(is_number)
-    if x is None:
-        return None
+@operation(8, is_number)
+def _binary(write: RandomWriter, x: Var) -> WrittenValue:
     y, bound = _second(write, x)
     name = write.random.choice(("add", "add", "multiply", "maximum", "minimum", "subtract"))
     if name == "subtract" and is_unsigned(dtype_of(x)):
@@ -223,24 +253,18 @@ def _binary(write: RandomWriter) -> WrittenValue:
     return getattr(ops, name)(left, right), bound
 
 
-def _compare(write: RandomWriter) -> WrittenValue:
-    x = write.pick(is_number)
-    if x is None:
-        return None
+@operation(1, is_number)
+def _compare(write: RandomWriter, x: Var) -> WrittenValue:
     return getattr(ops, write.random.choice(("less", "greater_equal")))(x, _second(write, x)[0]), 1.0
 
 
-def _logic(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: ty.dtype == "bool")
-    if x is None:
-        return None
+@operation(1, lambda ty: ty.dtype == "bool")
+def _logic(write: RandomWriter, x: Var) -> WrittenValue:
     return getattr(ops, write.random.choice(("logical_and", "logical_or")))(x, write.like(x)), 1.0
 
 
-def _choose(write: RandomWriter) -> WrittenValue:
-    x = write.pick()
-    if x is None:
-        return None
+@operation(2, any_tensor)
+def _choose(write: RandomWriter, x: Var) -> WrittenValue:
     condition = write.pick(lambda ty: ty.dtype == "bool" and ty.shape in (dims_of(x), ()))
     if condition is None:
         return None
@@ -248,18 +272,14 @@ def _choose(write: RandomWriter) -> WrittenValue:
     return ops.where(condition, x, y), max(bound, write.bound(x))
 
 
-def _convert(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: not is_unsigned(ty.dtype))
-    if x is None:
-        return None
+@operation(1, lambda ty: not is_unsigned(ty.dtype))
+def _convert(write: RandomWriter, x: Var) -> WrittenValue:
     dtype = write.random.choice(["float32", "float64"] if dtype_of(x) != "bool" else ["float32", "int32", "int64"])
     return ops.astype(x, dtype), write.bound(x)
 
 
-def _permute(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: ty.ndim >= 2)
-    if x is None:
-        return None
+@operation(3, lambda ty: ty.ndim >= 2)
+def _permute(write: RandomWriter, x: Var) -> WrittenValue:
     ndim = tensor_type(x).ndim
     axes = write.random.sample(range(ndim), ndim)
     if write.random.random() < 0.2:
@@ -267,32 +287,26 @@ def _permute(write: RandomWriter) -> WrittenValue:
     return ops.permute_dims(x, None if write.random.random() < 0.3 else axes), write.bound(x)
 
 
-def _reshape(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: ty.ndim >= 2)
-    if x is None:
-        return None
+@operation(2, lambda ty: ty.ndim >= 2)
+def _reshape(write: RandomWriter, x: Var) -> WrittenValue:
     dims = dims_of(x)
     at = write.random.randrange(len(dims) - 1)
     merged = (*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :])
     return ops.reshape(x, merged), write.bound(x)
 
 
-def _expand(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: ty.ndim < 4)
-    if x is None:
-        return None
+@operation(1, lambda ty: ty.ndim < 4)
+def _expand(write: RandomWriter, x: Var) -> WrittenValue:
     return ops.expand_dims(x, write.random.randrange(tensor_type(x).ndim + 1)), write.bound(x)
 
 
-def _squeeze(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: 1 in (ty.shape or ()))
-    return None if x is None else (ops.squeeze(x, [dims_of(x).index(1)]), write.bound(x))
+@operation(1, lambda ty: 1 in (ty.shape or ()))
+def _squeeze(write: RandomWriter, x: Var) -> WrittenValue:
+    return ops.squeeze(x, [dims_of(x).index(1)]), write.bound(x)
 
 
-def _concat(write: RandomWriter) -> WrittenValue:
-    x = write.pick(has_axes)
-    if x is None:
-        return None
+@operation(3, has_axes)
+def _concat(write: RandomWriter, x: Var) -> WrittenValue:
     axis = write.axis(x)
 
     def fits(ty: TensorType) -> bool:
@@ -309,17 +323,15 @@ def _concat(write: RandomWriter) -> WrittenValue:
     return ops.concat(parts, axis), max(map(write.bound, parts))
 
 
-def _stack(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: ty.ndim < 4)
-    if x is None:
-        return None
+@operation(1, lambda ty: ty.ndim < 4)
+def _stack(write: RandomWriter, x: Var) -> WrittenValue:
     y = write.like(x)
     return ops.stack([x, y], 0), max(write.bound(x), write.bound(y))
 
 
-def _split(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: any(isinstance(d, int) and d > 1 for d in ty.shape or ()))
-    if x is None or not write.options.tuples:
+@operation(2, lambda ty: any(isinstance(d, int) and d > 1 for d in ty.shape or ()))
+def _split(write: RandomWriter, x: Var) -> WrittenValue:
+    if not write.options.tuples:
         return None
     axis, size = write.random.choice([(i, d) for i, d in enumerate(dims_of(x)) if isinstance(d, int) and d > 1])
     even = [n for n in range(2, size + 1) if size % n == 0]
@@ -328,10 +340,8 @@ def _split(write: RandomWriter) -> WrittenValue:
     return ops.split(x, [write.random.randrange(1, size)], axis), write.bound(x)
 
 
-def _reduce(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: is_float(ty.dtype) and ty.ndim > 0)
-    if x is None:
-        return None
+@operation(2, lambda ty: is_float(ty.dtype) and ty.ndim > 0)
+def _reduce(write: RandomWriter, x: Var) -> WrittenValue:
     axis = None if write.random.random() < 0.2 else [write.axis(x)]
     name = write.random.choice(("sum", "mean", "max", "min"))
     keepdims = write.random.random() < 0.4
@@ -339,10 +349,8 @@ def _reduce(write: RandomWriter) -> WrittenValue:
     return getattr(ops, name)(x, axis, keepdims), write.bound(x) * growth
 
 
-def _matmul(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: is_float(ty.dtype) and ty.ndim >= 2)
-    if x is None:
-        return None
+@operation(5, lambda ty: is_float(ty.dtype) and ty.ndim >= 2)
+def _matmul(write: RandomWriter, x: Var) -> WrittenValue:
     inner = dims_of(x)[-1]
     others = write.tensors(lambda ty: ty.dtype == dtype_of(x) and ty.ndim == 2 and (ty.shape or (0,))[0] == inner)
     if others and (write.random.random() < 0.6 or not isinstance(inner, int)):
@@ -356,36 +364,33 @@ def _matmul(write: RandomWriter) -> WrittenValue:
     return ops.matmul(x, y), bound * write.bound(x) * _most(inner)
 
 
-def _softmax(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: is_float(ty.dtype) and ty.ndim > 0)
-    return None if x is None else (nn.softmax(x, write.axis(x)), 1.0)
+@operation(1, lambda ty: is_float(ty.dtype) and ty.ndim > 0)
+def _softmax(write: RandomWriter, x: Var) -> WrittenValue:
+    return nn.softmax(x, write.axis(x)), 1.0
 
 
-def _slice(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: any(isinstance(d, int) and d > 1 for d in ty.shape or ()))
-    if x is None:
-        return None
+@operation(1, lambda ty: any(isinstance(d, int) and d > 1 for d in ty.shape or ()))
+def _slice(write: RandomWriter, x: Var) -> WrittenValue:
     axis, size = write.random.choice([(i, d) for i, d in enumerate(dims_of(x)) if isinstance(d, int) and d > 1])
     begin = write.random.randrange(size - 1)
     end = write.random.randint(begin + 1, size)
     return ops.strided_slice(x, [axis], [begin], [end], [write.random.choice((1, 1, 2))]), write.bound(x)
 
 
-def _take(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: bool(ty.shape) and isinstance(ty.shape[0], int))
-    if x is None:
-        return None
+@operation(1, lambda ty: bool(ty.shape) and isinstance(ty.shape[0], int))
+def _take(write: RandomWriter, x: Var) -> WrittenValue:
     size = dims_of(x)[0]
     assert isinstance(size, int)
     indices = [write.random.randrange(size) for _ in range(write.random.randint(1, 3))]
     return ops.take(x, const(np.array(indices, dtype=np.int64)), 0), write.bound(x)
 
 
-def _broadcast(write: RandomWriter) -> WrittenValue:
-    x = write.pick(lambda ty: ty.ndim < 4)
-    return None if x is None else (ops.broadcast_to(x, (2, *dims_of(x))), write.bound(x))
+@operation(1, lambda ty: ty.ndim < 4)
+def _broadcast(write: RandomWriter, x: Var) -> WrittenValue:
+    return ops.broadcast_to(x, (2, *dims_of(x))), write.bound(x)
 
 
+@operation(1)
 def _tuple(write: RandomWriter) -> WrittenValue:
     if not write.options.tuples or not write.visible:
         return None
@@ -393,6 +398,7 @@ def _tuple(write: RandomWriter) -> WrittenValue:
     return Tuple(fields), max(map(write.bound, fields))
 
 
+@operation(3)
 def _project(write: RandomWriter) -> WrittenValue:
     tuples = [var for var in write.visible if isinstance(var.ty, TupleType) and var.ty.fields]
     if not tuples:
@@ -402,17 +408,19 @@ def _project(write: RandomWriter) -> WrittenValue:
     return TupleGetItem(chosen, write.random.randrange(len(chosen.ty.fields))), write.bound(chosen)
 
 
-def _alias(write: RandomWriter) -> WrittenValue:
-    x = write.pick()
-    return None if x is None else (x, write.bound(x))
+@operation(1, any_tensor)
+def _alias(write: RandomWriter, x: Var) -> WrittenValue:
+    return x, write.bound(x)
 
 
+@operation(1)
 def _constant(write: RandomWriter) -> WrittenValue:
     dtype = write.random.choice(write.options.dtypes)
     shape = write.random.sample(SIZES, write.random.randint(0, 2))
     return write.constant(shape, dtype), INPUT_BOUND
 
 
+@operation(2)
 def _call(write: RandomWriter) -> WrittenValue:
     if not write.callees:
         return None
@@ -430,35 +438,3 @@ def _call(write: RandomWriter) -> WrittenValue:
         args.append(write.random.choice(fitting))
         bind_type(param, args[-1].ty, sizes)
     return Call(callee, args), bound
-
-
-OPERATIONS: Final[tuple[tuple[RandomOperation, int], ...]] = (
-    (_unary, 4),
-    (_binary, 8),
-    (_compare, 1),
-    (_logic, 1),
-    (_choose, 2),
-    (_convert, 1),
-    (_permute, 3),
-    (_reshape, 2),
-    (_expand, 1),
-    (_squeeze, 1),
-    (_concat, 3),
-    (_stack, 1),
-    (_split, 2),
-    (_reduce, 2),
-    (_matmul, 5),
-    (_softmax, 1),
-    (_slice, 1),
-    (_take, 1),
-    (_broadcast, 1),
-    (_tuple, 1),
-    (_project, 3),
-    (_alias, 1),
-    (_constant, 1),
-    (_call, 2),
-)
-"""The kinds of bindings, with how often each comes. To add an operator, add an entry."""
-
-CHOICES: Final = [operation for operation, _ in OPERATIONS]
-WEIGHTS: Final = [weight for _, weight in OPERATIONS]

@@ -3,7 +3,7 @@
 The same seed gives the same program. Programs use blocks of both kinds, tuples, casts, branches, calls
 between functions, symbolic sizes and constants of many dtypes; sizes differ where they can, since square
 matrices hide transposes. Values stay small and defined on every path, so that two engines can be held against
-each other. What operators occur is a table (`OPERATIONS`): one entry writes one binding.
+each other. What operators occur is a table (`random_operations`): one entry writes one binding.
 """
 
 from __future__ import annotations
