@@ -9,6 +9,7 @@ from regraft.analysis import (
     all_global_vars,
     all_vars,
     bound_vars,
+    called_names,
     defined_symbolic_vars,
     direct_uses,
     free_symbolic_vars,
@@ -143,6 +144,9 @@ def test_mentioned_functions_are_listed_once() -> None:
     module = IRModule({"f": diamond(), "g": diamond()})
     f, g = module.get_global_vars()
     assert all_global_vars(Tuple([g, f, g])) == [g, f]
+    one, two = Function([], Tuple([g, f, g])), Function([], Tuple([f]))
+    assert list(called_names(one)) == ["g", "f"]
+    assert list(called_names(IRModule({"two": two, "one": one}))) == ["f", "g"]
 
 
 def test_post_order_visits_operands_first() -> None:

@@ -15,6 +15,7 @@ from regraft.script import ir as I
 from regraft.script import relax as R
 from regraft.script import tir as T
 from tests.gradient.checks import run
+from tests.script.programs import gradient_adjoint, gradient_before
 
 
 def differences(module: IRModule, arrays: list[np.ndarray], *, result: int | None = None) -> list[np.ndarray]:
@@ -56,55 +57,9 @@ def assert_gradients(module: IRModule, *arrays: np.ndarray, target_index: int = 
 
 
 def test_a_product_of_two_transposes_gives_the_adjoint_of_the_seed() -> None:
-    @I.ir_module
-    class Before:
-        @R.function
-        def main(x: R.Tensor((3, 3), "float32"), y: R.Tensor((3, 3), "float32")):
-            with R.dataflow():
-                lv1 = R.permute_dims(x)
-                lv2 = R.permute_dims(y)
-                lv3 = R.matmul(lv1, lv2, out_dtype="float32")
-                gv = R.sum(lv3)
-                R.output(gv)
-            return gv
-
-    # fmt: off
-    @I.ir_module
-    class Expected:
-        @R.function
-        def main_adjoint(x: R.Tensor((3, 3), dtype="float32"), y: R.Tensor((3, 3), dtype="float32")) -> R.Tuple(R.Tensor((), dtype="float32"), R.Tuple(R.Tensor((3, 3), dtype="float32"), R.Tensor((3, 3), dtype="float32"))):  # noqa: E501
-            with R.dataflow():
-                lv1: R.Tensor((3, 3), dtype="float32") = R.permute_dims(x, axes=None)
-                lv2: R.Tensor((3, 3), dtype="float32") = R.permute_dims(y, axes=None)
-                lv3: R.Tensor((3, 3), dtype="float32") = R.matmul(lv1, lv2, out_dtype="float32")
-                gv: R.Tensor((), dtype="float32") = R.sum(lv3, axis=None, keepdims=False)
-                gv_adjoint: R.Tensor((), dtype="float32") = R.ones(R.shape([]), dtype="float32")
-                lv3_adjoint: R.Tensor((3, 3), dtype="float32") = R.broadcast_to(gv_adjoint, R.shape([3, 3]))
-                lv: R.Tensor((3, 3), dtype="float32") = R.permute_dims(lv3_adjoint, axes=[1, 0])
-                lv1_1: R.Tensor((3, 3), dtype="float32") = R.permute_dims(x, axes=[1, 0])
-                y_adjoint: R.Tensor((3, 3), dtype="float32") = R.matmul(lv, lv1_1, out_dtype="void")
-                lv2_1: R.Tensor((3, 3), dtype="float32") = R.permute_dims(y, axes=[1, 0])
-                lv3_1: R.Tensor((3, 3), dtype="float32") = R.permute_dims(lv3_adjoint, axes=[1, 0])
-                x_adjoint: R.Tensor((3, 3), dtype="float32") = R.matmul(lv2_1, lv3_1, out_dtype="void")
-                x_adjoint_out: R.Tensor((3, 3), dtype="float32") = x_adjoint
-                y_adjoint_out: R.Tensor((3, 3), dtype="float32") = y_adjoint
-                R.output(gv, x_adjoint_out, y_adjoint_out)
-            return (gv, (x_adjoint_out, y_adjoint_out))
-
-        @R.function
-        def main(x: R.Tensor((3, 3), dtype="float32"), y: R.Tensor((3, 3), dtype="float32")) -> R.Tensor((), dtype="float32"):  # noqa: E501
-            with R.dataflow():
-                lv1: R.Tensor((3, 3), dtype="float32") = R.permute_dims(x, axes=None)
-                lv2: R.Tensor((3, 3), dtype="float32") = R.permute_dims(y, axes=None)
-                lv3: R.Tensor((3, 3), dtype="float32") = R.matmul(lv1, lv2, out_dtype="float32")
-                gv: R.Tensor((), dtype="float32") = R.sum(lv3, axis=None, keepdims=False)
-                R.output(gv)
-            return gv
-    # fmt: on
-
-    After = Gradient("main")(Before)
+    After = Gradient("main")(gradient_before)
     well_formed(After)
-    rx.assert_structural_equal(After, Expected)
+    rx.assert_structural_equal(After, gradient_adjoint)
     names = [binding.var.name_hint for binding in iter_bindings(After["main_adjoint"])]
     assert names[4:6] == ["gv_adjoint", "lv3_adjoint"]
     assert names[-2:] == ["x_adjoint_out", "y_adjoint_out"]

@@ -15,6 +15,16 @@ from tests.kit import program as program
 from tests.kit import run as run
 
 
+def signature(dtype: str = "float32", **shapes: tuple[object, ...]) -> str:
+    """The parameters of a program as text: tensors of one dtype, by name and shape; sizes may be names."""
+
+    def one(name: str, shape: tuple[object, ...]) -> str:
+        dims = "".join(f'"{d}", ' if isinstance(d, str) else f"{d}, " for d in shape)
+        return f'{name}: R.Tensor(({dims}), "{dtype}")'
+
+    return ", ".join(one(name, shape) for name, shape in shapes.items())
+
+
 def checked(one: Pass, program: Function, *, exact: bool = False, inputs: Sequence[Any] | None = None) -> Function:
     """``one(program)``, once it is well formed, computes the same values, and a second run changes nothing.
 

@@ -8,15 +8,7 @@ import pytest
 from regraft.analysis import well_formed
 from regraft.ir import Call, Function, TensorType, iter_bindings
 from regraft.transform import CombineParallelMatmul, report
-from tests.passes.harness import checked, counts, program
-
-
-def _signature(dtype: str = "float32", **shapes: tuple[object, ...]) -> str:
-    def one(name: str, shape: tuple[object, ...]) -> str:
-        dims = "".join(f'"{d}", ' if isinstance(d, str) else f"{d}, " for d in shape)
-        return f'{name}: R.Tensor(({dims}), "{dtype}")'
-
-    return ", ".join(one(name, shape) for name, shape in shapes.items())
+from tests.passes.harness import checked, counts, program, signature
 
 
 def _matmuls_after(before: Function, **options: object) -> int:
@@ -28,7 +20,7 @@ def _matmuls_after(before: Function, **options: object) -> int:
 
 def test_a_right_side_that_depends_on_another_result_is_left() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), u=(2, 3)),
+        signature(x=(2, 3), w=(3, 4), u=(2, 3)),
         "y1 = R.matmul(x, w)\nw2 = R.matmul(R.permute_dims(u), y1)\ny2 = R.matmul(x, w2)",
         "y1, y2",
     )
@@ -47,14 +39,14 @@ def test_a_right_side_that_depends_on_another_result_is_left() -> None:
 def test_what_keeps_two_products_apart_is_told(right: str, reason: str) -> None:
     shape = (3, 4) if "matmul" not in right else (3, 2)
     before = program(
-        _signature(x=(2, 3), w=(3, 4), u=shape), f"y1 = R.matmul(x, w)\ny2 = R.matmul(x, {right})", "y1, y2"
+        signature(x=(2, 3), w=(3, 4), u=shape), f"y1 = R.matmul(x, w)\ny2 = R.matmul(x, {right})", "y1, y2"
     )
     assert reason in str(report(CombineParallelMatmul(), before))
 
 
 def test_a_dependence_through_a_cast_is_seen() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), u=(2, 3)),
+        signature(x=(2, 3), w=(3, 4), u=(2, 3)),
         """
 y1 = R.matmul(x, w)
 w2 = R.matmul(R.permute_dims(u), y1)
@@ -70,7 +62,7 @@ y2 = R.matmul(x, w3)
 
 def test_what_is_independent_is_combined_beside_what_is_not() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), v=(3, 5), u=(2, 3)),
+        signature(x=(2, 3), w=(3, 4), v=(3, 5), u=(2, 3)),
         """
 y1 = R.matmul(x, w)
 w2 = R.matmul(R.permute_dims(u), y1)
@@ -88,7 +80,7 @@ y4 = R.matmul(x, w4)
 
 def test_two_groups_that_depend_on_each_other_crosswise_make_no_cycle() -> None:
     before = program(
-        _signature(x=(3, 3), a=(3, 3), b=(2, 3, 3)),
+        signature(x=(3, 3), a=(3, 3), b=(2, 3, 3)),
         """
 a1 = R.matmul(x, a)
 b2 = R.matmul(x, b)
@@ -102,7 +94,7 @@ a2 = R.matmul(x, R.sum(b2, axis=[0]))
 
 def test_a_bias_that_depends_on_another_branch_is_added_behind_the_split() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), v=(3, 4), b=(4,)),
+        signature(x=(2, 3), w=(3, 4), v=(3, 4), b=(4,)),
         "y1 = R.matmul(x, w) + b\nc = R.sum(y1, axis=[0])\ny2 = R.matmul(x, v) + c",
         "y1, y2",
     )
@@ -111,10 +103,10 @@ def test_a_bias_that_depends_on_another_branch_is_added_behind_the_split() -> No
 
 
 def test_the_sum_of_two_branches_is_no_bias() -> None:
-    before = program(_signature(x=(2, 3), w=(3, 4), v=(3, 4)), "y = R.matmul(x, w) + R.matmul(x, v)", "y")
+    before = program(signature(x=(2, 3), w=(3, 4), v=(3, 4)), "y = R.matmul(x, w) + R.matmul(x, v)", "y")
     assert _matmuls_after(before) == 1
     before = program(
-        _signature(x=(2, 3), w=(3, 4), v=(3, 4)),
+        signature(x=(2, 3), w=(3, 4), v=(3, 4)),
         "a = R.matmul(x, w)\nb = R.matmul(x, v)\ny = a + a\nz = b + b",
         "y, z",
     )
@@ -140,7 +132,7 @@ def test_the_sum_of_two_branches_is_no_bias() -> None:
 )
 def test_a_bias_of_any_shape_gives_the_same_values(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     before = program(
-        _signature(x=(8, 3), w=(3, 4), v=(3, 4), b=left, c=right),
+        signature(x=(8, 3), w=(3, 4), v=(3, 4), b=left, c=right),
         "p = R.matmul(x, w) + b\nq = c + R.matmul(x, v)",
         "p, q",
     )
@@ -152,7 +144,7 @@ def test_a_bias_of_any_shape_gives_the_same_values(left: tuple[int, ...], right:
 
 def test_biases_of_unlike_leading_sizes_stay_apart() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), v=(3, 5), b=(1, 4), c=(2, 5)),
+        signature(x=(2, 3), w=(3, 4), v=(3, 5), b=(1, 4), c=(2, 5)),
         "p = R.matmul(x, w) + b\nq = R.matmul(x, v) + c",
         "p, q",
     )
@@ -161,7 +153,7 @@ def test_biases_of_unlike_leading_sizes_stay_apart() -> None:
 
 def test_a_bias_that_broadcasts_a_product_of_one_column_is_no_bias_of_it() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 1), v=(3, 1), b=(6,), c=(7,)),
+        signature(x=(2, 3), w=(3, 1), v=(3, 1), b=(6,), c=(7,)),
         "p = R.matmul(x, w) + b\nq = R.matmul(x, v) + c",
         "p, q",
     )
@@ -170,7 +162,7 @@ def test_a_bias_that_broadcasts_a_product_of_one_column_is_no_bias_of_it() -> No
 
 def test_a_bias_that_broadcasts_a_product_of_one_row_is_no_bias_of_it() -> None:
     before = program(
-        _signature(x=(1, 3), w=(3, 4), v=(3, 5), b=(6, 4), c=(6, 5)),
+        signature(x=(1, 3), w=(3, 4), v=(3, 5), b=(6, 4), c=(6, 5)),
         "p = R.matmul(x, w) + b\nq = R.matmul(x, v) + c",
         "p, q",
     )
@@ -179,14 +171,14 @@ def test_a_bias_that_broadcasts_a_product_of_one_row_is_no_bias_of_it() -> None:
 
 def test_a_shared_bias_is_taken_for_each_branch() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), v=(3, 4), b=(4,)), "p = R.matmul(x, w) + b\nq = b + R.matmul(x, v)", "p, q"
+        signature(x=(2, 3), w=(3, 4), v=(3, 4), b=(4,)), "p = R.matmul(x, w) + b\nq = b + R.matmul(x, v)", "p, q"
     )
     assert counts(checked(CombineParallelMatmul(), before)) == {"matmul": 1, "add": 1, "concat": 2, "split": 1}
 
 
 def test_a_product_whose_unbiased_value_is_used_too_keeps_it() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), v=(3, 5), b=(4,), c=(5,)),
+        signature(x=(2, 3), w=(3, 4), v=(3, 5), b=(4,), c=(5,)),
         "m = R.matmul(x, w)\np = m + b\nq = R.matmul(x, v) + c\nr = R.exp(m)",
         "p, q, r",
     )
@@ -195,7 +187,7 @@ def test_a_product_whose_unbiased_value_is_used_too_keeps_it() -> None:
 
 def test_a_product_that_is_itself_an_output_keeps_it() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), v=(3, 5), b=(4,), c=(5,)),
+        signature(x=(2, 3), w=(3, 4), v=(3, 5), b=(4,), c=(5,)),
         "m = R.matmul(x, w)\np = m + b\nq = R.matmul(x, v) + c",
         "m, p, q",
     )
@@ -207,7 +199,7 @@ def test_a_product_that_is_itself_an_output_keeps_it() -> None:
 
 def test_a_first_group_that_cannot_be_combined_does_not_stop_the_later_ones() -> None:
     before = program(
-        _signature(x=(3,), y=(5, 3), a=(3,), b=(3,), c=(3, 4), d=(3, 7)),
+        signature(x=(3,), y=(5, 3), a=(3,), b=(3,), c=(3, 4), d=(3, 7)),
         "p = R.matmul(x, a)\nq = R.matmul(x, b)\nr = R.matmul(y, c)\ns = R.matmul(y, d)",
         "p, q, r, s",
     )
@@ -216,7 +208,7 @@ def test_a_first_group_that_cannot_be_combined_does_not_stop_the_later_ones() ->
 
 def test_a_first_group_that_the_check_declines_does_not_stop_the_later_ones() -> None:
     before = program(
-        _signature(x=(2, 3), y=(5, 3), a=(3, 4), b=(3, 7), c=(3, 6)),
+        signature(x=(2, 3), y=(5, 3), a=(3, 4), b=(3, 7), c=(3, 6)),
         "p = R.matmul(x, a)\nq = R.matmul(x, b)\nr = R.matmul(y, a)\ns = R.matmul(y, b)\nt = R.matmul(y, c)",
         "p, q, r, s, t",
     )
@@ -230,7 +222,7 @@ def test_a_first_group_that_the_check_declines_does_not_stop_the_later_ones() ->
 @pytest.mark.parametrize("said", [("None", '"float32"'), ('"float32"', "None")])
 def test_out_dtype_said_by_some_branches_only_is_kept(said: tuple[str, str]) -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), v=(3, 5)),
+        signature(x=(2, 3), w=(3, 4), v=(3, 5)),
         f"p = R.matmul(x, w, out_dtype={said[0]})\nq = R.matmul(x, v, out_dtype={said[1]})",
         "p, q",
     )
@@ -242,7 +234,7 @@ def test_out_dtype_said_by_some_branches_only_is_kept(said: tuple[str, str]) -> 
 @pytest.mark.parametrize("said", [("None", '"float32"'), ('"float32"', "None")])
 def test_results_of_different_dtypes_are_not_combined(said: tuple[str, str]) -> None:
     before = program(
-        _signature("float16", x=(2, 3), w=(3, 4), v=(3, 5), u=(3, 6)),
+        signature("float16", x=(2, 3), w=(3, 4), v=(3, 5), u=(3, 6)),
         f"p = R.matmul(x, w, out_dtype={said[0]})\nq = R.matmul(x, v, out_dtype={said[1]})\n"
         f"r = R.matmul(x, u, out_dtype={said[1]})",
         "p, q, r",
@@ -256,7 +248,7 @@ def test_results_of_different_dtypes_are_not_combined(said: tuple[str, str]) -> 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "float16", "bfloat16", "float64"])
 def test_every_dtype_gives_the_same_values(dtype: str) -> None:
     before = program(
-        _signature(dtype, x=(2, 3), w=(3, 4), v=(3, 5), b=(4,), c=(5,)),
+        signature(dtype, x=(2, 3), w=(3, 4), v=(3, 5), b=(4,), c=(5,)),
         "p = R.matmul(x, w) + b\nq = R.matmul(x, v) + c",
         "p, q",
     )
@@ -265,7 +257,7 @@ def test_every_dtype_gives_the_same_values(dtype: str) -> None:
 
 def test_integers_multiplied_into_a_wider_dtype_keep_it() -> None:
     before = program(
-        _signature("int8", x=(2, 3), w=(3, 4), v=(3, 5)),
+        signature("int8", x=(2, 3), w=(3, 4), v=(3, 5)),
         'p = R.matmul(x, w, out_dtype="int32")\nq = R.matmul(x, v, out_dtype="int32")',
         "p, q",
     )
@@ -273,8 +265,8 @@ def test_integers_multiplied_into_a_wider_dtype_keep_it() -> None:
 
 
 def test_right_sides_of_different_dtypes_are_not_combined() -> None:
-    signature = f"{_signature('int8', x=(2, 3), w=(3, 4))}, {_signature('uint8', v=(3, 5))}"
-    before = program(signature, 'p = R.matmul(x, w, out_dtype="int32")\nq = R.matmul(x, v, out_dtype="int32")', "p, q")
+    parameters = f"{signature('int8', x=(2, 3), w=(3, 4))}, {signature('uint8', v=(3, 5))}"
+    before = program(parameters, 'p = R.matmul(x, w, out_dtype="int32")\nq = R.matmul(x, v, out_dtype="int32")', "p, q")
     assert CombineParallelMatmul()(before) is before
 
 
@@ -283,7 +275,7 @@ def test_right_sides_of_different_dtypes_are_not_combined() -> None:
 
 def test_a_left_side_of_one_axis_is_combined() -> None:
     before = program(
-        _signature(x=(3,), w=(3, 4), v=(3, 5), b=(4,), c=(5,)),
+        signature(x=(3,), w=(3, 4), v=(3, 5), b=(4,), c=(5,)),
         "p = R.matmul(x, w) + b\nq = R.matmul(x, v) + c",
         "p, q",
     )
@@ -291,14 +283,14 @@ def test_a_left_side_of_one_axis_is_combined() -> None:
 
 
 def test_right_sides_of_one_axis_are_left() -> None:
-    before = program(_signature(x=(2, 3), w=(3,), v=(3,)), "p = R.matmul(x, w)\nq = R.matmul(x, v)", "p, q")
+    before = program(signature(x=(2, 3), w=(3,), v=(3,)), "p = R.matmul(x, w)\nq = R.matmul(x, v)", "p, q")
     assert CombineParallelMatmul()(before) is before
     assert "is a vector" in str(report(CombineParallelMatmul(), before))
 
 
 def test_of_three_batched_right_sides_the_two_that_agree_are_combined() -> None:
     before = program(
-        _signature(x=(2, 3), w=(5, 3, 4), v=(7, 3, 6), u=(5, 3, 8)),
+        signature(x=(2, 3), w=(5, 3, 4), v=(7, 3, 6), u=(5, 3, 8)),
         "p = R.matmul(x, w)\nq = R.matmul(x, v)\nr = R.matmul(x, u)",
         "p, q, r",
     )
@@ -307,7 +299,7 @@ def test_of_three_batched_right_sides_the_two_that_agree_are_combined() -> None:
 
 def test_right_sides_of_different_ranks_are_combined_rank_by_rank() -> None:
     before = program(
-        _signature(x=(2, 3), a=(3, 4), b=(5, 3, 6), c=(3, 7), d=(5, 3, 8)),
+        signature(x=(2, 3), a=(3, 4), b=(5, 3, 6), c=(3, 7), d=(5, 3, 8)),
         "p = R.matmul(x, a)\nq = R.matmul(x, b)\nr = R.matmul(x, c)\ns = R.matmul(x, d)",
         "p, q, r, s",
     )
@@ -316,7 +308,7 @@ def test_right_sides_of_different_ranks_are_combined_rank_by_rank() -> None:
 
 def test_a_batched_left_side_that_broadcasts_is_combined() -> None:
     before = program(
-        _signature(x=(6, 1, 2, 3), w=(5, 3, 4), v=(5, 3, 7), b=(7,), c=(4,)),
+        signature(x=(6, 1, 2, 3), w=(5, 3, 4), v=(5, 3, 7), b=(7,), c=(4,)),
         "p = R.matmul(x, w) + c\nq = R.matmul(x, v) + b",
         "p, q",
     )
@@ -325,7 +317,7 @@ def test_a_batched_left_side_that_broadcasts_is_combined() -> None:
 
 def test_a_left_side_of_unknown_rank_is_combined() -> None:
     before = program(
-        f'x: R.Tensor(dtype="float32"), {_signature(w=(3, 4), v=(3, 5))}',
+        f'x: R.Tensor(dtype="float32"), {signature(w=(3, 4), v=(3, 5))}',
         "p = R.matmul(x, w)\nq = R.matmul(x, v)",
         "p, q",
     )
@@ -337,7 +329,7 @@ def test_a_left_side_of_unknown_rank_is_combined() -> None:
 
 def test_right_sides_of_unknown_shape_are_left_with_a_reason() -> None:
     before = program(
-        f'{_signature(x=(2, 3))}, w: R.Tensor(ndim=2, dtype="float32"), v: R.Tensor(dtype="float32")',
+        f'{signature(x=(2, 3))}, w: R.Tensor(ndim=2, dtype="float32"), v: R.Tensor(dtype="float32")',
         "p = R.matmul(x, w)\nq = R.matmul(x, v)",
         "p, q",
     )
@@ -353,7 +345,7 @@ def test_symbolic_widths_are_split_where_they_end(widths: tuple[object, ...]) ->
     a, b, c = widths
     header = "\n".join(f"{s} = T.int64()" for s in dict.fromkeys(("m", *widths)) if isinstance(s, str))
     before = program(
-        _signature(x=("m", 3), w=(3, a), v=(3, b), u=(3, c), p=(a,), q=(b,), r=(c,)),
+        signature(x=("m", 3), w=(3, a), v=(3, b), u=(3, c), p=(a,), q=(b,), r=(c,)),
         "d = R.nn.relu(R.matmul(x, w) + p)\ne = R.nn.relu(R.matmul(x, v) + q)\nf = R.nn.relu(r + R.matmul(x, u))",
         "d, e, f",
         header,
@@ -364,7 +356,7 @@ def test_symbolic_widths_are_split_where_they_end(widths: tuple[object, ...]) ->
 
 def test_a_width_of_zero_is_no_trap() -> None:
     before = program(
-        _signature(x=("m", 3), w=(3, "n"), v=(3, 5)),
+        signature(x=("m", 3), w=(3, "n"), v=(3, 5)),
         "p = R.matmul(x, w)\nq = R.matmul(x, v)",
         "p, q",
         "m = T.int64()\nn = T.int64()",
@@ -376,7 +368,7 @@ def test_a_width_of_zero_is_no_trap() -> None:
 
 def test_widths_that_a_cast_defines_are_known_where_the_split_stands() -> None:
     before = program(
-        f'{_signature(x=(2, 3), v=(3, 5))}, w: R.Tensor(ndim=2, dtype="float32")',
+        f'{signature(x=(2, 3), v=(3, 5))}, w: R.Tensor(ndim=2, dtype="float32")',
         """
 q = R.matmul(x, v)
 n = T.int64()
@@ -392,7 +384,7 @@ p = R.matmul(x, w2)
 
 def test_sizes_to_sum_over_that_are_not_known_to_agree_are_not_joined() -> None:
     before = program(
-        _signature(x=(2, 3), w=("k", 4), v=(3, 5)), "p = R.matmul(x, w)\nq = R.matmul(x, v)", "p, q", "k = T.int64()"
+        signature(x=(2, 3), w=("k", 4), v=(3, 5)), "p = R.matmul(x, w)\nq = R.matmul(x, v)", "p, q", "k = T.int64()"
     )
     assert CombineParallelMatmul()(before) is before
 
@@ -402,7 +394,7 @@ def test_sizes_to_sum_over_that_are_not_known_to_agree_are_not_joined() -> None:
 
 def test_left_sides_under_several_names_are_one() -> None:
     before = program(
-        f"{_signature(x=(2, 3), w=(3, 4), v=(3, 5), u=(3, 6))}, "
+        f"{signature(x=(2, 3), w=(3, 4), v=(3, 5), u=(3, 6))}, "
         't: R.Tuple(R.Tensor((2, 3), "float32"), R.Tensor((7, 3), "float32"))',
         """
 a = x
@@ -420,7 +412,7 @@ r = R.matmul(x, u)
 def test_fields_of_a_tuple_that_is_a_parameter_are_one_value_each() -> None:
     before = program(
         't: R.Tuple(R.Tensor((2, 3), "float32"), R.Tensor((7, 3), "float32")), '
-        + _signature(w=(3, 4), v=(3, 5), u=(3, 6)),
+        + signature(w=(3, 4), v=(3, 5), u=(3, 6)),
         """
 a = t[0]
 b = t[0]
@@ -436,7 +428,7 @@ r = R.matmul(c, u)
 
 def test_a_left_side_may_be_a_constant() -> None:
     before = program(
-        _signature(w=(2, 4), v=(2, 5)),
+        signature(w=(2, 4), v=(2, 5)),
         'c = R.const([[1.5, -2.0], [0.25, 3.0], [4.0, 7.0]], "float32")\np = R.matmul(c, w)\nq = R.matmul(c, v)',
         "p, q",
     )
@@ -445,20 +437,20 @@ def test_a_left_side_may_be_a_constant() -> None:
 
 def test_a_left_side_may_be_an_output_of_the_block() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), v=(3, 5)), "y = R.exp(x)\np = R.matmul(y, w)\nq = R.matmul(y, v)", "y, p, q"
+        signature(x=(2, 3), w=(3, 4), v=(3, 5)), "y = R.exp(x)\np = R.matmul(y, w)\nq = R.matmul(y, v)", "y, p, q"
     )
     assert _matmuls_after(before) == 1
 
 
 def test_the_same_weight_twice_gives_both_results() -> None:
     before = program(
-        _signature(x=(2, 3), w=(3, 4), b=(4,), c=(4,)), "p = R.matmul(x, w) + b\nq = R.matmul(x, w) + c", "p, q"
+        signature(x=(2, 3), w=(3, 4), b=(4,), c=(4,)), "p = R.matmul(x, w) + b\nq = R.matmul(x, w) + c", "p, q"
     )
     assert _matmuls_after(before) == 1
-    before = program(_signature(x=(2, 3), w=(3, 4)), "p = R.matmul(x, w)\nq = R.matmul(x, w)", "p, q")
+    before = program(signature(x=(2, 3), w=(3, 4)), "p = R.matmul(x, w)\nq = R.matmul(x, w)", "p, q")
     assert _matmuls_after(before) == 1
 
 
 def test_a_left_side_that_is_a_right_side_as_well_is_combined() -> None:
-    before = program(_signature(x=(3, 3), w=(3, 4)), "p = R.matmul(x, x)\nq = R.matmul(x, w)", "p, q")
+    before = program(signature(x=(3, 3), w=(3, 4)), "p = R.matmul(x, x)\nq = R.matmul(x, w)", "p, q")
     assert _matmuls_after(before) == 1

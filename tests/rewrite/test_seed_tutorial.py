@@ -14,6 +14,7 @@ from regraft.dpl import *
 from regraft.ir import Function, assert_structural_equal
 from regraft.script import relax as R
 from tests.rewrite.harness import assert_rewritten, run
+from tests.script.programs import attention
 
 INPUTS = [np.linspace(-2.0, 2.0, 1024, dtype="float32") + shift for shift in (0.0, 0.25, 1.5)]
 
@@ -92,35 +93,6 @@ def test_a_rewriter_that_returns_the_original_leaves_the_program_as_it_is() -> N
 
 
 @R.function
-def attention_block(
-    Q: R.Tensor((2, 4096, 8, 40), "float32"),
-    K: R.Tensor((2, 4096, 8, 40), "float32"),
-    V: R.Tensor((2, 4096, 8, 40), "float32"),
-) -> R.Tensor((2, 4096, 8, 40), "float32"):
-    with R.dataflow():
-        lv58 = R.permute_dims(Q, axes=[0, 2, 1, 3])
-        lv59 = R.reshape(lv58, R.shape([16, 4096, 40]))
-
-        lv61 = R.permute_dims(K, axes=[0, 2, 1, 3])
-        lv62 = R.reshape(lv61, R.shape([16, 4096, 40]))
-
-        lv64 = R.permute_dims(V, axes=[0, 2, 1, 3])
-        lv65 = R.reshape(lv64, R.shape([16, 4096, 40]))
-
-        lv62_transposed = R.permute_dims(lv62, axes=[0, 2, 1])
-        lv3_1 = R.matmul(lv59, lv62_transposed)
-        lv68 = R.multiply(lv3_1, R.const(0.15811388194561005, "float32"))
-        lv69 = R.nn.softmax(lv68, axis=-1)
-        lv_3 = R.matmul(lv69, lv65)
-
-        lv71 = R.reshape(lv_3, R.shape([2, 8, 4096, 40]))
-        lv72 = R.permute_dims(lv71, axes=[0, 2, 1, 3])
-        R.output(lv72)
-
-    return lv72
-
-
-@R.function
 def small_attention_block(
     Q: R.Tensor((2, 7, 3, 4), "float32"), K: R.Tensor((2, 5, 3, 4), "float32"), V: R.Tensor((2, 5, 3, 4), "float32")
 ):
@@ -172,7 +144,7 @@ def test_the_attention_block_becomes_one_call() -> None:
     def rewriter(_, matchings):
         return R.nn.attention(matchings[Q], matchings[K], matchings[V])
 
-    rewritten = rewrite_call(pattern, rewriter, _named_main(attention_block))
+    rewritten = rewrite_call(pattern, rewriter, _named_main(attention))
 
     @R.function
     def main(

@@ -454,7 +454,7 @@ def computation_key(value: Expr, resolved: Callable[[Var], object]) -> ValueKey:
 def _operand_key(operand: Expr, resolved: Callable[[Var], object]) -> object:
     kind = type(operand)
     if kind is DataflowVar or kind is Var:
-        return resolved(operand)
+        return resolved(operand)  # pyright: ignore[reportArgumentType] - it is a variable
     match operand:
         case Constant():
             data = operand.data
