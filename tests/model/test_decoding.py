@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
+import numpy as np
 import torch
 import transformers
 
@@ -106,25 +108,97 @@ MODELS: dict[str, Any] = {
 
 def made(name: str) -> Any:
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(MODELS[name]()).eval()
+    return with_varied_weights(transformers.AutoModelForCausalLM.from_config(MODELS[name]()).eval())
+
+
+def with_varied_weights(model: Any) -> Any:
+    """``model`` with weights by which choices are not all one token."""
     with torch.no_grad():
         for weights in model.parameters():
             if weights.ndim > 1:
-                weights.normal_(std=0.5)  # so that choices are not all one token
+                weights.normal_(std=0.5)
     return model
 
 
-def test_a_model_that_keeps_more_than_keys_and_values_is_named() -> None:
-    config = transformers.Lfm2Config(**SIZES, num_key_value_heads=2, layer_types=["conv"])
-    with pytest.raises(ConvertError, match="Lfm2ForCausalLM does not run with a cache of keys and values only"):
+STATES: dict[str, Any] = {
+    "Mamba, without attention": lambda: transformers.MambaConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=1, state_size=4, conv_kernel=3, time_step_rank=4
+    ),
+    "LFM2, a convolution and attention": lambda: transformers.Lfm2Config(
+        **{**SIZES, "num_hidden_layers": 2}, num_key_value_heads=2, layer_types=["conv", "full_attention"]
+    ),
+    "MiniMax, linear attention before attention": lambda: transformers.MiniMaxConfig(
+        **{**SIZES, "num_hidden_layers": 2},
+        num_key_value_heads=2,
+        head_dim=16,
+        num_local_experts=2,
+        layer_types=["linear_attention", "full_attention"],
+        block_size=4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_states_of_layers_are_kept_beside_keys_and_values(name: str) -> None:
+    model = with_varied_weights(transformers.AutoModelForCausalLM.from_config(STATES[name]()).eval())
+    module, told = read_decoder(model), greedy(model)
+    assert len(set(told)) > 2
+    roles = roles_of(module["main"])
+    assert len(roles.states) > 0
+    assert roles.at_once == 1
+    for precision, least in (("float32", COUNT), ("int8-weights", COUNT - 3)):
+        decoder = fast_decoder(module, longest=len(PROMPT) + COUNT, precision=precision)
+        session = decoder.session(threads=1)
+        for _ in range(2):  # the second text begins anew
+            assert sum(map(eq, generate(session, PROMPT, COUNT, said=told).tokens, told)) >= least
+        assert decoder.copies is None
+        assert session.roles.longest == (len(PROMPT) + COUNT if roles.caches else None)
+        assert op_counts(decoder.module)["com.microsoft.GroupQueryAttention"] == len(roles.caches) // 2
+
+
+class _Remembering(transformers.MambaForCausalLM):
+    seen = 0
+
+    def forward(self, input_ids: Any, cache_params: Any = None, use_cache: Any = None) -> Any:
+        found: Any = super().forward(input_ids, cache_params=cache_params, use_cache=use_cache)
+        self.seen += 1
+        return transformers.utils.ModelOutput(logits=found.logits + self.seen, cache_params=found.cache_params)
+
+
+def test_a_model_that_keeps_its_state_somewhere_else_than_in_a_cache_is_refused() -> None:
+    with pytest.raises(ConvertError, match="_Remembering keeps more of a text than is in its cache, or begins with so"):
+        read_decoder(_Remembering(STATES["Mamba, without attention"]()).eval())
+    config = transformers.RecurrentGemmaConfig(
+        **{**SIZES, "num_hidden_layers": 3}, num_key_value_heads=1, head_dim=16, lru_width=64, attention_window_size=8
+    )
+    with pytest.raises(ConvertError, match=r"RecurrentGemmaForCausalLM .*; run it with transformers"):
         read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
 
 
-def test_a_model_that_looks_at_its_places_to_decide_is_an_error_that_says_where() -> None:
+def test_a_model_without_an_argument_for_its_cache_is_refused() -> None:
+    config = transformers.RwkvConfig(vocab_size=64, hidden_size=32, attention_hidden_size=32, num_hidden_layers=2)
+    with pytest.raises(ConvertError, match=r"RwkvForCausalLM takes no cache \(past_key_values or cache_params\)"):
+        read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
+
+
+def test_frequencies_that_follow_the_length_of_the_text_are_those_of_transformers_beyond_its_training() -> None:
     rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
-    config = transformers.LlamaConfig(**SIZES, rope_parameters=rope)
-    with pytest.raises(ConvertError, match=r"modeling_rope_utils\.py:\d+ \(control flow depends on the values of ten"):
-        read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
+    sizes = {**SIZES, "max_position_embeddings": 8}
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**sizes, num_key_value_heads=2, rope_parameters=rope)
+    model = with_varied_weights(transformers.AutoModelForCausalLM.from_config(config).eval())
+    module = read_decoder(model)
+    told, ids, cache = list[int](), torch.tensor([PROMPT]), None
+    session = fast_decoder(module, longest=len(PROMPT) + COUNT).session(threads=1)
+    for _ in range(COUNT):
+        with torch.no_grad():
+            found = model(input_ids=ids, past_key_values=cache, use_cache=True)
+        cache, logits = found.past_key_values, found.logits[0].numpy()
+        np.testing.assert_allclose(session.step(ids[0].tolist()), logits, rtol=0, atol=1e-4 * np.abs(logits).max())
+        told.append(int(logits[-1].argmax()))
+        ids = torch.tensor([told[-1:]])
+    assert len(set(told)) > 2
+    assert isinstance(model.model.rotary_emb.max_seq_len_cached, torch.Tensor), "the text is longer than 8 tokens"
 
 
 class _Masked(torch.nn.Module):

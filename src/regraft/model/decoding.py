@@ -1,7 +1,7 @@
 """Text, token by token: a decoder with its cache brought to a fast form, and run with greedy choices.
 
-The decoder is a model whose inputs are ids and the keys and values of before, and whose results are logits and the keys
-and values of all. One of transformers becomes that here; other files have to be it.
+The decoder is a model whose inputs are ids and what is kept of the text before, keys and values and states, and whose
+results are logits and these after the step. One of transformers becomes that here; other files have to be it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ import numpy as np
 
 from ..analysis.tensors import shape_of
 from ..ir.binding_values import bind_sizes
-from ..ir.dims import Dim, SymVar
-from ..ir.expr import Var
+from ..ir.dims import SymVar
 from ..ir.module import IRModule
-from ..ir.program import Function
-from ..ir.types import TensorType, TupleType
 from ..passes import CombineParallelMatmul, FoldConstant, PassError, Sequential, for_engine
-from ..passes.decoders import TOTAL, OneText
+from ..passes.decoders import OneText
 from ..passes.quantize import QuantizeWeights
 from ..run.onnxruntime_decoder import DecoderSession, Roles
+from .decoder_roles import roles_of
 from .errors import UsageError
 from .models import open_model
 from .optimizing import optimize_module
@@ -32,71 +30,6 @@ from .progress import Progress, unseen
 
 WEIGHTS: Final = {"float32": None, "int8-weights": 8, "int4-weights": 4}
 """The bits that weights are stored in, by the name of a precision."""
-
-
-def roles_of(function: Function) -> Roles:
-    """The parameters and results of a decoder; raises `UsageError` for a function that is none."""
-    ids: int | None = None
-    count: Dim | None = None
-    places: dict[str, int] = {}
-    caches: list[tuple[int, tuple[int, ...]]] = []
-    for place, param in enumerate(function.params):
-        ty = param.ty
-        if not isinstance(ty, TensorType):
-            raise UsageError(f"{param.name_hint} is no tensor, so this is no decoder over ids and a cache")
-        if param.name_hint == TOTAL:
-            places["total"] = place
-        elif ty.ndim == 4 and ty.dtype == "float32":
-            caches.append((place, _empty(param)))
-        elif ty.ndim == 2 and ty.dtype == "int64":
-            key = next((key for key in ("mask", "position") if key in param.name_hint), "ids")
-            if key != "ids":
-                places["positions" if key == "position" else key] = place
-            elif ids is None:
-                ids, count = place, shape_of(param)[1]
-            else:
-                raise UsageError(f"{param.name_hint} is a second input of ids; a decoder has one")
-        elif ty.ndim == 4 and ty.dtype in ("float16", "bfloat16"):
-            raise UsageError(f"{param.name_hint} is {ty.dtype}; bring the decoder to float32 first: model.float()")
-        else:
-            raise UsageError(f"the input {param.name_hint} is neither ids nor keys and values of before: {ty!r}")
-    if ids is None or not caches:
-        what = "ids (1, tokens) of int64" if ids is None else "keys and values of before (1, heads, tokens, size)"
-        raise UsageError(
-            f"the model has no input of {what}; give a folder of transformers, or a decoder with its cache"
-        )
-    if "total" not in places and any(shape[2] for _, shape in caches):
-        raise UsageError(
-            f"{function.params[caches[0][0]].name_hint} holds {caches[0][1][2]} tokens, always; export the decoder "
-            "with a length of the cache that is open, or give a folder of transformers"
-        )
-    results = function.ret_ty.fields if isinstance(function.ret_ty, TupleType) else (function.ret_ty,)
-    kept = [place for place, ty in enumerate(results) if isinstance(ty, TensorType) and ty.ndim == 4]
-    logits = [place for place, ty in enumerate(results) if isinstance(ty, TensorType) and ty.ndim == 3]
-    if len(kept) != len(caches) or not logits:
-        given = f"{len(kept)} such and {len(logits)} of logits"
-        raise UsageError(f"it takes {len(caches)} tensors of keys and values and gives {given}")
-    pairs = [(place, result, shape) for (place, shape), result in zip(caches, kept, strict=True)]
-    words = results[logits[0]]
-    known = words.shape[-1] if isinstance(words, TensorType) and words.shape else None
-    return Roles(
-        ids,
-        logits[0],
-        tuple(pairs),
-        **places,
-        at_once=count if isinstance(count, int) else None,
-        vocabulary=known if isinstance(known, int) else None,
-    )
-
-
-def _empty(cache: Var) -> tuple[int, ...]:
-    """The shape of a cache with nothing in it, or with room."""
-    assert isinstance(cache.ty, TensorType)
-    _, heads, length, size = cache.ty.shape or (None,) * 4
-    length = 0 if isinstance(length, SymVar) else length
-    if not isinstance(heads, int) or not isinstance(length, int) or not isinstance(size, int):
-        raise UsageError(f"the heads of {cache.name_hint}, their size, or its length is not known")
-    return 1, heads, length, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +80,13 @@ def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") 
     done = optimize_module(_of_one_text(_with_one_length(module, roles), roles)).module
     bits = WEIGHTS[precision]
     after = [] if bits is None else [QuantizeWeights(bits, one_lookup=True)]
+    reason: str | None = None
     try:
-        return Decoder(Sequential([for_engine("onnxruntime", longest), *after])(done), "main")
+        if roles.caches:
+            return Decoder(Sequential([for_engine("onnxruntime", longest), *after])(done), "main")
     except PassError as error:
-        return Decoder(
-            Sequential([CombineParallelMatmul(), FoldConstant(keep_named=True), *after])(done), "main", str(error)
-        )
+        reason = str(error)
+    return Decoder(Sequential([CombineParallelMatmul(), FoldConstant(keep_named=True), *after])(done), "main", reason)
 
 
 def _with_one_length(module: IRModule, roles: Roles) -> IRModule:

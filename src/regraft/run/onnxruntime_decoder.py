@@ -7,7 +7,7 @@ which a step writes its own rows. Else each step gives a longer cache, which the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,12 +15,16 @@ from ..ir.module import IRModule
 from .errors import ExecutionError
 from .onnxruntime_engine import as_ort_value, open_function
 
+Kept: TypeAlias = tuple[int, int, tuple[int, ...]]
+"""The places of what is kept of a text among parameters and among results, and its shape before the first token."""
+
 
 class Roles(NamedTuple):
     """The parameters and results of a decoder, by their places.
 
-    ``caches``: the places of a cache among parameters and among results, and its shape with nothing in it, or with room
-    for a longest text. ``total``: an int32 scalar, how many tokens there are after a step; ``mask`` and ``positions``:
+    ``caches``: keys and values, whose shapes have no rows, or room for those of a longest text; several results may be
+    of one parameter then. ``states``: what has one size whatever the text is, and begins with zeros. ``total``: an
+    int32 scalar, how many tokens there are after a step; ``mask`` and ``positions``:
     ones for all tokens, and the places of the new ones, both (1, tokens) of int64; ``at_once``: the
     tokens that each step takes; ``vocabulary``: the number of tokens that there are logits for. None where there is
     none, for any number of tokens, and where the number is not known.
@@ -28,7 +32,8 @@ class Roles(NamedTuple):
 
     ids: int
     logits: int
-    caches: tuple[tuple[int, int, tuple[int, ...]], ...]
+    caches: tuple[Kept, ...]
+    states: tuple[Kept, ...] = ()
     total: int | None = None
     mask: int | None = None
     positions: int | None = None
@@ -48,7 +53,7 @@ class DecoderSession:
         self._session: Final = open_function(module, name, threads=threads)
         self.roles: Final = roles
         """The parameters and results that it binds."""
-        self._caches: list[Any] = []
+        self._kept: dict[int, Any] = {}
         self.length = 0
         """The number of tokens that it has seen."""
         self.reset()
@@ -56,16 +61,21 @@ class DecoderSession:
     def reset(self) -> None:
         """Forget the text."""
         self.length = 0
-        self._caches = [as_ort_value(np.zeros(shape, np.float32), _FLOAT) for _, _, shape in self.roles.caches]
+        kept = (*self.roles.caches, *self.roles.states)
+        self._kept = {place: as_ort_value(np.zeros(shape, np.float32), _FLOAT) for place, _, shape in kept}
 
-    def fill(self, caches: Sequence[np.ndarray], length: int) -> None:
-        """Go on from keys and values that were computed elsewhere, (1, heads, ``length``, size), in order."""
+    def fill(self, kept: Sequence[np.ndarray], length: int) -> None:
+        """Go on from what was computed elsewhere: keys and values, (1, heads, ``length``, size), and states, in the
+        order of their parameters."""
+        self.reset()
         self.length = length
-        self._caches = []
-        for (_, _, shape), cache in zip(self.roles.caches, caches, strict=True):
-            room = np.zeros((*shape[:2], max(shape[2], length), shape[3]), np.float32)
-            room[:, :, :length] = cache
-            self._caches.append(as_ort_value(room, _FLOAT))
+        rooms = {place for place, _, _ in self.roles.caches}
+        for (place, before), array in zip(sorted(self._kept.items()), kept, strict=True):
+            filled = array
+            if place in rooms:
+                filled = np.zeros((*before.shape()[:2], max(before.shape()[2], length), before.shape()[3]), np.float32)
+                filled[:, :, :length] = array
+            self._kept[place] = as_ort_value(filled, _FLOAT)
 
     def step(self, ids: Sequence[int]) -> np.ndarray:
         """The logits (tokens, vocabulary) after each of ``ids``, which follow what was seen before.
@@ -90,21 +100,21 @@ class DecoderSession:
         for place, array in arrays.items():
             name, kind = inputs[place]
             binding.bind_ortvalue_input(name, as_ort_value(array, kind))
-        binding.bind_output(outputs[roles.logits][0], "cpu")
-        for (place, result, _), cache in zip(roles.caches, self._caches, strict=True):
-            binding.bind_ortvalue_input(inputs[place][0], cache)
-            if roles.longest is None:
-                binding.bind_output(outputs[result][0], "cpu")
-            else:
-                binding.bind_ortvalue_output(outputs[result][0], cache)
+        for place, one in self._kept.items():
+            binding.bind_ortvalue_input(inputs[place][0], one)
+        # What has room is written where it lies; all else is other memory, which the next step reads.
+        others = roles.states if roles.longest is not None else (*roles.caches, *roles.states)
+        for result in (roles.logits, *[result for _, result, _ in others]):
+            binding.bind_output(outputs[result][0], "cpu")
+        for place, result, _ in roles.caches if roles.longest is not None else ():
+            binding.bind_ortvalue_output(outputs[result][0], self._kept[place])
         try:
             self._session.run_bound(binding)
         except ExecutionError as error:
             hint = "where its table of places ends, a model cannot go on"
             raise ExecutionError(f"tokens {self.length} to {total - 1} of the text: {error} ({hint})") from error
-        logits, *caches = binding.get_outputs()
-        if roles.longest is None:
-            self._caches = caches
+        logits, *after = binding.get_outputs()
+        self._kept |= {place: one for (place, _, _), one in zip(others, after, strict=False)}
         self.length = total
         return logits.numpy()[0]
 

@@ -1,27 +1,42 @@
 """Decoders of transformers with their cache as inputs and results: one program for the prompt and for each token after.
 
-The program takes ids (1, count) and, for each layer, keys and values (1, heads, past, size) of before; it gives logits
-(1, count, vocabulary) and the keys and values of all. ``count`` and ``past`` are symbolic, and ``past`` may be 0.
+The program takes ids (1, count) and what the model keeps: for each layer with attention keys and values (1, heads,
+past, size) of before, for one with a convolution or a recurrence its states. It gives logits (1, count, vocabulary) and
+all of these after the step. ``count`` and ``past`` are symbolic, and ``past`` may be 0. A model with states takes one
+token in each step, and begins with states of zeros.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from typing import Any, Final
 
 import torch
 from torch.export import Dim
 
+from ...analysis.tensors import shape_of
 from ...ir.binding_values import bind_sizes
 from ...ir.dims import Dim as Size
 from ...ir.dims import SymVar
 from ...ir.module import IRModule
-from ...ir.types import TensorType
 from ..errors import ConvertError
+from .decoder_cache import (
+    cache_name,
+    emptied,
+    filled_cache,
+    growing_rotary,
+    grows,
+    tensor_at,
+    tensor_paths,
+    with_tensors,
+)
 from .exported import export
 from .importer import from_torch
 
 _COUNT, _PAST = 3, 5
 """The sizes that a decoder is exported on, which are neither 0 nor 1, nor each other."""
+_SLACK: Final = 1e-3
+"""How far logits from states may be off those of the whole text, as a part of the largest."""
 
 
 _check: Any = getattr(torch, "_check")  # noqa: B009 - public in all but its name
@@ -29,55 +44,66 @@ _check: Any = getattr(torch, "_check")  # noqa: B009 - public in all but its nam
 
 
 class StepWithCache(torch.nn.Module):
-    """A causal language model of transformers as a function of ids and a cache in one list."""
+    """A causal language model of transformers as a function of ids and its cache in one list.
 
-    def __init__(self, model: Any) -> None:
+    ``cache``: one that the model has filled. Beside states the model is told the places of the ids, which some would
+    count from the first layer of the cache, whatever it is.
+    """
+
+    def __init__(self, model: Any, cache: Any) -> None:
         super().__init__()
         self.model = model
+        self._paths = tuple(tensor_paths(cache))
+        self._bare = emptied(cache, self._paths)
+        self._name = cache_name(model)
+        self.growing = [grows(path) for path in self._paths]
+        """For each tensor, whether it has a row for each token."""
+        self._is_told_places = not all(self.growing) and "position_ids" in inspect.signature(model.forward).parameters
 
     def forward(self, input_ids: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Logits, and the keys and values of all tokens."""
-        from transformers.cache_utils import DynamicCache
-
-        cache: Any = DynamicCache()
-        for tensor in past[1:]:
-            same: Any = tensor.shape[2] == past[0].shape[2]
+        """Logits, and the keys, values and states of all tokens."""
+        rows = [tensor for tensor, is_growing in zip(past, self.growing, strict=True) if is_growing]
+        for tensor in rows[1:]:
+            same: Any = tensor.shape[2] == rows[0].shape[2]
             _check(same)  # all of one length, whatever it is
-        for layer in range(len(past) // 2):
-            cache.update(past[2 * layer], past[2 * layer + 1], layer)
-        found = self.model(input_ids=input_ids, past_key_values=cache, use_cache=True)
-        kept = [tensor for layer in found.past_key_values.layers for tensor in (layer.keys, layer.values)]
-        return (found.logits, *kept)
+        kept = [one if is_growing else one.clone() for one, is_growing in zip(past, self.growing, strict=True)]
+        cache = with_tensors(self._bare, self._paths, kept)
+        given: dict[str, Any] = {self._name: cache}
+        if rows and self._is_told_places:
+            length, count = rows[0].shape[2], input_ids.shape[1]
+            given["position_ids"] = torch.arange(length, length + count)[None]
+        found = self.model(input_ids=input_ids, use_cache=True, **given)
+        after = getattr(found, self._name)
+        return (found.logits, *[tensor_at(after, path) for path in self._paths])
 
 
-def step_of(model: Any, past: int = _PAST) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """A causal language model as a function of ids and a cache, and arguments for it after ``past`` tokens.
+def step_of(model: Any, past: int = _PAST) -> tuple[StepWithCache, tuple[torch.Tensor, ...]]:
+    """A causal language model as a function of ids and its cache, and arguments for it after ``past`` tokens.
 
-    Raises `ConvertError` for a model that keeps no keys and values, or gives no logits.
+    Raises `ConvertError` for a model whose cache cannot be taken apart, or that keeps more than is in its cache.
     """
-    from transformers.cache_utils import DynamicCache
+    cache = filled_cache(model, torch.ones(1, max(past, 1), dtype=torch.int64))
+    step = StepWithCache(model, cache).eval()
+    kept = [tensor_at(cache, path) for path in tensor_paths(cache)]
+    kept = [(one[:, :, :past] if rows else one).contiguous() for one, rows in zip(kept, step.growing, strict=True)]
+    if not all(step.growing):
+        _check_states(step, kept)
+    return step, (torch.ones(1, _COUNT if all(step.growing) else 1, dtype=torch.int64), *kept)
 
+
+def _check_states(step: StepWithCache, kept: list[torch.Tensor]) -> None:
+    """Raise `ConvertError` unless a text that begins with states of zeros goes on as one that is read at once."""
+    ids = torch.tensor([[1, 0, 2, 1]])
+    state = [one[:, :, :0] if rows else torch.zeros_like(one) for one, rows in zip(kept, step.growing, strict=True)]
     with torch.no_grad():
-        # A cache of its own choice may drop what a window does not see; here all layers have one length.
-        ids = torch.ones(1, max(past, 1), dtype=torch.int64)
-        try:
-            found = model(input_ids=ids, past_key_values=DynamicCache(), use_cache=True)
-        except Exception as error:  # layers of another kind raise what they like where their state is missing
-            reason = f"{type(error).__name__}: {error}"
-            raise ConvertError(
-                f"{type(model).__name__} does not run with a cache of keys and values only ({reason})"
-            ) from error
-    layers: Any = getattr(getattr(found, "past_key_values", None), "layers", None)
-    if not hasattr(found, "logits") or not layers or not all(map(_keeps_rows, layers)):
-        raise ConvertError(f"{type(model).__name__} is no causal language model whose cache is keys and values")
-    kept = [tensor[:, :, :past].contiguous() for layer in layers for tensor in (layer.keys, layer.values)]
-    return StepWithCache(model).eval(), (torch.ones(1, _COUNT, dtype=torch.int64), *kept)
-
-
-def _keeps_rows(layer: Any) -> bool:
-    """True if the layer of a cache holds a key and a value for each token."""
-    kept = [getattr(layer, name, None) for name in ("keys", "values")]
-    return all(isinstance(one, torch.Tensor) and one.ndim == 4 for one in kept)
+        told = step.model(input_ids=ids, use_cache=False).logits
+        for place in range(ids.shape[1]):
+            logits, *state = step(ids[:, place : place + 1], *state)
+            if not torch.allclose(logits[0, 0], told[0, place], rtol=0, atol=_SLACK * float(told.abs().max())):
+                raise ConvertError(
+                    f"{type(step.model).__name__} keeps more of a text than is in its cache, or begins with something "
+                    "else than zeros; run it with transformers"
+                )
 
 
 def decoder_from_torch(model: Any) -> IRModule:
@@ -87,19 +113,21 @@ def decoder_from_torch(model: Any) -> IRModule:
     Cost: that of `torch.export`.
     """
     step, arguments = step_of(model)
-    dynamic = ({1: Dim.AUTO}, tuple({2: Dim.AUTO} for _ in arguments[1:]))
-    return _with_named_sizes(from_torch(export(step, arguments, None, dynamic)))
+    kept = tuple({2: Dim.AUTO} if rows else {} for rows in step.growing)
+    with growing_rotary(model):
+        module = from_torch(export(step, arguments, None, ({1: Dim.AUTO} if all(step.growing) else {}, kept)))
+    return _with_named_sizes(module, step)
 
 
-def _with_named_sizes(module: IRModule) -> IRModule:
+def _with_named_sizes(module: IRModule, step: StepWithCache) -> IRModule:
     """``module`` with one size for the new tokens and one for those before; raises `ConvertError` for a fixed one."""
     function = module["main"]
-    shapes = [param.ty.shape or () for param in function.params if isinstance(param.ty, TensorType)]
+    shapes = [shape_of(param) for param in function.params]
     count, before = SymVar("count"), SymVar("past")
+    named = [(shape[2], before) for shape, rows in zip(shapes[1:], step.growing, strict=True) if rows]
+    named += [(shapes[0][1], count)] if all(step.growing) else []
     sizes: dict[SymVar, Size] = {}
-    for shape in shapes:
-        axis, size = (1, count) if len(shape) == 2 else (2, before)
-        found = shape[axis]
+    for found, size in named:
         if not isinstance(found, SymVar):
             raise ConvertError("the decoder was exported for one length only: something in it depends on the length")
         sizes[found] = size
