@@ -10,6 +10,7 @@ import pytest
 import regraft as rx
 import regraft.op as R
 from regraft.ir import BlockBuilder, Expr, IRModule, ShapeExpr, SymVar, TensorType, Var, const, iter_bindings
+from regraft.model.decoding import Decoder, fast_decoder
 from regraft.passes import PassError
 from regraft.passes.decoders import TOTAL, CacheInPlace, PackQueryKeyValue
 from regraft.transform import (
@@ -60,8 +61,29 @@ def decoder(*, turned: int = SIZE, window: int | None = None, masked: str = "whe
     return builder.get()
 
 
+def decoder_that_reads_its_cache_twice() -> IRModule:
+    """Two attentions over one cache, of which the second asks with what the first found, after ids."""
+    count, past = SymVar("count"), SymVar("past")
+    ids = Var("ids", TensorType((1, count), "int64"))
+    caches = [Var(name, TensorType((1, SHARED, past, SIZE), "float32")) for name in ("past_key", "past_value")]
+    builder = BlockBuilder()
+    with builder.function("main", [ids, *caches]):
+        words = R.take(weights(WIDTH, WIDTH), R.reshape(ids, [count]), axis=0)
+        x = builder.emit(R.reshape(words, [1, count, WIDTH]))
+        y, joined = _layer(builder, x, caches, SIZE, None, "where", learned=False, again=True)
+        builder.emit_func_output([y, *joined])
+    return builder.get()
+
+
 def _layer(
-    builder: BlockBuilder, x: Var, caches: list[Var], turned: int, window: int | None, masked: str, learned: bool
+    builder: BlockBuilder,
+    x: Var,
+    caches: list[Var],
+    turned: int,
+    window: int | None,
+    masked: str,
+    learned: bool,
+    again: bool = False,
 ) -> tuple[Var, list[Var]]:
     count, past = x.ty.shape[1], caches[0].ty.shape[2]
     with builder.dataflow():
@@ -115,7 +137,9 @@ def _layer(
             shares = R.nn.softmax(R.add(capped, bias), axis=-1)
             attended = R.permute_dims(R.matmul(shares, R.permute_dims(wide[1], [0, 2, 1, 3])), [0, 2, 1, 3])
         else:
-            attended = R.nn.attention(R.permute_dims(query, [0, 2, 1, 3]), *wide, bias)
+            asked = R.permute_dims(query, [0, 2, 1, 3])
+            attended = R.nn.attention(asked, *wide, bias)
+            attended = R.nn.attention(R.add(asked, attended), *wide, bias) if again else attended
         y = builder.emit_output(R.matmul(R.reshape(attended, [1, count, HEADS * SIZE]), weights(HEADS * SIZE, WIDTH)))
     return y, joined
 
@@ -193,6 +217,18 @@ def test_turning_goes_into_the_attention_and_one_product_gives_it_everything(tur
 def test_what_is_no_decoder_with_a_growing_cache_is_refused_with_the_reason(module: IRModule, message: str) -> None:
     with pytest.raises(PassError, match=message):
         CacheInPlace(LONGEST)(FuseAttention()(module))
+
+
+def test_attentions_that_read_one_cache_write_the_same_rows_to_one_memory() -> None:
+    module = decoder_that_reads_its_cache_twice()
+    in_room = fast_decoder(module, longest=LONGEST)
+    assert in_room.copies is None
+    assert counts(in_room.module)["com.microsoft.GroupQueryAttention"] == 2
+    sessions = [one.session(threads=1) for one in (in_room, Decoder(module, "main"))]
+    assert [session.roles.longest for session in sessions] == [LONGEST, None]
+    for ids in ([3, 1, 4], [1], [5, 9], [2]):
+        found, expected = (session.step(ids) for session in sessions)
+        assert_close(found, expected)
 
 
 def test_heads_that_are_repeated_for_attention_are_shared_to_the_bit() -> None:

@@ -8,7 +8,7 @@ places, and which writes only the new rows where the cache that comes in and the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -214,23 +214,26 @@ class _CachedFunction:
         lengths = _Lengths(past, count, batch, self._values)
         places = self._places(past, count)
         caches = [cache for layer in layers.values() for cache in (layer.keys, layer.values)]
-        shared = [past.name_hint for past, times in Counter(cache.past for cache in caches).items() if times > 1]
-        if shared:
-            raise PassError(f"several attentions read {shared[0]}")
+        _check_sharing(layers.values())
         rooms = {cache.past: self._room(cache) for cache in caches}
         left = [param.name_hint for param in self._function.params if param not in rooms and _grows(param, past)]
         if left:
             raise PassError(f"no attention that is one operator reads {left[0]} (FuseAttention makes it that)")
         present = {cache.joined: Var(cache.joined.name_hint, rooms[cache.past].ty) for cache in caches}
         bindings: list[Binding] = []
+        written: list[Var] = []
         for binding in iter_bindings(self._function):
             if binding.var in layers:
                 layer = layers[binding.var]
-                bindings += _attended(layer, rooms, present, lengths, self._turn(layer, places))
+                given = [present[cache.joined] for cache in (layer.keys, layer.values)]
+                given = [Var(f"{one.name_hint}_again", one.ty) if one in written else one for one in given]
+                written += given
+                bindings += _attended(layer, rooms, given, lengths, self._turn(layer, places))
             elif binding.var not in present:
                 bindings.append(lengths.without_past(binding))
         params = [*(rooms.get(param, param) for param in self._function.params), lengths.total]
         results = [present.get(leaf, leaf) if isinstance(leaf, Var) else leaf for leaf in self._outputs]
+        results += [var for var in written if var not in present.values()]
         body = SeqExpr([DataflowBlock(bindings)], Tuple(results))
         made = in_normal_form(Function(params, body, None, self._function.is_pure, self._function.attrs))
         made = made.with_body(SeqExpr([DataflowBlock(_needed(made))], made.body.body))
@@ -379,9 +382,9 @@ def _needed(function: Function) -> list[Binding]:
 
 
 def _attended(
-    layer: _CachedAttention, rooms: Mapping[Var, Var], present: Mapping[Var, Var], lengths: _Lengths, turn: _Turn | None
+    layer: _CachedAttention, rooms: Mapping[Var, Var], present: Sequence[Var], lengths: _Lengths, turn: _Turn | None
 ) -> list[Binding]:
-    """The attention of a layer as the operator that keeps the cache, and its three results."""
+    """The attention of a layer as the operator that keeps the cache, whose second and third results are ``present``."""
     query, key = (layer.query, layer.keys.new) if turn is None else (turn.query, turn.key)
     tables = (LEFT_OUT, LEFT_OUT) if turn is None else (const(turn.cosine), const(turn.sine))
     bindings: list[Binding] = []
@@ -411,8 +414,8 @@ def _attended(
     found = DataflowVar(f"{layer.var.name_hint}_and_cache", call.ty)
     bindings.append(VarBinding(found, call))
     bindings += [
-        MatchCast(present[cache.joined], TupleGetItem(found, place), rooms[cache.past].ty)
-        for place, cache in enumerate(caches, 1)
+        MatchCast(var, TupleGetItem(found, place), rooms[cache.past].ty)
+        for place, (var, cache) in enumerate(zip(present, caches, strict=True), 1)
     ]
     batch, heads, sequence, _ = shape_of(query)
     size = shape_of(query)[-1]
@@ -422,6 +425,17 @@ def _attended(
     is_batch_of_heads = dims_equal(shape_of(layer.var)[0], batch) is not True
     bindings.append(VarBinding(layer.var, ops.permute_dims(attended, (2, 1, 0, 3)) if is_batch_of_heads else attended))
     return bindings
+
+
+def _check_sharing(layers: Iterable[_CachedAttention]) -> None:
+    """Raise `PassError` unless layers that read one cache read it alike."""
+    readers: dict[Var, _CachedAttention] = {}
+    for layer in layers:
+        for cache in (layer.keys, layer.values):
+            other = readers.setdefault(cache.past, layer)
+            is_alike = (other.keys.past, other.values.past) == (layer.keys.past, layer.values.past)
+            if other is not layer and not (is_alike and layer.maps is None and other.maps is None):
+                raise PassError(f"several attentions read {cache.past.name_hint}, each in its own way")
 
 
 def _grows(param: Var, past: SymVar) -> bool:
@@ -453,7 +467,9 @@ def CacheInPlace(longest: int) -> Pass:
     ``longest``, size), and so do the results that hold them. A last parameter ``total_length``, an int32 scalar, says
     how many places there are after a step; rows beyond hold anything. Attention becomes ``GroupQueryAttention`` of ONNX
     Runtime; rotary embedding goes into it, with tables of all places. Where the memory of the cache that comes in is
-    that of the one that goes out, only the new rows are written.
+    that of the one that goes out, only the new rows are written. Where several layers read one cache (Gemma 3n), each
+    writes the same rows, and further results that are named ``again`` hold what the later ones wrote: bind them to
+    that memory, too.
 
     Where keys and values are linear maps of the rows that are kept (`row_maps`), attention is over these rows: the two
     caches of a layer get one width then, and each holds what both held if keys are made of both.
