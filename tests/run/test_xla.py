@@ -252,6 +252,31 @@ def test_functions_outside_get_numpy_arrays_and_their_results_are_checked() -> N
             remove_global_func(name)
 
 
+_ON_ONE_CORE = """
+import os
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import numpy as np
+import regraft as rx
+from regraft.run import register_func
+register_func("test.twice", lambda x: x * 2)
+module = rx.parse('''@R.function(pure=False)
+def main(x: R.Tensor((200000,), "float64")):
+    a = R.sin(x)
+    b = R.call_pure_packed("test.twice", a, ty_args=R.Tensor((200000,), "float64"))
+    c = R.call_packed("test.twice", R.exp(b), ty_args=R.Tensor((200000,), "float64"))
+    return c
+''')
+x = np.linspace(0, 1, 200000)
+found = np.asarray(rx.build(module, "xla")["main"](x))
+np.testing.assert_allclose(found, 2 * np.exp(2 * np.sin(x)), rtol=1e-14)
+"""
+
+
+def test_large_64_bit_arrays_go_out_and_come_back_also_on_one_core(run_python: RunPython) -> None:
+    assert run_python("-c", _ON_ONE_CORE).stderr == ""
+
+
 def test_an_error_outside_and_a_missing_function_say_so() -> None:
     def fail(x: Any) -> Any:
         raise KeyError("lost")

@@ -22,7 +22,7 @@ from .numpy_kernel import NumpyKernel
 from .packed import LOWERINGS as COMMON
 from .packed import assert_holds, call_inplace, callee_text, close_over, print_values
 from .python_source import CallText, outside_text
-from .xla_library import io_callback, jax, jnp, lax
+from .xla_library import Primitive, io_callback, jax, jnp, lax, mlir
 from .xla_loops import loop
 from .xla_values import assemble, dissect
 
@@ -37,28 +37,53 @@ class OutsideCalls:
     """The calls that leave one program, and the first error that one of them raised while it ran.
 
     JAX reports an error of a callback as text among its own; here it is kept, to be raised as what it is.
+    ``on_one_device`` says that the program is not spread over several.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_one_device: bool) -> None:
         self.error: Exception | None = None
         self.has_calls = False
+        self._on_one_device = on_one_device
 
     def take_error(self) -> Exception | None:
         """The first error since the last time, which is forgotten."""
         error, self.error = self.error, None
         return error
 
-    def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        self.has_calls = True
+    def _outside(self, function: Callable[..., Any], arrays: Sequence[Any], result: Slots, *, pure: bool) -> Any:
+        """The result of ``function`` on NumPy arrays of its own, made of ``arrays`` when the program runs.
 
-        def run(*arrays: Any) -> Any:
+        JAX calls it in a thread that does not have our settings, where it would make 64-bit numbers 32-bit ones. So
+        these go there and come back as pairs of 32-bit integers.
+        """
+        self.has_calls = True
+        dtypes = [array.dtype for array in arrays]
+        leaves, tree = jax.tree.flatten(_structures(result))
+
+        def run(*given: Any) -> Any:
             try:
-                return function(*[np.asarray(array) for array in arrays])
+                operands = [
+                    np.array(array).view(dtype)[..., 0] if _is_wide(dtype) else np.array(array)
+                    for array, dtype in zip(given, dtypes, strict=True)
+                ]
+                return [
+                    np.ascontiguousarray(array)[..., None].view("uint32") if _is_wide(array.dtype) else array
+                    for array in jax.tree.leaves(function(*operands))
+                ]
             except Exception as error:
                 self.error = self.error or error
                 raise
 
-        return run
+        sent = [_bits(array) if _is_wide(array.dtype) else array for array in arrays]
+        wanted = [jax.ShapeDtypeStruct((*one.shape, 2), "uint32") if _is_wide(one.dtype) else one for one in leaves]
+        if not pure:
+            given = io_callback(run, wanted, *sent, ordered=True)
+        elif self._on_one_device:
+            given = _outside.bind(*sent, run=run, results=tuple(wanted))
+        else:
+            given = jax.pure_callback(run, wanted, *sent, vmap_method="sequential")
+        made = [_bits(one, leaf.dtype) if _is_wide(leaf.dtype) else one for one, leaf in zip(given, leaves, strict=True)]
+        return jax.tree.unflatten(tree, made)
 
     def call(self, pure: bool, callee: str | Callable[..., Any], result: Slots, *arguments: Any) -> Any:
         """``callee(*arguments)`` when the program runs, with a result of ``result``'s dtypes and shapes."""
@@ -72,10 +97,7 @@ class OutsideCalls:
             function = get_global_func(callee) if isinstance(callee, str) else callee
             return _checked(function(*assemble(template, iter(values))), result, name)
 
-        guarded = self._guarded(run)
-        if pure:
-            return jax.pure_callback(guarded, _structures(result), *arrays, vmap_method="sequential")
-        return io_callback(guarded, _structures(result), *arrays, ordered=True)
+        return self._outside(run, arrays, result, pure=pure)
 
     def call_inplace(
         self, callee: str | Callable[..., Any], indices: tuple[int, ...], result: Slots, *arguments: Any
@@ -91,7 +113,7 @@ class OutsideCalls:
             given = call_inplace(np.copy, name, indices, *assemble(template, iter(values)))
             return _checked(given, result, name)
 
-        return jax.pure_callback(self._guarded(run), _structures(result), *arrays, vmap_method="sequential")
+        return self._outside(run, arrays, result, pure=True)
 
     def call_dps(self, callee: str | Callable[..., Any], arguments: tuple[Any, ...], *outputs: Any) -> tuple[Any, ...]:
         """As `call`, of a function that writes its results into arrays given after its inputs."""
@@ -104,7 +126,7 @@ class OutsideCalls:
             function(*assemble(template, iter(values)), *results)
             return results
 
-        return jax.pure_callback(self._guarded(run), _structures(outputs), *arrays, vmap_method="sequential")
+        return self._outside(run, arrays, outputs, pure=True)
 
     def print_values(self, *values: Any, form: str) -> tuple[()]:
         """Print values when the program runs, in the order of the program."""
@@ -118,11 +140,49 @@ class OutsideCalls:
         arrays: list[Any] = []
         template = dissect(values, arrays)
 
-        def run(*given: Any) -> None:
+        def run(*given: Any) -> tuple[()]:
             report(*assemble(template, iter(given)))
+            return ()
 
-        jax.debug.callback(self._guarded(run), *arrays, ordered=True)
-        return ()
+        return self._outside(run, arrays, (), pure=False)
+
+
+_outside: Final = Primitive("outside")
+"""A call without effects of a function outside, which takes the operands where they lie.
+
+JAX's own `pure_callback` puts them into new arrays of JAX first. For small arrays that takes several times as long as
+the call.
+"""
+_outside.multiple_results = True
+
+
+def _is_wide(dtype: np.dtype[Any]) -> bool:
+    return dtype.itemsize == 8 and dtype.kind in "iuf"
+
+
+def _bits(array: Any, dtype: Any = "uint32") -> Any:
+    """64-bit numbers as pairs of 32-bit integers, or such pairs as numbers of ``dtype``."""
+    return lax.bitcast_convert_type(array, dtype)
+
+
+def _outside_types(*_operands: Any, run: Callable[..., Any], results: Sequence[Any]) -> list[Any]:
+    del run
+    return [jax.core.ShapedArray(result.shape, result.dtype) for result in results]
+
+
+def _lower_outside(context: Any, *operands: Any, run: Callable[..., Any], results: Sequence[Any]) -> Any:
+    del results
+
+    def leaves(*arrays: Any) -> tuple[Any, ...]:
+        return tuple(jax.tree.leaves(run(*arrays)))
+
+    types = context.avals_in, context.avals_out
+    calls = {"has_side_effect": False, "returns_token": False}
+    return mlir.emit_python_callback(context, leaves, None, list(operands), *types, **calls)[0]
+
+
+_outside.def_abstract_eval(_outside_types)
+mlir.register_lowering(_outside, _lower_outside, cacheable=False)
 
 
 def _structures(slots: Slots) -> Any:

@@ -51,7 +51,7 @@ class XlaExecutable(Executable):
                 raise BuildError(f"donate: there is no parameter {given!r}; there are: {', '.join(sorted(known))}")
         self.mesh = mesh
         self.placements = specs
-        outside, placement = OutsideCalls(), Placement(device, mesh, specs)
+        outside, placement = OutsideCalls(mesh is None), Placement(device, mesh, specs)
         self._placement: Final = placement
         text = f"<regraft xla {next(_serial)}>"
         with engine_settings():
