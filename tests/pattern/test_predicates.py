@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from regraft.dpl import (
 from regraft.pattern import PatternError
 from regraft.pattern.reference import matches
 from regraft.testing import check_rule
+from regraft.transform import op_counts
 from tests.pattern.test_large_patterns import calls_of
 
 
@@ -206,6 +208,44 @@ def test_a_chain_at_the_root_is_searched_in_steps_linear_in_the_program(first: A
     few, many = (calls_of(lambda: rule(program)) for program in programs)  # noqa: B023 - called at once
     assert many < 2.2 * few
     assert lengths == found * [*range(1, 201), *range(1, 401)]
+
+
+def test_a_rule_that_rewrites_each_value_of_a_chain_takes_steps_linear_in_the_program() -> None:
+    inner = chain(is_op("relax.exp") | is_op("relax.tanh"), until=is_op("relax.sin")(wildcard()))
+    rule = rx.Rule(is_op("relax.exp")(inner), lambda call, _: op.tanh(call.args[0]), "each")
+    assert op_counts(rule(exponentials(9, op.sin))) == {"relax.sin": 1, "relax.tanh": 9}
+    programs = [exponentials(count, op.sin) for count in (100, 200)]
+    few, many = (calls_of(lambda: rule(program)) for program in programs)  # noqa: B023 - called at once
+    assert many < 2.3 * few
+
+
+@pytest.mark.parametrize("first_seed", range(0, 40, 10))
+def test_rules_over_chains_leave_nothing_that_they_would_rewrite_in_a_second_run(first_seed: int) -> None:
+    below_it = below()
+    link = is_op("relax.exp")(below_it) | is_op("relax.tanh")(below_it) | is_op("relax.add")(below_it, wildcard())
+    sine = is_op("relax.sin")(wildcard())
+    rules = rx.RuleSet(
+        [
+            rx.Rule(is_op("relax.exp")(chain(link, until=sine)), lambda call, _: op.tanh(call.args[0]), "each"),
+            rx.Rule(is_op("relax.cos")(chain(link, until=sine, min=2)), lambda call, _: op.tan(call.args[0]), "cosine"),
+            rx.Rule(is_op("relax.tan")(wildcard()), lambda call, _: op.sin(call.args[0]), "tangent"),
+        ]
+    )
+    for seed in range(first_seed, first_seed + 10):
+        random = Random(seed)
+        builder = rx.BlockBuilder()
+        x = tensor(2)
+        values: list[rx.Expr] = [x]
+        with builder.function("main", [x]):
+            with builder.dataflow():
+                for _ in range(25):
+                    made = random.choice([op.exp, op.exp, op.tanh, op.sin, op.cos, op.tan, op.add, op.add])
+                    operands = [random.choice(values[-4:]) for _ in range(1 + (made is op.add))]
+                    values.append(builder.emit(made(*operands)))
+                last = builder.emit_output(op.add(values[-1], values[-2]))
+            builder.emit_func_output(last)
+        once = rules(builder.get()["main"])
+        assert rules(once) is once, once.script()
 
 
 def test_a_chain_is_found_after_what_it_ends_in_was_rewritten() -> None:

@@ -65,8 +65,8 @@ class Bindings(Mapping[Var, Expr]):
         For a rewriter that looks further than its own pattern. A match gives variables, as in `rewrite_bindings`.
         """
         definitions = self._session.definitions
-        for found in compiled(pattern).matches(definitions, self._leaf(value), view=self._session, as_leaves=True):
-            yield Matchings(found, value, definitions)
+        for search in compiled(pattern).searches(definitions, self._leaf(value), view=self._session):
+            yield Matchings(search.shown(as_leaves=True), value, definitions)
 
     def users_of(self, value: Expr) -> tuple[Var, ...]:
         """The bindings that compute with ``value``, in block order."""

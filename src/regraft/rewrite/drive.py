@@ -24,7 +24,7 @@ from ..ir.errors import OpTypeError
 from ..ir.expr import Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, is_leaf
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, is_leaf
 from ..pattern.context import PatternContext
 from ..pattern.matcher.context_match import CompiledContext, compiled_context
 from ..pattern.matcher.links import values_of
@@ -156,6 +156,8 @@ class BlockRun:
         self.queued: set[Var] = set()
         self.bindings = Bindings(session)
         self.remembered: Remembered = {}
+        self._below_chains: dict[Var, None] = {}
+        """Values that edits changed or added, while those above them are to be queued: once for all of them."""
         self._declined = _Declined(session)
         if plan.most_users >= 0:
             session.recounted = {}
@@ -184,7 +186,11 @@ class BlockRun:
     def _drain(self) -> bool:
         changed = False
         queue, queued, definitions = self.queue, self.queued, self.session.definitions
-        while queue:
+        while queue or self._below_chains:
+            if not queue:
+                below, self._below_chains = [*self._below_chains], {}
+                self._queue_users(below)
+                continue
             var = queue.popleft()
             queued.discard(var)
             value = definitions.get(var)
@@ -209,9 +215,11 @@ class BlockRun:
     def _try_ways(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
         rewriter = rule.rewriter
         session = self.session
-        for ways, matchings in enumerate(form.matches(session.definitions, var, None, session, self.remembered), 1):
+        searches = form.searches(session.definitions, var, None, session, self.remembered)
+        for ways, search in enumerate(searches, 1):
+            matchings = search.shown()
             if rule.takes_bindings:
-                seen = Bindings(session, {id(value): var, **self._known(var, value, matchings)})
+                seen = Bindings(session, search.variables() | {id(value): var})
                 result = _asked(rule, var, rewriter, value, matchings, seen)
             else:
                 result = _asked(rule, var, rewriter, value, matchings)
@@ -220,7 +228,8 @@ class BlockRun:
                 if self._asked_enough(rule, var, ways):
                     return False
                 continue
-            known = self._known(var, value, matchings)
+            known = search.variables()
+            known.pop(id(value), None)
             matched = (var, *known.values())
             reason = self.gate.apply_one(rule, var, result, known, matched)
             if self.listener is not None:
@@ -290,28 +299,6 @@ class BlockRun:
                 self.session.journal = {}
             self.listener(Event(rule.name, var, reason, matched, unverified, edit))
 
-    def _known(self, var: Var, value: Expr, matchings: Mapping[DFPattern, Any]) -> dict[int, Var]:
-        """The variables of the matched calls below the root, by the identity of the call."""
-        wanted = {
-            id(shown) for shown in expressions_of(matchings.values()) if not is_leaf(shown) and shown is not value
-        }
-        if not wanted:
-            return _NOTHING_KNOWN
-        found: dict[int, Var] = {}
-        definitions = self.session.definitions
-        stack = list(leaves_of(value))
-        while stack and len(found) < len(wanted):
-            leaf = stack.pop()
-            inner = definitions.get(leaf) if isinstance(leaf, Var) else None
-            if inner is None or id(inner) in found:
-                continue
-            if id(inner) in wanted:
-                found[id(inner)] = leaf  # pyright: ignore[reportArgumentType]
-                stack.extend(leaves_of(inner))
-            elif type(inner) is not Call and type(inner) is not If:
-                stack.extend(leaves_of(inner))
-        return found
-
     def _after_edit(self, edited: Iterable[Var]) -> None:
         """Queue what the edit can have changed."""
         session = self.session
@@ -323,21 +310,42 @@ class BlockRun:
             frontier.extend(self._recounted())
         for var in frontier:
             self._enqueue(var)
+        if self.plan.links:
+            self._forget(frontier)
+            self._below_chains.update(dict.fromkeys(frontier))
+        else:
+            self._queue_users(frontier)
+
+    def _queue_users(self, frontier: list[Var]) -> None:
+        """Queue the values above ``frontier``, as far up as patterns reach: chains of any length, too."""
         reached = set(frontier)
         for _ in range(self.plan.depth):
             above: list[Var] = []
-            for var in frontier:  # grows by the links of chains, which are of any length
-                for user in session.users.get(var, ()):
+            for var in frontier:  # grows by the links of chains
+                for user in self.session.users.get(var, ()):
                     if user not in reached:
                         reached.add(user)
                         (frontier if self._may_be_link(user) else above).append(user)
                         self._enqueue(user)
             frontier = above
-        for known in self.remembered.values():
-            if self.plan.most_users >= 0:
+
+    def _forget(self, edited: Iterable[Var]) -> None:
+        """Forget what is remembered of chains above ``edited``: of a value, where something is of a link's operand."""
+        most, definitions = self.plan.depth, self.session.definitions
+        levels = dict.fromkeys(edited, most)
+        pending = list(levels)
+        while pending:
+            var = pending.pop()
+            is_known = [known.pop(var, None) for known in self.remembered.values()].count(None) < len(self.remembered)
+            left = most if is_known else levels[var]
+            for user in self.session.users.get(var, ()):
+                after = left - (type(definitions.get(user)) is Call)
+                if after >= 0 and after > levels.get(user, -1):
+                    levels[user] = after
+                    pending.append(user)
+        if self.plan.most_users >= 0:
+            for known in self.remembered.values():
                 known.clear()
-            for var in reached:
-                known.pop(var, None)
 
     def _may_be_link(self, var: Var) -> bool:
         """True if ``var`` may be a link, or a part of one, in a chain of any length."""
@@ -406,9 +414,6 @@ def _about_pattern(rule: Rule, error: BaseException) -> str:
 def _is_nothing(result: Any) -> bool:
     """True if a rewriter over bindings returned no replacement; an expression, its mistake, has no truth value."""
     return result is None or (isinstance(result, Mapping) and not result)
-
-
-_NOTHING_KNOWN: Final[dict[int, Var]] = {}
 
 
 def expressions_of(values: Iterable[Any]) -> list[Expr]:

@@ -82,7 +82,8 @@ class OutsideCalls:
             given = _outside.bind(*sent, run=run, results=tuple(wanted))
         else:
             given = jax.pure_callback(run, wanted, *sent, vmap_method="sequential")
-        made = [_bits(one, leaf.dtype) if _is_wide(leaf.dtype) else one for one, leaf in zip(given, leaves, strict=True)]
+        pairs = zip(given, leaves, strict=True)
+        made = [_bits(one, leaf.dtype) if _is_wide(leaf.dtype) else one for one, leaf in pairs]
         return jax.tree.unflatten(tree, made)
 
     def call(self, pure: bool, callee: str | Callable[..., Any], result: Slots, *arguments: Any) -> Any:

@@ -42,20 +42,32 @@ class _Way(NamedTuple):
         return _Way(columns, len(columns[0]), self.ends)
 
 
-class _OnlyWays(dict[Expr, "dict[int, tuple[_Way, int] | None]"]):
-    """The operands from which a chain has one way down at most: that way, and the number of its links above them.
+class _Known(NamedTuple):
+    """The first way down from an operand, less its last ``skipped`` links; whether it ``is_only``.
 
-    By the number of links above the operand, as far as it matters. ``ways`` counts all that were found so far.
+    Without a ``way`` there is none.
+    """
+
+    way: _Way | None
+    skipped: int
+    is_only: bool
+
+
+class _KnownWays(dict[Expr, dict[int, _Known]]):
+    """What is known of the ways down from operands, by the number of links above them, as far as it matters.
+
+    ``ways`` counts all that were found so far, and ``passed_over`` those of them that were not given again.
     """
 
     ways = 0
-    latest: _Way | None = None
+    passed_over = 0
 
 
 class _ChainState(NamedTuple):
     """The state of a chain below some links: ``rows`` has their leaves and parts, innermost first, as pairs.
 
-    From an operand in ``in_vain`` no match was found, whatever the way to it.
+    From an operand in ``in_vain`` no match was found, whatever the way to it. ``passed`` are the operands on the way,
+    the last first, each with its number of links. A way that the search was given before it is one of ``again``.
     """
 
     operand: Expr
@@ -63,7 +75,9 @@ class _ChainState(NamedTuple):
     rows: Any
     awaiting: int
     in_vain: set[Any] | None
-    known: _OnlyWays | None
+    known: _KnownWays | None
+    passed: Any = None
+    again: list[None] | None = None
 
 
 class Chain:
@@ -96,36 +110,43 @@ class Chain:
         in_vain: set[Any] | None = set() if self.forgets and search.seen is None else None
         known = None
         if self.is_closed and in_vain is not None and search.remembered is not None:
-            known = search.remembered.setdefault(self.step, _OnlyWays())
+            known = search.remembered.setdefault(self.step, _KnownWays())
         return self._onward(search, goal, _ChainState(goal[1], 0, None, len(search.awaiting), in_vain, known))
 
     def _onward(self, search: MatchState, goal: Goal, place: _ChainState) -> Goals:
         return search.choose(self._ways(search, goal, place))
 
     def _ways(self, search: MatchState, goal: Goal, place: _ChainState) -> Iterator[Goals]:
-        """One more link, or else the end."""
+        """One more link, or else the end; before these the way that is known to come first."""
         least, most = self.pattern.links.min, self.pattern.links.max
         operand, length, known = place.operand, place.length, place.known
         above = min(length, least) if most is None else length
         key = (resolve(search.definitions, operand), above)
         if place.in_vain is not None and key in place.in_vain:
             return
-        if known is not None and above in known.get(operand, ()):
-            way = known[operand][above]
-            if way is not None:
-                yield self._ended(search, goal, place, *way)
-            return
-        found, ways = search.found, 0 if known is None else known.ways
+        found = search.found
+        first = None if known is None else known.get(operand, {}).get(above)
+        if first is not None:
+            ended = FAILED if first.way is None else self._ended(search, goal, place, first.way, first.skipped)
+            if ended is not FAILED:
+                yield ended
+            if first.is_only:
+                return
+            place = place._replace(again=[None])
+        elif known is not None:
+            place = place._replace(passed=((operand, above, length), place.passed))
+        ways, passed_over = (0, 0) if known is None else (known.ways, known.passed_over)
         if (most is None or length < most) and (search.tracer is not None or self._may_be_link(search, key[0])):
             each = (self._each, None, None, goal, 0)
             yield (self.run.inner, operand, (self._next, (goal, place), *goal[2:]), each, length)
         if length >= least:
             yield (self.until, operand, (self._last, (goal, place), *goal[2:]), goal, 1)
-        if place.in_vain is not None and search.found == found:
+        is_in_vain = search.found == found and (known is None or known.passed_over == passed_over)
+        if place.in_vain is not None and is_in_vain:
             place.in_vain.add(key)
         if known is not None and known.ways - ways < 2 and isinstance(operand, Var):
-            way = None if known.ways == ways or known.latest is None else (known.latest, length)
-            known.setdefault(operand, {})[above] = way
+            latest = known.get(operand, {}).get(above, _NO_WAY)
+            known.setdefault(operand, {})[above] = latest._replace(is_only=True)
 
     def _may_be_link(self, search: MatchState, leaf: Expr) -> bool:
         """False for a value that no link computes, by its operator: most chains end in one."""
@@ -156,6 +177,12 @@ class Chain:
     ) -> Goals:
         """Bind the chain, and its links to lists; those after the first may be known: ``below``, less its last few."""
         pattern, own, bound, rows = self.pattern, self.run.own, search.bound, place.rows
+        if place.known is not None:
+            place.known.ways += 1
+            if place.again:
+                place.again.pop()
+                place.known.passed_over += 1
+                return FAILED
         above: list[list[Any]] = []
         while rows is not None:
             (leaf, row), rows = rows
@@ -175,10 +202,13 @@ class Chain:
                 search.bind(callee, op, op)
         shown = columns[2 * self.link + 1][0] if links else bound[pattern.until][1]
         search.bind(pattern, resolve(search.definitions, goal[1]), shown)
-        if place.known is not None:
-            place.known.ways += 1
-            place.known.latest = way
+        passed = place.passed
+        while passed is not None:
+            (operand, above, length), passed = passed
+            assert place.known is not None
+            place.known.setdefault(operand, {}).setdefault(above, _Known(way, length, is_only=False))
         return goal[2]
 
 
 _NOTHING: Final = (None, None)
+_NO_WAY: Final = _Known(None, 0, is_only=True)

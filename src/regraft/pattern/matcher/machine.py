@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ...analysis.values import BlockView, Definitions
 from ...ir.dims import SymVar
-from ...ir.expr import Expr
+from ...ir.expr import Expr, Var
 from ..pattern import DFPattern, Extent, PatternError, RepeatPattern
 from ..reasons import Reason
 
@@ -231,6 +231,27 @@ class MatchState:
                 choices.pop()
             else:
                 return
+
+    def shown(self, *, as_leaves: bool = False) -> dict[Any, Any]:
+        """The match that was found: from each pattern, and size variable, to what a rewriter is shown for it.
+
+        ``as_leaves`` shows what is bound to a variable as that.
+        """
+        found: dict[Any, Any] = {pattern: pair[0 if as_leaves else 1] for pattern, pair in self.bound.items()}
+        if self.sizes:
+            found.update(self.sizes)
+        return found
+
+    def variables(self) -> dict[int, Var]:
+        """The variables of the values that the match shows as expressions, by the identity of each of these."""
+        found: dict[int, Var] = {}
+        pending = [pair for pair in self.bound.values() if pair[0] is not pair[1]]
+        for leaf, shown in pending:
+            if type(shown) is list:
+                pending += [pair for pair in zip(leaf, shown, strict=True) if pair[0] is not pair[1]]
+            elif isinstance(leaf, Var):
+                found[id(shown)] = leaf
+        return found
 
     def trial(self, start: Goal, read: Sequence[DFPattern] = ()) -> list[BoundValue | None] | None:
         """The values of the patterns ``read`` in the first way to reach ``start``; None if there is none.

@@ -78,19 +78,22 @@ class CompiledPattern:
         self.most_users = max((sys.maxsize if count is None else count for count in counts), default=-1)
 
     def matches(
+        self, definitions: Definitions, value: Expr, tracer: Tracer | None = None, view: BlockView | None = None
+    ) -> Iterator[dict[Any, Any]]:
+        """Each way in which ``value`` matches, as `MatchState.shown`; operands as for `searches`."""
+        return (search.shown() for search in self.searches(definitions, value, tracer, view))
+
+    def searches(
         self,
         definitions: Definitions,
         value: Expr,
         tracer: Tracer | None = None,
         view: BlockView | None = None,
         remembered: Remembered | None = None,
-        *,
-        as_leaves: bool = False,
-    ) -> Iterator[dict[Any, Any]]:
-        """Each way in which ``value`` matches: from each pattern to what a rewriter is shown for it.
+    ) -> Iterator[MatchState]:
+        """The search for the ways in which ``value`` matches, once at each of them.
 
-        ``as_leaves`` shows what is bound to a variable as that. Users are counted in the block ``view``; without it all
-        ``definitions`` are one, of which nothing is seen after.
+        Users are counted in the block ``view``; without it all ``definitions`` are one, of which nothing is seen after.
         Searches of the same values share what is ``remembered``, of which the caller takes out what he changes.
         """
         if view is None and self.most_users >= 0:
@@ -100,10 +103,7 @@ class CompiledPattern:
                 view.define(var, bound)
         search = MatchState(definitions, view, tracer, remembered=remembered)
         for _ in search.solutions((self.step, value, None, None, 0)):
-            found: dict[Any, Any] = {pattern: pair[0 if as_leaves else 1] for pattern, pair in search.bound.items()}
-            if search.sizes:
-                found.update(search.sizes)
-            yield found
+            yield search
 
 
 def compiled(pattern: DFPattern) -> CompiledPattern:
