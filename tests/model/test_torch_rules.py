@@ -106,6 +106,20 @@ def test_a_number_of_a_loose_dtype_is_what_was_written_not_what_its_example_roun
         assert ("0.7," in changed) == (dtype == torch.float64)
 
 
+def test_a_number_that_float32_rounds_is_found_in_float64_too() -> None:
+    def by_hand(x: Any) -> Any:
+        return 0.5 * x * (1 + torch.erf(x * 0.7071067811865476))
+
+    class Activation(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return by_hand(x.sin())
+
+    rule = rx.rule_from_torch(by_hand, F.gelu, [torch.zeros(3)], loose=["sizes", "dtypes"])
+    for dtype in (torch.float32, torch.float64):
+        changed = rule(rx.from_torch(Activation(), (torch.zeros(7, dtype=dtype),)), verify="values").script()
+        assert "R.nn.gelu" in changed
+
+
 def test_several_results_and_number_tensors_are_variables_of_a_rule() -> None:
     def before(x: Any, scale: Any) -> Any:
         y = x * scale

@@ -238,3 +238,16 @@ def test_operators_of_complex_numbers_without_a_counterpart_are_carried_too() ->
         for value in (x, other):
             for found, wanted in zip(result.module()(value), program.module()(value), strict=True):
                 torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_an_operator_that_says_nothing_of_its_result_is_refused_with_what_to_add() -> None:
+    @torch.library.custom_op("regraft_outside::silent", mutates_args=())
+    def silent(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    library = torch.library.Library("regraft_outside_defined", "DEF")
+    library.define("silent(Tensor x) -> Tensor")
+    library.impl("silent", lambda x: x * 2, "CPU")
+    for call in (silent, torch.ops.regraft_outside_defined.silent):
+        with pytest.raises(rx.ConvertError, match=r"silent.*@torch.library.register_fake\("):
+            rx.from_torch(Of(call), (torch.zeros(3),))

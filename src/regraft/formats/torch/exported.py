@@ -51,7 +51,13 @@ def export(
         raise ConvertError(f"torch.export cannot export {type(module).__name__}: {_reason(error)}") from error
 
 
+_NO_FAKE_KERNEL: Final = (
+    "the operator says nowhere which shape and dtype its result has; add a function that gives an empty tensor of "
+    'these, under @torch.library.register_fake("namespace::name")'
+)
 _HINTS: Final = {
+    "UnsupportedOperatorException": _NO_FAKE_KERNEL,
+    "no fake impl registered": _NO_FAKE_KERNEL,
     "GuardOnDataDependent": "control flow depends on the values of tensors; write it with torch.cond or torch.where, "
     "or promise a bound with torch._check",
     "data-dependent": "control flow depends on the values of tensors; write it with torch.cond or torch.where, or "
