@@ -12,6 +12,7 @@ from regraft import pattern_from
 from regraft.script import relax as R
 from regraft.script import tir as T
 from regraft.testing import check_rule
+from regraft.transform import report
 
 
 @R.function
@@ -58,6 +59,36 @@ def test_a_part_matches_in_other_programs_of_other_sizes_and_dtypes() -> None:
     found: list[Any] = []
     rx.rule(part, lambda h: found.append(h) or rx.decline("looked only"))(other)
     assert [str(value) for value in found] == ["lv"]
+
+
+def heads(batch: int, width: int, wide: str, accumulated: str) -> rx.Function:
+    """Rows as heads, in ``wide``, and a product of them that adds up in ``accumulated``."""
+    x = rx.Var("x", rx.TensorType((batch, width), "float16"))
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            split = builder.emit(R.reshape(R.astype(x, wide), R.shape([batch, width // 2, 2])), "split")
+            product = builder.emit_output(R.matmul(split, R.permute_dims(split, [0, 2, 1]), out_dtype=accumulated))
+        builder.emit_func_output(product)
+    return builder.get()["main"]
+
+
+def test_loose_sizes_and_dtypes_stand_for_any_and_equal_ones_stay_equal() -> None:
+    example = heads(3, 8, "float32", "float32")
+    *_, last = (binding.var for binding in example.body.blocks[0])
+
+    def after(x: rx.Expr) -> rx.Expr:
+        return rx.decline(str(x.ty))
+
+    def reason(part: Any, program: rx.Function) -> str:
+        return str(report(rx.rule(part, after, name="look"), program))
+
+    exact, loose = pattern_from(example, [last]), pattern_from(example, [last], loose=["sizes", "dtypes"])
+    others = [heads(5, 12, "float32", "float32"), heads(3, 8, "float64", "float64")]
+    assert all('dtype="float16")' in reason(loose, one) for one in (example, *others))
+    assert 'dtype="float16")' in reason(exact, example)
+    assert not any("left" in reason(exact, one) for one in others)
+    assert "the loose attribute out_dtype is" in reason(loose, heads(3, 8, "float32", "float64"))
 
 
 def test_several_outputs_are_replaced_together_and_symbolic_sizes_match_any() -> None:

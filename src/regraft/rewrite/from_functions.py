@@ -19,7 +19,7 @@ from ..pattern.build import is_const, is_expr, is_op, is_scalar, is_shape, is_tu
 from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern
 from .errors import Decline, RewriteError, decline
-from .from_program import ProgramPattern
+from .from_program import AgreeingAttributes, ProgramPattern
 from .rule_variables import AnyAttribute, AnyNumber, attribute_places, read_attribute
 from .rules import Rule, name_of
 
@@ -70,7 +70,8 @@ def rule(
     if isinstance(before, ProgramPattern):
         if frozenset(loose):
             raise RewriteError(f"rule {called!r}: say what is loose where the part is taken: pattern_from(loose=...)")
-        form = _ReplacementBuilder(called, before.variables, after, before.attributes, before.outputs)
+        same = before.agreeing
+        form = _ReplacementBuilder(called, before.variables, after, before.attributes, before.outputs, agreeing=same)
         return form.rule(before.pattern, approximate)
     given = _parameters(called, before)
     open_attributes = frozenset(loose)
@@ -158,7 +159,7 @@ class _PatternReader:
         self.open_attributes: dict[int, dict[str, Any]] = {}
         """For a call, by identity, the attributes that hold variables."""
         self.places: list[tuple[DFPattern, str, Any]] = []
-        self.agreeing: list[tuple[str, DFPattern, DFPattern]] = []
+        self.agreeing: list[AgreeingAttributes] = []
         """Loose attributes of several calls, which stand for one value: the first call that has it, and another."""
         self._alive: list[Expr] = []
 
@@ -198,7 +199,7 @@ class _PatternReader:
             if key in self.loose:
                 first = self.attributes.setdefault(key, pattern)
                 if first is not pattern:
-                    self.agreeing.append((key, first, pattern))
+                    self.agreeing.append(((first, key), (pattern, key)))
         return pattern
 
 
@@ -229,7 +230,7 @@ class _ReplacementBuilder:
         numbers: Collection[str] = (),
         variables: Collection[str] = (),
         places: Sequence[tuple[DFPattern, str, Any]] = (),
-        agreeing: Sequence[tuple[str, DFPattern, DFPattern]] = (),
+        agreeing: Sequence[AgreeingAttributes] = (),
     ) -> None:
         self.name = name
         self.after = after
@@ -283,10 +284,10 @@ class _ReplacementBuilder:
             call: Any = bindings.get(matchings[pattern], matchings[pattern])
             return call.attrs
 
-        for key, first, other in self.agreeing:
-            one, another = attributes_of(first)[key], attributes_of(other)[key]
+        for places in self.agreeing:
+            one, another = (attributes_of(pattern)[key] for pattern, key in places)
             if attribute_key(one) != attribute_key(another):
-                return decline(f"the loose attribute {key} is {one!r} in one call and {another!r} in another")
+                return decline(f"the loose attribute {places[1][1]} is {one!r} in one call and {another!r} in another")
         for key, pattern in self.attributes.items():
             values[key] = attributes_of(pattern)[key]
         found: dict[str, Any] = {}

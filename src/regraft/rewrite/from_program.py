@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from ..ir.dims import Dim, SymExpr, SymVar
-from ..ir.dtypes import as_written
+from ..ir.dtypes import DTYPES, as_written
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
@@ -19,6 +19,9 @@ from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern
 from .errors import RewriteError
 
+AgreeingAttributes: TypeAlias = tuple[tuple[DFPattern, str], tuple[DFPattern, str]]
+"""Two calls, each with the name of an attribute of it: both have one value."""
+
 
 @final
 class ProgramPattern:
@@ -27,9 +30,10 @@ class ProgramPattern:
     ``pattern`` is what rules and `explain` take: a `DFPattern`, or a `PatternContext` for several outputs, which
     ``outputs`` are in order. ``variables`` are the patterns of what stays variable, by name, and ``attributes`` the
     patterns of the calls that have the loose attributes, by the attribute's name. ``part["x"]`` is either.
+    ``agreeing`` are calls and attributes of theirs, in pairs, that a rule holds to be the same dtype in a match.
     """
 
-    __slots__ = ("attributes", "name", "outputs", "pattern", "variables")
+    __slots__ = ("agreeing", "attributes", "name", "outputs", "pattern", "variables")
 
     def __init__(
         self,
@@ -38,8 +42,10 @@ class ProgramPattern:
         pattern: DFPattern | PatternContext,
         variables: Mapping[str, DFPattern],
         attributes: Mapping[str, DFPattern],
+        agreeing: Sequence[AgreeingAttributes] = (),
     ) -> None:
         self.name: Final = name
+        self.agreeing: Final = agreeing
         self.outputs: Final = tuple(outputs)
         self.pattern: Final = pattern
         self.variables: Final = dict(variables)
@@ -78,7 +84,9 @@ def pattern_from(
             the function and at constants of more than one element, which stay variable as ``weight``, ``weight1``,
             and so on, in the order of the program.
         numbers: constants of one number that stay variable, by the names that they get.
-        loose: attributes that may have any value.
+        loose: attributes that may have any value. ``"sizes"``: each size over 1 that a shape writes out stands for any,
+            the same one where the part has the same. ``"dtypes"``: each dtype that an attribute names stands for any,
+            likewise.
         function: of a module, the function to look into.
 
     Other numbers match in every dtype, to the bit; attributes and written-out shapes match exactly, but for sizes that
@@ -95,7 +103,7 @@ def pattern_from(
     if not patterns:
         raise RewriteError(f"pattern_from: say which variables of {name} the part computes: outputs=[...]")
     whole = context if len(patterns) > 1 else patterns[0]
-    return ProgramPattern(name, patterns, whole, part.variables, part.attributes)
+    return ProgramPattern(name, patterns, whole, part.variables, part.attributes, part.agreeing)
 
 
 class _FunctionPatterns:
@@ -111,11 +119,15 @@ class _FunctionPatterns:
     ) -> None:
         self.variables: dict[str, DFPattern] = {}
         self.attributes: dict[str, DFPattern] = {}
+        self.agreeing: list[AgreeingAttributes] = []
         self._name = name
-        self._loose = loose
+        self._loose = loose - {"sizes", "dtypes"}
+        self._any_size = "sizes" in loose
+        self._any_dtype = "dtypes" in loose
+        self._dtypes: dict[object, tuple[DFPattern, str]] = {}
         self._numbers = dict(numbers)
         self._patterns: dict[Expr, DFPattern] = {}
-        self._sizes: dict[SymVar, SymVar] = {}
+        self._sizes: dict[Dim, SymVar] = {}
         self._bound = {b.var: b.value for b in iter_bindings(function) if isinstance(b, VarBinding)}
         self._by_name: dict[str, list[Var]] = {}
         for var in (*function.params, *(binding.var for binding in iter_bindings(function))):
@@ -195,7 +207,13 @@ class _FunctionPatterns:
         exact = {
             key: value for key, value in call.attrs.items() if key not in self._loose and not mentions_sizes(value)
         }
+        dtypes = [key for key, value in exact.items() if self._any_dtype and isinstance(value, str) and value in DTYPES]
+        named = {key: exact.pop(key) for key in dtypes}
         pattern = made.has_attr(exact) if exact else made
+        for key, dtype in named.items():
+            first = self._dtypes.setdefault(dtype, (pattern, key))
+            if first != (pattern, key):
+                self.agreeing.append((first, (pattern, key)))
         for key in self._loose:
             if key in call.attrs:
                 if key in self.attributes:
@@ -234,8 +252,8 @@ class _FunctionPatterns:
 
     def _size(self, dim: Dim) -> Dim:
         """``dim`` in the pattern: a size that is symbolic stands for any, the same one for the same."""
-        if isinstance(dim, SymVar):
-            return self._sizes.setdefault(dim, SymVar(dim.name))
+        if isinstance(dim, SymVar) or (self._any_size and isinstance(dim, int) and dim > 1):
+            return self._sizes.setdefault(dim, SymVar(dim.name if isinstance(dim, SymVar) else f"size_{dim}"))
         return dim if isinstance(dim, int) else SymVar("size")
 
 

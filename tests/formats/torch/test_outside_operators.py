@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import regraft as rx
-from regraft.convert import UnsupportedOperatorError
+from regraft.convert import ConvertError, UnsupportedOperatorError
 from regraft.ir import Op, assert_structural_equal
 from regraft.script.text import parse
 from tests.torch_kit import Of
@@ -249,5 +249,5 @@ def test_an_operator_that_says_nothing_of_its_result_is_refused_with_what_to_add
     library.define("silent(Tensor x) -> Tensor")
     library.impl("silent", lambda x: x * 2, "CPU")
     for call in (silent, torch.ops.regraft_outside_defined.silent):
-        with pytest.raises(rx.ConvertError, match=r"silent.*@torch.library.register_fake\("):
+        with pytest.raises(ConvertError, match=r"silent.*@torch.library.register_fake\("):
             rx.from_torch(Of(call), (torch.zeros(3),))
