@@ -195,18 +195,18 @@ class Chain:
             if part not in bound:
                 search.bind(part, *pair)
         way = below._replace(links=below.links - skipped).under(above)
-        links, *columns = [column[way.links - 1 :: -1] if way.links else [] for column in way.columns]
-        bind_run(search, pattern.links, own, links, columns)
-        for index, callee, op in self.callees if is_known and links else ():
+        leaves, *columns = [column[way.links - 1 :: -1] if way.links else [] for column in way.columns]
+        bind_run(search, pattern.links, own, leaves, columns)
+        for index, callee, op in self.callees if is_known and leaves else ():
             if own[index] in bound and callee not in bound:
                 search.bind(callee, op, op)
-        shown = columns[2 * self.link + 1][0] if links else bound[pattern.until][1]
+        shown = columns[2 * self.link + 1][0] if leaves else bound[pattern.until][1]
         search.bind(pattern, resolve(search.definitions, goal[1]), shown)
         passed = place.passed
         while passed is not None:
-            (operand, above, length), passed = passed
+            (operand, links, length), passed = passed
             assert place.known is not None
-            place.known.setdefault(operand, {}).setdefault(above, _Known(way, length, is_only=False))
+            place.known.setdefault(operand, {}).setdefault(links, _Known(way, length, is_only=False))
         return goal[2]
 
 

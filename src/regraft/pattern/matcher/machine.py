@@ -10,7 +10,7 @@ found first. No Python recursion grows with the pattern or the program.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from ...analysis.values import BlockView, Definitions
 from ...ir.dims import SymVar
@@ -245,10 +245,11 @@ class MatchState:
     def variables(self) -> dict[int, Var]:
         """The variables of the values that the match shows as expressions, by the identity of each of these."""
         found: dict[int, Var] = {}
-        pending = [pair for pair in self.bound.values() if pair[0] is not pair[1]]
+        pending: list[tuple[Any, Any]] = [pair for pair in self.bound.values() if pair[0] is not pair[1]]
         for leaf, shown in pending:
-            if type(shown) is list:
-                pending += [pair for pair in zip(leaf, shown, strict=True) if pair[0] is not pair[1]]
+            if isinstance(shown, list):
+                inside = cast("list[Any]", shown)
+                pending += [pair for pair in zip(leaf, inside, strict=True) if pair[0] is not pair[1]]
             elif isinstance(leaf, Var):
                 found[id(shown)] = leaf
         return found
