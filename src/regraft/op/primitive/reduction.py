@@ -15,7 +15,7 @@ import ml_dtypes
 from ...ir.dims import Dim, dims_equal
 from ...ir.dtypes import is_bool, is_float, is_integer, numpy_dtype
 from ...ir.expr import Expr
-from ...ir.op import Call, GradientRule, Op, Reference, Trait, TypeRule, WrittenOut, wrong_attribute, wrong_operand
+from ...ir.op import Call, GradientRule, Op, Reference, Trait, TypeRule, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
 from ..row import ReductionFunction, primitive, reduction_function
@@ -117,14 +117,16 @@ def _declare(
     name: str,
     infer: TypeRule,
     reference: Reference,
-    text: str,
+    says: str,
+    note: str = "",
     *,
+    of: str = "any tensor",
+    refused: str = "",
     gradient: GradientRule | None = None,
     finite: bool | None = None,
     kind: Callable[..., Op] = primitive,
-    written_out: WrittenOut = all_axes,
 ) -> ReductionFunction:
-    """An operator of this family, and the function that people call."""
+    """An operator of this family, and the function that people call; it takes ``of``, and ``refused`` not."""
     row = kind(
         f"relax.{name}",
         ("x",),
@@ -132,12 +134,20 @@ def _declare(
         infer=infer,
         reference=reference,
         traits=(Trait.REDUCTION,),
-        written_out=written_out,
+        written_out=all_axes,
         finite=finite,
     )
     if gradient is not None:
         row.define_gradient(gradient)
-    return reduction_function(row, text)
+    return reduction_function(
+        row,
+        f"""{says}.
+
+    Operands: ``x``, {of}. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape without the
+    folded axes. {note}
+    Raises `OpTypeError` for {refused and refused + ", "}an axis that ``x`` lacks, or one given twice.
+    """,
+    )
 
 
 # --- averages
@@ -310,12 +320,8 @@ sum = _declare(
     "sum",
     _any_type,
     _folding("sum", "any"),
-    """The sum of the elements along ``axis``, 0 of none; follows ``numpy.sum``, but keeps the dtype.
-
-    Operands: ``x``, any tensor. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape
-    without the folded axes. Integers wrap around (convert them first to count far); on bool it is "any".
-    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
-    """,
+    "The sum of the elements along ``axis``, 0 of none; follows ``numpy.sum``, but keeps the dtype",
+    'Integers wrap around (convert them first to count far); on bool it is "any".',
     gradient=_sum_gradient,
     finite=True,
 )
@@ -323,52 +329,36 @@ prod = _declare(
     "prod",
     _any_type,
     _folding("prod", "all"),
-    """The product of the elements along ``axis``, 1 of none; follows ``numpy.prod``, but keeps the dtype.
-
-    Operands: ``x``, any tensor. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape
-    without the folded axes. Integers wrap around; on bool it is "all".
-    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
-    """,
+    "The product of the elements along ``axis``, 1 of none; follows ``numpy.prod``, but keeps the dtype",
+    'Integers wrap around; on bool it is "all".',
     gradient=_prod_gradient,
 )
-max = _declare(
-    "max",
-    _extreme_type,
-    _folding("max", "any"),
-    """The greatest element along ``axis``, NaN if one is; follows ``numpy.max``. Of an axis that turns out to be
-    empty in the run it is the least number there is, as in ONNX.
 
-    Operands: ``x``, a tensor of real numbers or bool ("any"). Attributes: ``axis`` and ``keepdims``. Result:
-    the dtype of ``x``, its shape without the folded axes.
-    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one that is known to be empty.
-    """,
-    gradient=extreme_gradient,
-    finite=True,
-)
-min = _declare(
-    "min",
-    _extreme_type,
-    _folding("min", "all"),
-    """The smallest element along ``axis``, NaN if one is; follows ``numpy.min``. Of an axis that turns out to be
-    empty in the run it is the greatest number there is, as in ONNX.
 
-    Operands: ``x``, a tensor of real numbers or bool ("all"). Attributes: ``axis`` and ``keepdims``. Result:
-    the dtype of ``x``, its shape without the folded axes.
-    Raises `OpTypeError` for an axis that ``x`` lacks, one given twice, or one that is known to be empty.
-    """,
-    gradient=extreme_gradient,
-    finite=True,
-)
+def _extreme(name: str, which: str, of_bool: str, of_none: str) -> ReductionFunction:
+    return _declare(
+        name,
+        _extreme_type,
+        _folding(name, of_bool),
+        f"The {which} element along ``axis``, NaN if one is; follows ``numpy.{name}``",
+        f"Of an axis that turns out to be empty in the run it is the {of_none} number there is, as in ONNX.",
+        of=f'a tensor of real numbers or bool ("{of_bool}")',
+        refused="an axis that is known to be empty",
+        gradient=extreme_gradient,
+        finite=True,
+    )
+
+
+max = _extreme("max", "greatest", "any", "least")
+min = _extreme("min", "smallest", "all", "greatest")
 mean = _declare(
     "mean",
     _mean_type,
     _mean,
-    """The arithmetic mean of the elements along ``axis``; follows ``numpy.mean`` for floats.
-
-    Operands: ``x``, a tensor of numbers. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``,
-    its shape without the folded axes. Of integers it is rounded towards zero, as in ONNX ``ReduceMean``; of
-    no floats at all it is NaN. Raises `OpTypeError` for bool, an axis that ``x`` lacks, or one given twice.
-    """,
+    "The arithmetic mean of the elements along ``axis``; follows ``numpy.mean`` for floats",
+    "Of integers it is rounded towards zero, as in ONNX ``ReduceMean``; of no floats at all it is NaN.",
+    of="a tensor of numbers",
+    refused="bool",
     gradient=_mean_gradient,
     finite=True,
 )
@@ -376,12 +366,9 @@ variance = _declare(
     "variance",
     _variance_type,
     _variance,
-    """The mean squared distance from the mean along ``axis``, divided by the count; follows ``numpy.var``.
-
-    Operands: ``x``, a tensor of real numbers. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its
-    shape without the folded axes. Of integers both means are rounded towards zero, as Relax computes them.
-    Raises `OpTypeError` for an axis that ``x`` lacks, or one given twice.
-    """,
+    "The mean squared distance from the mean along ``axis``, divided by the count; follows ``numpy.var``",
+    "Of integers both means are rounded towards zero, as Relax computes them.",
+    of="a tensor of real numbers",
     gradient=_variance_gradient,
     kind=Op,
 )
@@ -389,19 +376,22 @@ std = _declare(
     "std",
     _std_type,
     _std,
-    """The standard deviation along ``axis``, the square root of `variance`; follows ``numpy.std``.
-
-    Operands: ``x``, a tensor of floating dtype. Attributes: ``axis`` and ``keepdims``. Result: the dtype of
-    ``x``, its shape without the folded axes.
-    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one given twice.
-    """,
+    "The standard deviation along ``axis``, the square root of `variance`; follows ``numpy.std``",
+    of="a tensor of floating dtype",
+    refused="other dtypes",
     gradient=_std_gradient,
     kind=Op,
 )
-median = _declare(
-    "median",
-    _median_type,
-    _median,
+median = reduction_function(
+    Op(
+        "relax.median",
+        ("x",),
+        {"axis": None, "keepdims": False},
+        infer=_median_type,
+        reference=_median,
+        traits=(Trait.REDUCTION,),
+        written_out=_axes_of_median,
+    ),
     """The middle one of the elements in order, the lower of two; NaN if one is; follows ``torch.median``.
 
     Operands: ``x``, a tensor of real numbers. Attributes: ``axis``, one axis or several, or None for all, and
@@ -409,6 +399,4 @@ median = _declare(
     and of where it stood along the axis (int64; the first NaN, or the one in the middle of equal ones).
     Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
     """,
-    kind=Op,
-    written_out=_axes_of_median,
 )
