@@ -269,7 +269,8 @@ class ProgramNamespace:
         one = x + 1.0
         rest = one - 1.0
         is_lost = rest == 0.0
-        return self.where(is_lost, x, self.log(one) * x / self.where(is_lost, self.ones_like(rest), rest))
+        divisor = self.where(self.logical_or(is_lost, self.isinf(rest)), self.ones_like(rest), rest)
+        return self.where(is_lost, x, self.log(one) * (x / divisor))
 
     def expm1(self, x: ProgramArray) -> ProgramArray:
         """``exp(x) - 1``, exact for small ``x`` too: the rounding of ``exp(x)`` is divided out."""

@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import regraft as rx
+from regraft.transform import Gradient
 from tests.formats.torch.cases import FAMILIES, Case
 from tests.formats.torch.rare_cases import RARE_FAMILIES
 from tests.op.harness import assert_close, to_numpy
@@ -49,3 +50,29 @@ def test_a_call_gives_what_pytorch_gives(family: str, name: str) -> None:
     actual, expected = _results(family)[name]
     for got, want in zip(pytree.tree_leaves(actual), pytree.tree_leaves(expected), strict=True):
         assert_close(np.asarray(got), to_numpy(want))
+
+
+@pytest.mark.parametrize("function", [torch.log1p, torch.expm1])
+def test_what_is_exact_near_zero_is_so_everywhere_and_has_a_slope_there(function: Any) -> None:
+    x = torch.tensor([0.0, 1e-9, -1e-9, -0.5, 2.0, 3e38 if function is torch.log1p else 30.0])
+    program = rx.from_torch(_Summed(function), (x,))
+    adjoint = Gradient("main")(program)["main_adjoint"]
+    wanted = x.clone().requires_grad_()
+    function(wanted).sum().backward()
+    (found,) = rx.build(rx.IRModule({"main": adjoint}), target="numpy")["main"](x.numpy())[1]
+    assert_close(found, to_numpy(wanted.grad))
+    special = torch.tensor([float("inf"), float("-inf"), float("nan"), -1.0])
+    values = rx.build(rx.from_torch(_Summed(function, whole=False), (special,)), target="numpy")["main"](
+        special.numpy()
+    )
+    assert_close(values, to_numpy(function(special)))
+
+
+class _Summed(torch.nn.Module):
+    def __init__(self, function: Any, *, whole: bool = True) -> None:
+        super().__init__()
+        self.function, self.whole = function, whole
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found = self.function(x)
+        return found.sum() if self.whole else found

@@ -14,7 +14,7 @@ from ....ir.dims import SymExpr
 from ....ir.dtypes import is_bool, is_float, is_integer
 from ....ir.expr import Expr
 from ..context import Context, TorchOperand, cast, converts, dtype_of, promoted_dtype
-from .unary import in_wide_floats, is_signed
+from .unary import array_function, in_wide_floats, is_signed
 
 
 def _arithmetic(function: Callable[..., Expr]) -> Callable[..., Expr]:
@@ -70,15 +70,6 @@ def _extreme(function: Callable[..., Expr]) -> Callable[..., Expr]:
     return handler
 
 
-def hypotenuse(x1: Expr, x2: Expr) -> Expr:
-    """``sqrt(x1² + x2²)`` without overflow on the way."""
-    left, right = R.abs(x1), R.abs(x2)
-    most, least = R.maximum(left, right), R.minimum(left, right)
-    ratio = R.where(R.equal(most, 0.0), R.zeros_like(most), least / most)
-    finite = most * R.sqrt(1.0 + ratio * ratio)
-    return R.where(R.logical_or(R.isinf(left), R.isinf(right)), most, finite)
-
-
 _TENSOR_AND_SCALAR: Final[dict[str, Callable[..., Expr]]] = {
     "mul": _arithmetic(R.multiply),
     "remainder": _arithmetic(R.floor_mod),
@@ -118,7 +109,7 @@ for _name, _handler in _TWO_TENSORS.items():
 
 @converts("hypot")
 def _hypot(context: Context, x: Expr, other: Expr) -> Expr:
-    return in_wide_floats(hypotenuse, *context.promoted(x, other))
+    return in_wide_floats(array_function("hypot"), *context.promoted(x, other))
 
 
 @converts("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "subtract.Tensor")

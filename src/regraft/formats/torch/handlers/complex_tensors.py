@@ -17,8 +17,7 @@ from ....ir.dims import Dim
 from ....ir.expr import Expr, const
 from ..complex_numbers import ComplexPair, by_parts, converts_complex
 from ..context import HANDLERS, Context, axis_of, cast, dtype_of, rank, shape_of
-from .binary import hypotenuse
-from .unary import in_wide_floats
+from .unary import array_function, in_wide_floats
 
 converts_complex(
     "_unsafe_view", "alias", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous",
@@ -78,7 +77,7 @@ def _imag(context: Context, x: ComplexPair) -> Expr:
 
 @converts_complex("abs")
 def _abs(context: Context, x: ComplexPair) -> Expr:
-    return in_wide_floats(hypotenuse, x.real, x.imag)
+    return in_wide_floats(array_function("hypot"), x.real, x.imag)
 
 
 @converts_complex("angle")

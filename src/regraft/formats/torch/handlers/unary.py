@@ -9,7 +9,9 @@ from typing import Any, Final
 from .... import op as R
 from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
 from ....ir.expr import Expr
-from ..context import Context, cast, converts, dtype_of
+from ....ir.types import Type
+from ....op.program_xp import ProgramArray, ProgramNamespace
+from ..context import Context, UnsupportedCallError, cast, converts, dtype_of
 from ..tensors import dtype_name
 
 
@@ -70,22 +72,29 @@ _ROUNDING: Final[dict[str, Callable[[Expr], Expr]]] = {
 """Functions that keep integers integers; bool goes through as it is where PyTorch allows it."""
 
 
-def log1p(x: Expr) -> Expr:
-    """``log(1 + x)``, exact near 0: the rounding of ``1 + x`` is divided out (Higham, "Accuracy and Stability")."""
-    shifted = x + 1.0
-    exact = R.log(shifted) * (x / (shifted - 1.0))
-    large = R.where(R.isinf(shifted), shifted, exact)
-    return R.where(R.equal(shifted, 1.0), x, large)
+class _Nested:
+    """Writes nothing down: calls stay in each other."""
+
+    def emit(self, value: Expr) -> Expr:
+        return value
+
+    def match_cast(self, value: Expr, ty: Type) -> Expr:
+        raise UnsupportedCallError(f"{value!r} is {ty!r} only as the program runs")
 
 
-def expm1(x: Expr) -> Expr:
-    """``exp(x) - 1``, exact near 0 in the same way."""
-    power = R.exp(x)
-    less = power - 1.0
-    exact = less * (x / R.log(power))
-    small = R.where(R.equal(less, -1.0), less, R.where(R.isinf(power), power, exact))
-    return R.where(R.equal(power, 1.0), x, small)
+def array_function(name: str) -> Callable[..., Expr]:
+    """The function of the array API standard over expressions, as the vocabulary writes it with its operators."""
 
+    def function(*operands: Expr) -> Expr:
+        recorder = _Nested()
+        found = getattr(ProgramNamespace(recorder), name)(*[ProgramArray(recorder, x) for x in operands])
+        return found.expr
+
+    return function
+
+
+expm1 = array_function("expm1")
+log1p = array_function("log1p")
 
 FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "acos": R.acos,
@@ -101,9 +110,9 @@ FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "exp2": lambda x: R.exp(x * math.log(2.0)),
     "expm1": expm1,
     "log": R.log,
-    "log10": lambda x: R.log(x) * (1.0 / math.log(10.0)),
+    "log10": array_function("log10"),
     "log1p": log1p,
-    "log2": lambda x: R.log(x) * (1.0 / math.log(2.0)),
+    "log2": array_function("log2"),
     "logit": lambda x: R.log(x / (1.0 - x)),
     "reciprocal": lambda x: 1.0 / x,
     "rsqrt": R.rsqrt,
