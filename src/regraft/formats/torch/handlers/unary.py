@@ -72,7 +72,7 @@ _ROUNDING: Final[dict[str, Callable[[Expr], Expr]]] = {
 """Functions that keep integers integers; bool goes through as it is where PyTorch allows it."""
 
 
-class _Nested:
+class _Unrecorded:
     """Writes nothing down: calls stay in each other."""
 
     def emit(self, value: Expr) -> Expr:
@@ -86,7 +86,7 @@ def array_function(name: str) -> Callable[..., Expr]:
     """The function of the array API standard over expressions, as the vocabulary writes it with its operators."""
 
     def function(*operands: Expr) -> Expr:
-        recorder = _Nested()
+        recorder = _Unrecorded()
         found = getattr(ProgramNamespace(recorder), name)(*[ProgramArray(recorder, x) for x in operands])
         return found.expr
 
