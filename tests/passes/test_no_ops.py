@@ -18,6 +18,8 @@ IMAGE = 'x: R.Tensor((2, 3, 7, 6), "float32"), w: R.Tensor((5, 3, 3, 2), "float3
         'a = R.const([[1.0]], "float32") * x',
         'a = x / R.const(1.0, "float32")',
         "a = R.nn.pad(x, [0, 0, 0, 0, 0, 0])",
+        "a = R.strided_slice(x, [1, 2], [0, -9], [3, 99])",
+        "a = R.strided_slice(x, [0], [0], [2], [1])",
         "a = R.broadcast_to(x, (2, 3, 4))",
         'a = R.astype(x, "float32")',
     ],
@@ -34,6 +36,8 @@ def test_what_gives_its_operand_back_goes(line: str) -> None:
         'a = R.const(1.0, "float32") / x',
         'a = x * R.const([[[1.0]], [[1.0]]], "float32")\nc = x + R.const(0.0, "float32")',
         "a = R.nn.pad(x, [0, 0, 0, 0, 0, 1])",
+        "a = R.strided_slice(x, [1], [0], [2])",
+        "a = R.strided_slice(x, [1], [2], [-9], [-1])",
         'a = R.astype(x, "float16")',
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 from .. import op as ops
 from ..analysis.tensors import stated_shape
 from ..ir.dims import dim_product, dims_equal
-from ..ir.expr import Constant, Expr, Var
+from ..ir.expr import Constant, Expr, PrimValue, Tuple, Var
 from ..ir.op import Call
 from ..ir.types import TensorType, is_subtype
 from ..pattern import PatternContext, is_const, is_op, wildcard
@@ -23,6 +23,7 @@ from .passes import Pass, RulePass
 _data, _one = wildcard(), is_const()
 _by_one = is_op("relax.multiply")(_data, _one) | is_op("relax.divide")(_data, _one)
 _padded = is_op("relax.nn.pad")(_data)
+_sliced = is_op("relax.strided_slice")(_data, varg_default_wildcard=True)
 _same_again = is_op("relax.broadcast_to")(_data, wildcard()) | is_op("relax.astype")(_data)
 
 
@@ -40,6 +41,15 @@ def _without_factor(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decli
 def _without_padding(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     assert isinstance(expr, Call)
     return decline("it pads or cuts") if any(expr.attrs.pad_width) else _itself(expr, matchings[_data])
+
+
+def _without_slice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    for strides in expr.args[4:]:
+        steps = strides.fields if isinstance(strides, Tuple) else [strides]
+        if not all(isinstance(step, PrimValue) and isinstance(step.value, int) and step.value > 0 for step in steps):
+            return decline("it may turn an axis around")
+    return _itself(expr, matchings[_data])
 
 
 def _without_change(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
@@ -117,6 +127,7 @@ _RULES: Final = RuleSet(
     [
         Rule(_by_one, _without_factor, "remove_factor_of_one"),
         Rule(_padded, _without_padding, "remove_empty_padding"),
+        Rule(_sliced, _without_slice, "remove_slice_of_everything"),
         Rule(_same_again, _without_change, "remove_change_to_same_type"),
         Rule(_conv, _pad_in_convolution, "pad_in_convolution"),
         Rule(_rows, _apart_throughout, "keep_rows_apart"),
@@ -127,7 +138,7 @@ _RULES: Final = RuleSet(
 def RemoveNoOps() -> Pass:
     """Leave out what gives its operand back, or what the next operator does on the side.
 
-    That is: times or divided by 1; padding by nothing; conversion to the same
+    That is: times or divided by 1; padding by nothing; slices of everything; conversion to the same
     dtype and broadcasting to the same shape; zeros around the input of a
     convolution, which pads by itself; and the reshapes before and after a product of two matrices (and a bias) that
     only put rows together and apart again, which is the product of the tensors with their rows apart.
