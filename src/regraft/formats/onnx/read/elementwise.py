@@ -14,7 +14,7 @@ from ....ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
 from ....ir.expr import Constant, Expr
 from ..same_operators import SAME
 from .bits import as_power_of_two
-from .importing import IMPORTERS, Imported, NodeImporter, in_dtype, reads
+from .importing import Imported, NodeImporter, in_dtype, reads, reads_as
 
 _READ: Final[dict[str, Callable[..., Expr]]] = {
     "BitwiseAnd": ops.bitwise_and,
@@ -41,29 +41,27 @@ def _direct(function: Callable[..., Expr]) -> Callable[[NodeImporter], Imported]
     return lambda node: function(*node.operands())
 
 
-for _name, _function in _READ.items():
-    IMPORTERS["", _name] = _direct(_function)
-
-
-@reads("Max", "Min")
-def _extreme(node: NodeImporter) -> Imported:
-    return reduce(ops.maximum if node.op_type == "Max" else ops.minimum, node.operands())
-
-
-@reads("Sum")
-def _sum(node: NodeImporter) -> Imported:
-    return reduce(ops.add, node.operands())
-
-
-@reads("Mean")
-def _mean(node: NodeImporter) -> Imported:
-    operands = node.operands()
-    return ops.divide(reduce(ops.add, operands), node.like(len(operands)))
-
-
-@reads("Mod")
-def _mod(node: NodeImporter) -> Imported:
-    return (ops.mod if node.attr("fmod", 0) else ops.floor_mod)(node.operand(0), node.operand(1))
+reads_as({name: _direct(function) for name, function in _READ.items()})
+reads_as(
+    {
+        "BitShift": lambda node: (ops.left_shift if node.attr("direction") == "LEFT" else ops.right_shift)(
+            node.operand(0), node.operand(1)
+        ),
+        "Elu": lambda node: ops.nn.elu(node.operand(0), node.attr("alpha", 1.0)),
+        "Gelu": lambda node: (ops.nn.gelu_tanh if node.attr("approximate") == "tanh" else ops.nn.gelu)(node.operand(0)),
+        "HardSigmoid": lambda node: ops.nn.hardsigmoid(
+            node.operand(0), node.attr("alpha", 0.2), node.attr("beta", 0.5)
+        ),
+        "Identity": lambda node: node.operand(0),
+        "LeakyRelu": lambda node: ops.nn.leakyrelu(node.operand(0), node.attr("alpha", 0.01)),
+        "Max": lambda node: reduce(ops.maximum, node.operands()),
+        "Mean": lambda node: ops.divide(reduce(ops.add, node.operands()), node.like(len(node.node.inputs))),
+        "Min": lambda node: reduce(ops.minimum, node.operands()),
+        "Mod": lambda node: (ops.mod if node.attr("fmod", 0) else ops.floor_mod)(node.operand(0), node.operand(1)),
+        "Reciprocal": lambda node: ops.divide(node.like(1), node.operand(0)),
+        "Sum": lambda node: reduce(ops.add, node.operands()),
+    }
+)
 
 
 @reads("Pow")
@@ -77,11 +75,6 @@ def _pow(node: NodeImporter) -> Imported:
     return ops.power(base, ops.astype(exponent, own))
 
 
-@reads("Reciprocal")
-def _reciprocal(node: NodeImporter) -> Imported:
-    return ops.divide(node.like(1), node.operand(0))
-
-
 @reads("IsInf")
 def _isinf(node: NodeImporter) -> Imported:
     x = node.operand(0)
@@ -91,17 +84,6 @@ def _isinf(node: NodeImporter) -> Imported:
     bound = ops.greater(x, node.like(0)) if positive else ops.less(x, node.like(0))
     found = ops.isinf(x)
     return ops.logical_and(found, bound) if positive or negative else ops.logical_and(found, ops.logical_not(found))
-
-
-@reads("BitShift")
-def _bit_shift(node: NodeImporter) -> Imported:
-    shift = ops.left_shift if node.attr("direction") == "LEFT" else ops.right_shift
-    return shift(node.operand(0), node.operand(1))
-
-
-@reads("Identity")
-def _identity(node: NodeImporter) -> Imported:
-    return node.operand(0)
 
 
 @reads("Cast", "CastLike")
@@ -169,11 +151,6 @@ def _clip(node: NodeImporter) -> Imported:
 # --- activations
 
 
-@reads("LeakyRelu")
-def _leaky_relu(node: NodeImporter) -> Imported:
-    return ops.nn.leakyrelu(node.operand(0), node.attr("alpha", 0.01))
-
-
 @reads("PRelu")
 def _prelu(node: NodeImporter) -> Imported:
     x, slope = node.operand(0), node.operand(1)
@@ -193,21 +170,6 @@ def _selu(node: NodeImporter) -> Imported:
     if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.0507010) < 1e-6:
         return ops.nn.selu(x)
     return ops.multiply(ops.nn.elu(x, alpha), node.like(gamma))
-
-
-@reads("Elu")
-def _elu(node: NodeImporter) -> Imported:
-    return ops.nn.elu(node.operand(0), node.attr("alpha", 1.0))
-
-
-@reads("Gelu")
-def _gelu(node: NodeImporter) -> Imported:
-    return (ops.nn.gelu_tanh if node.attr("approximate", "none") == "tanh" else ops.nn.gelu)(node.operand(0))
-
-
-@reads("HardSigmoid")
-def _hard_sigmoid(node: NodeImporter) -> Imported:
-    return ops.nn.hardsigmoid(node.operand(0), node.attr("alpha", 0.2), node.attr("beta", 0.5))
 
 
 @reads("Swish")

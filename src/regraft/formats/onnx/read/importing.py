@@ -6,7 +6,7 @@ several, or `Sizes`: a small tensor of integers that is known, if only by the na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -57,6 +57,11 @@ def reads(*names: str, domain: str = "") -> Callable[[ReadNode], ReadNode]:
         return function
 
     return enter
+
+
+def reads_as(readers: Mapping[str, Callable[[NodeImporter], Imported]]) -> None:
+    """Enter readers of ONNX's own operators, each one expression, under their names."""
+    IMPORTERS.update({("", op_type): read for op_type, read in readers.items()})
 
 
 def in_dtype(x: Expr, dtype: str) -> Expr:

@@ -11,8 +11,19 @@ from .... import op as ops
 from ....ir.dtypes import is_bool
 from ....ir.expr import Expr, PrimValue, const
 from . import run_time
-from .importing import Imported, NodeImporter, in_dtype, reads
+from .importing import Imported, NodeImporter, in_dtype, reads, reads_as
 from .sizes import Sizes
+
+reads_as(
+    {
+        "GatherElements": lambda node: ops.gather_elements(node.operand(0), node.operand(1), node.attr("axis", 0)),
+        "GatherND": lambda node: ops.gather_nd(node.operand(0), node.operand(1), node.attr("batch_dims", 0)),
+        "NonZero": lambda node: ops.nonzero(node.operand(0)),
+        "ReverseSequence": lambda node: ops.reverse_sequence(
+            node.operand(0), node.operand(1), seq_axis=node.attr("time_axis", 0), batch_axis=node.attr("batch_axis", 1)
+        ),
+    }
+)
 
 
 @reads("Gather")
@@ -21,16 +32,6 @@ def _gather(node: NodeImporter) -> Imported:
     if places is not None and places.ndim == 0:
         return ops.take(node.operand(0), PrimValue(int(places)), axis=axis)
     return ops.take(node.operand(0), node.operand(1), axis=axis)
-
-
-@reads("GatherElements")
-def _gather_elements(node: NodeImporter) -> Imported:
-    return ops.gather_elements(node.operand(0), node.operand(1), node.attr("axis", 0))
-
-
-@reads("GatherND")
-def _gather_nd(node: NodeImporter) -> Imported:
-    return ops.gather_nd(node.operand(0), node.operand(1), node.attr("batch_dims", 0))
 
 
 _OF_TRUTHS = {"add": "max", "mul": "min", "max": "max", "min": "min"}
@@ -75,11 +76,6 @@ def _tensor_scatter(node: NodeImporter) -> Imported:
     shape = [rows, *[1] * (axis - 1), length, *[1] * (len(cache) - axis - 1)]
     full = ops.broadcast_to(ops.reshape(ops.broadcast_to(column, [rows, length]), shape), list(update))
     return ops.scatter_elements(node.operand(0), node.emit(full), node.operand(1), axis)
-
-
-@reads("NonZero")
-def _nonzero(node: NodeImporter) -> Imported:
-    return ops.nonzero(node.operand(0))
 
 
 @reads("Compress")
@@ -134,10 +130,3 @@ def _unique(node: NodeImporter) -> tuple[Imported | None, ...]:
     parts = node.emit(found)
     fields = iter(range(1, 4))
     return (parts[0], *[parts[next(fields)] if is_wanted else None for is_wanted in wanted])
-
-
-@reads("ReverseSequence")
-def _reverse_sequence(node: NodeImporter) -> Imported:
-    return ops.reverse_sequence(
-        node.operand(0), node.operand(1), seq_axis=node.attr("time_axis", 0), batch_axis=node.attr("batch_axis", 1)
-    )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .... import op as ops
-from ....ir.dims import Dim, SymVar
+from ....ir.dims import Dim, SymVar, dim_product
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
 from ....ir.types import ShapeType, TensorType
@@ -265,33 +265,20 @@ def _by_operator(
     x = node.operand(0)
     # Bring the axes that change to the end, with two or three of them together.
     width = 3 if len(changed) == 3 else 2
-    axes = changed + [axis for axis in reversed(range(rank)) if axis not in changed][: max(width - len(changed), 0)]
-    axes = sorted(axes)
+    kept = [axis for axis in reversed(range(rank)) if axis not in changed]
+    axes = sorted(changed + kept[: max(width - len(changed), 0)])
     others = [axis for axis in range(rank) if axis not in axes]
     order = others + axes
     moved = x if order == list(range(rank)) else node.emit(ops.permute_dims(x, order))
-    added = 2 + width - (len(others) + len(axes)) if len(axes) == width else 0
+
+    def filled(sizes: list[Any], count: int) -> list[Any]:
+        return [1] * (count - len(sizes)) + sizes
+
     lead = [shape[axis] for axis in others]
-    spatial = [shape[axis] for axis in axes]
-    while len(spatial) < width:
-        spatial.insert(0, 1)
-    targets = [sizes[axis] for axis in axes]
-    while len(targets) < width:
-        targets.insert(0, 1)
-    if added > 0:
-        lead = [1] * added + lead
-    elif len(lead) > 2:
-        total: Dim = 1
-        for size in lead[1:]:
-            total = total * size
-        lead = [lead[0], total]
-    while len(lead) < 2:
-        lead.insert(0, 1)
-    flat = (
-        moved
-        if [*lead, *spatial] == [shape[axis] for axis in order]
-        else node.emit(ops.reshape(moved, [*lead, *spatial]))
-    )
+    lead = filled([lead[0], dim_product(lead[1:])] if len(lead) > 2 else lead, 2)
+    whole = [*lead, *filled([shape[axis] for axis in axes], width)]
+    targets = filled([sizes[axis] for axis in axes], width)
+    flat = moved if whole == [shape[axis] for axis in order] else node.emit(ops.reshape(moved, whole))
     function: Any = ops.image.resize3d if width == 3 else ops.image.resize2d
     layout = "NCDHW" if width == 3 else "NCHW"
     found: Expr = node.emit(

@@ -14,7 +14,7 @@ from ....ir.expr import Constant, Expr, PrimValue, ShapeExpr, const
 from ....ir.tensor_data import TensorData
 from ....ir.types import ShapeType
 from . import run_time
-from .importing import Imported, NodeImporter, constant_of, in_dtype, reads
+from .importing import Imported, NodeImporter, constant_of, in_dtype, reads, reads_as
 from .sizes import Sizes
 
 
@@ -32,6 +32,17 @@ def _constant(node: NodeImporter) -> Imported:
     if value is not None:
         return const(np.asarray(value, "float32"))
     raise node.refuse("strings and sparse tensors are not supported")
+
+
+reads_as(
+    {
+        "Concat": lambda node: ops.concat(node.operands(), axis=node.attr("axis", 1)),
+        "EyeLike": lambda node: ops.eye_like(
+            node.operand(0), node.attr("k", 0), node.dtype_attr("dtype", node.dtype())
+        ),
+        "Transpose": lambda node: ops.permute_dims(node.operand(0), node.attr("perm")),
+    }
+)
 
 
 @reads("Shape")
@@ -131,16 +142,6 @@ def _axes_of_one(node: NodeImporter) -> list[int]:
         hint = node.graph.hint_to_fix(open_sizes[0])
         raise node.undecided(f"which axes have size 1 is known at run time only: {open_sizes[0]} may be 1 or not{hint}")
     return axes
-
-
-@reads("Transpose")
-def _transpose(node: NodeImporter) -> Imported:
-    return ops.permute_dims(node.operand(0), node.attr("perm"))
-
-
-@reads("Concat")
-def _concat(node: NodeImporter) -> Imported:
-    return ops.concat(node.operands(), axis=node.attr("axis", 1))
 
 
 @reads("Split")
@@ -270,11 +271,6 @@ def _range(node: NodeImporter) -> Imported:
     count = max(int(np.ceil((numbers[1].astype(float) - numbers[0]) / numbers[2])), 0)
     wide = numbers[0] + np.arange(count).astype(numbers[0].dtype) * numbers[2]
     return Constant(TensorData(np.asarray(wide, dtype=numbers[0].dtype)))
-
-
-@reads("EyeLike")
-def _eye_like(node: NodeImporter) -> Imported:
-    return ops.eye_like(node.operand(0), node.attr("k", 0), node.dtype_attr("dtype", node.dtype()))
 
 
 @reads("OneHot")

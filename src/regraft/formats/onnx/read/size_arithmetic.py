@@ -175,10 +175,6 @@ def _equal(node: NodeImporter, operands: list[_Array]) -> _Array:
     return _applied(same, *operands)
 
 
-def _where(node: NodeImporter, operands: list[_Array]) -> _Array:
-    return np.where(operands[0].astype(bool), operands[1], operands[2])
-
-
 def _cast(node: NodeImporter, operands: list[_Array]) -> _Array:
     dtype = _result_dtype(node)
     if dtype not in ("int32", "int64"):
@@ -227,10 +223,6 @@ def _gather(node: NodeImporter, operands: list[_Array]) -> _Array:
     return found
 
 
-def _concat(node: NodeImporter, operands: list[_Array]) -> _Array:
-    return np.concatenate(operands, axis=node.attr("axis", 1))
-
-
 def _slice(node: NodeImporter, operands: list[_Array]) -> _Array:
     begins, ends = (_listed(node, name, operands, index) for index, name in ((1, "starts"), (2, "ends")))
     axes = _listed(node, "axes", operands, 3)
@@ -262,17 +254,8 @@ def _reshape(node: NodeImporter, operands: list[_Array]) -> _Array:
     return operands[0].reshape(shape)
 
 
-def _squeeze(node: NodeImporter, operands: list[_Array]) -> _Array:
-    axes = _listed(node, "axes", operands, 1)
-    return np.squeeze(operands[0], None if axes is None else tuple(axes))
-
-
-def _unsqueeze(node: NodeImporter, operands: list[_Array]) -> _Array:
-    return np.expand_dims(operands[0], tuple(_listed(node, "axes", operands, 1) or []))
-
-
-def _transpose(node: NodeImporter, operands: list[_Array]) -> _Array:
-    return np.transpose(operands[0], node.attr("perm"))
+def _axes(listed: list[int] | None) -> tuple[int, ...] | None:
+    return None if listed is None else tuple(listed)
 
 
 def _expand(node: NodeImporter, operands: list[_Array]) -> _Array:
@@ -334,7 +317,7 @@ _COMPUTED: Final[dict[str, _Compute]] = {
     "Cast": _cast,
     "CastLike": _cast,
     "Clip": _clip,
-    "Concat": _concat,
+    "Concat": lambda node, operands: np.concatenate(operands, axis=node.attr("axis", 1)),
     "Div": _each(_quotient),
     "Expand": _expand,
     "Gather": _gather,
@@ -353,11 +336,11 @@ _COMPUTED: Final[dict[str, _Compute]] = {
     "Reshape": _reshape,
     "Slice": _slice,
     "Split": _split,
-    "Squeeze": _squeeze,
+    "Squeeze": lambda node, operands: np.squeeze(operands[0], _axes(_listed(node, "axes", operands, 1))),
     "Sub": _each(operator.sub),
     "Tile": _tile,
-    "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
-    "Where": _where,
+    "Transpose": lambda node, operands: np.transpose(operands[0], node.attr("perm")),
+    "Unsqueeze": lambda node, operands: np.expand_dims(operands[0], tuple(_listed(node, "axes", operands, 1) or [])),
+    "Where": lambda node, operands: np.where(operands[0].astype(bool), operands[1], operands[2]),
 }
 """For each operator that models compute sizes with, how it is computed."""
