@@ -54,9 +54,29 @@ def _same(call: LayerCall) -> str:
     return call.node(_SAME[call.layer.kind], *call.inputs)
 
 
-@row("NotEqual")
-def _not_equal(call: LayerCall) -> str:
-    return call.node("Not", call.node("Equal", *call.inputs))
+ROWS.update(
+    {
+        "NotEqual": lambda call: call.node("Not", call.node("Equal", *call.inputs)),
+        "Mod": lambda call: call.node("Mod", *call.inputs, fmod=1),
+        "Convert": lambda call: call.cast(call.inputs[0], call.result.dtype),
+        "Elu": lambda call: call.node("Elu", call.inputs[0], alpha=call.number("alpha")),
+        "HSigmoid": lambda call: call.node("HardSigmoid", call.inputs[0], alpha=1 / 6, beta=0.5),
+        **dict.fromkeys(
+            ("Softmax", "SoftMax"),
+            lambda call: call.node("Softmax", call.inputs[0], axis=call.integer("axis", 1)),
+        ),
+        "LogSoftmax": lambda call: call.node("LogSoftmax", call.inputs[0], axis=call.integer("axis", 1)),
+        "MatMul": lambda call: call.node(
+            "MatMul", *(_turned(call, i, call.flag(key)) for i, key in enumerate(("transpose_a", "transpose_b")))
+        ),
+        "Einsum": lambda call: call.node("Einsum", *call.inputs, equation=call.text("equation")),
+        "Convolution": lambda call: call.node("Conv", *call.inputs, **_window(call)),
+        "NonZero": lambda call: call.cast(call.node("NonZero", call.inputs[0]), call.result.dtype),
+        "Concat": lambda call: call.node("Concat", *call.inputs, axis=call.integer("axis")),
+        "GatherElements": lambda call: call.node("GatherElements", *call.inputs, axis=call.integer("axis")),
+    }
+)
+"""Layers that are one expression of their operands and attributes."""
 
 
 @row("SquaredDifference")
@@ -81,22 +101,12 @@ def _floor_mod(call: LayerCall) -> str:
     return call.node("Sub", call.inputs[0], call.node("Mul", whole, call.inputs[1]))
 
 
-@row("Mod")
-def _mod(call: LayerCall) -> str:
-    return call.node("Mod", *call.inputs, fmod=1)
-
-
 @row("Clamp")
 def _clamp(call: LayerCall) -> str:
     limits = [call.number("min"), call.number("max")]
     if call.dtype(0) in _INTEGERS:
         limits = [np.ceil(limits[0]), np.floor(limits[1])]
     return call.node("Clip", call.inputs[0], *(call.like(0, limit) for limit in limits))
-
-
-@row("Convert")
-def _convert(call: LayerCall) -> str:
-    return call.cast(call.inputs[0], call.result.dtype)
 
 
 @row("Round")
@@ -107,11 +117,6 @@ def _round(call: LayerCall) -> str:
 
 
 # --- activations
-
-
-@row("Elu")
-def _elu(call: LayerCall) -> str:
-    return call.node("Elu", call.inputs[0], alpha=call.number("alpha"))
 
 
 @row("Gelu")
@@ -125,11 +130,6 @@ def _swish(call: LayerCall) -> str:
     x = call.inputs[0]
     inner = x if len(call.inputs) < 2 else call.node("Mul", x, call.inputs[1])
     return call.node("Mul", x, call.node("Sigmoid", inner))
-
-
-@row("HSigmoid")
-def _hsigmoid(call: LayerCall) -> str:
-    return call.node("HardSigmoid", call.inputs[0], alpha=1 / 6, beta=0.5)
 
 
 @row("HardSigmoid")
@@ -155,16 +155,6 @@ def _selu(call: LayerCall) -> str:
     return call.node("Selu", call.inputs[0], alpha=alpha, gamma=gamma)
 
 
-@row("Softmax", "SoftMax")
-def _softmax(call: LayerCall) -> str:
-    return call.node("Softmax", call.inputs[0], axis=call.integer("axis", 1))
-
-
-@row("LogSoftmax")
-def _log_softmax(call: LayerCall) -> str:
-    return call.node("LogSoftmax", call.inputs[0], axis=call.integer("axis", 1))
-
-
 # --- products and attention
 
 
@@ -173,18 +163,6 @@ def _turned(call: LayerCall, index: int, is_turned: bool) -> str:
     if not is_turned or rank < 2:
         return call.inputs[index].name
     return call.node("Transpose", call.inputs[index], perm=[*range(rank - 2), rank - 1, rank - 2])
-
-
-@row("MatMul")
-def _matmul(call: LayerCall) -> str:
-    return call.node(
-        "MatMul", *(_turned(call, i, call.flag(key)) for i, key in enumerate(("transpose_a", "transpose_b")))
-    )
-
-
-@row("Einsum")
-def _einsum(call: LayerCall) -> str:
-    return call.node("Einsum", *call.inputs, equation=call.text("equation"))
 
 
 @row("ScaledDotProductAttention")
@@ -278,11 +256,6 @@ def _grouped(call: LayerCall) -> tuple[str, int]:
     return call.node("Reshape", call.inputs[1], call.graph.integers(groups * first, *rest)), groups
 
 
-@row("Convolution")
-def _convolution(call: LayerCall) -> str:
-    return call.node("Conv", *call.inputs, **_window(call))
-
-
 @row("GroupConvolution")
 def _group_convolution(call: LayerCall) -> str:
     weights, groups = _grouped(call)
@@ -351,11 +324,6 @@ def _topk(call: LayerCall) -> list[str]:
     return [values, call.cast(places, call.layer.outputs[1].dtype)]
 
 
-@row("NonZero")
-def _nonzero(call: LayerCall) -> str:
-    return call.cast(call.node("NonZero", call.inputs[0]), call.result.dtype)
-
-
 @row("CumSum")
 def _cumsum(call: LayerCall) -> str:
     flags = {key: int(call.flag(key)) for key in ("exclusive", "reverse")}
@@ -394,11 +362,6 @@ def _broadcast(call: LayerCall) -> str:
 def _transpose(call: LayerCall) -> str:
     order = [int(axis) for axis in call.known(1)]
     return call.node("Transpose", call.inputs[0], perm=order or None)
-
-
-@row("Concat")
-def _concat(call: LayerCall) -> str:
-    return call.node("Concat", *call.inputs, axis=call.integer("axis"))
 
 
 def _axis(call: LayerCall, index: int) -> int:
@@ -499,11 +462,6 @@ def _gather(call: LayerCall) -> str:
     if call.integer("batch_dims", 0):
         raise UnsupportedLayerError("it has batch_dims")
     return call.node("Gather", *call.inputs[:2], axis=_axis(call, 2))
-
-
-@row("GatherElements")
-def _gather_elements(call: LayerCall) -> str:
-    return call.node("GatherElements", *call.inputs, axis=call.integer("axis"))
 
 
 @row("GatherND")
