@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -29,11 +29,20 @@ class EvaluationError(RegraftError):
     """A value cannot be computed here; the message says which and why."""
 
 
+def _no_value(var: Var) -> NoReturn:
+    raise EvaluationError(f"the value of {var.name_hint} is not known")
+
+
+def _no_size(size: SymVar) -> NoReturn:
+    raise EvaluationError(f"the size {size} is not known")
+
+
 class Evaluator:
     """Computes values of one program on one choice of inputs and sizes, each once.
 
     ``definitions`` say what variables are bound to. A variable without one, or for which ``is_input`` holds, takes
-    its value from ``draw``. A size variable takes its from ``draw_size``. ``values`` and ``sizes`` hold what is known.
+    its value from ``draw``. A size variable takes its from ``draw_size``. Without these, such a variable raises
+    `EvaluationError`. ``values`` and ``sizes`` hold what is known.
     At most ``most`` values of at most ``most_elements`` elements are computed. Cost: the operators' own; nothing
     recurses along bindings.
     """
@@ -43,8 +52,8 @@ class Evaluator:
     def __init__(
         self,
         definitions: Mapping[Var, Expr],
-        draw: Callable[[Var], Any],
-        draw_size: Callable[[SymVar], int],
+        draw: Callable[[Var], Any] = _no_value,
+        draw_size: Callable[[SymVar], int] = _no_size,
         is_input: Callable[[Var, Expr], bool] = lambda _var, _value: False,
         most: int = 1000,
         most_elements: int = MOST_ELEMENTS,

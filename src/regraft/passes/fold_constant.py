@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 
 from ..analysis.tensors import is_static
 from ..analysis.values import resolve
 from ..ir.builder import with_operands
-from ..ir.dims import SymVar
 from ..ir.dtypes import itemsize
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -162,16 +161,8 @@ def _grows(ty: Type, constants: Sequence[Constant]) -> bool:
     return made > sum({id(constant.data): constant.data.nbytes for constant in constants}.values())
 
 
-def _no_size(size: SymVar) -> NoReturn:
-    raise EvaluationError(f"the size {size} is not known")
-
-
-def _no_value(var: Var) -> NoReturn:
-    raise EvaluationError(f"the value of {var.name_hint} is not known")
-
-
 def _evaluate(call: Expr) -> Any:
-    return Evaluator({}, _no_value, _no_size, most_elements=_ANY_SIZE).value(call)
+    return Evaluator({}, most_elements=_ANY_SIZE).value(call)
 
 
 def _constant_of(value: Any, sources: tuple[str, ...]) -> Expr:

@@ -227,18 +227,6 @@ class Culprit(NamedTuple):
         return f"{self.pass_name}{where} changed what {self.function} computes: {self.difference}"
 
 
-@final
-class _LastStep(PassInstrument):
-    """Keeps the rewrites."""
-
-    def __init__(self) -> None:
-        self.rewrites: list[RewriteDecision] = []
-
-    def step(self, step: RewriteDecision) -> None:
-        if step.reason is None:
-            self.rewrites.append(step)
-
-
 def first_change(passes: Pass | Sequence[Pass], program: Program) -> Culprit | None:
     """The pass and the rewrite after which ``program`` computes other values on random inputs; None if none does.
 
@@ -282,6 +270,7 @@ def _bisect(one: Pass, program: Program, after: Program, found: tuple[str, Value
 
 def _limited(one: Pass, program: Program, most: int | None) -> tuple[Program, list[RewriteDecision]]:
     """The result of ``one`` for ``program`` with its first ``most`` rewrites, and those rewrites."""
-    steps = _LastStep()
-    with PassContext(instruments=[steps], most_rewrites=most):
-        return one(program), steps.rewrites
+    recorder = Recorder()
+    with PassContext(instruments=[recorder], most_rewrites=most):
+        result = one(program)
+    return result, [step for told in recorder.reports for step in told.rewrote]

@@ -15,7 +15,6 @@ import numpy as np
 from ..ir.dims import Dim, SymVar
 from ..ir.dtypes import as_dtype, is_float, is_unsigned, numpy_dtype
 from ..ir.errors import RegraftError
-from ..ir.expr import Var
 from ..ir.program import Function
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from ..op.evaluate import Evaluator
@@ -113,12 +112,8 @@ def random_arguments(
     """
     random = np.random.default_rng(seed)
     fixed = {size for param in function.params for size in _fixed_sizes(param.ty)}
-    sizes = Evaluator({}, _no_input, DrawnSizes(fixed, seed, divisible=divisible).draw)
+    sizes = Evaluator({}, draw_size=DrawnSizes(fixed, seed, divisible=divisible).draw)
     return [random_value(param.ty, sizes.size, random, whole) for param in function.params]
-
-
-def _no_input(var: Var) -> Any:
-    raise AssertionError(f"sizes depend on no variable, yet {var.name_hint} was asked for")
 
 
 def _fixed_sizes(ty: Type) -> Iterable[int]:

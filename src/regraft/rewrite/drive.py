@@ -204,10 +204,16 @@ class BlockRun:
 
     def try_value(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
         """Rewrite ``var`` in the first way to match that the rule and the gate accept; whether there was one."""
+        return self._tried(self._try_ways, rule, form, var, value)
+
+    def _tried(
+        self, attempt: Callable[[Rule, Any, Var, Any], bool], rule: Rule, form: object, var: Var, given: object
+    ) -> bool:
+        """The result of ``attempt``; False, with a warning, where its search is given up."""
         if self._declined.is_out(rule):
             return False
         try:
-            return self._try_ways(rule, form, var, value)
+            return attempt(rule, form, var, given)
         except SearchLimitError as error:
             self._give_up(rule, var, str(error))
             return False
@@ -265,13 +271,7 @@ class BlockRun:
 
     def try_group(self, rule: Rule, form: CompiledContext, anchor: Var, seen: set[Any]) -> bool:
         """Rewrite the bindings around ``anchor``, as `try_value` does; ``seen`` holds the groups tried already."""
-        if self._declined.is_out(rule):
-            return False
-        try:
-            return self._try_groups(rule, form, anchor, seen)
-        except SearchLimitError as error:
-            self._give_up(rule, anchor, str(error))
-            return False
+        return self._tried(self._try_groups, rule, form, anchor, seen)
 
     def _try_groups(self, rule: Rule, form: CompiledContext, anchor: Var, seen: set[Any]) -> bool:
         for ways, matchings in enumerate(form.at(self.session, anchor, seen), 1):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Final, TypeAlias, final
 
+from ..analysis.values import variables_of
 from ..ir.dims import Dim, SymExpr, SymVar
 from ..ir.dtypes import DTYPES, as_written
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
@@ -173,7 +174,7 @@ class _FunctionPatterns:
             if value is None:
                 self._patterns[var] = self._named(var.name_hint, wildcard())
                 continue
-            missing = [leaf for leaf in _variables(value) if leaf not in self._patterns]
+            missing = [leaf for leaf in variables_of(value) if leaf not in self._patterns]
             if missing:
                 stack.extend(reversed(missing))
             else:
@@ -263,18 +264,3 @@ def mentions_sizes(value: object) -> bool:
         items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return any(map(mentions_sizes, items))
     return isinstance(value, SymExpr)
-
-
-def _variables(value: Expr) -> list[Var]:
-    """The variables among the operands of ``value``."""
-    match value:
-        case Var():
-            return [value]
-        case Call():
-            return [var for arg in value.args for var in _variables(arg)]
-        case Tuple():
-            return [var for field in value.fields for var in _variables(field)]
-        case TupleGetItem():
-            return _variables(value.tuple_value)
-        case _:
-            return []

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from ..ir.builder import operands_of
+from ..analysis.values import variables_of
 from ..ir.dtypes import as_dtype, is_float
 from ..ir.expr import Expr, Var
 
@@ -59,22 +59,10 @@ def _near(start: Iterable[Var], definitions: Mapping[Var, Expr]) -> dict[Var, li
             bound = definitions.get(var)
             if bound is None or var in parents or len(parents) >= _MOST_NEAR:
                 continue
-            parents[var] = _variables(bound)
+            parents[var] = variables_of(bound)
             following.update(dict.fromkeys(parents[var]))
         level = list(following)
     return parents
-
-
-def _variables(value: Expr) -> list[Var]:
-    found: dict[Var, None] = {}
-    stack = [value]
-    while stack:
-        expr = stack.pop()
-        if isinstance(expr, Var):
-            found[expr] = None
-        else:
-            stack.extend(operands_of(expr))
-    return list(found)
 
 
 def _in_order(start: Iterable[Var], parents: Mapping[Var, list[Var]]) -> list[Var]:

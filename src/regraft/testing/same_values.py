@@ -7,7 +7,7 @@ they are drawn and what rounding may change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NoReturn, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
-from ..op.evaluate import EvaluationError, Evaluator
+from ..op.evaluate import Evaluator
 from ..reference.trials import NOT_ZERO, WHOLE, difference, random_arguments
 from ..run import ExecutionError, build
 from .special_values import Allowed, Special, special_arguments, special_difference
@@ -127,7 +127,7 @@ def divides_by_zero(function: Function, arguments: Sequence[Any]) -> bool:
     The NumPy engine gives 0 for that, where other engines give something else or fail, so it shows nothing of a rule.
     """
     given = dict(zip(function.params, arguments, strict=True))
-    values = Evaluator({one.var: one.value for one in iter_bindings(function)}, given.__getitem__, _no_size)
+    values = Evaluator({one.var: one.value for one in iter_bindings(function)}, given.__getitem__)
     for param, value in given.items():
         if isinstance(param.ty, TensorType):
             sizes = zip(param.ty.shape or (), np.shape(value), strict=False)
@@ -140,10 +140,6 @@ def divides_by_zero(function: Function, arguments: Sequence[Any]) -> bool:
         # What cannot be computed here has run on the engine.
         return False
     return False
-
-
-def _no_size(size: SymVar) -> NoReturn:
-    raise EvaluationError(f"the size {size} is not known")
 
 
 def _run_first(

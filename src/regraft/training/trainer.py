@@ -229,13 +229,10 @@ class Trainer:
             except Exception as error:
                 self._check_whole(error)
                 raise
-            self._params.replace(new_params)
-            self._states.replace(new_states)
-            self._optimizer_state = tuple(new_state)
-            return loss
-        result, gradients = self.vm[ADJOINT](*inputs, *params, *self._states.in_order(), *goals)
-        new_params, new_state = self.vm[OPTIMIZER](params, tuple(gradients), self._optimizer_state)
-        loss, new_states = (result[0], result[1:]) if self._states.values else (result, ())
+        else:
+            result, gradients = self.vm[ADJOINT](*inputs, *params, *self._states.in_order(), *goals)
+            new_params, new_state = self.vm[OPTIMIZER](params, tuple(gradients), self._optimizer_state)
+            loss, new_states = (result[0], result[1:]) if self._states.values else (result, ())
         self._params.replace(new_params)
         self._states.replace(new_states)
         self._optimizer_state = tuple(new_state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NoReturn
+from typing import Final
 
 import numpy as np
 
@@ -59,12 +59,9 @@ class PositionTables:
 
     def _value(self, value: Expr, first: int, count: int, joined: Mapping[Var, np.ndarray]) -> np.ndarray | None:
         sizes = {self._past: first, **({} if self._count is None else {self._count: count})}
-
-        def size_of(size: SymVar) -> int:
-            return sizes[size] if size in sizes else _unknown(size)
-
-        evaluator = Evaluator(self._values, _unknown, size_of, most=_ANY, most_elements=_ANY)
+        evaluator = Evaluator(self._values, most=_ANY, most_elements=_ANY)
         evaluator.values.update(joined)
+        evaluator.sizes.update(sizes)
         try:
             return np.asarray(evaluator.value(value))
         except (EvaluationError, ArithmeticError, IndexError, TypeError, ValueError):
@@ -85,7 +82,3 @@ class PositionTables:
             if rows is None or not np.array_equal(rows, np.take(table, range(first, first + count), axis=axis)):
                 return None
         return table
-
-
-def _unknown(what: Var | SymVar) -> NoReturn:
-    raise EvaluationError(f"{what} is not known before the program runs")

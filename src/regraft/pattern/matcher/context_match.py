@@ -420,10 +420,7 @@ class CompiledContext:
         """Each match whose anchor is the binding ``anchor``; ``seen`` holds the groups that were offered already."""
         search = MatchState(view.definitions, view, tracer, seen)
         for _ in search.solutions(self._planner.goals(resolve(view.definitions, anchor))):
-            found: dict[Any, Any] = {pattern: pair[0] for pattern, pair in search.bound.items()}
-            if search.sizes:
-                found.update(search.sizes)
-            yield found
+            yield search.shown(as_leaves=True)
 
 
 def compiled_context(context: PatternContext) -> CompiledContext:
