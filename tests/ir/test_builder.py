@@ -72,6 +72,16 @@ def test_names_that_are_asked_for_do_not_clash() -> None:
     assert names(builder.get()["main"]) == ["named", "named1", "gv1"]
 
 
+def test_names_beside_a_function_are_none_of_its_own() -> None:
+    x = matrix("x")
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(op.exp(x), "y"))
+    supply = NameSupply.beside(builder.get()["main"])
+    taken = ["x", *names(builder.get()["main"])]
+    assert set(taken).isdisjoint([supply.fresh(name) for name in taken])
+
+
 def test_names_after_a_number_are_kept_apart() -> None:
     supply = NameSupply(["a", "a1", "b2"])
     assert [supply.fresh(prefix) for prefix in ("a", "a", "b2", "b2", "c")] == ["a2", "a3", "b2_1", "b2_2", "c"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
@@ -95,10 +95,22 @@ def shown_progress(output: Path | None = None) -> Generator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     stage, count = TextColumn("{task.description}"), MofNCompleteColumn()
-    read = _Read()
-    columns: list[ProgressColumn] = [SpinnerColumn(), stage, BarColumn(), count, TimeElapsedColumn(), read.column()]
-    if output is not None:
-        columns.append(_written_column(output))
+    columns: list[ProgressColumn] = [SpinnerColumn(), stage, BarColumn(), count, TimeElapsedColumn()]
+    bytes_read = [0, 0]  # so many, of all
+
+    def read_text() -> str:
+        return "{} of {} read".format(*map(bytes_text, bytes_read)) if bytes_read[1] else ""
+
+    def written_text() -> str:
+        from ..model.files import bytes_staged
+
+        written = 0 if output is None else bytes_staged(output)
+        return f"{bytes_text(written)} written" if written else ""
+
+    def tell_read(done: int, total: int) -> None:
+        bytes_read[:] = done, total
+
+    columns += map(_text_column, (read_text, written_text))
     bar = Progress(*columns, console=console, transient=True)
     task = bar.add_task("", total=None)
     start = Timer(_PATIENCE, bar.start)
@@ -106,13 +118,13 @@ def shown_progress(output: Path | None = None) -> Generator[Progress]:
     start.start()
 
     def show(name: str, done: int, total: int) -> None:
-        read.clear()
+        tell_read(0, 0)
         bar.update(task, description=name, completed=done, total=total)
 
     from ..formats.reading import telling
 
     try:
-        with telling(read.update):
+        with telling(tell_read):
             yield show
     finally:
         start.cancel()
@@ -121,51 +133,15 @@ def shown_progress(output: Path | None = None) -> Generator[Progress]:
             bar.stop()
 
 
-class _Read:
-    """The bytes of a file that have been read in the stage at hand."""
-
-    def __init__(self) -> None:
-        self._done = self._total = 0
-
-    def update(self, done: int, total: int) -> None:
-        """The count of steps done, of all."""
-        self._done, self._total = done, total
-
-    def clear(self) -> None:
-        """Nothing yet."""
-        self._done = self._total = 0
-
-    def __str__(self) -> str:
-        return f"{bytes_text(self._done)} of {bytes_text(self._total)} read" if self._total else ""
-
-    def column(self) -> ProgressColumn:
-        """The same in a progress bar."""
-        from rich.progress import ProgressColumn
-
-        read = self
-
-        class Read(ProgressColumn):
-            """The part that has been read; nothing until there is any."""
-
-            def render(self, task: object) -> Text:
-                return Text(str(read))
-
-        return Read()
-
-
-def _written_column(output: Path) -> ProgressColumn:
+def _text_column(text: Callable[[], str]) -> ProgressColumn:
+    """A column of a progress bar that shows ``text``."""
     from rich.progress import ProgressColumn
 
-    from ..model.files import bytes_staged
-
-    class Written(ProgressColumn):
-        """The bytes of the output so far; nothing until there are any."""
-
+    class Column(ProgressColumn):
         def render(self, task: object) -> Text:
-            count = bytes_staged(output)
-            return Text(f"{bytes_text(count)} written" if count else "")
+            return Text(text())
 
-    return Written()
+    return Column()
 
 
 def seconds_text(seconds: float) -> str:

@@ -20,7 +20,6 @@ from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type, bind_type, substitute_type
-from ..ir.visitor import iter_bindings
 from ..op.adjoints import GradientError, is_differentiable, zeros_of
 from ..op.primitive.binary import add
 from ..op.primitive.loop import LOOP, STEP, LoopParts, loop, loop_parts, loop_types, row_of
@@ -46,9 +45,7 @@ def with_tapes(function: Function, module: IRModule | None = None) -> Function:
     """
     if not any(_is_loop(binding) for block in function.body.blocks for binding in block):
         return function
-    names = NameSupply([param.name_hint for param in function.params])
-    for binding in iter_bindings(function):
-        names.reserve(binding.var.name_hint)
+    names = NameSupply.beside(function)
     functions: dict[Expr, Function] = {}
     blocks: list[BindingBlock] = []
     for block in function.body.blocks:
@@ -237,9 +234,7 @@ class _Backward:
         wanted = [*required, *slices, *self._captured]
         step = with_tapes(with_rules(step, wanted, kept))
         copy = ForwardCopy(step, around)
-        names = NameSupply([param.name_hint for param in params])
-        for binding in iter_bindings(step):
-            names.reserve(binding.var.name_hint)
+        names = NameSupply.beside(step)
         seeds = [Var(names.fresh(f"{params[1 + i].name_hint}_adjoint"), params[1 + i].ty) for i in self._carried]
         sums = [Var(names.fresh(f"{var.name_hint}_adjoint"), var.ty) for var in self._captured]
         rows = [Var(names.fresh("row_adjoint"), self._types.rows[j]) for j in self._given]

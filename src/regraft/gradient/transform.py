@@ -17,7 +17,6 @@ from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
 from ..ir.types import TensorType, TupleType, Type
-from ..ir.visitor import iter_bindings
 from ..op.adjoints import GradientError, is_differentiable
 from ..op.settle import settled
 from .checkpoint import without_markers
@@ -175,9 +174,7 @@ def _adjoint_function(
 ) -> Function:
     function, recomputed = without_markers(function)
     copy = ForwardCopy(function)
-    names = NameSupply([param.name_hint for param in function.params])
-    for binding in iter_bindings(function):
-        names.reserve(binding.var.name_hint)
+    names = NameSupply.beside(function)
     differentiable = [param for param in required if is_differentiable(param.ty)]
     backward = ReversePass(function, differentiable, copy.leaves, recomputed, names, fields_apart=fields_apart)
     backward.run(target, path)

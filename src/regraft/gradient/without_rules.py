@@ -14,7 +14,6 @@ from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding, is_leaf
 from ..ir.types import Type, is_subtype
-from ..ir.visitor import iter_bindings
 from ..op.decompose import record
 from ..op.program_xp import DecomposeError
 from .reverse import active_values, refuse_operator, stops_gradient
@@ -28,9 +27,7 @@ def with_rules(function: Function, required: Iterable[Var], target: Expr) -> Fun
     wanted = _on_the_way(function, required, target)
     if not wanted:
         return function
-    names = NameSupply([param.name_hint for param in function.params])
-    for binding in iter_bindings(function):
-        names.reserve(binding.var.name_hint)
+    names = NameSupply.beside(function)
     blocks: list[BindingBlock] = []
     for block in function.body.blocks:
         writer = _DecompositionWriter(names, DataflowVar if isinstance(block, DataflowBlock) else Var)

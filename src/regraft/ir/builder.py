@@ -131,6 +131,12 @@ class NameSupply:
         self._taken = set(taken)
         self._next: dict[str, int] = {}
 
+    @classmethod
+    def beside(cls, function: Function) -> NameSupply:
+        """Names that no parameter and no binding of ``function`` has, branches included. Cost: linear."""
+        params = [param.name_hint for param in function.params]
+        return cls([*params, *(binding.var.name_hint for binding in iter_bindings(function))])
+
     def reserve(self, name: str) -> None:
         """Mark ``name`` as taken."""
         self._taken.add(name)
@@ -444,9 +450,7 @@ class BlockBuilder:
 
     def _normal_function(self, function: Function) -> Function:
         around = self._names, self._values
-        self._names = NameSupply(param.name_hint for param in function.params)
-        for binding in iter_bindings(function):
-            self._names.reserve(binding.var.name_hint)
+        self._names = NameSupply.beside(function)
         body = self._normal_body(function.body)
         self._names, self._values = around
         if body is function.body:

@@ -30,13 +30,6 @@ _INDEX = PrimType("int64")
 _UNIT = TupleType(())
 
 
-def _names_of(function: Function) -> NameSupply:
-    names = NameSupply([param.name_hint for param in function.params])
-    for binding in iter_bindings(function):
-        names.reserve(binding.var.name_hint)
-    return names
-
-
 def _count_inputs(function: Function) -> int | None:
     count = function.attrs.get("num_input")
     return count if isinstance(count, int) else None
@@ -77,11 +70,11 @@ def BundleModelParams(param_tuple_name: str | None = None) -> Pass:
 
     Needs: nothing. Guarantees: ``f(*inputs, weights)`` gives what ``f(*inputs, *weights)`` gave. Cost: linear.
     """
-
-    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return bundled(function, param_tuple_name or "model_params")
-
-    return FunctionPass(transform, "BundleModelParams", keeps_values=False)
+    return FunctionPass(
+        lambda function, _module, _context: bundled(function, param_tuple_name or "model_params"),
+        "BundleModelParams",
+        keeps_values=False,
+    )
 
 
 # --- values that are fetched when they are needed
@@ -97,7 +90,7 @@ class _Fetching:
         self._places = {weight: index for index, weight in enumerate(weights)}
         self._fetch = fetch
         self._fetched: dict[Var, Var] = {}
-        self._names = _names_of(function)
+        self._names = NameSupply.beside(function)
         inputs = [param for param in function.params if param not in self._places]
         self._sizes = {size for param in inputs for size in defining_symvars(param.ty)}
         self._definers: dict[SymVar, Var] = {}

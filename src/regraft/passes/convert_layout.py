@@ -14,14 +14,12 @@ from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.dims import dims_equal
 from ..ir.expr import DataflowVar, Expr, PrimValue, Tuple, TupleGetItem, Var
-from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import UNKNOWN_NDIM, TensorType
-from ..ir.visitor import iter_bindings
 from ..op import permute_dims
 from ..rewrite.session import substitute
-from .context import PassContext, PassError
+from .context import PassError
 from .passes import FunctionPass, Pass
 
 Permutation: TypeAlias = tuple[int, ...]
@@ -36,9 +34,7 @@ class _Converter:
     def __init__(self, function: Function, layouts: Callable[[Call], Sequence[str] | None]) -> None:
         self.layouts = layouts
         self._function = function
-        self._names = NameSupply([param.name_hint for param in function.params])
-        for binding in iter_bindings(function):
-            self._names.reserve(binding.var.name_hint)
+        self._names = NameSupply.beside(function)
         self._kept: dict[Var, tuple[Var, Permutation]] = {}
         self._tuples: dict[Var, tuple[Var, list[Permutation]]] = {}
         self._row: list[Binding] = []
@@ -434,7 +430,4 @@ def ConvertLayout(
                 f"ConvertLayout: {name!r}: {list(layouts)}; give a convolution the layouts of data and kernel"
             )
 
-    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return _Converter(function, layouts_of).run()
-
-    return FunctionPass(transform, "ConvertLayout")
+    return FunctionPass(lambda function, _module, _context: _Converter(function, layouts_of).run(), "ConvertLayout")

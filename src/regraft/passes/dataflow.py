@@ -98,10 +98,7 @@ def ConvertToDataflow(min_size: int = 2) -> Pass:
     if min_size < 1:
         raise PassError(f"ConvertToDataflow: min_size is {min_size}; expected 1 or more")
 
-    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return _Extraction(min_size).mutate(function)
-
-    return FunctionPass(transform, "ConvertToDataflow")
+    return FunctionPass(lambda function, _module, _context: _Extraction(min_size).mutate(function), "ConvertToDataflow")
 
 
 # --- order

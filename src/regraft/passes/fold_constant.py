@@ -13,7 +13,6 @@ from ..analysis.values import resolve
 from ..ir.builder import with_operands
 from ..ir.dtypes import itemsize
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
-from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait, is_call_of
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
@@ -214,8 +213,7 @@ def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False) -> Pass:
     Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; calls
     whose reference refuses its operands stay. Cost: linear, and the folded operators' own.
     """
-
-    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return _Folding(function, context, most_grown, keep_named).transformed()
-
-    return FunctionPass(transform, "FoldConstant")
+    return FunctionPass(
+        lambda function, _module, context: _Folding(function, context, most_grown, keep_named).transformed(),
+        "FoldConstant",
+    )

@@ -18,13 +18,12 @@ from .. import op as ops
 from ..analysis import free_vars
 from ..analysis.values import leaves_of
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
-from ..ir.module import IRModule
 from ..ir.op import Call, Op, Precision
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
 from ..rewrite.session import substitute
-from .context import PassContext, PassError
+from .context import PassError
 from .passes import FunctionPass, Pass
 
 _NARROW: Final = ("float16", "bfloat16")
@@ -490,7 +489,6 @@ def ToMixedPrecision(
         raise PassError(f'ToMixedPrecision: out_dtype={out_dtype!r}; expected "float32" or "{dtype}"')
     names, dtypes = tuple(fp16_input_names or ()), _Dtypes(dtype, out_dtype, frozenset(keep), relax_policy)
 
-    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return _mixed(function, dtypes, names)
-
-    return FunctionPass(transform, "ToMixedPrecision", keeps_values=False)
+    return FunctionPass(
+        lambda function, _module, _context: _mixed(function, dtypes, names), "ToMixedPrecision", keeps_values=False
+    )

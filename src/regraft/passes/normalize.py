@@ -47,11 +47,7 @@ def Normalize() -> Pass:
 
     Needs: nothing. Guarantees: the same values to the bit; a program in that form stays the same object. Cost: linear.
     """
-
-    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return _Stated().mutate(in_normal_form(function))
-
-    return FunctionPass(transform, "Normalize")
+    return FunctionPass(lambda function, _module, _context: _Stated().mutate(in_normal_form(function)), "Normalize")
 
 
 class _GlobalRenaming(ExprMutator):
@@ -163,8 +159,4 @@ def RemovePurityChecking() -> Pass:
 
     Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
     """
-
-    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        return _Unwrapped().mutate(function)
-
-    return FunctionPass(transform, "RemovePurityChecking")
+    return FunctionPass(lambda function, _module, _context: _Unwrapped().mutate(function), "RemovePurityChecking")

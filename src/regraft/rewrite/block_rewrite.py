@@ -16,7 +16,6 @@ from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
-from ..ir.visitor import iter_bindings
 
 
 class _Replacing(ExprMutator):
@@ -43,9 +42,7 @@ class DataflowBlockRewrite:
         self._block = dfb
         self._function = root_fn
         self._original = root_fn
-        self._names = NameSupply([param.name_hint for param in root_fn.params])
-        for binding in iter_bindings(root_fn):
-            self._names.reserve(binding.var.name_hint)
+        self._names = NameSupply.beside(root_fn)
 
     def replace_all_uses(self, old_var: Var, new_var: Var) -> None:
         """Let ``new_var`` stand wherever the function uses ``old_var``."""

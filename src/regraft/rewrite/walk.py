@@ -17,7 +17,6 @@ from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import type_symvars
-from ..ir.visitor import iter_bindings
 from .session import substitute
 
 
@@ -52,9 +51,7 @@ class FunctionWalk:
     def fresh_name(self, prefix: str) -> str:
         """A name that begins with ``prefix`` and that the function does not use yet."""
         if self._names is None:
-            names = [param.name_hint for param in self.function.params]
-            names.extend(binding.var.name_hint for binding in iter_bindings(self.function))
-            self._names = NameSupply(names)
+            self._names = NameSupply.beside(self.function)
         return self._names.fresh(prefix)
 
     def _sequence(self, seq: SeqExpr, outer: dict[Var, Expr], scope: dict[Var, None]) -> SeqExpr:

@@ -9,13 +9,10 @@ from typing import Any
 from ... import op as ops
 from ...analysis.values import resolve
 from ...ir.expr import Expr, Var
-from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
-from ...ir.program import Function
 from ...ir.types import TensorType, is_subtype
 from ...pattern import PatternContext, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, decline
-from ..context import PassContext
 from ..passes import FunctionPass, Pass
 
 with PatternContext() as _sums:
@@ -96,7 +93,4 @@ def JoinSummedProducts() -> Pass:
     """
     rule = Rule(_sums, _rewrite, "join_summed_products")
 
-    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return context.rewrite(function, rule)
-
-    return FunctionPass(transform, "JoinSummedProducts")
+    return FunctionPass(lambda function, _module, context: context.rewrite(function, rule), "JoinSummedProducts")
