@@ -62,8 +62,7 @@ def _with_more(begin: int, end: int, sinks: str = "t") -> Function:
     """Attention whose softmax is over the scores and ``sinks`` (t: one number for each head), some weights cut off."""
     weights = f"""t = R.broadcast_to(a, R.shape([{B}, {H}, {SQ}, 1]))
 j = R.concat((s, {sinks}), axis=-1)
-d = R.subtract(j, R.max(j, axis=[3], keepdims=True))
-f = R.nn.softmax(d, axis=-1)
+f = R.nn.softmax(j, axis=-1)
 w = R.strided_slice(f, (3,), ({begin},), ({end},), (1,))"""
     given = f"{HEADS_FIRST}, {_tensors(a=(1, H, 1, 1), b=(B, H, SQ, 1))}"
     return program(given, _body("s = R.matmul(q, kt)", weights=weights), "o")

@@ -64,6 +64,17 @@ def test_silu_is_recognized_and_a_gate_of_another_value_is_left() -> None:
     assert RecognizeOperators()(before) is before
 
 
+def test_the_highest_number_need_not_be_subtracted_before_a_softmax() -> None:
+    lines = "y = R.nn.softmax(R.subtract(x, R.max(x, axis=[{axis}], keepdims=True)), axis=1)"
+    for axis, reason in (("1", None), ("0", "along another axis"), ("0, 1", "along another axis")):
+        before = program(X, lines.format(axis=axis), "y")
+        if reason is None:
+            assert counts(checked(RecognizeOperators(), before)) == {"nn.softmax": 1}
+        else:
+            assert RecognizeOperators()(before) is before
+            assert reason in str(report(RecognizeOperators(), before))
+
+
 @pytest.mark.parametrize("square", SQUARES)
 @pytest.mark.parametrize(
     "quotient",

@@ -139,6 +139,28 @@ def _silu() -> _Formula:
     return _Formula(context, result, (gate,), read, "silu")
 
 
+def _softmax() -> _Formula:
+    """A softmax of numbers less the highest of them, which it subtracts by itself."""
+    with PatternContext() as context:
+        x = wildcard()
+        highest = is_op("relax.max")(x)
+        below = is_op("relax.subtract")(x, highest)
+        result = is_op("relax.nn.softmax")(below)
+
+    def read(found: _Matched, bindings: Bindings) -> Expr | str:
+        softmax, most = bindings[found[result]], bindings[found[highest]]
+        assert isinstance(softmax, Call)
+        assert isinstance(most, Call)
+        shape = stated_shape(found[x])
+        if shape is None or not most.attrs.keepdims or most.attrs.axis is None:
+            return "what is subtracted before the softmax has another shape than the highest numbers along its axis"
+        if [axis % len(shape) for axis in most.attrs.axis] != [softmax.attrs.axis % len(shape)]:
+            return "the highest numbers are those along another axis than that of the softmax"
+        return softmax.with_args([found[x]])
+
+    return _Formula(context, result, (highest, below), read, "softmax")
+
+
 # --- normalizations
 
 
@@ -271,7 +293,7 @@ def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr
     return ops.reshape(leaf if isinstance(leaf, Constant) else operand, (channels,))
 
 
-_FIRST: Final = [form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _layer_norm, _group_norm)]
+_FIRST: Final = [form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _softmax, _layer_norm, _group_norm)]
 _THEN: Final = [_rms_norm().rule()]
 """Root mean squares come after everything else: a layer norm holds one, of what is centred."""
 
@@ -281,8 +303,8 @@ def RecognizeOperators(without: Collection[str] = ()) -> Pass:
 
     Read are the usual writings: gelu by erf or tanh, with its factors in any order; squares as product, power or
     square; quotients by the root, or products with its inverse; group norm as PyTorch's ONNX exporters write it, by an
-    instance norm of groups. Left, with the reason in `report`: other numbers, other axes, and formulas of which a part
-    is needed elsewhere.
+    instance norm of groups. ``softmax`` stands for that of numbers less the highest of them. Left, with the reason in
+    `report`: other numbers, other axes, and formulas of which a part is needed elsewhere.
 
     ``without``: names of forms to leave as they are.
 

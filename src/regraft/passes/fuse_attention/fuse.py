@@ -49,8 +49,7 @@ with PatternContext() as _ATTENTION:
     # A sink is one more score, whose weight is cut off.
     _sinks = wildcard()
     _more = is_op("relax.concat")(is_tuple([_scores, _sinks]))
-    _highest = is_op("relax.max")(_more)
-    _softmax_of_more = is_op("relax.nn.softmax")(_more | is_op("relax.subtract")(_more, _highest))
+    _softmax_of_more = is_op("relax.nn.softmax")(_more)
     _cut = is_op("relax.strided_slice")(
         _softmax_of_more, wildcard(), wildcard(), wildcard(), varg_default_wildcard=True
     )
@@ -106,8 +105,6 @@ def _check_sink(softmax: Call, matchings: Mapping[Any, Any], bindings: Bindings)
     is_one = same_sizes([*cut[:-1], 1], sinks) and same_sizes([*cut[:-1], cut[-1] + 1], shape_of(softmax))
     if not is_cut_off or not is_one or softmax.attrs.axis not in (-1, len(cut) - 1):
         raise NoAttention("the scores are joined to others than a sink for each head, or these weights are kept")
-    if _highest in matchings and not same_sizes(shape_of(matchings[_highest])[-1:], [1]):
-        raise NoAttention("what is subtracted from the scores before the softmax is not the same for all keys")
 
 
 def _weighted_sum(
