@@ -120,3 +120,20 @@ def test_a_notebook_shows_pieces_of_a_program_as_their_text_and_the_first_lines_
         assert len(page) < 40_000
         assert "y50:" in page
         assert re.search(r"1,9\d\d more lines: .*rx\.view\(program\)", page)
+
+
+def test_an_operator_of_a_file_is_named_as_in_the_file_whether_it_is_declared_or_foreign() -> None:
+    text = """
+@R.function
+def main(x: R.Tensor((2, 3), "float32")):
+    with R.dataflow():
+        a = R.foreign("com.elsewhere::Whiten", version=2, pure=True)(x, ty_args=(R.Tensor((2, 3), "float32"),))
+        b = R.com.microsoft.Gelu(a)
+        R.output(b)
+    return b
+"""
+    x = wildcard()
+    for name in ("com.elsewhere::Whiten", "com.microsoft::Gelu"):
+        left = rx.Rule(is_op(name)(x), lambda _, found: found[x], "leave out")(rx.parse(text)).script()
+        assert name.partition("::")[2] not in left
+    assert rx.Rule(is_op("com.elsewhere::Blacken")(x), lambda _, found: found[x])(main := rx.parse(text)) is main

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 from ..ir.dims import Dim
 from ..ir.expr import Expr
@@ -47,20 +47,18 @@ def wildcard() -> WildcardPattern:
     return WildcardPattern()
 
 
-@overload
-def is_op(op_name: str | Op) -> ExprPattern: ...
-
-
-@overload
-def is_op(op_name: Callable[[Op], bool]) -> OpPattern: ...
-
-
 def is_op(op_name: str | Op | Callable[[Op], bool]) -> ExprPattern | OpPattern:
     """The operator of that name; call the result to match its calls: ``is_op("relax.add")(x, y)``.
 
     An operator stands for itself, and a function for the operators of which it holds:
-    ``is_op(lambda op: op.is_commutative)``. Raises `IRError` with near names when there is no such operator.
+    ``is_op(lambda op: op.is_commutative)``. ``"com.elsewhere::Whiten"`` is the operator that files name so, declared as
+    ``com.elsewhere.Whiten`` or foreign. Raises `IRError` with near names when there is no such operator.
     """
+    if isinstance(op_name, str) and "::" in op_name:
+        declared = Op.find(op_name.replace("::", "."))
+        if declared is None:
+            return OpPattern(lambda op: op.is_foreign and op.name == op_name, op_name)
+        op_name = declared
     if isinstance(op_name, str):
         return ExprPattern(Op.get(op_name))
     return ExprPattern(op_name) if isinstance(op_name, Op) else OpPattern(op_name)
