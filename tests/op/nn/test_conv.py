@@ -162,6 +162,13 @@ def test_a_transposed_convolution_agrees_with_pytorch(
     check(lambda x, w: TRANSPOSE[rank](x, w, **ours), [x, w], expected)
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 0, 4, 4), (1, 2, 4, 0, 4), (1, 2, 4, 4, 0)])
+def test_a_transposed_convolution_of_nothing_is_zeros_also_over_three_axes(shape: tuple[int, ...]) -> None:
+    expected = np.zeros([1, 3, *(size + 2 for size in shape[2:])], "float32")
+    x, w = np.zeros(shape, "float32"), random((2, 3, 3, 3, 3))
+    check(lambda x, w: nn.conv3d_transpose(x, w), [x, w], expected, openvino_too=False)
+
+
 def test_a_transposed_convolution_may_be_padded_unevenly_and_cut_into_its_kernel() -> None:
     x, w = random((2, 3, 4, 5)), random((3, 2, 2, 3), seed=1)
     full = torch_transpose(x, w, stride=2).astype(np.float32)
