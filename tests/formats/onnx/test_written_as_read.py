@@ -580,3 +580,34 @@ def test_places_of_unknown_rank_leave_the_choice_of_columns_as_it_is() -> None:
     assert [node.op_type for node in written.graph.node] == ["FeatureVectorizer", "ArgMax", "ArrayFeatureExtractor"]
     x = _floats(3, 4)
     assert_same(run_onnxruntime(written, {"x": x}), run_onnxruntime(model, {"x": x}))
+
+
+def test_small_integers_take_no_more_bytes_than_they_did() -> None:
+    """Constants that a file holds number by number stay as short; negative ones are raw bytes."""
+    weights = [
+        helper.make_tensor("columns", TensorProto.INT64, [3], [2, 0, 300]),
+        helper.make_tensor("turned", TensorProto.INT64, [1], [-1]),
+        helper.make_tensor("rows", TensorProto.INT64, [2, 1], [7, 0]),
+    ]
+    nodes = [
+        helper.make_node("Gather", ["x", "columns"], ["some"], axis=1),
+        helper.make_node("Gather", ["some", "rows"], ["more"], axis=0),
+        helper.make_node("ReduceProd", ["more", "turned"], ["y"], keepdims=0),
+    ]
+    model = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "columns",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 301])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            weights,
+        ),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=8,
+    )
+    written = {one.name: one for one in rx.to_onnx(rx.from_onnx(model)).graph.initializer}
+    for tensor in weights:
+        numbers = [onnx.numpy_helper.to_array(one) for one in (written[tensor.name], tensor)]
+        assert np.array_equal(*numbers)
+        assert written[tensor.name].ByteSize() <= tensor.ByteSize()
+    assert [len(written[tensor.name].raw_data) for tensor in weights] == [0, 8, 0]

@@ -258,9 +258,9 @@ def _pack_integers(graph: ir.Graph) -> None:
         tensor = value.const_value
         if tensor is None or tensor.dtype != ir.DataType.INT64:
             continue
-        proto = onnx.TensorProto(name=name, dims=tensor.shape.numpy(), data_type=onnx.TensorProto.INT64)
-        proto.int64_data.extend(tensor.numpy().ravel().tolist())
-        if proto.ByteSize() < tensor.nbytes:
+        proto = onnx.TensorProto(int64_data=tensor.numpy().ravel().tolist())
+        if proto.ByteSize() < onnx.TensorProto(raw_data=tensor.tobytes()).ByteSize():
+            proto.MergeFrom(onnx.TensorProto(name=name, dims=tensor.shape.numpy(), data_type=onnx.TensorProto.INT64))
             value.const_value = ir.serde.TensorProtoTensor(proto)
 
 
