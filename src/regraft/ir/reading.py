@@ -145,6 +145,8 @@ class Reading:
 
     def _function(self, function: Function) -> Opened:
         self._define_sizes([param.ty for param in function.params])
+        for param in function.params:
+            self._number_sizes(type_symvars(param.ty))  # sizes that the parameters mention, and do not define
         params = [(("params", i, p.name_hint), Definition(p)) for i, p in enumerate(function.params)]
         return (
             function.is_pure,

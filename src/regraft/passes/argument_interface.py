@@ -196,9 +196,12 @@ def LazyGetInput() -> Pass:
 
 
 def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding]) -> SeqExpr:
-    """The body with ``hand_on(index, value)`` behind the binding of each result, and an empty tuple as its result."""
+    """The body with ``hand_on(index, value)`` behind the binding of each result, and an empty tuple as its result.
+
+    The fields of a tuple that is written out at the end are results of their own; a tuple with a name is one result.
+    """
     plain = to_plain_blocks(function)
-    result = _written_out(plain)
+    result = plain.body.body
     wanted: dict[Expr, list[int]] = {}
     for index, value in enumerate(result.fields if isinstance(result, Tuple) else [result]):
         wanted.setdefault(value, []).append(index)
@@ -209,8 +212,6 @@ def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding]) -> S
             bindings.extend(hand_on(index, value) for index in indices)
     for block in plain.body.blocks:
         for binding in block.bindings:
-            if binding.var is plain.body.body and isinstance(result, Tuple):
-                continue
             bindings.append(binding)
             bindings.extend(hand_on(index, binding.var) for index in wanted.get(binding.var, ()))
     return SeqExpr([BindingBlock(bindings)] if bindings else [], Tuple([]))

@@ -18,14 +18,15 @@ from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, merge_blocks
 from ..ir.types import type_symvars
 from ..rewrite.walk import last_uses
+from .canonicalize_bindings import canonical
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
 
 
 def _may_flow(binding: Binding) -> bool:
-    """True if ``binding`` may stand in a dataflow block: no effects, no branches, no functions."""
+    """True if ``binding`` may stand in a dataflow block: no effects and no branches."""
     value = binding.value
-    return not isinstance(value, If | Function) and not (isinstance(value, Call) and not value.is_pure)
+    return not isinstance(value, If) and not (isinstance(value, Call) and not value.is_pure)
 
 
 class _Extraction(ExprMutator):
@@ -91,14 +92,17 @@ def ConvertToDataflow(min_size: int = 2) -> Pass:
     """Put runs of at least ``min_size`` bindings without effects and branches into dataflow blocks, branches' too.
 
     A dataflow block takes in what stands beside it, however little that is. Variables that only their
-    block uses become local to it.
+    block uses become local to it, and one value keeps one name, as by `CanonicalizeBindings`.
 
     Needs: nothing. Guarantees: the same values to the bit, effects in the same order. Cost: linear.
     """
     if min_size < 1:
         raise PassError(f"ConvertToDataflow: min_size is {min_size}; expected 1 or more")
 
-    return FunctionPass(lambda function, _module, _context: _Extraction(min_size).mutate(function), "ConvertToDataflow")
+    def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
+        return canonical(_Extraction(min_size).mutate(function))
+
+    return FunctionPass(transform, "ConvertToDataflow")
 
 
 # --- order

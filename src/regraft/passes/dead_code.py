@@ -22,6 +22,14 @@ def reachable(module: IRModule, roots: Iterable[str]) -> set[str]:
     return found
 
 
+def without_unreached(module: IRModule, entries: Iterable[str] = ()) -> IRModule:
+    """``module`` without the private functions that neither a public one nor one of ``entries`` reaches."""
+    roots = [name for name, function in module.items() if not function.is_private or name in entries]
+    needed = reachable(module, roots) if roots else set(module)
+    dead = {name for name in module if name not in needed}
+    return module.without_functions(dead) if dead else module
+
+
 def DeadCodeElimination(entry_functions: Sequence[str] | None = None) -> Pass:
     """Take out bindings that no result or effect needs, and private functions that no public one reaches.
 
@@ -41,9 +49,6 @@ def DeadCodeElimination(entry_functions: Sequence[str] | None = None) -> Pass:
         changed = {name: function for name, function in live.items() if function is not module[name]}
         if changed:
             module = module.with_functions(changed)
-        roots = [name for name, function in module.items() if not function.is_private or name in entries]
-        needed = reachable(module, roots) if roots else set(module)
-        dead = {name for name in module if name not in needed}
-        return module.without_functions(dead) if dead else module
+        return without_unreached(module, entries)
 
     return ModulePass(transform, "DeadCodeElimination")

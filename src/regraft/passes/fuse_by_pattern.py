@@ -224,13 +224,14 @@ class _Fusing(WalkWithNewFunctions):
         return changed
 
     def _matches(self, session: EditSession) -> Iterator[_GroupToFuse]:
-        """The matches of the patterns; of those of one pattern that share a part, the last, which is the larger.
+        """The matches of the patterns, in the order of the block; a match takes the place of those that lie inside it.
 
-        The checks are asked in the order of the block, and know the values up to the match alone.
+        Another match of the pattern that shares a part with it is none. The checks know the values up to the match
+        alone.
         """
         taken: set[Var] = set()
         for pattern in self._options.patterns:
-            matches: list[_GroupToFuse] = []
+            matches: dict[Var, _GroupToFuse] = {}
             bound: dict[Expr, Var] = {}
             for var in [v for v in session.original if v in session.definitions]:
                 value = session.definitions[var]
@@ -244,12 +245,12 @@ class _Fusing(WalkWithNewFunctions):
                 found = self._checked(session, pattern, var, matched, bound, taken)
                 if isinstance(found, str):
                     self._context.tell(pattern.name, var.name_hint, found)
+                elif all(matches[part].group.keys() <= found.group.keys() for part in found.group if part in matches):
+                    matches.update(dict.fromkeys(found.group, found))
                 else:
-                    matches.append(found)
-            for match in reversed(matches):
-                if taken.isdisjoint(match.group):
-                    taken.update(match.group)
-                    yield match
+                    self._context.tell(pattern.name, var.name_hint, "a part of it belongs to a match before it")
+            taken.update(matches)
+            yield from {match.root: match for match in matches.values()}.values()
 
     def _checked(
         self,
@@ -379,7 +380,7 @@ def FuseOpsByPattern(
     """Make what each pattern matches in a dataflow block a private function with the attribute ``Composite``.
 
     ``patterns`` are `FusionPattern` or tuples of its fields; earlier ones come first, and of two matches of one pattern
-    that share a part the later, larger one. A match is fused as a whole. Where something outside uses several values of
+    that share a part the first, or the one around it. A match is fused as a whole. Where something outside uses several values of
     it, the function gives a tuple of them, in the order in which they are needed; such a match is left if an input of
     it is computed from a value inside. Equal functions are one. ``bind_constants``: constants go
     into the function, else they become arguments. ``annotate_codegen``: the functions are public and carry ``Codegen``,

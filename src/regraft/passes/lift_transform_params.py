@@ -61,7 +61,7 @@ class _Liftable(NamedTuple):
 def _liftable(function: Function, numbering: _Numbering) -> _Liftable:
     """The values of dataflow blocks that no input and no size of an input has a part in."""
     known = known_before_inputs(function)
-    sizes = {size for weight in weights_of(function) for size in type_symvars(weight.ty)}
+    sizes = {size for weight in weights_of(function) for size in defining_symvars(weight.ty)}
     numbers = {weight: numbering.weight(index) for index, weight in enumerate(weights_of(function))}
     part = _Liftable(function, {}, numbers, {})
     for block in function.body.blocks:
@@ -199,16 +199,17 @@ def LiftTransformParams(shared_transform: bool | Sequence[str] = False) -> Pass:
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:
         # A function of weights alone is what this pass makes.
-        with_weights = [n for n, f in module.items() if 0 < len(weights_of(f)) < len(f.params)]
+        told = [(n, f) for n, f in module.items() if "num_input" in f.attrs]
+        with_inputs = [n for n, f in told if len(weights_of(f)) < len(f.params) or not f.params]
         if shared_transform is False:
-            for name in with_weights:
+            for name in with_inputs:
                 module = _lift(module, [name], f"{name}_transform_params")
             return module
-        names = with_weights if shared_transform is True else list(shared_transform)
+        names = with_inputs if shared_transform is True else list(shared_transform)
         for name in names:
-            if name not in with_weights:
+            if name not in with_inputs:
                 raise PassError(
-                    f"LiftTransformParams: {name!r} has no weights beside inputs; its attribute num_input tells them"
+                    f"LiftTransformParams: {name!r} does not say which of its parameters are inputs; set num_input"
                 )
         if not names:
             return module

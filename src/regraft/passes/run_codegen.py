@@ -24,7 +24,7 @@ from ..ir.types import TensorType, TupleType, Type
 from ..op.primitive.packed import call_dps_packed, call_pure_packed
 from .closures import LambdaLift
 from .context import PassContext, PassError
-from .dead_code import reachable
+from .dead_code import reachable, without_unreached
 from .passes import ModulePass, Pass
 from .private_functions import InlinePrivateFunctions
 
@@ -83,7 +83,8 @@ def RunCodegen(
     Marked are functions with the attribute ``Codegen``, which names the backend, and those with ``Composite``
     (``"backend.operation"``) whose backend has a compiler; `register_codegen` says which compiler that is. Calls become
     calls of outside functions that the module brings along, and the functions go. ``target_options`` are what each
-    compiler is given, by backend. ``entry_functions``: only what these call is compiled.
+    compiler is given, by backend. ``entry_functions``: only what these call is compiled. Private functions that nothing
+    reaches any more go, too.
 
     Needs: `FuseOpsByPattern` before it, with ``annotate_codegen=True`` or followed by `MergeCompositeFunctions`.
     Guarantees: what the compilers guarantee; a result of another type than the function's is an error when it is run.
@@ -101,7 +102,7 @@ def RunCodegen(
             if backend not in _backends:
                 raise PassError(f"RunCodegen: target_options: {_no_compiler(backend)}")
         if not marked:
-            return module
+            return without_unreached(module, entry_functions or ())
         compiled: dict[str, Kernel] = {}
         for backend, functions in by_backend.items():
             compiled.update(_compiled(backend, functions, options.get(backend, {})))
@@ -113,6 +114,7 @@ def RunCodegen(
         left = module.with_each(lambda name, function: function if name in marked else calling.mutate(function))
         mentioned = {called for name in left for called in called_names(left[name]) if called != name}
         left = left.without_functions(marked.keys() - mentioned)
+        left = without_unreached(left, entry_functions or ())
         return with_kernels(left, {externs[name]: kernel for name, kernel in compiled.items()})
 
     return ModulePass(transform, "RunCodegen")
