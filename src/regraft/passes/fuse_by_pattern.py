@@ -380,11 +380,11 @@ def FuseOpsByPattern(
     """Make what each pattern matches in a dataflow block a private function with the attribute ``Composite``.
 
     ``patterns`` are `FusionPattern` or tuples of its fields; earlier ones come first, and of two matches of one pattern
-    that share a part the first, or the one around it. A match is fused as a whole. Where something outside uses several values of
-    it, the function gives a tuple of them, in the order in which they are needed; such a match is left if an input of
-    it is computed from a value inside. Equal functions are one. ``bind_constants``: constants go
-    into the function, else they become arguments. ``annotate_codegen``: the functions are public and carry ``Codegen``,
-    the part of the name before the dot. ``entry_functions``: only these functions are looked at.
+    that share a part the first, or the one around it. A match is fused as a whole. Where something outside uses several
+    values of it, the function gives a tuple of them, in the order in which they are needed; such a match is left if an
+    input of it is computed from a value inside. Equal functions are one. ``bind_constants``: constants go into the
+    function, else they become arguments. ``annotate_codegen``: the functions are public and carry ``Codegen``, the part
+    of the name before the dot. ``entry_functions``: only these functions are looked at.
 
     Needs: dataflow blocks; inputs of a match that say all sizes that it mentions. Guarantees: the same values to the
     bit. Raises `PassError` for an entry function that does not exist. Cost: linear in the program for each pattern.
