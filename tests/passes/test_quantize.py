@@ -298,6 +298,28 @@ def test_onnx_runtime_stays_in_bytes_between_convolutions(tmp_path: Path) -> Non
     assert 1e-4 < error(expected, values(openvino, x, target="openvino")) < 0.06
 
 
+def gated(builder: BlockBuilder, x: Expr) -> Expr:
+    """A hard swish, and a gate by its mean; a sum with another hard swish."""
+    first = builder.emit(R.nn.hardswish(builder.emit(R.nn.conv2d(x, weights(16, 3, 3, 3), padding=1))))
+    mean = builder.emit(R.mean(first, [2, 3], True))
+    gate = builder.emit(R.nn.hardsigmoid(builder.emit(R.nn.conv2d(mean, weights(16, 16, 1, 1)))))
+    opened = builder.emit(R.multiply(first, gate))
+    second = builder.emit(R.nn.hardswish(builder.emit(R.nn.conv2d(opened, weights(16, 16, 3, 3), padding=1))))
+    return R.nn.conv2d(builder.emit(R.add(second, first)), weights(8, 16, 1, 1))
+
+
+def test_onnx_runtime_goes_on_in_bytes_after_a_hard_swish(tmp_path: Path) -> None:
+    module = module_of((2, 3, 10, 12), gated)
+    x = arrays(2, 3, 10, 12)
+    done = Quantize(calibrated(module, x), bits=BITS, results=True)(module)
+    kinds = kernels(done, tmp_path)
+    on_bytes = {"QLinearConv": 4, "QLinearMul": 1, "QLinearAdd": 1}
+    assert {kind: kinds[kind] for kind in on_bytes} == on_bytes
+    assert not any(kinds[kind] for kind in ("Conv", "FusedConv", "Add"))
+    for target in ("numpy", "onnxruntime"):
+        assert 1e-4 < error(values(module, x), values(done, x, target=target)) < 0.06, target
+
+
 def test_onnx_runtime_computes_a_widely_padded_convolution_on_bytes(tmp_path: Path) -> None:
     module = module_of((2, 8, 10, 12), lambda _, x: R.nn.conv2d(x, weights(16, 8, 3, 3), padding=4, dilation=4))
     x = arrays(2, 8, 10, 12)

@@ -39,6 +39,11 @@ _BY_TABLE: Final = ("relax.sigmoid", "relax.nn.leakyrelu")
 
 _SWISH: Final = "relax.nn.silu"
 
+_IN_FLOAT32: Final = ("relax.nn.hardswish", "relax.nn.hardsigmoid")
+"""What ONNX Runtime computes in float32 between bytes. After elu, prelu and gelu bytes gained nothing."""
+
+_ON_ONNX_RUNTIME: Final = (*_BY_TABLE, _SWISH, *_IN_FLOAT32)
+
 _PASSING: Final = (
     "relax.nn.max_pool2d",
     "relax.image.resize2d",
@@ -104,7 +109,7 @@ def image_values(function: Function, keep: Collection[str] = (), *, results: boo
     Runtime has on bytes.
     """
     known, found = known_before_inputs(function), set[Var]()
-    following = {*_FOLLOWING, *_PASSING, *ACTIVATIONS, "relax.concat", *((*_BY_TABLE, _SWISH) if results else ())}
+    following = {*_FOLLOWING, *_PASSING, *ACTIVATIONS, "relax.concat", *(_ON_ONNX_RUNTIME if results else ())}
     for binding in iter_bindings(function):
         value = binding.value
         if isinstance(binding, VarBinding) and isinstance(value, Call):
