@@ -201,6 +201,19 @@ def test_frequencies_that_follow_the_length_of_the_text_are_those_of_transformer
     assert isinstance(model.model.rotary_emb.max_seq_len_cached, torch.Tensor), "the text is longer than 8 tokens"
 
 
+def test_a_text_is_read_again_where_a_model_turns_long_texts_by_other_frequencies() -> None:
+    rope = {"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 8}
+    rope |= {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    sizes = {**SIZES, "original_max_position_embeddings": 8}
+    config = transformers.Phi3Config(**sizes, num_key_value_heads=2, rope_parameters=rope)
+    torch.manual_seed(0)
+    model = with_varied_weights(transformers.AutoModelForCausalLM.from_config(config).eval())
+    found, _, decoder = generate_text(model, PROMPT, COUNT, threads=1)
+    assert list(found.tokens) == greedy(model)
+    assert len(set(found.tokens)) > 2
+    assert decoder.copies is None
+
+
 class _Masked(torch.nn.Module):
     """A step that also takes a mask of all tokens and the places of the new ones, as many files do."""
 
@@ -318,6 +331,9 @@ def test_what_cannot_be_generated_is_said(llama: tuple[Any, IRModule], tmp_path:
         fast_decoder(module, longest=8, precision="int3")
     with pytest.raises(UsageError, match="the prompt is empty"):
         generate(fast_decoder(module, longest=8).session(1), [], 3)
+    several: Any = [[1, 2], [3, 4]]
+    with pytest.raises(UsageError, match="a session runs one text, and several prompts are given"):
+        generate_text(module, several, 3)
     with pytest.raises(ExecutionError, match="there is room for 4 tokens, not for 5"):
         fast_decoder(module, longest=4).session(1).step([1, 2, 3, 4, 5])
     with pytest.raises(PassError, match="there are no rules for the engine 'abacus'"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..analysis.tensors import shape_of
 from ..analysis.values import definition, leaves_of, resolve
+from ..formats.torch import READ_AGAIN
 from ..ir.dims import SymVar, dims_equal
 from ..ir.expr import Expr, TupleGetItem, Var
 from ..ir.op import Call, is_call_of
@@ -61,6 +62,7 @@ def roles_of(function: Function) -> Roles:
         **places,
         at_once=count if isinstance(count, int) else None,
         vocabulary=known if isinstance(known, int) else None,
+        read_again_after=function.attrs.get(READ_AGAIN),
     )
 
 

@@ -145,7 +145,9 @@ def generate(session: DecoderSession, prompt: Sequence[int], count: int, said: S
 
 
 def _check_ids(roles: Roles, ids: Sequence[int]) -> None:
-    """Raise `UsageError` for ids that are no tokens of the model."""
+    """Raise `UsageError` for ids that are no tokens of the model, and for several texts."""
+    if any(np.ndim(one) for one in ids):
+        raise UsageError("a session runs one text, and several prompts are given; generate after one, then the next")
     known = roles.vocabulary
     wrong = None if known is None else next((one for one in ids if not 0 <= one < known), None)
     if known is not None and wrong is not None:

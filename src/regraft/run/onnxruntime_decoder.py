@@ -26,8 +26,9 @@ class Roles(NamedTuple):
     of one parameter then. ``states``: what has one size whatever the text is, and begins with zeros. ``total``: an
     int32 scalar, how many tokens there are after a step; ``mask`` and ``positions``:
     ones for all tokens, and the places of the new ones, both (1, tokens) of int64; ``at_once``: the
-    tokens that each step takes; ``vocabulary``: the number of tokens that there are logits for. None where there is
-    none, for any number of tokens, and where the number is not known.
+    tokens that each step takes; ``vocabulary``: the number of tokens that there are logits for; ``read_again_after``:
+    the length of a text beyond which all of it is read anew. None where there is none, for any number of tokens, and
+    where the number is not known.
     """
 
     ids: int
@@ -39,6 +40,7 @@ class Roles(NamedTuple):
     positions: int | None = None
     at_once: int | None = None
     vocabulary: int | None = None
+    read_again_after: int | None = None
 
     @property
     def longest(self) -> int | None:
@@ -54,13 +56,14 @@ class DecoderSession:
         self.roles: Final = roles
         """The parameters and results that it binds."""
         self._kept: dict[int, Any] = {}
+        self._text: list[int] = []
         self.length = 0
         """The number of tokens that it has seen."""
         self.reset()
 
     def reset(self) -> None:
         """Forget the text."""
-        self.length = 0
+        self.length, self._text = 0, []
         kept = (*self.roles.caches, *self.roles.states)
         self._kept = {place: as_ort_value(np.zeros(shape, np.float32), _FLOAT) for place, _, shape in kept}
 
@@ -84,6 +87,10 @@ class DecoderSession:
         program.
         """
         roles, total = self.roles, self.length + len(ids)
+        if self._is_read_again(len(ids)):
+            text = [*self._text, *ids]
+            self.reset()
+            return self.step(text)[-len(ids) :]
         if roles.at_once is not None and len(ids) != roles.at_once:
             return self._steps(ids, roles.at_once)
         if roles.longest is not None and total > roles.longest:
@@ -116,7 +123,14 @@ class DecoderSession:
         logits, *after = binding.get_outputs()
         self._kept |= {place: one for (place, _, _), one in zip(others, after, strict=False)}
         self.length = total
+        self._text += ids
         return logits.numpy()[0]
+
+    def _is_read_again(self, count: int) -> bool:
+        """True if ``count`` more tokens bring the text, all of which is known, over the length that changes it."""
+        last = self.roles.read_again_after
+        is_known = len(self._text) == self.length > 0 and self.roles.at_once is None
+        return last is not None and is_known and self.length <= last < self.length + count
 
     def _steps(self, ids: Sequence[int], at_once: int) -> np.ndarray:
         if len(ids) % at_once:

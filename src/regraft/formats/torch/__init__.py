@@ -6,7 +6,7 @@ Knows the language and the vocabulary. The way out, `regraft.to_torch`, is the t
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...ir.errors import MissingDependencyError
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from .importer import from_torch as from_torch
 
 __all__ = ["from_torch", "require_torch"]
+
+READ_AGAIN: Final = "read_again_after"
+"""The attribute of a decoder that says after how many tokens a text has to be read anew, from its beginning."""
 
 
 def require_torch() -> None:

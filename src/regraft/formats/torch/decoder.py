@@ -20,12 +20,14 @@ from ...ir.dims import Dim as Size
 from ...ir.dims import SymVar
 from ...ir.module import IRModule
 from ..errors import ConvertError
+from . import READ_AGAIN
 from .decoder_cache import (
     cache_name,
     emptied,
     filled_cache,
     growing_rotary,
     grows,
+    new_frequencies_after,
     tensor_at,
     tensor_paths,
     with_tensors,
@@ -116,7 +118,8 @@ def decoder_from_torch(model: Any) -> IRModule:
     kept = tuple({2: Dim.AUTO} if rows else {} for rows in step.growing)
     with growing_rotary(model):
         module = from_torch(export(step, arguments, None, ({1: Dim.AUTO} if all(step.growing) else {}, kept)))
-    return _with_named_sizes(module, step)
+    made, last = _with_named_sizes(module, step), new_frequencies_after(model)
+    return made if last is None else made.with_function("main", made["main"].with_attr(READ_AGAIN, last))
 
 
 def _with_named_sizes(module: IRModule, step: StepWithCache) -> IRModule:

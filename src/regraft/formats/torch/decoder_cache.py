@@ -161,6 +161,14 @@ def growing_rotary(model: torch.nn.Module) -> Generator[None]:
             del module.forward
 
 
+def new_frequencies_after(model: torch.nn.Module) -> int | None:
+    """The length of a text beyond which ``model`` turns all of its tokens by other frequencies (LongRoPE), if any."""
+    for module in model.modules():
+        if getattr(module, "rope_type", None) == "longrope":
+            return cast(int, cast(Any, module).config.rope_parameters["original_max_position_embeddings"])
+    return None
+
+
 class _Beside:
     """A module with some attributes in the place of its own."""
 
