@@ -127,23 +127,15 @@ def _while_loop(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, 
 
 
 def _scan(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
-    combine, first, rows, captured = node.args
+    """`scan`, or `map`, which carries nothing."""
+    combine, *carried, rows, captured = node.args
     graph, more = reading.submodule(combine).graph, cast("list[Any]", reading.value(captured))
 
     def step(values: Sequence[Var]) -> list[Expr]:
         return _tensors(reading, reading.inlined(graph, [*values, *more]))
 
-    return _looped(reading, node, _starts(reading, first), _starts(reading, rows), step)
-
-
-def _map(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
-    function, rows, captured = node.args
-    graph, more = reading.submodule(function).graph, cast("list[Any]", reading.value(captured))
-
-    def step(values: Sequence[Var]) -> list[Expr]:
-        return _tensors(reading, reading.inlined(graph, [*values, *more]))
-
-    return _looped(reading, node, [], _starts(reading, rows), step)
+    starts = _starts(reading, carried[0]) if carried else []
+    return _looped(reading, node, starts, _starts(reading, rows), step)
 
 
 def _associative_scan(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
@@ -237,6 +229,6 @@ def _higher_order(name: str) -> Any:
 _READERS: Final[Mapping[Any, Callable[[ConversionContext, torch.fx.Node], tuple[Expr, ...]]]] = {
     _higher_order("while_loop"): _while_loop,
     _higher_order("scan"): _scan,
-    _higher_order("map_impl"): _map,
+    _higher_order("map_impl"): _scan,
     _higher_order("associative_scan"): _associative_scan,
 }

@@ -82,7 +82,7 @@ def _swapped(ndim: int, axis: int) -> list[int]:
 
 
 def _image(given: Any) -> Expr:
-    """What a call resizes, under the one name or the other."""
+    """The image that a call resizes, under the one name or the other."""
     return given.self if hasattr(given, "self") else given.input
 
 
