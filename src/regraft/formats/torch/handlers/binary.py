@@ -88,6 +88,9 @@ _TENSOR_AND_SCALAR: Final[dict[str, Callable[..., Expr]]] = {
 }
 _TWO_TENSORS: Final[dict[str, Callable[..., Expr]]] = {
     "atan2": _arithmetic(R.atan2),
+    "pow.Tensor_Tensor": _arithmetic(R.power),
+    "pow.Scalar": _arithmetic(R.power),
+    "remainder.Scalar_Tensor": _arithmetic(R.floor_mod),
     "maximum": _arithmetic(R.maximum),
     "minimum": _arithmetic(R.minimum),
     "logaddexp": _arithmetic(R.log_add_exp),
@@ -151,11 +154,6 @@ def _divide_rounded(context: Context, x: TorchOperand, other: TorchOperand, *, r
     return context.narrow(R.divide, x, other)
 
 
-@converts("pow.Tensor_Tensor", "pow.Scalar")
-def _power(context: Context, x: TorchOperand, exponent: TorchOperand) -> Expr:
-    return context.narrow(R.power, x, exponent)
-
-
 @converts("pow.Tensor_Scalar")
 def _power_of_number(context: Context, x: Expr, exponent: TorchOperand) -> Expr:
     if not isinstance(exponent, SymExpr):
@@ -166,11 +164,6 @@ def _power_of_number(context: Context, x: Expr, exponent: TorchOperand) -> Expr:
         if exponent == 1:
             return cast(x, context.output_dtype())
     return context.narrow(R.power, x, exponent)
-
-
-@converts("remainder.Scalar_Tensor")
-def _remainder_of_number(context: Context, x: TorchOperand, other: Expr) -> Expr:
-    return context.narrow(R.floor_mod, x, other)
 
 
 @converts("copysign.Tensor", "copysign.Scalar")

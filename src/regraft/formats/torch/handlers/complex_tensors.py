@@ -37,14 +37,20 @@ converts_complex(
 # --- between real and complex
 
 
+_OF_PARTS: Final[dict[str, Callable[[Context, ComplexPair], Expr]]] = {
+    "abs": lambda context, x: in_wide_floats(array_function("hypot"), x.real, x.imag),
+    "angle": lambda context, x: R.atan2(x.imag, x.real),
+    "imag": lambda context, x: x.imag,
+    "real": lambda context, x: x.real,
+    "view_as_real": lambda context, x: R.stack([x.real, x.imag], axis=rank(x.real)),
+}
+for _name, _function in _OF_PARTS.items():
+    converts_complex(_name)(_function)
+
+
 @converts_complex("view_as_complex")
 def _view_as_complex(context: Context, x: Expr) -> ComplexPair:
     return ComplexPair(*[R.take(x, const(part, "int64"), axis=rank(x) - 1) for part in (0, 1)])
-
-
-@converts_complex("view_as_real")
-def _view_as_real(context: Context, x: ComplexPair) -> Expr:
-    return R.stack([x.real, x.imag], axis=rank(x.real))
 
 
 @converts_complex("complex")
@@ -63,26 +69,6 @@ def _pad(context: Context, x: ComplexPair, pad: Sequence[Any], *how: Any) -> Com
     # A real number to pad with has no imaginary part.
     ordinary, mode = HANDLERS[str(context.node.target)], how[:1] if context.operator() == "pad" else ()
     return ComplexPair(ordinary(context, x.real, pad, *how), ordinary(context, x.imag, pad, *mode))
-
-
-@converts_complex("real")
-def _real(context: Context, x: ComplexPair) -> Expr:
-    return x.real
-
-
-@converts_complex("imag")
-def _imag(context: Context, x: ComplexPair) -> Expr:
-    return x.imag
-
-
-@converts_complex("abs")
-def _abs(context: Context, x: ComplexPair) -> Expr:
-    return in_wide_floats(array_function("hypot"), x.real, x.imag)
-
-
-@converts_complex("angle")
-def _angle(context: Context, x: ComplexPair) -> Expr:
-    return R.atan2(x.imag, x.real)
 
 
 @converts_complex("_to_copy", "to.dtype", "to.device", "to.dtype_layout", "type_as", "to.other")

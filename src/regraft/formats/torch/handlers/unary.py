@@ -49,6 +49,7 @@ _SAME: Final[dict[str, Callable[[Expr], Expr]]] = {
     "isinf": R.isinf,
     "isfinite": R.isfinite,
     "bitwise_not": R.bitwise_not,
+    "logical_not": lambda x: R.logical_not(cast(x, "bool")),
     "signbit": is_signed,
     "silu": R.nn.silu,
     "relu6": R.nn.relu6,
@@ -185,11 +186,6 @@ def _round(context: Context, x: Expr, *, decimals: int = 0) -> Expr:
         return R.round(x)
     scale = 10.0 ** abs(decimals)
     return R.round(x * scale) / scale if decimals > 0 else R.round(x / scale) * scale
-
-
-@converts("logical_not")
-def _logical_not(context: Context, x: Expr) -> Expr:
-    return R.logical_not(cast(x, "bool"))
 
 
 # --- copies and casts
