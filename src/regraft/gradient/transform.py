@@ -14,7 +14,7 @@ from ..ir.builder import NameSupply, in_normal_form
 from ..ir.dtypes import is_float
 from ..ir.expr import DataflowVar, Expr, Tuple, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
+from ..ir.mutator import NewDefinitions
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
 from ..ir.types import TensorType, TupleType, Type
 from ..op.adjoints import GradientError, is_differentiable
@@ -206,16 +206,6 @@ def _with_outputs(function: Function, backward: Iterable[Binding]) -> Function:
     for binding in backward:
         used.update(dict.fromkeys(leaves_of(binding.value)))
     own = {binding.var for binding in backward}
-    hidden = {var for var in used if type(var) is DataflowVar and var not in own}
-    return _Publication(hidden).mutate(function) if hidden else function
-
-
-class _Publication(ExprMutator):
-    """Turns some variables of dataflow blocks into outputs of their blocks."""
-
-    def __init__(self, hidden: set[DataflowVar]) -> None:
-        super().__init__()
-        self._hidden = hidden
-
-    def visit_var_def_(self, var: Var) -> Var:
-        return Var(var.name_hint, var.ty, var.origins) if var in self._hidden else var
+    hidden = [var for var in used if type(var) is DataflowVar and var not in own]
+    seen: dict[Var, Var] = {var: Var(var.name_hint, var.ty, var.origins) for var in hidden}
+    return NewDefinitions(seen).mutate(function) if seen else function

@@ -7,7 +7,7 @@ origins, at every use. The traversal has its own stack, as in `visitor`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast, final
 
@@ -393,6 +393,30 @@ class NewVariables(ExprMutator):
     def visit_var_def_(self, var: Var) -> Var:
         """A variable of the same kind, name and type."""
         return type(var)(var.name_hint, var.ty, var.origins)
+
+
+class NewDefinitions(ExprMutator):
+    """Puts other variables in the place of those of a table, where they are bound and where they are used."""
+
+    def __init__(self, table: Mapping[Var, Var]) -> None:
+        super().__init__()
+        self._table = table
+
+    def visit_var_def_(self, var: Var) -> Var:
+        """The variable of the table; one that is not in it stays."""
+        return self._table.get(var, var)
+
+
+class NewGlobals(ExprMutator):
+    """Puts global variables in the place of others of their names."""
+
+    def __init__(self, variables: Mapping[str, GlobalVar]) -> None:
+        super().__init__()
+        self._variables = variables
+
+    def visit_global_var_(self, var: GlobalVar) -> Expr:
+        """The global variable that is given for the name; one without stays."""
+        return self._variables.get(var.name_hint, var)
 
 
 @cache

@@ -13,7 +13,7 @@ from ..analysis.values import leaves_of
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
+from ..ir.mutator import ExprMutator, NewDefinitions
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, merge_blocks
 from ..ir.types import type_symvars
@@ -66,17 +66,6 @@ def _is_same_block(new: BindingBlock, old: BindingBlock) -> bool:
     return type(new) is type(old) and len(new) == len(old) and all(map(is_, new, old))
 
 
-class _Localized(ExprMutator):
-    """Gives variables that are used in their block only the kind that says so."""
-
-    def __init__(self, local: set[Var]) -> None:
-        super().__init__()
-        self._local = local
-
-    def visit_var_def_(self, var: Var) -> Var:
-        return DataflowVar(var.name_hint, var.ty, var.origins) if var in self._local else var
-
-
 def _as_dataflow(block: BindingBlock, index: int, last_use: Mapping[Var, int]) -> BindingBlock:
     local = {binding.var for binding in block if last_use.get(binding.var, index) <= index}
     if len(local) == len(block):
@@ -84,8 +73,8 @@ def _as_dataflow(block: BindingBlock, index: int, last_use: Mapping[Var, int]) -
         local.discard(block.bindings[-1].var)
     if isinstance(block, DataflowBlock) and all(isinstance(var, DataflowVar) for var in local):
         return block
-    renamed = _Localized(local).mutate(SeqExpr([DataflowBlock(block.bindings)], block.bindings[-1].var))
-    return renamed.blocks[0]
+    table: dict[Var, Var] = {var: DataflowVar(var.name_hint, var.ty, var.origins) for var in local}
+    return NewDefinitions(table).mutate(SeqExpr([DataflowBlock(block.bindings)], block.bindings[-1].var)).blocks[0]
 
 
 def ConvertToDataflow(min_size: int = 2) -> Pass:

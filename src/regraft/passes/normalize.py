@@ -11,7 +11,7 @@ from typing import TypeVar
 from ..ir.builder import NameSupply, in_normal_form
 from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
+from ..ir.mutator import ExprMutator, NewGlobals
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import TupleType
@@ -50,17 +50,6 @@ def Normalize() -> Pass:
     return FunctionPass(lambda function, _module, _context: _Stated().mutate(in_normal_form(function)), "Normalize")
 
 
-class _GlobalRenaming(ExprMutator):
-    """Puts global variables in the place of others of their names."""
-
-    def __init__(self, variables: dict[str, GlobalVar]) -> None:
-        super().__init__()
-        self._variables = variables
-
-    def visit_global_var_(self, var: GlobalVar) -> Expr:
-        return self._variables.get(var.name_hint, var)
-
-
 def NormalizeGlobalVar() -> Pass:
     """Let each public function bear its ``global_symbol`` in the module, and private ones names that are free.
 
@@ -88,7 +77,7 @@ def NormalizeGlobalVar() -> Pass:
         if all(name == new for name, new in names.items()):
             return module
         variables = {name: GlobalVar(new, module[name].ty) for name, new in names.items()}
-        table = {variables[name]: _GlobalRenaming(variables).mutate(function) for name, function in module.items()}
+        table = {variables[name]: NewGlobals(variables).mutate(function) for name, function in module.items()}
         return IRModule(table, module.attrs)
 
     return ModulePass(transform, "NormalizeGlobalVar")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ..analysis import called_names, remove_all_unused
 from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
+from ..ir.mutator import ExprMutator, NewDefinitions
 from ..ir.op import Call
 from ..ir.program import Binding, Function, VarBinding
 from ..ir.types import TupleType, Type
@@ -17,18 +17,6 @@ from .passes import FunctionPass, ModulePass, Pass
 from .private_functions import only_called, renewed
 
 # --- other types
-
-
-class _Retyping(ExprMutator):
-    """Gives parameters other types; what is computed from them is typed anew."""
-
-    def __init__(self, types: Mapping[Var, Type]) -> None:
-        super().__init__()
-        self._types = types
-
-    def visit_var_def_(self, var: Var) -> Var:
-        ty = self._types.get(var)
-        return var if ty is None else Var(var.name_hint, ty, var.origins)
 
 
 def UpdateParamType(ty_func: Callable[[Var], Type | None]) -> Pass:
@@ -41,14 +29,14 @@ def UpdateParamType(ty_func: Callable[[Var], Type | None]) -> Pass:
     """
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
-        types: dict[Var, Type] = {}
+        changed: dict[Var, Var] = {}
         for param in function.params:
             ty = ty_func(param)
             if ty is not None and ty != param.ty:
-                types[param] = ty
-        if not types:
+                changed[param] = Var(param.name_hint, ty, param.origins)
+        if not changed:
             return function
-        new = _Retyping(types).mutate(function)
+        new = NewDefinitions(changed).mutate(function)
         return Function(new.params, new.body, None, new.is_pure, new.attrs)
 
     return FunctionPass(transform, "UpdateParamType", keeps_values=False)

@@ -15,7 +15,7 @@ from ..ir.binding_values import bind_sizes, called_name
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator, NewVariables
+from ..ir.mutator import ExprMutator, NewDefinitions, NewVariables
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.steps import Steps, run_steps
@@ -390,20 +390,7 @@ def _with_outputs(seq: SeqExpr) -> SeqExpr:
                 seen[var] = Var(var.name_hint, var.ty, var.origins)
     if not seen:
         return seq
-    result = _Renaming(seen).mutate(seq)
-    assert isinstance(result, SeqExpr)
-    return result
-
-
-class _Renaming(ExprMutator):
-    """Puts other variables in the place of those of a table."""
-
-    def __init__(self, table: Mapping[Var, Var]) -> None:
-        super().__init__()
-        self._table = table
-
-    def visit_var_def_(self, var: Var) -> Var:
-        return self._table.get(var, var)
+    return NewDefinitions(seen).mutate(seq)
 
 
 def _written_out(function: Function, call: Call, binding: Binding, *, flows: bool) -> list[_BlockPart]:

@@ -17,7 +17,7 @@ from ..ir.equality import structural_equal
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, ExternFunc, GlobalVar, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
+from ..ir.mutator import NewGlobals
 from ..ir.op import Call, attribute_key
 from ..ir.program import Function, If, VarBinding
 from ..ir.types import (
@@ -130,21 +130,10 @@ class _Subroutines(NamedTuple):
                 name = f"{own.name_hint}_{number}"
             same = program.get_global_var(name) if name in program else None
             names[own.name_hint] = same or (own if number == 0 else GlobalVar(name, own.ty))
-        renamed = _Renamed(names)
+        renamed = NewGlobals(names)
         functions = {names[str(name)]: renamed.mutate(function) for name, function in self.helpers.items()}
         replacement = renamed.mutate(self.mod["replacement"])
         return _rule(self.options, self.mod["pattern"], replacement, frozenset(functions)), functions
-
-
-class _Renamed(ExprMutator):
-    """Calls the functions of a module by other names."""
-
-    def __init__(self, names: Mapping[str, GlobalVar]) -> None:
-        super().__init__()
-        self._others = names
-
-    def visit_global_var_(self, var: GlobalVar) -> Expr:
-        return self._others.get(var.name_hint, var)
 
 
 def _rule(
