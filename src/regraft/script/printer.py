@@ -319,7 +319,7 @@ class FunctionPrinter:
             callee = self._operator(op, depth)
             if args and isinstance(call.args[0], ExternFunc):
                 args[0] = string_text(call.args[0].global_symbol)
-        elif isinstance(op, ExternFunc) and (call.ty_args or call.attrs):
+        elif isinstance(op, ExternFunc):
             callee = "R.call_packed"
             args.insert(0, string_text(op.global_symbol))
         else:

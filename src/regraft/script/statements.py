@@ -57,6 +57,7 @@ class FunctionReader:
     __slots__ = (
         "_body",
         "_outputs",
+        "_returning",
         "attrs",
         "environment",
         "evaluator",
@@ -83,11 +84,14 @@ class FunctionReader:
         self.name: str | None = None
         self.in_dataflow = False
         self._outputs = _NO_NAMES
+        self._returning: tuple[ast.stmt, ast.stmt] | None = None
         self._body = BodyBlocks()
 
     def read(self, node: ast.FunctionDef) -> SeqExpr:
         """The body of a function, whose last statement is its only return."""
         *statements, last = _with_return_last(node.body)
+        if last is not node.body[-1]:
+            self._returning = (statements[-1], last)
         if not isinstance(last, ast.Return):
             raise self.source.error(last, f"function {node.name!r} must end with a return statement")
         for statement in statements:
@@ -360,7 +364,10 @@ class FunctionReader:
             self.environment.bind(name, value)
 
     def _split_output(self, node: ast.With) -> tuple[list[ast.stmt], list[str]]:
-        """The statements of a dataflow block before its R.output, and the names that it lists."""
+        """The statements of a dataflow block before its R.output, and the names that it lists.
+
+        A block that ends with the return of the function, and lists none, has those as outputs that are returned.
+        """
         match node.body[-1]:
             case ast.Expr(value=ast.Call() as call) if self.evaluator.evaluate(call.func) is intrinsics.output:
                 names: list[str] = []
@@ -373,6 +380,10 @@ class FunctionReader:
                     if name not in bound:
                         raise self.source.error(argument, f"R.output({name}): the block does not bind {name!r}")
                 return node.body[:-1], names
+            case _ if self._returning is not None and node is self._returning[0]:
+                returned = {name.id for name in ast.walk(self._returning[1]) if isinstance(name, ast.Name)}
+                bound_here = dict.fromkeys(name for statement in node.body for name in bound_names(statement))
+                return node.body, [name for name in bound_here if name in returned]
             case _:
                 return node.body, []
 
@@ -460,6 +471,8 @@ class FunctionReader:
         self._check_annotation(node, result.ty, annotation)
         if not is_leaf(result):
             result = self._emit(node, f"{name}_{which}", result, annotation)
+        if result.ty == TupleType(()):
+            result = Tuple(())
         stated = annotation is not None and not is_subtype(result.ty, annotation)
         return _Merge(name, result, annotation if stated else None)
 

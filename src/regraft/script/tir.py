@@ -88,8 +88,8 @@ def _size(value: Any) -> Dim:
 
 
 def _on_sizes(function: Callable[..., Dim], doc: str) -> Callable[..., Dim]:
-    def apply(*values: Any) -> Dim:
-        return reduce(function, map(_size, values))
+    def apply(first: Any, second: Any, *more: Any) -> Dim:
+        return reduce(function, map(_size, (first, second, *more)))
 
     apply.__doc__ = doc
     return apply

@@ -182,6 +182,10 @@ class CategoricalCrossEntropyLoss(_ClassLoss):
         logarithms = _log_softmax(predictions, axis)
         if self.ignore_index >= 0:
             classes = ops.argmax(targets, axis)
+            ty = classes.ty
+            assert isinstance(ty, TensorType)
+            if ty.ndim == 1 and ty.shape is not None:
+                classes = ops.reshape(classes, ty.shape)  # changes nothing, but stands in Relax's form
             return ops.nn.nll_loss(logarithms, classes, weights, self.reduction, self.ignore_index)
         ty = predictions.ty
         assert isinstance(ty, TensorType)

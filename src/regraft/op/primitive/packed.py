@@ -150,7 +150,7 @@ def call_packed(
     shared or dropped. Without a type the result may be anything.
     """
     stated = ty_args is not None or sinfo_args is not None
-    types = one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else (OBJECT,)
+    types = one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else ()
     attrs.pop("attrs_type_key", None)  # how TVM prints that there are attributes at all
     return Call(as_callee(func), [_argument(arg) for arg in args], _frozen(attrs), types)
 
