@@ -51,6 +51,7 @@ PATHS: Final[dict[str, str]] = {
     "regraft.runtime.executable": "regraft",
     "regraft.runtime.vm": "regraft",
     "regraft.script.tirx": "regraft.script.tir",
+    "regraft.testing.utils": "regraft.testing",
     "regraft.tirx": "regraft.script.tir",
     **{f"regraft.transform.{name}": "regraft.transform" for name in _PASSES.split()},
     "regraft.vm_build": "regraft",

@@ -1,16 +1,19 @@
 """Attributes that programs set on operators: values by the operator's name and a key of their own, as in Relax.
 
-Nothing in this library reads them; ``"FPurity"`` is known of every operator.
+Nothing in this library reads them. ``"FPurity"`` is known of every operator, and ``"FPrimalGradient"`` of every one
+that has a gradient rule or stops gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from .errors import IRError
+from .traits import Trait
 
 _PURITY: Final = "FPurity"
+_GRADIENT: Final = "FPrimalGradient"
 _values: Final[dict[tuple[str, str], tuple[Any, int]]] = {}
 
 
@@ -22,6 +25,8 @@ class OpAttributes:
     is_pure: bool
     operands: tuple[Any, ...]
     variadic: bool
+    gradient: Any
+    traits: frozenset[Trait]
 
     @property
     def num_inputs(self) -> int:
@@ -30,16 +35,33 @@ class OpAttributes:
 
     def has_attr(self, attr_name: str) -> bool:
         """True if there is a value under the key."""
-        return attr_name == _PURITY or (self.name, attr_name) in _values
+        known = attr_name == _PURITY or (attr_name == _GRADIENT and self._has_rule())
+        return known or (self.name, attr_name) in _values
 
     def get_attr(self, attr_name: str) -> Any:
         """The value under the key; raises `IRError` for a key that no operator has."""
         if attr_name == _PURITY:
             return self.is_pure
+        if attr_name == _GRADIENT and self._has_rule():
+            return self._primal_gradient
         found = _values.get((self.name, attr_name))
         if found is None and all(key != attr_name for _, key in _values):
             raise IRError(f"no operator has an attribute {attr_name!r}; register_op_attr gives it one")
         return None if found is None else found[0]
+
+    def _has_rule(self) -> bool:
+        return self.gradient is not None or Trait.STOPS_GRADIENT in self.traits
+
+    def _primal_gradient(self, orig_var: Any, orig_call: Any, output_grad: Any, ctx: Any = None) -> list[Any]:
+        """The gradient rule as Relax calls it: for each operand its share of the adjoint, or `no_grad` of it.
+
+        ``orig_var`` is bound to ``orig_call``, and ``output_grad`` is its adjoint; no builder ``ctx`` is needed.
+        """
+        del ctx
+        rule = self.gradient
+        shares = [None] * len(orig_call.args) if rule is None else rule(orig_call, orig_var, output_grad)
+        no_grad = cast(Any, type(self)).get("relax.grad.no_grad")
+        return [no_grad(arg) if share is None else share for arg, share in zip(orig_call.args, shares, strict=True)]
 
     def set_attr(self, attr_name: str, value: Any, plevel: int = 10) -> None:
         """Put a value under the key. One of the same or a higher level that is there already stays."""

@@ -6,6 +6,8 @@ that joins a family is listed in its own module, and nowhere else. The vocabular
 
 # ruff: noqa: F403 - a module says which of its names are public
 
+from ..ir.op import Op as Op  # the names of ``tvm.ir.op``, too
+from ..ir.op_attributes import register_op_attr as register_op_attr
 from . import builtin, ccl, grad, image, memory, nn, vision, vm
 from .composite import loss_gradients as loss_gradients
 from .composite import sampling_gradients as sampling_gradients

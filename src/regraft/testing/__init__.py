@@ -7,6 +7,7 @@ it depends on no test framework: a failed check is an `AssertionError`.
 from ..reference.trials import random_arguments
 from .ast_printer import dump_ast
 from .check_rule import RuleReport, check_rule
+from .differences import check_numerical_grads
 from .random_programs import Options, programs, random_function, random_inputs, random_module
 from .same_values import NotRunnableError, assert_allclose, assert_rewrites, assert_same_values
 
@@ -17,6 +18,7 @@ __all__ = [
     "assert_allclose",
     "assert_rewrites",
     "assert_same_values",
+    "check_numerical_grads",
     "check_rule",
     "dump_ast",
     "programs",
