@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _LONGEST = 12
 """The number of operators of a profile that are shown."""
 _SHOWN = 8
-"""Outputs of at most so many elements are shown whole."""
+"""The most elements of an output that is shown whole."""
 
 
 def add_to(app: typer.Typer) -> None:

@@ -33,7 +33,7 @@ GroupCheck: TypeAlias = Callable[[Expr, list[Expr], list[Expr], Mapping[Var, Exp
 """
 
 JoinLayout: TypeAlias = Literal["concat", "stack"]
-"""The way in which matrices are joined: side by side, or along a new axis."""
+"""The layout of joined matrices: side by side, or along a new axis."""
 
 with PatternContext() as _parallel:
     _left, _right = wildcard(), wildcard()
@@ -42,7 +42,7 @@ with PatternContext() as _parallel:
 
 
 _MOST_COMPARED: Final = 8
-"""With so many others a branch without a group is compared to say why."""
+"""The most branches with which one without a group is compared to say why it has none."""
 
 
 class _Branch(NamedTuple):

@@ -186,7 +186,7 @@ def with_new_functions(
 
 
 class _FusionOptions(NamedTuple):
-    """What `FuseOpsByPattern` was asked for."""
+    """The options of `FuseOpsByPattern`."""
 
     patterns: Sequence[FusionPattern]
     bind_constants: bool

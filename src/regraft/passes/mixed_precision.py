@@ -145,7 +145,7 @@ _ALSO_KEEP: Final = frozenset(
 
 
 def _policy(op: Expr, *, relax: bool) -> Precision:
-    """The way in which ``op`` bears a narrow dtype, by Relax's policy or by what is lost in rounding alone."""
+    """The tolerance of ``op`` for a narrow dtype, by Relax's policy or by rounding alone."""
     if not isinstance(op, Op):
         return Precision.KEEPS
     name = op.name.removeprefix("relax.")
@@ -177,7 +177,7 @@ class _Dtypes(NamedTuple):
     relax: bool = True
 
     def policy(self, value: Expr) -> Precision | None:
-        """The way in which the operator of ``value`` bears the narrow dtype; None for what is no call."""
+        """The tolerance of the operator of ``value`` for the narrow dtype; None for a value that is no call."""
         return _policy(value.op, relax=self.relax) if isinstance(value, Call) else None
 
     def has_room_for(self, leaf: Expr) -> bool:

@@ -49,7 +49,7 @@ class DFPattern:
         return ()
 
     def fields_of(self) -> Iterator[tuple[str, Any]]:
-        """What the pattern was made with: names and values of its fields, patterns among them."""
+        """The names and values of the fields that the pattern was made with, patterns among them."""
         for kind in type(self).__mro__[:-2]:
             yield from ((name, getattr(self, name)) for name in getattr(kind, "__slots__", ()))
 

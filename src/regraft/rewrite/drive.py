@@ -110,7 +110,7 @@ MOST_DECLINED: Final = 10_000
 
 
 MOST_GIVEN_UP: Final = 8
-"""At so many values of a block a rule may be given up before it is left out of the rest of the block."""
+"""The number of values in a block at which a rule is given up before it is left out of the rest of the block."""
 
 
 class _Declined:

@@ -60,7 +60,7 @@ _TRIALS: Final = (
 _ENOUGH: Final = 2
 
 _MOST_SCALES: Final = 3
-"""Values are made larger so often, if the operands that are computed from them stay small."""
+"""The most times that values are made larger while the operands computed from them stay small."""
 
 
 def computed_by(matchings: Mapping[DFPattern, Any]) -> tuple[Var, ...]:

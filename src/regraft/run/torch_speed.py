@@ -16,7 +16,7 @@ DTYPES: Final = ("bfloat16", "float16")
 
 
 class Speed(NamedTuple):
-    """The way in which a program is to be run: compiled or not, a string names the backend; and in which dtype."""
+    """The form in which a program runs: compiled or not (a string names the backend), and the dtype of products."""
 
     compile: bool | str = False
     dtype: str | None = None

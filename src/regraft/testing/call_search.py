@@ -22,7 +22,7 @@ _SIZES: Final = (1, 2, 3, 4, 5, 6)
 _MOST_ELEMENTS: Final = 4096
 _DTYPES: Final = ("float32", "int64", "int32", "int8", "uint8", "bool")
 _MOST_REFUSALS: Final = 120
-"""After so many refusals of one part in a row, everything is drawn anew."""
+"""The number of refusals in a row of one part after which everything is drawn anew."""
 
 
 class CallSearch:

@@ -31,7 +31,7 @@ _DRAWS: Final = 40
 """The number of programs that are drawn for one that contains a match."""
 
 _PLAIN_DRAWS: Final = 10
-"""After so many draws that came to nothing, operands are of any dtype, and the type rule guides the search."""
+"""The number of failed draws after which operands have any dtype and the type rule guides the search."""
 
 _ENOUGH_FAILURES: Final = 6
 _MOST_REASONS: Final = 12

@@ -178,7 +178,7 @@ class Instance:
             self._use(self.values[-1])
 
     def _chance(self, rate: float) -> bool:
-        """True if to add something around the match."""
+        """True, at that rate, where something is to be added around the match."""
         return not self.plain and self.around.random() < rate
 
     # --- roots

@@ -173,7 +173,7 @@ RandomOperation: TypeAlias = Callable[[RandomWriter], WrittenValue]
 CHOICES: Final[list[RandomOperation]] = []
 """The kinds of bindings. To add one, write a function with `operation` before it."""
 WEIGHTS: Final[list[int]] = []
-"""How often each of `CHOICES` comes."""
+"""The weight of each of `CHOICES`: its share of the draws."""
 
 
 def operation(

@@ -20,7 +20,7 @@ from .conditions import leaf_check
 from .machine import FAILED, Closing, Goal, Goals, MatchState, Rejection, Step
 
 _MOST_TO_EXPLAIN: Final = 1000
-"""About so many ways to share a row out that cannot match are tried to say why they do not."""
+"""The most ways, about, to share out a row that are tried only to say why they do not match."""
 
 Limits: TypeAlias = Sequence["list[int] | list[bool] | None"]
 """For each part, and each value: how many in a row a repeat can take from there, or whether a single part may be it."""
