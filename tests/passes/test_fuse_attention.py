@@ -333,13 +333,15 @@ o = R.matmul(R.nn.softmax(R.matmul(q, kt)), v)
     assert _fused(program(HEADS_FIRST, body, "o")).attrs.scale == 0.5
 
 
-def test_a_scale_that_is_no_one_constant_number_is_left() -> None:
+@pytest.mark.parametrize("factor", ["R.const([[[1.0]], [[2.0]], [[3.0]]], 'float32')", "R.const(0.0, 'float32')"])
+def test_a_scale_that_is_no_one_number_or_zero_is_on_the_queries(factor: str) -> None:
+    scores = f"s = R.multiply(R.matmul(q, kt), {factor})"
+    assert _fused(program(HEADS_FIRST, _body(scores), "o")).attrs.scale == 1.0
+
+
+def test_a_scale_that_is_divided_by_is_left_unless_it_is_constant() -> None:
     signature = HEADS_FIRST + ', t: R.Tensor((), "float32")'
-    _left(program(signature, _body("s = R.multiply(R.matmul(q, kt), t)"), "o"), "neither a product")
-    each = 's = R.multiply(R.matmul(q, kt), R.const([[[1.0]], [[2.0]], [[3.0]]], "float32"))'
-    _left(program(HEADS_FIRST, _body(each), "o"), "neither a product")
-    zero = 's = R.multiply(R.matmul(q, kt), R.const(0.0, "float32"))'
-    _left(program(HEADS_FIRST, _body(zero), "o"), "neither a product")
+    _left(program(signature, _body("s = R.divide(R.matmul(q, kt), t)"), "o"), "neither a product")
 
 
 # --- softmax

@@ -289,6 +289,27 @@ s = R.multiply(R.tanh(t), R.const(50.0, "float32"))
     _left(program(HEADS_FIRST, _body(scores.strip()), "o"), reason)
 
 
+@pytest.mark.parametrize("shape", [(H, 1, 1), (B, H, SQ, 1), (SQ, 1), (B, 1, 1, 1), (1,)])
+def test_scores_times_a_tensor_of_other_axes_than_the_keys_are_those_of_other_queries(shape: tuple[int, ...]) -> None:
+    random = np.random.default_rng(3)
+    factor, mask = (random.normal(size=s).astype("float32") for s in (shape, (B, H, SQ, SK)))
+    signature = f"{HEADS_FIRST}, {_tensors(t=shape, m=mask.shape)}"
+    scores = 'p = R.multiply(R.matmul(q, kt), R.const(0.5, "float32"))\ns = R.add(R.multiply(p, t), m)'
+    _fused(program(signature, _body(scores), "o"), FuseAttention(True), inputs=_inputs(factor, mask))
+
+
+@pytest.mark.parametrize(
+    ("shape", "scores", "why"),
+    [
+        ((SK,), "s = R.multiply(R.matmul(q, kt), t)", "differs from key to key"),
+        ((H, SQ, SK), "s = R.multiply(t, R.matmul(q, kt))", "differs from key to key"),
+        ((H, 1, 1), "s = R.multiply(R.add(R.matmul(q, kt), t), t)", "masked or capped are multiplied by a tensor"),
+    ],
+)
+def test_scores_times_a_tensor_that_is_not_of_the_queries_are_left(shape: Any, scores: str, why: str) -> None:
+    _left(program(f"{HEADS_FIRST}, {_tensors(t=shape)}", _body(scores), "o"), why)
+
+
 def test_a_tanh_of_scores_that_are_masked_before_is_no_cap() -> None:
     masked = """
 a = R.add(R.matmul(q, kt), R.const(1.0, "float32"))

@@ -195,6 +195,11 @@ def _fused(
     if placed is None or shared is None:
         raise NoAttention("batch or heads of queries, keys and values are not known to be the same")
     query, key, value = (operand.written() for operand, _ in (placed, *shared))
+    for term, own in scores.factors:
+        factor = layout.factor(term, own)
+        if factor is None:
+            raise NoAttention("the scores are multiplied by a tensor that differs from key to key")
+        query = ops.multiply(query, factor)
     if not dtype_of(query) == dtype_of(key) == dtype_of(value):
         raise NoAttention("queries, keys and values have different dtypes")
     bias, causal, doubt = bias_of(scores.masks, layout, bindings, finite)
@@ -241,11 +246,12 @@ def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
     Products may be ``matmul`` or ``einsum``, over three to five axes in any order, also where some are joined and split
     on the way; scores may be keys times queries. Operands may have any layout from which permutations, reshapes and
     broadcasts make (batch, sequence, heads, size); each key must be a row somewhere on that way. A constant scale is
-    passed on exactly; it may be on the queries, the keys, or the scores, before or after masks. Masks are added, or put
-    a very low number in the place of scores. There may be a floor of the lowest number under them, no-op dropout, and
-    half precision that is scaled, or whose softmax is taken, in float32. A constant mask that is exactly triangular
-    becomes ``causal_mask``, other masks a bias. Keys and values that were repeated for several heads each, or that a
-    group of heads shares, are shared. Permutations that only bring heads forward and back are gone after it.
+    passed on exactly; it may be on the queries, the keys, or the scores, before or after masks. Scores in float32 may
+    be multiplied by a tensor of any axes but the keys', as in cosine attention; then the queries are. Masks are added,
+    or put a very low number in the place of scores. There may be a floor of the lowest number under them, no-op
+    dropout, and half precision that is scaled, or whose softmax is taken, in float32. A constant mask that is exactly
+    triangular becomes ``causal_mask``, other masks a bias. Keys and values that were repeated for several heads each,
+    or that a group of heads shares, are shared. Permutations that only bring heads forward and back are gone after it.
 
     Left, with the reason in `report`: a softmax along another axis than the sum; scores or weights that something else
     needs; scores that are capped, clipped or scaled by more than one number; sinks; and masks that may hide all keys

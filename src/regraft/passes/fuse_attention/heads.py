@@ -108,13 +108,24 @@ class HeadLayout(NamedTuple):
 
     def mask(self, mask: Expr, scores: Groups) -> Arrangement:
         """``mask``, which broadcasts to ``scores``, with the four axes that a bias of ``nn.attention`` has."""
+        return self._broadcast(mask, scores, [self.batch, self.heads, self.rows, self.columns])
+
+    def factor(self, factor: Expr, scores: Groups) -> Expr | None:
+        """``factor``, which broadcasts to ``scores``, as one of the queries; None if it differs from key to key."""
+        try:
+            return self._broadcast(factor, scores, [self.batch, self.rows, self.heads, ()]).written()
+        except ValueError:
+            return None
+
+    @staticmethod
+    def _broadcast(mask: Expr, scores: Groups, wanted: Groups) -> Arrangement:
         sizes = shape_of(mask)
         own = scores[len(scores) - len(sizes) :]
         groups = [group if axis_of(size) else () for size, group in zip(sizes, own, strict=True)]
         wide = [size_of(group) for group in groups]
         # An axis of another size than it is known to have is 1, or that size.
         placed = mask if same_sizes(sizes, wide) else ops.broadcast_to(mask, wide)
-        return arrangement(View(placed, groups), [self.batch, self.heads, self.rows, self.columns])
+        return arrangement(View(placed, groups), wanted)
 
 
 _key, _value = wildcard(), wildcard()

@@ -2,7 +2,8 @@
 
 Around the product may stand, in any order: times or divided by a constant number, a mask added or subtracted, a boolean
 mask that puts a constant in the place of scores, a floor, a hyperbolic tangent before all masks, a cast of half
-precision to float32, and permutations and reshapes. `bias_of` adds these steps up to one scale, one cap, one bias and a
+precision to float32, and permutations and reshapes; and next to it, times a tensor that has no axis of the keys, which
+the queries are multiplied by instead. `bias_of` adds these steps up to one scale, one cap, one bias and a
 causal mask. A mask that may hide all keys from a query is in doubt, since a written-out softmax gives NaN there, or a
 mean of all values, and ``nn.attention`` something else; `FiniteValues` says which masks certainly do not.
 """
@@ -63,6 +64,13 @@ class Mask(NamedTuple):
         return self.fill is not None and self.fill > -np.inf
 
 
+class Factor(NamedTuple):
+    """The scores so far, whose axes are ``groups``, times ``term``."""
+
+    term: Expr
+    groups: Groups
+
+
 def moved(inner: DFPattern) -> DFPattern:
     """The elements of ``inner``, on other axes."""
     moves = is_op("relax.permute_dims") | is_op("relax.expand_dims") | is_op("relax.squeeze")
@@ -73,6 +81,7 @@ _below, _other, _condition, _number = below(), wildcard(), wildcard(), is_const(
 _cast = is_op("relax.astype")(_below)
 _times = is_op("relax.multiply") | is_op("relax.divide")
 _view = _times(_below, _number) | is_op("relax.astype")(_times(_cast, _number)) | moved(_below)
+_by_tensor = is_op("relax.multiply")(_below, _other)
 _plus = is_op("relax.add")(_below, _other)
 _minus = is_op("relax.subtract")(_below, _other)
 _where = is_op("relax.where")(_condition, _below, _other)
@@ -80,19 +89,20 @@ _where_not = is_op("relax.where")(_condition, _other, _below)
 _highest = wildcard()
 _floor = is_op("relax.maximum")(_below, _other) | is_op("relax.clip")(_below, _other, _highest)
 _tangent = is_op("relax.tanh")(_below)
-_step = (_view | _plus | _minus | _where | _where_not | _floor | _tangent | _cast).users(1)
+_step = (_view | _by_tensor | _plus | _minus | _where | _where_not | _floor | _tangent | _cast).users(1)
 _core = wildcard()
 _SCORES: Final = chain(_step, until=_core)
 """Steps over the product of queries and keys. Several of these, and either operand, may fit one value."""
 
-ScoreStep: TypeAlias = float | Mask | Var
-"""A factor, a mask, or the variable of a hyperbolic tangent."""
+ScoreStep: TypeAlias = float | Factor | Mask | Var
+"""A factor, of one number or of a tensor, a mask, or the variable of a hyperbolic tangent."""
 
 
 class Scores(NamedTuple):
     """Queries times keys; ``rows`` have the queries only, and ``size`` is the axis that they share.
 
-    They are scaled, become ``cap * tanh(scores / cap)`` if there is a ``cap``, and go under ``masks``, first first.
+    They are multiplied by ``factors``, scaled, become ``cap * tanh(scores / cap)`` if there is a ``cap``, and go under
+    ``masks``, first first.
     """
 
     query: View
@@ -102,6 +112,7 @@ class Scores(NamedTuple):
     scale: float = 1.0
     cap: float | None = None
     masks: Sequence[Mask] = ()
+    factors: Sequence[Factor] = ()
 
 
 def read_scores(scores: Expr, groups: Groups, columns: AxisGroup, bindings: Bindings) -> Scores:
@@ -126,11 +137,15 @@ def read_scores(scores: Expr, groups: Groups, columns: AxisGroup, bindings: Bind
 
 def _under(steps: Sequence[ScoreStep], product: Scores) -> Scores:
     """``product`` under ``steps``, the last first."""
-    factor, masks = 1.0, list[Mask]()
+    factor, masks, factors = 1.0, list[Mask](), list[Factor]()
     tangent, cap = None, None
     for step in steps:
         if isinstance(step, float | int):
             factor *= step
+        elif isinstance(step, Factor):
+            factors.append(step)
+        elif factors:
+            raise NoAttention("scores that are masked or capped are multiplied by a tensor")
         elif tangent is not None:
             raise NoAttention(f"{tangent.name_hint} is a tanh of scores that are masked, or capped, before")
         elif isinstance(step, Mask):
@@ -142,7 +157,7 @@ def _under(steps: Sequence[ScoreStep], product: Scores) -> Scores:
             tangent, cap, factor = step, factor, 1.0
     if cap is not None and cap <= 0:
         raise NoAttention("the scores are turned around after they were capped")
-    return product._replace(scale=factor * (cap or 1.0), cap=cap, masks=masks[::-1])
+    return product._replace(scale=factor * (cap or 1.0), cap=cap, masks=masks[::-1], factors=factors)
 
 
 def _neither(var: Var, bindings: Bindings) -> NoAttention:
@@ -164,6 +179,8 @@ def _step_of(link: Mapping[Any, Any], groups: Groups, bindings: Bindings) -> tup
         return groups, 1.0
     elif _tangent in link:
         return groups, outer
+    elif _by_tensor in link and dtype_of(inner) not in HALF and dtype_of(inner) == dtype_of(other):
+        return groups, Factor(other, groups)
     elif (_plus in link or _minus in link) and other is not inner and is_kept:
         return groups, Mask(other if _plus in link else ops.negative(other), groups)
     elif (number := uniform_of(other, bindings)) is not None and is_kept:
