@@ -73,3 +73,27 @@ def test_a_pt2_file_goes_to_every_format(model: torch.nn.Module, tmp_path: Path,
     torch.export.save(torch.export.export(model, (IMAGE,)), source)
     optimize(source, output=output, verify=True)
     assert len(output_names(open_model(output).function)) == 1
+
+
+class _NarrowKeys(torch.nn.Module):
+    """Attention by hand; ``wide`` numbers for each value, eight for each key."""
+
+    def __init__(self, wide: int) -> None:
+        super().__init__()
+        self.wide = wide
+        self.into = torch.nn.Linear(32, 4 * (16 + wide))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = self.into(x).unflatten(-1, (4, -1)).transpose(1, 2)
+        query, key, value = parts.split([8, 8, self.wide], -1)
+        return ((query @ key.transpose(-2, -1)) * 0.3).softmax(-1) @ value
+
+
+@pytest.mark.parametrize(("wide", "fused"), [(8, 1), (16, 0)])
+def test_attention_is_one_operator_of_pytorch_where_that_is_its_fast_one(wide: int, fused: int) -> None:
+    model, x = _NarrowKeys(wide).eval(), torch.randn(2, 6, 32)
+    program = torch.export.export(model, (x,))
+    result = optimize(program)
+    names = [str(node.target) for node in result.graph.nodes]
+    assert sum("scaled_dot_product_attention" in name for name in names) == fused
+    torch.testing.assert_close(result.module()(x), model(x))

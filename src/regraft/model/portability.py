@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from ..analysis.machine import call_seconds
+from ..analysis.tensors import stated_shape
 from ..ir.binding_values import bind_sizes, sizes_of
+from ..ir.dims import dims_equal
 from ..ir.errors import OpTypeError
 from ..ir.module import IRModule
-from ..ir.op import Call
+from ..ir.op import Call, is_call_of
 from ..ir.visitor import iter_bindings
 from ..passes import op_counts
 from ..passes.pipeline import ATTENTION, level_number
@@ -31,6 +33,7 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
     "relax.nn.rms_norm": ("rms_norm", "RMSNormalization"),
 }
 """For each operator that is recognized, the form that it is recognized by, and the operator of ONNX."""
+_ATTENTION: Final = ("relax.nn.attention", "relax.nn.attention_bias")
 _OLDEST: Final = 13
 _SIZE: Final = 64
 """The number that stands for every size that is not known."""
@@ -75,11 +78,15 @@ def as_portable(
 ) -> _Result:
     """``done``, or what stays in the opset of the model where the newer one of ``done`` is not expected to pay.
 
-    ``before`` is the module that was optimized; ``again`` optimizes it without recognizing the forms that it is told.
-    Level 3 takes any opset, and so does a caller who names one. Cost: up to three more runs of the passes.
+    A program of PyTorch keeps attention written out whose keys and values differ in size: there, PyTorch's operator
+    takes its slow way. ``before`` is the module that was optimized; ``again`` optimizes it without recognizing the
+    forms that it is told. Level 3 takes any opset and form, and so does a caller who names an opset. Cost: up to three
+    more runs of the passes.
     """
     from ..formats.onnx.write.model_facts import versions_of
 
+    if opened.form == "torch" and level_number(level) < 3 and _uneven(done.module) > _uneven(before):
+        return again({ATTENTION})
     if opened.form != "onnx" or level_number(level) >= 3 or versions_of(opened.module)[0] is not None:
         return done
     left_out: set[str] = set()
@@ -91,6 +98,17 @@ def as_portable(
             return done
         done = apart
     return done
+
+
+def _uneven(module: IRModule) -> int:
+    """How many calls of attention have keys and values of different sizes."""
+    count = 0
+    for binding in iter_bindings(module):
+        call = binding.value
+        if isinstance(call, Call) and any(is_call_of(call, name) for name in _ATTENTION):
+            key, value = stated_shape(call.args[1]), stated_shape(call.args[2])
+            count += key is not None and value is not None and dims_equal(key[-1], value[-1]) is False
+    return count
 
 
 def is_as_it_was(opened: Model, result: Any) -> bool:
