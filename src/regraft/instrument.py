@@ -7,6 +7,7 @@ from .passes import (
     PassTimingInstrument,
     PrintAfterAll,
     PrintBeforeAll,
+    WellFormedInstrument,
     pass_instrument,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "PassTimingInstrument",
     "PrintAfterAll",
     "PrintBeforeAll",
+    "WellFormedInstrument",
     "pass_instrument",
 ]

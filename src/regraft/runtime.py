@@ -1,5 +1,6 @@
 """Relax's name for values and devices at run time: what `regraft.run` holds of them."""
 
+from .ir import Node as Object
 from .run import (
     DataType,
     Device,
@@ -20,6 +21,7 @@ __all__ = [
     "DataType",
     "Device",
     "Executable",
+    "Object",
     "ShapeTuple",
     "Tensor",
     "convert",

@@ -24,6 +24,7 @@ _PASSES: Final = (
 PATHS: Final[dict[str, str]] = {
     "regraft.analysis.analysis": "regraft.analysis",
     "regraft.analysis.estimate_memory_usage": "regraft.analysis",
+    "regraft.base": "regraft",
     "regraft.base_py_module": "regraft",
     **{f"regraft.dpl.{name}": "regraft.dpl" for name in ("context", "pattern", "rewrite")},
     "regraft.frontend.common": "regraft.frontend",
@@ -41,6 +42,7 @@ PATHS: Final[dict[str, str]] = {
         f"regraft.op.{name}.{name}": f"regraft.op.{name}"
         for name in ("builtin", "ccl", "grad", "image", "memory", "nn", "vm")
     },
+    "regraft.module": "regraft",
     "regraft.op.memory.view": "regraft.op.memory",
     **{
         f"regraft.op.vision.{name}": "regraft.op.vision"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
+from ..analysis.well_formed import WellFormedError, well_formed
 from ..ir.module import IRModule
 from ..ir.node import Shown
 from ..ir.op import Call, Op
@@ -46,6 +47,37 @@ class PassTimingInstrument(PassInstrument):
     def render(self) -> str:
         """One line for each pass: milliseconds and name."""
         return "\n".join(f"{time.seconds * 1000:10.2f} ms  {time.name}" for time in self.times)
+
+
+@final
+class WellFormedInstrument(PassInstrument):
+    """Checks that each pass is given a sound program and leaves one, but for the passes that make programs sound.
+
+    ``check_ty`` is that of `regraft.analysis.well_formed`. Without ``validate_before_transform`` only results are
+    checked. Raises `PassError`, which names the pass and the rule that is broken.
+    """
+
+    def __init__(self, check_ty: bool = True, validate_before_transform: bool = True) -> None:
+        self.check_ty = check_ty
+        self.validate_before_transform = validate_before_transform
+        self.skip_pass_name = ["Normalize", "NormalizeGlobalVar", "ResolveGlobals"]
+
+    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Check what the pass is given."""
+        if self.validate_before_transform:
+            self._check(mod, info.name, "before")
+
+    def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
+        """Check what the pass has made."""
+        self._check(mod, info.name, "after")
+
+    def _check(self, mod: Function | IRModule, name: str, place: str) -> None:
+        if name in self.skip_pass_name:
+            return
+        try:
+            well_formed(mod, self.check_ty)
+        except WellFormedError as error:
+            raise PassError(f"{place} {name} the program is not well-formed: {error}") from error
 
 
 def pass_instrument(instrument: type[Any] | None = None) -> Any:
