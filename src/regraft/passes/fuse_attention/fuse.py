@@ -254,12 +254,12 @@ def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
     or that a group of heads shares, are shared. Permutations that only bring heads forward and back are gone after it.
 
     Left, with the reason in `report`: a softmax along another axis than the sum; scores or weights that something else
-    needs; scores that are capped, clipped or scaled by more than one number; sinks; and masks that may hide all keys
-    from a query for good. A written-out softmax gives NaN there, or under finite numbers a mean of all values, where
-    ``nn.attention`` gives zeros or another mean. ``every_query_sees_a_key`` promises that there is no such query.
-    Without it, masks are fused that are known to leave every query a key, whose number no score shows beside, or that
-    are finite: made of integers, booleans, finite constants, the queries, and weights (see `weights_of`). Code that
-    turns those NaNs into zeros itself needs no promise. Inputs are taken to be finite.
+    needs; scores that are capped, clipped, or multiplied by a tensor with the axis of the keys; sinks; and masks that
+    may hide all keys from a query for good. A written-out softmax gives NaN there, or under finite numbers a mean of
+    all values, where ``nn.attention`` gives zeros or another mean. ``every_query_sees_a_key`` promises that there is no
+    such query. Without it, masks are fused that are known to leave every query a key, whose number no score shows
+    beside, or that are finite: made of integers, booleans, finite constants, the queries, and weights (see
+    `weights_of`). Code that turns those NaNs into zeros itself needs no promise. Inputs are taken to be finite.
 
     Needs: known shapes; constant masks are recognized after `FoldConstant`. Guarantees: the same values but for
     rounding: scores are not rounded to half precision in between. Cost: linear.
