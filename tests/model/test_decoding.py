@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from operator import eq
 from pathlib import Path
@@ -163,6 +164,35 @@ class _Remembering(transformers.MambaForCausalLM):
         found: Any = super().forward(input_ids, cache_params=cache_params, use_cache=use_cache)
         self.seen += 1
         return transformers.utils.ModelOutput(logits=found.logits + self.seen, cache_params=found.cache_params)
+
+
+class _Talking(transformers.MambaForCausalLM):
+    logger = logging.getLogger("transformers.modeling_utils")
+
+    def forward(self, input_ids: Any, cache_params: Any = None, use_cache: Any = None) -> Any:
+        self.logger.error("install a kernel for the fast form")
+        return super().forward(input_ids, cache_params=cache_params, use_cache=use_cache)
+
+
+class _Records(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(record.getMessage())
+
+
+def test_what_transformers_says_of_its_own_kernels_is_not_passed_on() -> None:
+    model, records = _Talking(STATES["Mamba, without attention"]()).eval(), _Records()
+    _Talking.logger.addHandler(records)
+    try:
+        read_decoder(model)
+        assert records.found == []
+        model(torch.ones(1, 1, dtype=torch.int64))
+        assert records.found == ["install a kernel for the fast form"]
+    finally:
+        _Talking.logger.removeHandler(records)
 
 
 def test_a_model_that_keeps_its_state_somewhere_else_than_in_a_cache_is_refused() -> None:

@@ -34,6 +34,7 @@ from .decoder_cache import (
 )
 from .exported import export
 from .importer import from_torch
+from .quiet import quiet
 
 _COUNT, _PAST = 3, 5
 """The sizes that a decoder is exported on, which are neither 0 nor 1, nor each other."""
@@ -114,9 +115,9 @@ def decoder_from_torch(model: Any) -> IRModule:
     Raises `ConvertError` for another model, one that cannot be exported, and where an export holds for one length only.
     Cost: that of `torch.export`.
     """
-    step, arguments = step_of(model)
-    kept = tuple({2: Dim.AUTO} if rows else {} for rows in step.growing)
-    with growing_rotary(model):
+    with quiet("torch", "transformers"), growing_rotary(model):
+        step, arguments = step_of(model)
+        kept = tuple({2: Dim.AUTO} if rows else {} for rows in step.growing)
         module = from_torch(export(step, arguments, None, ({1: Dim.AUTO} if all(step.growing) else {}, kept)))
     made, last = _with_named_sizes(module, step), new_frequencies_after(model)
     return made if last is None else made.with_function("main", made["main"].with_attr(READ_AGAIN, last))
