@@ -28,10 +28,11 @@ from regraft.dpl import (
     wildcard,
 )
 from regraft.pattern import PatternError
-from regraft.pattern.reference import matches
 from regraft.testing import check_rule
 from regraft.transform import op_counts
 from tests.pattern.test_large_patterns import calls_of
+
+from .reference import matches
 
 
 def tensor(*shape: Any, dtype: str = "float32") -> rx.Var:

@@ -16,8 +16,9 @@ from regraft.ir import Constant, Expr, Op
 from regraft.pattern.matcher.context_match import compiled_context
 from regraft.pattern.matcher.match import CompiledPattern, compiled
 from regraft.pattern.pattern import all_patterns
-from regraft.pattern.reference import context_matches, matches
 from tests.pattern.random_patterns import PatternWriter, RandomBlock, random_context, reordered
+
+from .reference import context_matches, matches
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -14,9 +14,10 @@ from regraft.analysis import get_var2val
 from regraft.dpl import DFPattern, PatternError, PatternWarning, is_if, is_op, is_tuple, repeat, wildcard
 from regraft.ir import BindingBlock, If, SeqExpr, VarBinding
 from regraft.pattern.matcher.match import compiled
-from regraft.pattern.reference import matches
 from regraft.testing import assert_rewrites, check_rule
 from tests.pattern.random_patterns import PatternWriter
+
+from .reference import matches
 
 add, exp, relu, matmul = is_op("relax.add"), is_op("relax.exp"), is_op("relax.nn.relu"), is_op("relax.matmul")
 MATRIX = rx.TensorType((2, 2), "float32")

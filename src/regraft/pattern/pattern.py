@@ -1,8 +1,8 @@
 """The words of the pattern language: what a value may look like.
 
 A pattern is an immutable description; identity matters, since the same pattern in two places stands for the same
-value, and patterns are the keys of a match. Patterns say what to look for and know nothing of how it is found
-(`matcher` finds it, `reference` reads them word by word). Names and argument order follow Relax.
+value, and patterns are the keys of a match. Patterns say what to look for and know nothing of how it is found; that
+is the matter of `matcher`. Names and argument order follow Relax.
 """
 
 from __future__ import annotations

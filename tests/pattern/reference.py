@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple, cast
 
-from ..analysis import free_vars
-from ..analysis.values import (
+from regraft.analysis import free_vars
+from regraft.analysis.values import (
     Definitions,
     arguments_of,
     definition,
@@ -25,14 +25,14 @@ from ..analysis.values import (
     resolve,
     same_value,
 )
-from ..ir.dims import SymVar
-from ..ir.expr import Expr, ShapeExpr, Tuple, Var
-from ..ir.op import Call, Op
-from ..ir.program import Binding, BindingBlock, Function, If, VarBinding
-from ..ir.types import TensorType, shapes_equal
-from .chain_pattern import ChainPattern, HolePattern
-from .context import PatternContext, UseConstraint
-from .pattern import (
+from regraft.ir.dims import SymVar
+from regraft.ir.expr import Expr, ShapeExpr, Tuple, Var
+from regraft.ir.op import Call, Op
+from regraft.ir.program import Binding, BindingBlock, Function, If, VarBinding
+from regraft.ir.types import TensorType, shapes_equal
+from regraft.pattern.chain_pattern import ChainPattern, HolePattern
+from regraft.pattern.context import PatternContext, UseConstraint
+from regraft.pattern.pattern import (
     AndPattern,
     AttrPattern,
     CallPattern,
@@ -54,6 +54,7 @@ from .pattern import (
     UsersPattern,
     all_patterns,
 )
+
 from .reference_leaves import condition_holds, is_leaf_of
 from .reference_uses import has_other_use, holds_value, is_handed_out, users
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..analysis import free_vars
-from ..analysis.values import Definitions, definition, resolve
-from ..ir.builder import operands_of
-from ..ir.expr import DataflowVar, Expr, Tuple, Var
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, VarBinding
+from regraft.analysis import free_vars
+from regraft.analysis.values import Definitions, definition, resolve
+from regraft.ir.builder import operands_of
+from regraft.ir.expr import DataflowVar, Expr, Tuple, Var
+from regraft.ir.program import Binding, BindingBlock, DataflowBlock, Function, If, VarBinding
 
 
 def holds_value(expr: Expr, source: Expr, definitions: Definitions, beside: Expr | None = None) -> bool:

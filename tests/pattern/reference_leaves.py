@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..analysis.values import Definitions, is_number, is_single, resolve, same_attribute, same_value
-from ..ir.dims import SymVar
-from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, Var
-from ..ir.op import Call, Op
-from ..ir.program import Function
-from ..ir.types import ShapeType, TensorType, bind_type
-from .pattern import (
+from regraft.analysis.values import Definitions, is_number, is_single, resolve, same_attribute, same_value
+from regraft.ir.dims import SymVar
+from regraft.ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, Var
+from regraft.ir.op import Call, Op
+from regraft.ir.program import Function
+from regraft.ir.types import ShapeType, TensorType, bind_type
+from regraft.pattern.pattern import (
     AttrPattern,
     ConstantPattern,
     DataflowVarPattern,
