@@ -213,7 +213,16 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "no size at all": (["--dim", "batch=0"], "'batch=0' is no NAME=SIZE"),
     "unknown size": (["--verify", "--dim", "nobody=3"], "nobody"),
     "unknown option": (["--nonsense"], "No such option"),
+    "a range of samples": (["--verify", "--range", "x=0:1", "--input", "in.npz"], "ranges are for random inputs"),
 }
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_a_folder_in_place_of_one_sample_is_named(command: str, tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    result = invoke(command, model, "--input", tmp_path)
+    assert result.exit_code == 2, result.output
+    assert "is a folder; this is one run" in result.stderr
 
 
 @pytest.mark.parametrize("case", USAGE)

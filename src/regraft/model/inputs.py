@@ -199,6 +199,8 @@ def names_in(path: Path) -> tuple[str, ...]:
 
 
 def _loaded(path: Path) -> np.ndarray | dict[str, np.ndarray]:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; this is one run, so give the .npz or .npy files of one sample")
     try:
         loaded: Any = np.load(path, allow_pickle=False)
         return {name: loaded[name] for name in loaded.files} if hasattr(loaded, "files") else loaded

@@ -380,6 +380,8 @@ def _tried_on(
     """The inputs of the trial runs. Raises `UsageError` for samples and ranges that nothing would use."""
     if (inputs is not None or ranges) and not runs:
         raise UsageError("inputs and ranges say what the model runs on; ask for a run: verify, measure or a precision")
+    if inputs is not None and ranges:
+        raise UsageError("ranges are for random inputs, and samples take their place; leave out one of the two")
     return TriedOn(seed, dims, ranges, inputs)
 
 
