@@ -144,6 +144,8 @@ def broadcast_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...]
             dims.append(b)
         elif dims_equal(a, b) is False and dims_equal(a, 1) is False and dims_equal(b, 1) is False:
             return False
+        elif isinstance(a, SymExpr) and isinstance(b, SymExpr) and dims_equal(a, b) is False:
+            known = False  # such as n beside n + 2: these fit where n is 1 only, and Relax leaves their result open
         elif _outlasts(a, b):
             dims.append(a)
         elif _outlasts(b, a):

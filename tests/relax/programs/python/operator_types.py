@@ -568,3 +568,8 @@ def t_sizes_by_the_names_of_their_nodes():
         lambda: op.zeros((tirx.Add(n, m), tirx.Sub(n, m), tirx.Mul(n, m)), "float32"),
         lambda: op.zeros((tirx.FloorDiv(n, m), tirx.FloorMod(n, m), tirx.Max(n, m)), "float32"),
     )
+
+
+def t_sizes_that_never_agree():
+    x, y = X((m, n)), X((m, n + 2))
+    return [relax.BlockBuilder().normalize(call).ty for call in (op.add(x, y), op.maximum(y, x))]
