@@ -20,12 +20,13 @@ from onnx import TensorProto, helper
 import regraft.op as R
 from regraft import optimize, to_onnx
 from regraft.ir import BlockBuilder, Expr, SymVar, TensorType, Var, const
-from regraft.model import OptimizationReport, UsageError, VerificationError, open_model
+from regraft.model import OptimizationReport, UsageError, VerificationError, calibration, open_model
 from regraft.model import measure as guard
 from regraft.model import search as room
 from regraft.model.attempts import agreement_of
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
 from regraft.model.samples import read_samples
+from regraft.passes import op_counts
 from regraft.run import BuildError
 from regraft.run.openvino_engine import supported_precisions
 from regraft.run.originals import onnx_original, openvino_original
@@ -597,6 +598,29 @@ def test_samples_whose_outputs_are_no_numbers_say_nothing_of_errors(products: Pa
     with pytest.raises(UsageError, match="NaN or infinities only on sample 0, so the error of a precision cannot be"):
         optimize(products, output=output, precision="int8", inputs=[{"x": np.full((40, 96), np.nan, np.float32)}])
     assert not output.exists()
+
+
+def _attention(builder: BlockBuilder, x: Expr) -> Expr:
+    """A head of attention over 1,024 places, which ONNX Runtime has tile by tile."""
+    parts = [builder.emit(R.reshape(builder.emit(R.matmul(x, weights(32, 32))), [1, 1024, 2, 16])) for _ in range(3)]
+    attended = builder.emit(R.nn.attention(*parts), "attended")
+    return R.matmul(builder.emit(R.reshape(attended, [1, 1024, 32]), "attended"), weights(32, 32))
+
+
+def test_ranges_are_those_of_what_the_rules_of_the_engine_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranged: list[int] = []
+
+    def calibrated(module: Any, *given: Any) -> Any:
+        ranged.append(op_counts(module)["com.microsoft.MultiHeadAttention"])
+        return calibration.calibrated(module, *given)
+
+    monkeypatch.setattr(choosing, "calibrated", calibrated)
+    samples = [{"x": RNG.standard_normal((1, 1024, 32)).astype(np.float32)}]
+    _, report = lowered(module_of((1, 1024, 32), _attention), "int8", engine="onnxruntime", calibrate=samples)
+    errors = {one.name: one.error for one in report.attempts if one.error is not None}
+    assert {"int8 static", "int8 static with attention"} <= errors.keys()
+    assert max(errors.values()) < 0.05, errors
+    assert sorted(ranged) == [0, 1]
 
 
 def test_samples_whose_outputs_are_zeros_say_nothing_of_errors(products: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from math import prod
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ..ir.module import IRModule
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType
@@ -57,8 +58,8 @@ _ENGINES_OF: Final[Mapping[ModelForm, tuple[str, ...]]] = {
 WIDER: Final = "int8 weights"
 """The precision that layers of weights in 4 bits go back to first."""
 
-PassFor: TypeAlias = Callable[[Mapping[str, str]], Pass]
-"""A pass that leaves the bindings of these names as they are, or in the precision that goes with them."""
+PassFor: TypeAlias = Callable[[Mapping[str, str], IRModule], Pass]
+"""A pass for a module that leaves the bindings of these names as they are, or in the precision that goes with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Refused(NamedTuple):
 def candidates(
     precision: str,
     engines: Sequence[str],
-    ranges: Callable[[], Ranges] | None,
+    ranges: Callable[[IRModule], Ranges] | None,
     machine: MachineDescription,
     *,
     has_few_rows: bool,
@@ -104,7 +105,7 @@ def candidates(
 ) -> list[Candidate | Refused]:
     """The candidates for a precision, the most promising first; and what there would be, but for a reason.
 
-    ``ranges`` finds what values lie in, by samples, when it is first needed; None without samples. ``has_few_rows``:
+    ``ranges`` finds what values of a module lie in, by samples, when needed; None without samples. ``has_few_rows``:
     products have so few rows that they wait for their weights; ``has_attention``: there is attention, whose products
     are tried on bytes as well. ``machine`` says what its processor computes in.
     """
@@ -123,7 +124,7 @@ def _place(one: Candidate | Refused) -> int:
 def _candidates(
     precision: str,
     engines: Sequence[str],
-    ranges: Callable[[], Ranges] | None,
+    ranges: Callable[[IRModule], Ranges] | None,
     machine: MachineDescription,
     *,
     has_few_rows: bool,
@@ -168,7 +169,7 @@ def _on_openvino(precision: str, machine: MachineDescription) -> Iterator[Candid
 
 
 def _on_torch(
-    precision: str, ranges: Callable[[], Ranges] | None, machine: MachineDescription
+    precision: str, ranges: Callable[[IRModule], Ranges] | None, machine: MachineDescription
 ) -> Iterator[Candidate | Refused]:
     """The candidates on PyTorch. ``"auto"`` offers those that run eagerly; its compiler is asked for by name."""
     narrow = "bfloat16" if precision == "auto" else precision
@@ -193,7 +194,7 @@ def _narrow_products(dtype: str) -> PassFor:
     image, is one constant before, and so follows its product.
     """
 
-    def make(keep: Mapping[str, str]) -> Pass:
+    def make(keep: Mapping[str, str], _module: IRModule) -> Pass:
         mixed = ToMixedPrecision(dtype, dtype=dtype, keep=keep, relax_policy=False)
         return Sequential([FoldConstant(), mixed, FoldConstant(), DeadCodeElimination()])
 
@@ -201,7 +202,7 @@ def _narrow_products(dtype: str) -> PassFor:
 
 
 def _weights_in(bits: int, engine: str) -> PassFor:
-    def make(keep: Mapping[str, str]) -> Pass:
+    def make(keep: Mapping[str, str], _module: IRModule) -> Pass:
         wide = {name for name, precision in keep.items() if precision == WIDER}
         return QuantizeWeights(bits, keep=keep.keys() - wide, wide=wide, one_lookup=engine == "onnxruntime")
 
@@ -222,7 +223,7 @@ def has_few_rows(function: Function) -> bool:
 
 
 def _in_bytes(
-    engine: str, ranges: Callable[[], Ranges] | None, machine: MachineDescription
+    engine: str, ranges: Callable[[IRModule], Ranges] | None, machine: MachineDescription
 ) -> Iterator[Candidate | Refused]:
     recurrent = ["relax.nn.lstm"] if engine == "onnxruntime" else []
     if engine == "onnxruntime" or (engine == "torch" and ranges is None):
@@ -244,7 +245,7 @@ def _as_it_runs(engine: str, machine: MachineDescription) -> PassFor:
     """Bytes by ranges that are found as the model runs: products, and on ONNX Runtime recurrent layers."""
     bits = machine.weight_bits
 
-    def make(keep: Mapping[str, str]) -> Pass:
+    def make(keep: Mapping[str, str], _module: IRModule) -> Pass:
         return Sequential([QuantizeDynamic(keep, bits=bits), *_recurrent(engine, keep, bits)])
 
     return make
@@ -256,20 +257,20 @@ def _recurrent(engine: str, keep: Mapping[str, str], bits: int) -> list[Pass]:
 
 
 def _by_samples(
-    ranges: Callable[[], Ranges], engine: str, machine: MachineDescription, *, attention: bool = False
+    ranges: Callable[[IRModule], Ranges], engine: str, machine: MachineDescription, *, attention: bool = False
 ) -> PassFor:
     """Bytes by the ranges of samples, in the form that the engine has kernels for."""
     bits, results = machine.weight_bits, engine == "onnxruntime"
 
-    def make(keep: Mapping[str, str]) -> Pass:
-        static = Quantize(ranges(), keep, bits=bits, attention=attention, results=results)
+    def make(keep: Mapping[str, str], module: IRModule) -> Pass:
+        static = Quantize(ranges(module), keep, bits=bits, attention=attention, results=results)
         return Sequential([static, *_recurrent(engine, keep, bits)])
 
     return make
 
 
 def _on_attention(
-    listed: Sequence[Candidate | Refused], ranges: Callable[[], Ranges] | None, machine: MachineDescription
+    listed: Sequence[Candidate | Refused], ranges: Callable[[IRModule], Ranges] | None, machine: MachineDescription
 ) -> Iterator[Candidate]:
     """Of the candidates on bytes by samples the last for each engine, with attention's products on bytes too."""
     static = {one.engine: one for one in listed if isinstance(one, Candidate) and one.name.startswith("int8 static")}

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -154,11 +153,14 @@ def _listed(
             search.smoothed = SmoothOutliers(magnitudes_of(search.module, search.name, samples))(search.module)
         search.opened = OpenAttention()(search.smoothed) if attends else None
 
-    @cache
-    def ranges() -> Ranges:
+    found_in: dict[int, tuple[IRModule, Ranges]] = {}
+
+    def ranges(module: IRModule) -> Ranges:
         assert samples is not None
-        with search.deadline.standing_still():
-            return calibrated(search.opened or search.smoothed or search.module, search.name, samples)
+        if id(module) not in found_in:
+            with search.deadline.standing_still():
+                found_in[id(module)] = module, calibrated(module, search.name, samples)
+        return found_in[id(module)][1]
 
     known = None if samples is None else ranges
     few = has_few_rows(search.module[search.name])

@@ -86,6 +86,8 @@ class PrecisionSearch:
     """True once a candidate was tried: the first one is, whatever the budget."""
     is_cut_short: bool = False
     """True if the deadline left something undone, so that with more time another choice could come out."""
+    ruled: dict[tuple[int, int], IRModule] = field(default_factory=dict[tuple[int, int], IRModule])
+    """What candidates begin with, by their rules and by what they read."""
     groups: dict[str, list[LayerGroup]] = field(default_factory=dict[str, list[LayerGroup]])
     """By the name of a candidate, what was found on the first engine that needed it: the errors of groups of layers."""
     rest_errors: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
@@ -201,8 +203,8 @@ class PrecisionSearch:
         if one.make is None:
             return []
         if one.layers is not None:
-            return one.layers(self._read_by(one)[self.name])
-        done = report_passes(one.make({}), self._read_by(one))
+            return one.layers(self._start(one)[self.name])
+        done = report_passes(one.make({}, self._start(one)), self._start(one))
         steps = [step for each in done.passes for step in each.rewrote if step.rule in _LAYER_RULES]
         return [step.binding for step in steps if step.function == self.name]
 
@@ -210,7 +212,7 @@ class PrecisionSearch:
         """The reason that most layers gave, as the end of a sentence."""
         if one.make is None:
             return ""
-        done = report_passes(one.make({}), self._read_by(one))
+        done = report_passes(one.make({}, self._start(one)), self._start(one))
         reasons = Counter(step.reason for each in done.passes for step in each.declined if step.rule in _LAYER_RULES)
         return "".join(f": {reason}" for reason, _ in reasons.most_common(1))
 
@@ -241,8 +243,8 @@ class PrecisionSearch:
 
     def tried(self, one: Candidate, keep: Mapping[str, str]) -> Tried:
         """``one`` with ``keep`` in the precisions given, run on all inputs; raises what building and running raise."""
-        module = one.rules(self._read_by(one))
-        module = module if one.make is None else one.make(keep)(module)
+        module = self._start(one)
+        module = module if one.make is None else one.make(keep, module)(module)
         run = self._runner(module, one)
         error, cosine, agreement = 0.0, 1.0, 1.0
         for inputs, expected in zip(self.inputs, self.expected, strict=True):
@@ -257,6 +259,14 @@ class PrecisionSearch:
             return torch_original(torch_module(module, self.name), module[self.name])
         entry = build(module, target=one.engine, threads=self.bench.threads, **one.options)[self.name]
         return lambda inputs: flat_arrays(entry(*inputs))
+
+    def _start(self, one: Candidate) -> IRModule:
+        """What ``one`` begins with after the rules of its engine: ranges of samples are those of its values."""
+        read = self._read_by(one)
+        key = id(one.rules), id(read)
+        if key not in self.ruled:
+            self.ruled[key] = one.rules(read)
+        return self.ruled[key]
 
     def _read_by(self, one: Candidate) -> IRModule:
         """The module that ``one`` begins with: bytes come after smoothing."""
