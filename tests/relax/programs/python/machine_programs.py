@@ -177,9 +177,9 @@ def t_time_evaluator():
 
 
 def t_instrument():
+    tvm.register_global_func("langtest.add_one", lambda x: tvm.runtime.tensor(x.numpy() + 1), override=True)
     vm = built(Packed)
     seen = []
-    tvm.register_global_func("langtest.add_one", lambda x: tvm.runtime.tensor(x.numpy() + 1), override=True)
     vm.set_instrument(lambda func, name, before, ret, *args: seen.append((name, before)))
     vm["main"](arr(1, 2))
     return [s for s in seen if "langtest" in s[0]]
