@@ -147,7 +147,7 @@ A program for `tvm.relax` runs here after you change its imports:
 | `tvm.cpu`, `tvm.device` | `regraft.cpu`, `regraft.device` |
 | `tvm.compile`, `tvm.register_global_func` | `regraft.compile`, `regraft.register_global_func` |
 | `tvm.error` | `regraft.error`, whose names are all `RegraftError` |
-| `tvm.testing.assert_allclose` | `regraft.testing.assert_allclose` |
+| `tvm.testing.assert_allclose`, `tvm.testing.utils` | `regraft.testing.assert_allclose`, `regraft.testing.utils` |
 
 After `import regraft as tvm`, `tvm.relax` is `regraft` itself, and `tvm.tirx` is `regraft.script.tir`.
 Relax's deeper paths are here, too: `from regraft.dpl.pattern import is_op`, `from regraft.ir.transform import
@@ -200,8 +200,10 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   that something reads keeps its name, and a scalar of another dtype than int64 says it: `T.int32(3)`.
 - **Sizes are no variables.** `all_vars` and its like list variables of the language; `free_symbolic_vars` lists sizes.
 - **Gradients are those of PyTorch at kinks**: of `relu` and `abs` at 0, and where both sides of a `maximum` are equal.
-  `variance`, `cumsum`, `conv2d` and squares have forms that round less or run faster. The adjoint of
-  a tuple is one tuple, as there; `regraft.gradient.Gradient(..., fields_apart=True)` adds nothing to zeros.
+  `variance`, `cumsum`, `conv2d`, squares and a weight that a batch of products shares have forms that round less or
+  run faster. `power` has no NaN where its base or exponent is 0, the adjoint of an operand of `where` has the shape of
+  the operand, and the weights of `nll_loss` have a gradient. `Gradient` takes functions of several blocks, too. The
+  adjoint of a tuple is one tuple, as there; `regraft.gradient.Gradient(..., fields_apart=True)` adds nothing to zeros.
 - **Optimizers count in float64.** `Adam` keeps the powers of its betas so, since in float32 they lose digits.
 - **Sizes are at least 0.** A size variable that is a scalar parameter may be negative. `arange(1, n)` has
   `T.max(n, 1) - 1` elements, since `n` may be 0; Relax says `n - 1`. A size of another dtype than int64 is allowed.
