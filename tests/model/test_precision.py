@@ -22,6 +22,7 @@ from regraft import optimize, to_onnx
 from regraft.ir import BlockBuilder, Expr, SymVar, TensorType, Var, const
 from regraft.model import OptimizationReport, UsageError, VerificationError, calibration, open_model
 from regraft.model import measure as guard
+from regraft.model import precision as choosing
 from regraft.model import search as room
 from regraft.model.attempts import agreement_of
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
