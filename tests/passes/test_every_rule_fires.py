@@ -79,6 +79,12 @@ def gelu_tanh(random: Random) -> tuple[tuple[int, ...], Body]:
     return sizes(random, random.randint(1, 4)), body
 
 
+def softmax(random: Random) -> tuple[tuple[int, ...], Body]:
+    shape = sizes(random, random.randint(1, 4))
+    axis = random.randrange(len(shape))
+    return shape, lambda _, x: R.nn.softmax(R.subtract(x, R.max(x, [axis], keepdims=True)), axis)
+
+
 def spread(builder: BlockBuilder, x: Expr) -> Expr:
     mean = builder.emit(R.mean(R.power(x, R.const(2.0, "float32")), [-1], keepdims=True))
     return R.sqrt(R.add(mean, R.const(1e-5, "float32")))
@@ -162,6 +168,7 @@ def packed_linear_with_bias(random: Random) -> tuple[tuple[int, ...], Body]:
 WRITTEN: dict[str, Callable[[Random], tuple[tuple[int, ...], Body]]] = {
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
+    "softmax": softmax,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "group_norm": group_norm,
