@@ -76,7 +76,7 @@ def test_nodes_that_nothing_rewrote_come_back_as_they_were(level: str | None) ->
 def test_a_rewrite_takes_its_nodes_with_it_and_leaves_the_others() -> None:
     node = helper.make_node
     nodes = [
-        node("Celu", ["x"], ["a"], "kept"),
+        node("Shrink", ["x"], ["a"], "kept"),
         node("Transpose", ["a"], ["b"], "gone", perm=[1, 0]),
         node("Transpose", ["b"], ["c"], "also gone", perm=[1, 0]),
         node("ThresholdedRelu", ["c"], ["y"], "kept too", alpha=0.25),
@@ -84,7 +84,7 @@ def test_a_rewrite_takes_its_nodes_with_it_and_leaves_the_others() -> None:
     model = _model(nodes, {"x": [2, 3]}, ["y"], {"zero": np.zeros(1, np.float32)}, 14)
     written = rx.optimize(model)
     assert [(one.op_type, one.name) for one in written.graph.node] == [
-        ("Celu", "kept"),
+        ("Shrink", "kept"),
         ("ThresholdedRelu", "kept too"),
     ]
     inputs = {"x": _floats(2, 3)}
