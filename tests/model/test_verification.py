@@ -279,8 +279,11 @@ def test_a_loop_that_computes_something_else_is_found(
         held_against_each_other(step, right, wrong, tmp_path)
 
 
-def rounded_to_steps(factor: float, offset: float = 0.0) -> onnx.ModelProto:
-    """Whole numbers and a half, times ``factor``, to whole ones, times 3; then ``offset`` is added."""
+def rounded_to_steps(factor: float, offset: float = 0.0, *, gives_codes: bool = False) -> onnx.ModelProto:
+    """Whole numbers and a half, times ``factor``, to whole ones, times 3; then ``offset`` is added.
+
+    ``gives_codes``: the whole ones alone, transposed, beside those of whole numbers and ``offset``.
+    """
     nodes = [
         helper.make_node("Floor", ["x"], ["whole"]),
         helper.make_node("Add", ["whole", "half"], ["between"]),
@@ -290,13 +293,20 @@ def rounded_to_steps(factor: float, offset: float = 0.0) -> onnx.ModelProto:
         helper.make_node("Mul", ["numbers", "three"], ["times"]),
         helper.make_node("Add", ["times", "offset"], ["y"]),
     ]
+    if gives_codes:
+        nodes[4:] = [
+            helper.make_node("Add", ["whole", "offset"], ["moved"]),
+            helper.make_node("QuantizeLinear", ["moved", "step", "zero"], ["others"]),
+            helper.make_node("Concat", ["codes", "others"], ["both"], axis=0),
+            helper.make_node("Transpose", ["both"], ["y"]),
+        ]
     numbers = {"half": 0.5, "factor": factor, "step": 1, "three": 3, "offset": offset}
     weights = [numpy_helper.from_array(np.array(number, np.float32), name) for name, number in numbers.items()]
     graph = helper.make_graph(
         nodes,
         "rounded",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8 if gives_codes else TensorProto.FLOAT, None)],
         [*weights, numpy_helper.from_array(np.array(0, np.uint8), "zero")],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
@@ -319,6 +329,24 @@ def test_a_value_between_two_steps_of_a_quantization_may_go_to_either() -> None:
             against(**wrong)
     with pytest.raises(VerificationError, match="an error of 3 "):
         verify(model, open_model(rounded_to_steps(1 + 1e-6)), ranges={"x": (0, 200)}, allowed=1e-5)
+
+
+def test_codes_may_differ_by_one_where_the_value_before_lies_between_two() -> None:
+    model = open_model(rounded_to_steps(1, gives_codes=True))
+
+    def against(factor: float, offset: float = 0.0) -> Verification:
+        result = open_model(rounded_to_steps(factor, offset, gives_codes=True))
+        return verify(model, result, ranges={"x": (0, 200)}, dims={"n": 4})
+
+    found = against(1 + 1e-6)
+    [row] = found.differences
+    assert (row.absolute, row.relative) == (1, row.tolerance)
+    assert "by what that changes" in found.against
+    assert "by what that changes" not in against(1, 1e-6).against
+    # A code more where the value is a whole number, and two codes more.
+    for wrong in ((1, 0.6), (1.01, 0)):
+        with pytest.raises(VerificationError, match="output y"):
+            against(*wrong)
 
 
 def test_a_quantized_model_that_overflows_here_is_held_against_its_exact_values(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..ir.dtypes import is_integer
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.types import TensorType
@@ -26,7 +28,13 @@ from .errors import UsageError, VerificationError
 from .inputs import ExpectedRun, ValueRange
 from .models import Model, form_of, open_model, output_names, output_types, run_as_it_is, run_exactly
 from .samples import Samples, TriedOn
-from .sensitivity import has_loops, rounds_to_steps, tolerances_by_own_change, tolerances_by_steps
+from .sensitivity import (
+    codes_within_steps,
+    has_loops,
+    rounds_to_steps,
+    tolerances_by_own_change,
+    tolerances_by_steps,
+)
 
 _BY_STEPS: Final = "; where values were rounded to other steps of its quantization, by what that changes"
 """The end of the same where the tolerance comes from the scales of a quantization."""
@@ -143,16 +151,24 @@ def differences_of(
     if allowed is not None or not problems_of(rows):
         return rows
     if rounds_to_steps(model.function):
-        own = tolerances_by_steps(
-            model.module, lambda moved: run_program(moved, model.name), trial, in_single=in_single
-        )
-    elif has_loops(model.function):
+        again = partial(run_program, name=model.name)
+        own = tolerances_by_steps(model.module, again, trial, in_single=in_single)
+        rows = compare_outputs(names, trial.outputs, found, own, in_single)
+        if any(one.problem is not None and is_integer(one.dtype) for one in rows):
+            within = codes_within_steps(model.module, model.name, again, trial, found)
+            rows = tuple(_by_one_code(row) if near else row for row, near in zip(rows, within, strict=True))
+        return rows
+    if has_loops(model.function):
         again, _, _ = _reference(model)
         assert again is not None
         own = tolerances_by_own_change(again, trial, in_single=in_single)
-    else:
-        return rows
-    return compare_outputs(names, trial.outputs, found, own, in_single)
+        return compare_outputs(names, trial.outputs, found, own, in_single)
+    return rows
+
+
+def _by_one_code(row: OutputDifference) -> OutputDifference:
+    """``row`` of codes that differ by one at most, where they may."""
+    return replace(row, tolerance=row.relative, problem=None)
 
 
 def _is_in_single(function: Function) -> bool:
