@@ -13,14 +13,14 @@ from ..ir.dims import SymVar
 from ..ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, const
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
-from ..ir.op import Call, Op, is_call_of
+from ..ir.op import Call, Op
 from ..ir.types import UNKNOWN_NDIM, ShapeType, TensorType
 from ..op import add, call_pure_packed, divide, expand_dims, mean, multiply, sqrt, subtract, variance
 from .context import PassContext, PassError
 from .passes import ModulePass, Pass
 
-Emit: TypeAlias = Callable[[Expr], Expr]
-DecomposeFunction: TypeAlias = Callable[[Call, Emit], Expr]
+DecomposeFunction: TypeAlias = Callable[[Call, ExprMutator], Expr]
+"""The arithmetic of a call, for the mutator that emits what it binds."""
 
 
 def _data_type(call: Call) -> TensorType | None:
@@ -35,7 +35,7 @@ def _normalized(x: Expr, average: Expr, spread: Expr, epsilon: float, dtype: str
     return divide(subtract(x, average), sqrt(add(spread, const(epsilon, dtype))))
 
 
-def _batch_norm(call: Call, emit: Emit, average: Expr, spread: Expr) -> Expr:
+def _batch_norm(call: Call, average: Expr, spread: Expr) -> Expr:
     """The normalized data of a ``batch_norm``, by one mean and variance for each channel."""
     ty = _data_type(call)
     assert ty is not None
@@ -55,22 +55,22 @@ def _batch_norm(call: Call, emit: Emit, average: Expr, spread: Expr) -> Expr:
     return result
 
 
-def _batch_norm_inference(call: Call, emit: Emit) -> Expr:
+def _batch_norm_inference(call: Call, _mutator: ExprMutator) -> Expr:
     if _data_type(call) is None:
         return call
     average, spread = call.args[3], call.args[4]
-    return Tuple([_batch_norm(call, emit, average, spread), average, spread])
+    return Tuple([_batch_norm(call, average, spread), average, spread])
 
 
-def _batch_norm_training(call: Call, emit: Emit) -> Expr:
+def _batch_norm_training(call: Call, mutator: ExprMutator) -> Expr:
     ty = _data_type(call)
     if ty is None:
         return call
     assert ty.dtype is not None
-    momentum, dtype = call.attrs.momentum, ty.dtype
+    momentum, dtype, emit = call.attrs.momentum, ty.dtype, mutator.emit
     others = [axis for axis in range(ty.ndim) if axis != call.attrs.axis % ty.ndim]
     average, spread = emit(mean(call.args[0], others)), emit(variance(call.args[0], others))
-    result = _batch_norm(call, emit, average, spread)
+    result = _batch_norm(call, average, spread)
 
     def moved(old: Expr, new: Expr) -> Expr:
         return add(multiply(const(1.0 - momentum, dtype), old), multiply(const(momentum, dtype), new))
@@ -79,7 +79,7 @@ def _batch_norm_training(call: Call, emit: Emit) -> Expr:
     return Tuple([normalized, moved(call.args[3], average), moved(call.args[4], spread)])
 
 
-def _layer_norm(call: Call, emit: Emit) -> Expr:
+def _layer_norm(call: Call, mutator: ExprMutator) -> Expr:
     ty = _data_type(call)
     if ty is None:
         return call
@@ -88,8 +88,8 @@ def _layer_norm(call: Call, emit: Emit) -> Expr:
     axes = [axis % ty.ndim for axis in call.attrs.axes]
     if axes != list(range(ty.ndim - len(axes), ty.ndim)):
         return call  # gamma and beta would have to be moved to their axes
-    average = emit(mean(x, list(call.attrs.axes), keepdims=True))
-    centred = emit(subtract(x, average))
+    average = mutator.emit(mean(x, list(call.attrs.axes), keepdims=True))
+    centred = mutator.emit(subtract(x, average))
     spread = variance(x, list(call.attrs.axes), keepdims=True)
     result = divide(centred, sqrt(add(spread, const(call.attrs.epsilon, ty.dtype))))
     if call.attrs.scale:
@@ -97,22 +97,26 @@ def _layer_norm(call: Call, emit: Emit) -> Expr:
     return add(result, beta) if call.attrs.center else result
 
 
-def _tensor_to_shape(call: Call, converter: _Decomposing) -> Expr:
+def _tensor_to_shape(call: Call, mutator: ExprMutator) -> Expr:
     """The sizes as the machine's own function gives them, each under a new name."""
     if not isinstance(call.ty, ShapeType) or call.ty.ndim == UNKNOWN_NDIM:
         return call
     sizes = [SymVar("x") for _ in range(call.ty.ndim)]
-    shape = converter.emit(
+    shape = mutator.emit(
         call_pure_packed("vm.builtin.tensor_to_shape", call.args[0], ty_args=ShapeType(ndim=len(sizes)))
     )
-    converter.emit_match_cast(shape, ShapeType(sizes))
+    mutator.emit_match_cast(shape, ShapeType(sizes))
     return ShapeExpr(sizes)
 
 
-_INFERENCE: Final[Mapping[str, DecomposeFunction]] = {"relax.nn.batch_norm": _batch_norm_inference}
+_INFERENCE: Final[Mapping[str, DecomposeFunction]] = {
+    "relax.nn.batch_norm": _batch_norm_inference,
+    "relax.tensor_to_shape": _tensor_to_shape,
+}
 _TRAINING: Final[Mapping[str, DecomposeFunction]] = {
     "relax.nn.batch_norm": _batch_norm_training,
     "relax.nn.layer_norm": _layer_norm,
+    "relax.tensor_to_shape": _tensor_to_shape,
 }
 
 
@@ -122,10 +126,8 @@ class _Decomposing(ExprMutator):
         self._table = table
 
     def visit_call_(self, call: Call) -> Expr:
-        if is_call_of(call, "relax.tensor_to_shape"):
-            return _tensor_to_shape(call, self)
         decompose = self._table.get(call.op.name) if isinstance(call.op, Op) else None
-        return call if decompose is None else decompose(call, self.emit)
+        return call if decompose is None else decompose(call, self)
 
 
 def _decompose(table: Mapping[str, DecomposeFunction], func_name: str | None, pass_name: str) -> Pass:

@@ -199,12 +199,13 @@ def _permute_around(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, 
     return _without_detour(matchings[_back_again], matchings[_permuted], before, bindings)
 
 
+PERMUTED_ONCE: Final = (
+    (_any_permutation, _permute_to_itself, "remove_identity_permutation"),
+    (_second, _permute_once, "merge_permutations"),
+)
+"""The rules of permutations that follow each other, with nothing in between."""
 _TRANSPOSES: Final = RuleSet(
-    [
-        Rule(_any_permutation, _permute_to_itself, "remove_identity_permutation"),
-        Rule(_second, _permute_once, "merge_permutations"),
-        Rule(_permuted_again, _permute_around, "permute_there_and_back"),
-    ]
+    [*(Rule(*row) for row in PERMUTED_ONCE), Rule(_permuted_again, _permute_around, "permute_there_and_back")]
 )
 
 

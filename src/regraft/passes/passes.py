@@ -303,71 +303,48 @@ class UntilStable(Sequential):
 # --- passes from functions
 
 
-def function_pass(
-    pass_func: Any = None,
-    opt_level: int | None = None,
-    name: str | None = None,
-    required: Sequence[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Make ``transform(func, mod, ctx) -> func`` a pass; as a decorator with or without arguments.
+def _decorator(
+    kind: type[FunctionPass] | type[ModulePass] | type[DataflowBlockPass], of: str, form: str
+) -> Callable[..., Any]:
+    """What makes passes of ``kind``: a decorator of functions, or of classes with the method ``transform_{of}``."""
+    method = f"transform_{of}"
 
-    A class with a method ``transform_function(self, func, mod, ctx)`` may be decorated, too: its instances are
-    passes then. ``opt_level``, ``required`` and ``traceable`` are kept with the pass, see `PassInfo`.
+    def decorate(
+        pass_func: Any = None,
+        opt_level: int | None = None,
+        name: str | None = None,
+        required: Sequence[str] | None = None,
+        traceable: bool = False,
+    ) -> Any:
+        if pass_func is None:
+            return partial(decorate, opt_level=opt_level, name=name, required=required, traceable=traceable)
+        if not callable(pass_func):
+            raise PassError(f"a pass is made of a function or a class, not of {pass_func!r}")
+        make_pass = partial(kind, opt_level=opt_level or 0, required=required, traceable=traceable)
+        if not isinstance(pass_func, type):
+            return make_pass(pass_func, name or pass_func.__name__)
+        decorated = cast(Any, pass_func)
+        if not hasattr(decorated, method):
+            raise PassError(f"{decorated.__name__} has no method {method}, so its instances cannot be passes")
+        own_name = name or decorated.__name__
+
+        def make(*arguments: Any, **keywords: Any) -> Pass:
+            return make_pass(getattr(decorated(*arguments, **keywords), method), own_name)
+
+        make.__name__ = make.__qualname__ = own_name
+        make.__doc__ = decorated.__doc__
+        return make
+
+    decorate.__name__ = decorate.__qualname__ = f"{of}_pass"
+    decorate.__doc__ = f"""Make ``transform{form}`` a pass; as a decorator with or without arguments.
+
+    A class with a method ``{method}``, which takes the same after ``self``, may be decorated, too: its instances are
+    passes then. ``opt_level``, ``required`` and ``traceable`` are kept with the pass, see `PassInfo`. Raises
+    `PassError` for a class without that method, and for what cannot be called.
     """
-    return _maker(FunctionPass, "transform_function", pass_func, opt_level, name, required, traceable)
+    return decorate
 
 
-def module_pass(
-    pass_func: Any = None,
-    opt_level: int | None = None,
-    name: str | None = None,
-    required: Sequence[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Make ``transform(mod, ctx) -> mod`` a pass, as `function_pass` does; for classes: ``transform_module``."""
-    return _maker(ModulePass, "transform_module", pass_func, opt_level, name, required, traceable)
-
-
-def dataflowblock_pass(
-    pass_func: Any = None,
-    opt_level: int | None = None,
-    name: str | None = None,
-    required: Sequence[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Make ``transform(block, mod, ctx) -> block`` a pass, as `function_pass` does.
-
-    For classes: ``transform_dataflowblock``.
-    """
-    return _maker(DataflowBlockPass, "transform_dataflowblock", pass_func, opt_level, name, required, traceable)
-
-
-def _maker(
-    kind: type[FunctionPass] | type[ModulePass] | type[DataflowBlockPass],
-    method: str,
-    pass_func: Any,
-    opt_level: int | None,
-    name: str | None,
-    required: Sequence[str] | None,
-    traceable: bool,
-) -> Any:
-    if pass_func is None:
-        options = {"opt_level": opt_level, "name": name, "required": required, "traceable": traceable}
-        return partial(_maker, kind, method, **options)
-    if not callable(pass_func):
-        raise PassError(f"a pass is made of a function or a class, not of {pass_func!r}")
-    make_pass = partial(kind, opt_level=opt_level or 0, required=required, traceable=traceable)
-    if not isinstance(pass_func, type):
-        return make_pass(pass_func, name or pass_func.__name__)
-    decorated = cast(Any, pass_func)
-    if not hasattr(decorated, method):
-        raise PassError(f"{decorated.__name__} has no method {method}, so its instances cannot be passes")
-    own_name = name or decorated.__name__
-
-    def make(*arguments: Any, **keywords: Any) -> Pass:
-        return make_pass(getattr(decorated(*arguments, **keywords), method), own_name)
-
-    make.__name__ = make.__qualname__ = own_name
-    make.__doc__ = decorated.__doc__
-    return make
+function_pass = _decorator(FunctionPass, "function", "(func, mod, ctx) -> func")
+module_pass = _decorator(ModulePass, "module", "(mod, ctx) -> mod")
+dataflowblock_pass = _decorator(DataflowBlockPass, "dataflowblock", "(block, mod, ctx) -> block")

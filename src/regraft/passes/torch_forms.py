@@ -14,11 +14,12 @@ from ..ir.op import Call, Op
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
 from ..op.layouts import SPATIAL, data_letters
-from ..op.primitive.manipulate import permutation, permute_dims
+from ..op.primitive.manipulate import permute_dims
 from ..pattern import is_const, is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Decline, Rule, RuleSet, decline
 from ..rewrite.rules import CallRewriter
+from .layout import PERMUTED_ONCE
 from .passes import Pass, RulePass, Sequential
 
 # --- linear layers
@@ -142,19 +143,6 @@ def _by_heads(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     return permute_dims(found, _HEADS_FIRST)
 
 
-_inside = is_op("relax.permute_dims")(_data)
-_outside = is_op("relax.permute_dims")(_inside)
-
-
-def _at_once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
-    first, second = permutation(matchings[_inside]), permutation(expr)
-    if first is None or second is None:
-        return decline("the rank is not known")
-    both = [first[axis] for axis in second]
-    return matchings[_data] if both == sorted(both) else permute_dims(matchings[_data], both)
-
-
 def _rank(expr: Expr) -> int:
     return expr.ty.ndim if isinstance(expr.ty, TensorType) else -1
 
@@ -191,6 +179,6 @@ def TorchForms(kept: Set[Expr] = frozenset(), rounded_once: Set[Expr] = frozense
     others = rules(
         (_product, _linear, "linear"),
         (_attention | _masked, _by_heads, "attention_by_heads"),
-        (_outside, _at_once, "permuted_once"),
+        *PERMUTED_ONCE,
     )
     return Sequential([with_bias, others], name="TorchForms")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import op as _op
@@ -219,57 +219,11 @@ class _Convolution(Module):
         return (self.out_channels, self.in_channels // self.groups, *self._window)
 
 
-class Conv1D(_Convolution):
-    """`op.conv1d` with a weight of shape ``(out_channels, in_channels / groups, kernel_size)``."""
+class _OfImages(_Convolution):
+    """The base of the convolutions whose data may lie in another order of axes."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int,
-        stride: int = 1,
-        padding: int = 0,
-        dilation: int = 1,
-        groups: int = 1,
-        bias: bool = True,
-        dtype: str | None = None,
-    ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``x`` in NCW."""
-        return op.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
-
-
-class Conv2D(_Convolution):
-    """`op.conv2d` with a weight of shape ``(out_channels, in_channels / groups, *kernel_size)``."""
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: list[int] | int,
-        stride: int = 1,
-        padding: int = 0,
-        dilation: int = 1,
-        groups: int = 1,
-        bias: bool = True,
-        dtype: str | None = None,
-        data_layout: str = "NCHW",
-    ) -> None:
-        kernel = _each_axis(kernel_size, 2)
-        super().__init__(in_channels, out_channels, kernel, stride, padding, dilation, groups, bias, dtype)
-        self.data_layout = data_layout
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``x`` in ``data_layout``."""
-        return op.conv2d(
-            x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups, self.data_layout
-        )
-
-
-class Conv3D(_Convolution):
-    """`op.conv3d` with a weight of shape ``(out_channels, in_channels / groups, *kernel_size)``."""
+    _layout: str
+    _convolve: Callable[..., Tensor]
 
     def __init__(
         self,
@@ -282,17 +236,39 @@ class Conv3D(_Convolution):
         groups: int = 1,
         bias: bool = True,
         dtype: str | None = None,
-        data_layout: str = "NCDHW",
+        data_layout: str | None = None,
     ) -> None:
-        kernel = _each_axis(kernel_size, 3)
+        kernel = _each_axis(kernel_size, len(self._layout) - 2)
         super().__init__(in_channels, out_channels, kernel, stride, padding, dilation, groups, bias, dtype)
-        self.data_layout = data_layout
+        self.data_layout = data_layout or self._layout
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` in ``data_layout``."""
-        return op.conv3d(
+        return self._convolve(
             x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups, self.data_layout
         )
+
+
+class Conv1D(_Convolution):
+    """`op.conv1d` with a weight of shape ``(out_channels, in_channels / groups, kernel_size)``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` in NCW."""
+        return op.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv2D(_OfImages):
+    """`op.conv2d` with a weight of shape ``(out_channels, in_channels / groups, *kernel_size)``; NCHW by default."""
+
+    _layout = "NCHW"
+    _convolve = staticmethod(op.conv2d)
+
+
+class Conv3D(_OfImages):
+    """`op.conv3d` with a weight of shape ``(out_channels, in_channels / groups, *kernel_size)``; NCDHW by default."""
+
+    _layout = "NCDHW"
+    _convolve = staticmethod(op.conv3d)
 
 
 class ConvTranspose1D(_Convolution):

@@ -9,7 +9,22 @@ from typing import Any, Final
 import torch
 from torch.nn import functional as F
 
-_FLOATING: Final[dict[str, Callable[..., Any]]] = {
+
+def _relu(data: Any) -> Any:
+    return NotImplemented if data.dtype in (torch.uint16, torch.uint32, torch.uint64) else torch.relu(data)
+
+
+def _prelu(data: Any, alpha: Any, *, axis: int) -> Any:
+    if alpha.numel() != 1 and (data.ndim < 2 or axis % data.ndim != 1):
+        return NotImplemented
+    return F.prelu(data, alpha)
+
+
+def _leakyrelu(data: Any, *, alpha: float) -> Any:
+    return F.leaky_relu(data, alpha)
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
     "relax.acos": torch.acos,
     "relax.acosh": torch.acosh,
     "relax.asin": torch.asin,
@@ -35,41 +50,10 @@ _FLOATING: Final[dict[str, Callable[..., Any]]] = {
     "relax.nn.hardswish": F.hardswish,
     "relax.nn.mish": F.mish,
     "relax.nn.silu": F.silu,
-}
-
-
-def _relu(data: Any) -> Any:
-    return NotImplemented if data.dtype in (torch.uint16, torch.uint32, torch.uint64) else torch.relu(data)
-
-
-def _prelu(data: Any, alpha: Any, *, axis: int) -> Any:
-    if alpha.numel() != 1 and (data.ndim < 2 or axis % data.ndim != 1):
-        return NotImplemented
-    return F.prelu(data, alpha)
-
-
-def _leakyrelu(data: Any, *, alpha: float) -> Any:
-    return F.leaky_relu(data, alpha)
-
-
-def _softplus(data: Any, *, beta: float, threshold: float) -> Any:
-    return F.softplus(data, beta, threshold)
-
-
-def _softmax(data: Any, *, axis: int) -> Any:
-    return torch.softmax(data, axis)
-
-
-def _log_softmax(data: Any, *, axis: int) -> Any:
-    return torch.log_softmax(data, axis)
-
-
-KERNELS: Final[dict[str, Callable[..., Any]]] = {
-    **_FLOATING,
+    "relax.nn.softplus": F.softplus,
+    "relax.nn.softmax": torch.softmax,
+    "relax.nn.log_softmax": torch.log_softmax,
     "relax.nn.relu": _relu,
     "relax.nn.leakyrelu": _leakyrelu,
     "relax.nn.prelu": _prelu,
-    "relax.nn.softplus": _softplus,
-    "relax.nn.softmax": _softmax,
-    "relax.nn.log_softmax": _log_softmax,
 }

@@ -92,23 +92,21 @@ class NodeImporter:
 
     def has(self, index: int) -> bool:
         """True if operand ``index`` is given."""
-        return index < len(self.node.inputs) and self.node.inputs[index] is not None and bool(self._value(index).name)
+        value = self.node.inputs[index] if index < len(self.node.inputs) else None
+        return value is not None and bool(value.name)
 
     def _value(self, index: int) -> ir.Value:
-        value = self.node.inputs[index]
-        assert value is not None
+        value = self.node.inputs[index] if self.has(index) else None
+        if value is None:
+            raise UnsupportedNodeError(f"input {index} is missing")
         return value
 
     def operand(self, index: int) -> Expr:
         """Operand ``index``. Raises `UnsupportedNodeError` when it is left out."""
-        if not self.has(index):
-            raise UnsupportedNodeError(f"input {index} is missing")
         return self.graph.expression(self._value(index))
 
     def imported(self, index: int) -> Imported:
         """Operand ``index`` as it was read: an expression, or sizes."""
-        if not self.has(index):
-            raise UnsupportedNodeError(f"input {index} is missing")
         return self.graph.imported(self._value(index))
 
     def optional(self, index: int) -> Expr | None:
