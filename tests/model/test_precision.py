@@ -15,7 +15,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 import torch
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import regraft.op as R
 from regraft import optimize, to_onnx
@@ -646,16 +646,34 @@ def _product_in(dtype: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
-def test_layers_of_half_precision_are_left_with_the_reason() -> None:
-    _, report = lowered(_product_in(TensorProto.FLOAT16), "int8")
-    assert report.original_kept
-    problems = [one.problem or "" for one in report.attempts if one.name == "int8 dynamic"]
-    assert [problem.partition(": ")[2] for problem in problems] == ["quantized are products of float32"]
+def test_layers_of_half_precision_are_quantized_and_what_is_given_keeps_its_dtype() -> None:
+    model = _product_in(TensorProto.FLOAT16)
+    made, report = lowered(model, "int8", engine="onnxruntime")
+    assert report.kept is not None, report.attempts
+    assert report.kept.name == "int8 dynamic"
+    found = [port.type.tensor_type.elem_type for port in (made.graph.input[0], made.graph.output[0])]
+    assert found == [TensorProto.FLOAT16] * 2
+    x = RNG.standard_normal((40, 96)).astype(np.float16)
+    right, ours = (onnx_original(one)([x])[0] for one in (model, made))
+    right = x.astype(np.float64) @ numpy_helper.to_array(model.graph.initializer[0]).astype(np.float64)
+    assert np.abs(ours - right).max() <= 0.05 * np.abs(right).max()
 
 
-def test_a_file_that_onnx_runtime_does_not_open_is_told_with_the_engine_that_may() -> None:
+def test_a_model_of_half_precision_is_tried_in_float32(times: list[float], tmp_path: Path) -> None:
+    times.extend([1.0, 0.5] * 9)
+    _, report = lowered(_product_in(TensorProto.FLOAT16), "auto", engine="onnxruntime", output=tmp_path / "out.onnx")
+    errors = {one.name: one.error for one in report.attempts}
+    assert {"float32", "int8 dynamic"} <= errors.keys()
+    assert errors["float32"] is None or errors["float32"] < 2e-3
+
+
+def test_a_file_that_onnx_runtime_does_not_open_gets_a_precision_on_an_engine_that_does() -> None:
+    model = _product_in(TensorProto.BFLOAT16)
+    _, report = lowered(model, "auto")
+    assert report.kept is None or report.kept.error < 0.02
+    assert {one.engine for one in report.attempts if one.error is not None} >= {"openvino"}
     with pytest.raises(BuildError, match=r"cannot open the model: .*; --engine openvino may open it"):
-        lowered(_product_in(TensorProto.BFLOAT16), "auto")
+        lowered(model, "auto", engine="onnxruntime")
 
 
 def test_a_size_is_the_same_one_in_all_inputs_of_a_sample() -> None:

@@ -45,7 +45,8 @@ _FEW_ROWS: Final = 8
 
 _BYTES: Final = ComputedIn("int8", 0.25)
 
-_HALVES: Final = ("bfloat16", "float16")
+HALVES: Final = ("bfloat16", "float16")
+"""The precisions that engines compute in by an option."""
 
 _ENGINES_OF: Final[Mapping[ModelForm, tuple[str, ...]]] = {
     "onnx": ("onnxruntime", "openvino"),
@@ -145,7 +146,7 @@ def _candidates(
                 )
         if precision == "auto":
             yield Candidate("float32", engine, {})
-    if precision in _HALVES and not {"openvino", "torch"} & set(engines):
+    if precision in HALVES and not {"openvino", "torch"} & set(engines):
         named = " and ".join(engines)
         problem = f"{named} does not compute in {precision} on a CPU; openvino does where the processor has it"
         yield Refused(precision, ", ".join(engines), problem)
@@ -153,8 +154,8 @@ def _candidates(
 
 def _on_openvino(precision: str, machine: MachineDescription) -> Iterator[Candidate | Refused]:
     supported = _openvino_precisions()
-    for one in _HALVES if precision == "auto" else (precision,):
-        if one not in _HALVES:
+    for one in HALVES if precision == "auto" else (precision,):
+        if one not in HALVES:
             continue
         if not machine.is_here and not (one == "bfloat16" and machine.has(one)):
             yield Refused(one, "openvino", f"the target {machine.name} has no {one}")
@@ -173,7 +174,7 @@ def _on_torch(
 ) -> Iterator[Candidate | Refused]:
     """The candidates on PyTorch. ``"auto"`` offers those that run eagerly; its compiler is asked for by name."""
     narrow = "bfloat16" if precision == "auto" else precision
-    if narrow in _HALVES:
+    if narrow in HALVES:
         forms = dict.fromkeys(("relax.matmul", *CONVOLUTIONS), ComputedIn(narrow, 0.5))
         yield Candidate(narrow, "torch", {}, _narrow_products(narrow), forms=forms, layers=narrowed_products)
     if precision == "int8":

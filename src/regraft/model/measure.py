@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from ..ir.errors import RegraftError
@@ -144,6 +144,24 @@ def out_of_time(budget: float) -> str:
 def engine_of(form: ModelForm) -> str:
     """The engine that a model of this form is run on where none is named: its own, ONNX Runtime for programs."""
     return {"torch": "torch", "openvino": "openvino"}.get(form, "onnxruntime")
+
+
+def opened_on(model: Model, bench: Bench, engines: Sequence[str] = ("openvino",)) -> tuple[str, RunOriginal]:
+    """The engine that was asked for, else that of the model's form or of ``engines`` the first that opens it; its run.
+
+    Raises what building raises on the first where none does.
+    """
+    own = engine_of(model.form)
+    if bench.engine or model.form == "torch":
+        return bench.engine or own, run_on(model, replace(bench, engine=bench.engine or own))
+    problem: BuildError | None = None
+    for engine in dict.fromkeys([own, *engines]):
+        try:
+            return engine, run_on(model, replace(bench, engine=engine))
+        except BuildError as error:
+            problem = problem or error
+    assert problem is not None
+    raise problem
 
 
 def run_on(model: Model, bench: Bench) -> RunOriginal:

@@ -22,7 +22,7 @@ from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
 from .inputs import ValueRange
 from .machines import MachineChoice, MachineDescription, machine_of, this_machine
-from .measure import Bench, Measurement, Snapshots, engine_of, fastest_state, run_on
+from .measure import Bench, Measurement, Snapshots, fastest_state, opened_on
 from .models import Model, as_it_is, as_source, form_of, in_versions, open_model, write_as_it_is, write_model
 from .portability import MOST_GROWN, as_portable, is_as_it_was, is_larger, raised_opset
 from .precision import Asked, Choice, check_choice, check_precision, choose
@@ -350,8 +350,9 @@ def _faster(
     deadline: Deadline,
 ) -> tuple[Optimized, Measurement]:
     """The model that is faster than ``opened``, ``opened`` itself if nothing is; and what was measured."""
-    bench = replace(bench, engine=bench.engine or engine_of(opened.form))
-    inputs = tried_on.trials(opened.function, run_on(opened, bench))[0].inputs
+    engine, run = opened_on(opened, bench)
+    bench, inputs = replace(bench, engine=engine), tried_on.trials(opened.function, run)[0].inputs
+    del run
     with tempfile.TemporaryDirectory(prefix="regraft-measure-") as folder:
 
         def hand_over(module: IRModule) -> Model:

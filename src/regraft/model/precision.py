@@ -45,9 +45,10 @@ from .comparison import compare_outputs
 from .decisions import Decision, inputs_key, machine_key, program_key
 from .errors import UsageError, VerificationError
 from .expected import expected_seconds
+from .in_float32 import in_float32
 from .inputs import ExpectedRun
 from .machines import MachineDescription
-from .measure import Bench, engine_of, run_on
+from .measure import Bench, opened_on
 from .memory import free_memory, needed_to_run
 from .models import Model, form_of, run_as_it_is, run_exactly
 from .samples import Samples, TriedOn, read_samples, trials_on
@@ -147,10 +148,11 @@ def _listed(
     search: PrecisionSearch, precision: str, engines: Sequence[str], samples: Sequence[Sequence[Any]] | None
 ) -> list[Candidate | Refused]:
     """The candidates; bytes begin with what `SmoothOutliers` makes of the module, where there are samples."""
+    module = search.in_float32 or search.module
     attends = has_attention(search.module[search.name])
     if samples is not None and precision in ("int8", "auto"):
         with search.deadline.standing_still():
-            search.smoothed = SmoothOutliers(magnitudes_of(search.module, search.name, samples))(search.module)
+            search.smoothed = SmoothOutliers(magnitudes_of(module, search.name, samples))(module)
         search.opened = OpenAttention()(search.smoothed) if attends else None
 
     found_in: dict[int, tuple[IRModule, Ranges]] = {}
@@ -390,9 +392,9 @@ def choose(
         tell("layer by layer")
         found, report = weights_by_layer(module, opened.name, asked.precision, allowed, asked.machine)
         return Choice(found, None, report, [], [])
-    own = engines[0] if asked.bench.engine and opened.form != "torch" else engine_of(opened.form)
+    bench = replace(asked.bench, engine=engines[0] if asked.bench.engine and opened.form != "torch" else "")
     with asked.deadline.standing_still():
-        before = run_on(opened, replace(asked.bench, engine=own))
+        own, before = opened_on(opened, bench, engines)
         right = run_exactly(opened) or before
         samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
         trials = (
@@ -408,6 +410,7 @@ def choose(
     told = asked.bench, before, asked.deadline, timed, unchanged, asked.machine
     inputs, expected = [one.inputs for one in trials], [one.outputs for one in trials]
     search = PrecisionSearch(module, opened.name, inputs, expected, budget, *told)
+    search.in_float32 = None if "torch" in engines else in_float32(module, opened.name)
     return choose_precision(search, asked.precision, engines, None if samples is None else inputs, tell)
 
 

@@ -21,7 +21,7 @@ from ..passes import report as report_passes
 from ..run import build
 from ..run.originals import RunOriginal, torch_original
 from .attempts import Attempt, Budget, LayerReport, agreement_of, outputs_error
-from .candidates import MOST_IN_FLOAT32, WIDER, Candidate
+from .candidates import HALVES, MOST_IN_FLOAT32, WIDER, Candidate
 from .expected import expected_seconds
 from .layer_errors import LayerGroup, count_to_go_back, error_left, errors_alone, fewest, find_groups, worst_first
 from .machines import MachineDescription, this_machine
@@ -73,8 +73,10 @@ class PrecisionSearch:
     unchanged_on: str | None = None
     """The engine of the model as it was, where the passes changed nothing of it."""
     machine: MachineDescription = field(default_factory=this_machine)
+    in_float32: IRModule | None = None
+    """``module`` in float32, where it computes in half precision: what bytes and float32 begin with."""
     smoothed: IRModule | None = None
-    """``module`` after `SmoothOutliers`, where samples say what is an outlier."""
+    """The same after `SmoothOutliers`, where samples say what is an outlier."""
     opened: IRModule | None = None
     """``smoothed`` with attention as its products, where there is attention and samples."""
     waiting: int = 1
@@ -99,7 +101,7 @@ class PrecisionSearch:
         if self.deadline.is_over and self.begun:
             self.is_cut_short = True
             return CandidateResult(replace(row, problem=out_of_time(self.bench.budget)))
-        if one.name == "float32" and one.engine == self.unchanged_on:
+        if one.name == "float32" and one.engine == self.unchanged_on and self.in_float32 is None:
             return CandidateResult(
                 replace(row, problem="not tried: it is the model as it was, which the passes did not change")
             )
@@ -272,7 +274,9 @@ class PrecisionSearch:
         """The module that ``one`` begins with: bytes come after smoothing."""
         if one.opens_attention and self.opened is not None:
             return self.opened
-        return self.smoothed if self.smoothed is not None and one.name.startswith("int8 ") else self.module
+        if self.smoothed is not None and one.name.startswith("int8 "):
+            return self.smoothed
+        return self.module if self.in_float32 is None or one.name in HALVES else self.in_float32
 
     def _missed(self, tried: Tried) -> str | None:
         return self.budget.missed(tried.error, tried.cosine, tried.agreement)

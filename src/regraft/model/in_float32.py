@@ -1,0 +1,91 @@
+"""A model of half precision as one that computes in float32, the dtype of most kernels of a CPU and of its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from .. import op as ops
+from ..ir.errors import RegraftError
+from ..ir.expr import Constant, Expr, Tuple, Var, const
+from ..ir.module import IRModule
+from ..ir.mutator import ExprMutator
+from ..ir.op import Call
+from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding, merge_blocks
+from ..ir.types import TensorType, TupleType, Type
+from ..ir.visitor import iter_bindings
+from ..passes import RemoveNoOps
+
+_HALVES: Final = ("float16", "bfloat16")
+
+
+def in_float32(module: IRModule, name: str) -> IRModule | None:
+    """``module`` with function ``name`` computed in float32, what it takes and gives of the dtypes that it had.
+
+    None where it computes nothing in half precision, or does so in a call that has no form in float32, such as one of
+    another function. Constants take twice as many bytes; results differ by the roundings that are left out.
+    Cost: linear.
+    """
+    function = module[name]
+    if not any(_is_half(binding.var.ty) for binding in iter_bindings(function)):
+        return None
+    try:
+        wide = _Widened(function.params).mutate(function)
+    except RegraftError:
+        return None
+    results = wide.body.body.fields if isinstance(wide.body.body, Tuple) else [wide.body.body]
+    if len(module.functions) > 1 or any(isinstance(result.ty, TupleType) for result in results):
+        return None
+    taken = [
+        VarBinding(inner, ops.astype(param, "float32"))
+        for inner, param in zip(wide.params, function.params, strict=True)
+        if inner is not param
+    ]
+    types = function.ret_ty.fields if isinstance(function.ret_ty, TupleType) else [function.ret_ty]
+    given, leaves = list[Binding](), list[Expr]()
+    for result, ty in zip(results, types, strict=True):
+        leaves.append(result)
+        if isinstance(ty, TensorType) and ty.dtype in _HALVES:
+            given.append(VarBinding(Var("result", ty), ops.astype(result, ty.dtype)))
+            leaves[-1] = given[-1].var
+    blocks = merge_blocks([DataflowBlock(taken), *wide.body.blocks, DataflowBlock(given)])
+    body = SeqExpr(blocks, Tuple(leaves) if isinstance(wide.body.body, Tuple) else leaves[0])
+    made = Function(function.params, body, None, function.is_pure, function.attrs)
+    return RemoveNoOps()(module.with_function(name, made))
+
+
+class _Widened(ExprMutator):
+    """Gives all that is of half precision float32; ``params`` get names of their own where they change."""
+
+    def __init__(self, params: Sequence[Var]) -> None:
+        super().__init__()
+        self._params = frozenset(params)
+
+    def visit_type(self, ty: Type) -> Type:
+        """The type with float32 for half precision."""
+        if isinstance(ty, TupleType):
+            return TupleType([self.visit_type(field) for field in ty.fields])
+        return ty.with_dtype("float32") if isinstance(ty, TensorType) and _is_half(ty) else ty
+
+    def visit_var_def_(self, var: Var) -> Var:
+        """A variable of that type."""
+        found = super().visit_var_def_(var)
+        is_new = var in self._params and found is not var
+        return Var(f"{var.name_hint}_in_float32", found.ty, var.origins) if is_new else found
+
+    def visit_constant_(self, constant: Constant) -> Expr:
+        """The same numbers in float32."""
+        return const(constant.data.numpy().astype(np.float32)) if _is_half(constant.ty) else constant
+
+    def visit_call_(self, call: Call) -> Expr:
+        """The call with its result in float32."""
+        changed = {key: "float32" for key, value in call.attrs.items() if value in _HALVES}
+        return Call(call.op, call.args, {**call.attrs, **changed}, call.ty_args) if changed else call
+
+
+def _is_half(ty: Type) -> bool:
+    if isinstance(ty, TupleType):
+        return any(_is_half(field) for field in ty.fields)
+    return isinstance(ty, TensorType) and ty.dtype in _HALVES
