@@ -139,7 +139,8 @@ class Reader:
         body = reader.read(node)
         ret = signature.ret
         is_checked = signature.options.check_well_formed and self.promises
-        if isinstance(node.returns, ast.Attribute) and isinstance(body.ty, TupleType):
+        bare = isinstance(node.returns, ast.Attribute) and isinstance(ret, TensorType | TupleType)
+        if bare and isinstance(body.ty, TupleType):
             ret = None  # a bare `R.Tensor` or `R.Tuple` says no more than that values are returned, as in Relax
         if ret is not None and is_checked and is_subtype(body.ty, ret) is False:
             if not _is_any_tensor(ret) or not isinstance(body.ty, TupleType):
