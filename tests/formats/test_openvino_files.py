@@ -230,6 +230,37 @@ def test_a_file_is_optimized_verified_and_written_as_one_or_as_onnx(tmp_path: Pa
         rx.optimize(path, output=path)
 
 
+def _attending(x: Any, mask: Any) -> Any:
+    heads = [ops.reshape(ops.matmul(x, f(16, 16), False, False), [2, 5, 2, 8], False) for _ in range(3)]
+    turned = [ops.transpose(one, [0, 2, 1, 3]) for one in heads]
+    found = ops.scaled_dot_product_attention(*turned, ops.multiply(mask, np.float32(0.5)))
+    return ops.transpose(ops.power(found, np.float32(2)), [0, 2, 1, 3])
+
+
+def _both_ways(x: Any, state: Any) -> list[Any]:
+    lengths = np.full(3, 7, np.int32)
+    gates, bias = f(2, 24, 6), f(2, 24)
+    found = ops.gru_sequence(x, state, lengths, gates, f(2, 24, 8), bias, 8, "bidirectional")
+    return [ops.relu(found.output(0)), ops.multiply(found.output(1), np.float32(3))]
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs"), [(_attending, [f(2, 5, 16), f(2, 2, 5, 5)]), (_both_ways, [f(3, 7, 6), f(3, 2, 8)])]
+)
+def test_a_file_that_is_optimized_again_is_the_same_to_the_byte(
+    make: Callable[..., Any], inputs: list[np.ndarray], tmp_path: Path
+) -> None:
+    path = saved(tmp_path, make, inputs)
+    once, again = (tmp_path / f"{name}.xml" for name in ("once", "again"))
+    rx.optimize(path, output=once)
+    rx.optimize(once, output=again)
+    assert once.read_bytes() == again.read_bytes()
+    assert once.with_suffix(".bin").read_bytes() == again.with_suffix(".bin").read_bytes()
+    expected, found = (openvino_original(one, threads=1)(inputs) for one in (path, again))
+    for before, after in zip(expected, found, strict=True):
+        assert_close(after, before)
+
+
 def test_constants_of_no_elements_and_copies_of_values_are_read(tmp_path: Path) -> None:
     x, none = f(1, 1), np.zeros(0, np.int64)
     path = saved(tmp_path, lambda x: ops.exp(opset16.identity(ops.reshape(x, none, False))), [x])

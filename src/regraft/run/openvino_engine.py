@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import numpy as np
 
-from ..ir.builder import NameSupply
 from ..ir.dtypes import numpy_dtype
 from ..ir.errors import MissingDependencyError
 from ..ir.module import IRModule
@@ -114,7 +113,9 @@ def to_openvino(module: IRModule, name: str) -> Any:
         made = _read(as_model(lowered))[0]
     except Exception as error:  # OpenVINO's errors share no base but this
         raise BuildError(f"{name}: OpenVINO cannot read this program: {reason(error)}") from error
-    _name_layers(made, [port.value.name or "" for port in lowered.outputs])
+    from .openvino_names import name_layers
+
+    name_layers(made, [port.value.name or "" for port in lowered.outputs])
     return made
 
 
@@ -131,40 +132,6 @@ def save_openvino(module: IRModule, name: str, path: Path) -> None:
         library.save_model(made, path, compress_to_fp16=False)
     except Exception as error:  # OpenVINO's errors share no base but this
         raise BuildError(f"{name}: OpenVINO cannot write this program: {reason(error)}") from error
-
-
-def _name_layers(model: Any, outputs: Sequence[str], names: NameSupply | None = None) -> None:
-    """Name layers and values alike, those without a name by their kind and number: OpenVINO counts on for ever.
-
-    Of several names of a value those among ``outputs`` are kept.
-    """
-    nodes = model.get_ordered_ops()
-    ports = [port for node in nodes for port in node.outputs()]
-    supply = names or NameSupply()
-    for name in (name for port in ports for name in port.get_names()):
-        supply.reserve(name)
-    for node in nodes:
-        kind, own = node.get_type_name(), node.outputs()
-        if kind == "Result":
-            own[0].set_names(node.input_value(0).get_names())
-            if names is not None:
-                node.set_friendly_name(supply.fresh(kind))
-            continue
-        given = sorted(own[0].get_names())
-        first = next((name for name in given if name in outputs), given[0] if given else supply.fresh(kind))
-        node.set_friendly_name(first)
-        for place, port in enumerate(own):
-            given = port.get_names() or {supply.fresh(f"{first}_{place}") if place else first}
-            port.set_names(given.intersection(outputs) or given)
-        for body in _bodies(node):
-            _name_layers(body, (), supply)
-
-
-def _bodies(node: Any) -> list[Any]:
-    """The networks inside of a loop or a branch."""
-    if node.get_type_name() == "If":
-        return [node.get_then_body(), node.get_else_body()]
-    return [node.get_function()] if hasattr(node, "get_function") else []
 
 
 def compile_settings(

@@ -28,6 +28,8 @@ def _common(call: LayerCall, plain: tuple[str, ...]) -> dict[str, Any]:
     if any(call.text(key, "") for key in ("activations_alpha", "activations_beta")):
         raise UnsupportedLayerError("its activations have numbers of their own")
     names = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
+    if found == found[: len(plain)] * 2:
+        found = found[: len(plain)]  # Once for each direction, as ONNX writes them.
     if any(one not in names for one in found):
         raise UnsupportedLayerError(f"its activations are {', '.join(found)}")
     kinds = [names[one] for one in found] * (2 if direction == "bidirectional" else 1)

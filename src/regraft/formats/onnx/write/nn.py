@@ -159,8 +159,24 @@ def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value
     lowest = float(np.finfo(numpy_dtype(dtype)).min)
     if isinstance(operand, Constant) and not (operand.data.numpy() == lowest).any():
         return bias
+    condition, instead, kept = _operands(bias, "Where") or (None, None, None)
+    left, right = _operands(condition, "Equal") or (None, None)
+    if left is not None and left is kept and _is_number(right, lowest) and _is_number(instead, lowest / 2):
+        return bias  # It was replaced already.
     found = graph.op("Equal", bias, graph.constant(lowest, dtype))
     return graph.op("Where", found, graph.constant(lowest / 2, dtype), bias)
+
+
+def _operands(value: ir.Value | None, kind: str) -> tuple[ir.Value | None, ...]:
+    """What a node of that kind reads, if one makes ``value``."""
+    producer = None if value is None else value.producer()
+    return tuple(producer.inputs) if producer is not None and producer.op_type == kind else ()
+
+
+def _is_number(value: ir.Value | None, number: float) -> bool:
+    """True of a constant of one element that is ``number``."""
+    data = None if value is None else value.const_value
+    return data is not None and data.size == 1 and data.numpy().item() == number
 
 
 @lowers("nn.attention", "nn.attention_bias", because="5 to 7 nodes in place of 28, 1.8 to 2.4 times as fast")
