@@ -4,170 +4,104 @@ The ground floor of the house: it knows nothing of operators' meaning, of text, 
 here is immutable.
 """
 
-from .binding_values import copy_with_new_vars
-from .builder import BlockBuilder, NameSupply, flatten, operands_of, with_operands
-from .dims import Dim, SymExpr, SymVar
-from .equality import Difference, first_difference, structural_equal
-from .equality_report import assert_structural_equal
-from .errors import FieldIndexError, IRError, MissingDependencyError, OpTypeError, RegraftError
-from .expr import (
-    Constant,
-    DataflowVar,
-    DataTypeImm,
-    Expr,
-    ExternFunc,
-    GlobalVar,
-    PrimValue,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-    as_expr,
-    const,
-    convert_to_expr,
-    extern,
-    prim_value,
-)
-from .expr_functor import ExprFunctor, PyExprMutator, PyExprVisitor, mutator, visitor
-from .hashing import structural_hash
-from .json_form import load_json, save_json
-from .module import IRModule
-from .mutator import ExprMutator
-from .node import Node
-from .op import NO_ATTRS, REQUIRED, Attrs, Call, Op, Operand, Trait, is_call_of
-from .op_attributes import register_op_attr
-from .origin import Origin, Origins, merge_origins
-from .program import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    VarBinding,
-    as_seq,
-    is_leaf,
-)
-from .relax_values import (
-    Array,
-    BaseFunc,
-    CallingConv,
-    DictAttrs,
-    GenericConst,
-    GlobalInfo,
-    Map,
-    Range,
-    SequentialSpan,
-    SourceName,
-    Span,
-    is_prim_expr,
-    is_prim_var,
-    make_node,
-)
-from .tensor_data import TensorData
-from .types import AnyType, FuncType, ObjectType, PrimType, Shape, ShapeType, StringType, TensorType, TupleType, Type
-from .vdevice import DummyGlobalInfo, VDevice
-from .visitor import ExprVisitor, iter_bindings, walk
+from .binding_values import copy_with_new_vars as copy_with_new_vars
+from .builder import BlockBuilder as BlockBuilder
+from .builder import NameSupply as NameSupply
+from .builder import flatten as flatten
+from .builder import operands_of as operands_of
+from .builder import with_operands as with_operands
+from .dims import Dim as Dim
+from .dims import SymExpr as SymExpr
+from .dims import SymVar as SymVar
+from .equality import Difference as Difference
+from .equality import first_difference as first_difference
+from .equality import structural_equal as structural_equal
+from .equality_report import assert_structural_equal as assert_structural_equal
+from .errors import FieldIndexError as FieldIndexError
+from .errors import IRError as IRError
+from .errors import MissingDependencyError as MissingDependencyError
+from .errors import OpTypeError as OpTypeError
+from .errors import RegraftError as RegraftError
+from .expr import Constant as Constant
+from .expr import DataflowVar as DataflowVar
+from .expr import DataTypeImm as DataTypeImm
+from .expr import Expr as Expr
+from .expr import ExternFunc as ExternFunc
+from .expr import GlobalVar as GlobalVar
+from .expr import PrimValue as PrimValue
+from .expr import ShapeExpr as ShapeExpr
+from .expr import StringImm as StringImm
+from .expr import Tuple as Tuple
+from .expr import TupleGetItem as TupleGetItem
+from .expr import Var as Var
+from .expr import as_expr as as_expr
+from .expr import const as const
+from .expr import convert_to_expr as convert_to_expr
+from .expr import extern as extern
+from .expr import prim_value as prim_value
+from .expr_functor import ExprFunctor as ExprFunctor
+from .expr_functor import PyExprMutator as PyExprMutator
+from .expr_functor import PyExprVisitor as PyExprVisitor
+from .expr_functor import mutator as mutator
+from .expr_functor import visitor as visitor
+from .hashing import structural_hash as structural_hash
+from .json_form import load_json as load_json
+from .json_form import save_json as save_json
+from .module import IRModule as IRModule
+from .mutator import ExprMutator as ExprMutator
+from .node import Node as Node
+from .op import NO_ATTRS as NO_ATTRS
+from .op import REQUIRED as REQUIRED
+from .op import Attrs as Attrs
+from .op import Call as Call
+from .op import Op as Op
+from .op import Operand as Operand
+from .op import Trait as Trait
+from .op import is_call_of as is_call_of
+from .op_attributes import register_op_attr as register_op_attr
+from .origin import Origin as Origin
+from .origin import Origins as Origins
+from .origin import merge_origins as merge_origins
+from .program import Binding as Binding
+from .program import BindingBlock as BindingBlock
+from .program import DataflowBlock as DataflowBlock
+from .program import Function as Function
+from .program import If as If
+from .program import MatchCast as MatchCast
+from .program import SeqExpr as SeqExpr
+from .program import VarBinding as VarBinding
+from .program import as_seq as as_seq
+from .program import is_leaf as is_leaf
+from .relax_values import Array as Array
+from .relax_values import BaseFunc as BaseFunc
+from .relax_values import CallingConv as CallingConv
+from .relax_values import DictAttrs as DictAttrs
+from .relax_values import GenericConst as GenericConst
+from .relax_values import GlobalInfo as GlobalInfo
+from .relax_values import Map as Map
+from .relax_values import Range as Range
+from .relax_values import SequentialSpan as SequentialSpan
+from .relax_values import SourceName as SourceName
+from .relax_values import Span as Span
+from .relax_values import is_prim_expr as is_prim_expr
+from .relax_values import is_prim_var as is_prim_var
+from .relax_values import make_node as make_node
+from .tensor_data import TensorData as TensorData
+from .types import AnyType as AnyType
+from .types import FuncType as FuncType
+from .types import ObjectType as ObjectType
+from .types import PrimType as PrimType
+from .types import Shape as Shape
+from .types import ShapeType as ShapeType
+from .types import StringType as StringType
+from .types import TensorType as TensorType
+from .types import TupleType as TupleType
+from .types import Type as Type
+from .vdevice import DummyGlobalInfo as DummyGlobalInfo
+from .vdevice import VDevice as VDevice
+from .visitor import ExprVisitor as ExprVisitor
+from .visitor import iter_bindings as iter_bindings
+from .visitor import walk as walk
 
-__all__ = [
-    "NO_ATTRS",
-    "REQUIRED",
-    "AnyType",
-    "Array",
-    "Attrs",
-    "BaseFunc",
-    "Binding",
-    "BindingBlock",
-    "BlockBuilder",
-    "Call",
-    "CallingConv",
-    "Constant",
-    "DataTypeImm",
-    "DataflowBlock",
-    "DataflowVar",
-    "DictAttrs",
-    "Difference",
-    "Dim",
-    "DummyGlobalInfo",
-    "Expr",
-    "ExprFunctor",
-    "ExprMutator",
-    "ExprVisitor",
-    "ExternFunc",
-    "FieldIndexError",
-    "FuncType",
-    "Function",
-    "GenericConst",
-    "GlobalInfo",
-    "GlobalVar",
-    "IRError",
-    "IRModule",
-    "If",
-    "Map",
-    "MatchCast",
-    "MissingDependencyError",
-    "NameSupply",
-    "Node",
-    "ObjectType",
-    "Op",
-    "OpTypeError",
-    "Operand",
-    "Origin",
-    "Origins",
-    "PrimType",
-    "PrimValue",
-    "PyExprMutator",
-    "PyExprVisitor",
-    "Range",
-    "RegraftError",
-    "SeqExpr",
-    "SequentialSpan",
-    "Shape",
-    "ShapeExpr",
-    "ShapeType",
-    "SourceName",
-    "Span",
-    "StringImm",
-    "StringType",
-    "SymExpr",
-    "SymVar",
-    "TensorData",
-    "TensorType",
-    "Trait",
-    "Tuple",
-    "TupleGetItem",
-    "TupleType",
-    "Type",
-    "VDevice",
-    "Var",
-    "VarBinding",
-    "as_expr",
-    "as_seq",
-    "assert_structural_equal",
-    "const",
-    "convert_to_expr",
-    "copy_with_new_vars",
-    "extern",
-    "first_difference",
-    "flatten",
-    "is_call_of",
-    "is_leaf",
-    "is_prim_expr",
-    "is_prim_var",
-    "iter_bindings",
-    "load_json",
-    "make_node",
-    "merge_origins",
-    "mutator",
-    "operands_of",
-    "prim_value",
-    "register_op_attr",
-    "save_json",
-    "structural_equal",
-    "structural_hash",
-    "visitor",
-    "walk",
-    "with_operands",
-]
+__all__: list[str] = ["NO_ATTRS", "REQUIRED", "BaseFunc", "Binding", "Dim", "GlobalInfo"]
+__all__ += sorted([name for name, value in globals().items() if callable(value)])  # pyright: ignore[reportUnsupportedDunderAll]

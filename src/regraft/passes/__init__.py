@@ -1,192 +1,116 @@
 """Passes: from a program to a better one, and what runs, watches and verifies them."""
 
-from .argument_interface import BundleModelParams, LazyGetInput, LazySetOutput, LazyTransformParams
-from .attend_in_tiles import AttendInTiles
-from .bind_values import BindParams, BindSymbolicVars
-from .canonicalize_bindings import CanonicalizeBindings
-from .closures import LambdaLift
-from .combine_parallel_matmul import CombineParallelMatmul
-from .combining_pays import combining_pays
-from .common_subexpressions import EliminateCommonSubexpr
-from .context import PassContext, PassError, PassInstrument, RewriteDecision, register_config
-from .convert_layout import ConvertLayout
-from .dataflow import ConvertToDataflow, TopologicalSort
-from .dead_code import DeadCodeElimination
-from .decoders import CacheInPlace, PackQueryKeyValue, RotaryByKernel
-from .decompose_operators import DecomposeOpsForInference, DecomposeOpsForTraining
-from .fold_batchnorm import FoldBatchnormToConv2D
-from .fold_constant import FoldConstant
-from .for_engine import for_engine
-from .fuse_attention import FuseAttention
-from .fuse_by_pattern import FuseOpsByPattern, FusionPattern, PatternCheckContext
-from .hoist_from_loops import HoistFromLoops
-from .instruments import (
-    Culprit,
-    PassReport,
-    PassTimingInstrument,
-    Recorder,
-    Report,
-    Tape,
-    WellFormedInstrument,
-    first_change,
-    op_counts,
-    pass_instrument,
-    report,
-)
-from .layout import RemoveRedundantReshape, SimplifyTransposes
-from .legalize import Legalize, LegalizeOps
-from .lift_transform_params import LiftTransformParams
-from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum, ReorderTakeAfterMatmul
-from .memory import KillAfterLastUse, LowerAllocTensor
-from .merge_composite import MergeCompositeFunctions
-from .mixed_precision import ToMixedPrecision
-from .named_pipelines import get_default_pipeline, get_pipeline, register_pipeline
-from .no_ops import RemoveNoOps
-from .normalize import AttachGlobalSymbol, Normalize, NormalizeGlobalVar, RemovePurityChecking, ToNonDataflow
-from .parameter_types import ExpandTupleArguments, UpdateParamType
-from .passes import (
-    DataflowBlockPass,
-    FunctionPass,
-    ModulePass,
-    Pass,
-    PassInfo,
-    RulePass,
-    Sequential,
-    dataflowblock_pass,
-    function_pass,
-    module_pass,
-)
-from .printing import DumpIR, PassPrintingInstrument, PrintAfter, PrintAfterAll, PrintBefore, PrintBeforeAll, PrintIR
-from .private_functions import InlinePrivateFunctions, RemoveUnusedOutputs, RemoveUnusedParameters
-from .quantize import Quantize, QuantizeDynamic, QuantizeRecurrent, QuantizeWeights, SmoothOutliers
-from .recognize_operators import RecognizeOperators
-from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
-from .reverse_mode import Gradient
-from .run_codegen import RunCodegen, inline_composites, register_codegen, remove_codegen
-from .runtime_calls import LowerRuntimeBuiltin, VMBuiltinLower
-from .sharding import (
-    DataParallel,
-    FullySharded,
-    JoinSummedProducts,
-    Megatron,
-    ShardingPlan,
-    ShardingRule,
-    SplitProjections,
-)
-from .verification import PassValueError
-from .virtual_devices import RealizeVDevice, UpdateVDevice
+from .argument_interface import BundleModelParams as BundleModelParams
+from .argument_interface import LazyGetInput as LazyGetInput
+from .argument_interface import LazySetOutput as LazySetOutput
+from .argument_interface import LazyTransformParams as LazyTransformParams
+from .attend_in_tiles import AttendInTiles as AttendInTiles
+from .bind_values import BindParams as BindParams
+from .bind_values import BindSymbolicVars as BindSymbolicVars
+from .canonicalize_bindings import CanonicalizeBindings as CanonicalizeBindings
+from .closures import LambdaLift as LambdaLift
+from .combine_parallel_matmul import CombineParallelMatmul as CombineParallelMatmul
+from .combining_pays import combining_pays as combining_pays
+from .common_subexpressions import EliminateCommonSubexpr as EliminateCommonSubexpr
+from .context import PassContext as PassContext
+from .context import PassError as PassError
+from .context import PassInstrument as PassInstrument
+from .context import RewriteDecision as RewriteDecision
+from .context import register_config as register_config
+from .convert_layout import ConvertLayout as ConvertLayout
+from .dataflow import ConvertToDataflow as ConvertToDataflow
+from .dataflow import TopologicalSort as TopologicalSort
+from .dead_code import DeadCodeElimination as DeadCodeElimination
+from .decoders import CacheInPlace as CacheInPlace
+from .decoders import PackQueryKeyValue as PackQueryKeyValue
+from .decoders import RotaryByKernel as RotaryByKernel
+from .decompose_operators import DecomposeOpsForInference as DecomposeOpsForInference
+from .decompose_operators import DecomposeOpsForTraining as DecomposeOpsForTraining
+from .fold_batchnorm import FoldBatchnormToConv2D as FoldBatchnormToConv2D
+from .fold_constant import FoldConstant as FoldConstant
+from .for_engine import for_engine as for_engine
+from .fuse_attention import FuseAttention as FuseAttention
+from .fuse_by_pattern import FuseOpsByPattern as FuseOpsByPattern
+from .fuse_by_pattern import FusionPattern as FusionPattern
+from .fuse_by_pattern import PatternCheckContext as PatternCheckContext
+from .hoist_from_loops import HoistFromLoops as HoistFromLoops
+from .instruments import Culprit as Culprit
+from .instruments import PassReport as PassReport
+from .instruments import PassTimingInstrument as PassTimingInstrument
+from .instruments import Recorder as Recorder
+from .instruments import Report as Report
+from .instruments import Tape as Tape
+from .instruments import WellFormedInstrument as WellFormedInstrument
+from .instruments import first_change as first_change
+from .instruments import op_counts as op_counts
+from .instruments import pass_instrument as pass_instrument
+from .instruments import report as report
+from .layout import RemoveRedundantReshape as RemoveRedundantReshape
+from .layout import SimplifyTransposes as SimplifyTransposes
+from .legalize import Legalize as Legalize
+from .legalize import LegalizeOps as LegalizeOps
+from .lift_transform_params import LiftTransformParams as LiftTransformParams
+from .matmul_algebra import AdjustMatmulOrder as AdjustMatmulOrder
+from .matmul_algebra import ExpandMatmulOfSum as ExpandMatmulOfSum
+from .matmul_algebra import ReorderTakeAfterMatmul as ReorderTakeAfterMatmul
+from .memory import KillAfterLastUse as KillAfterLastUse
+from .memory import LowerAllocTensor as LowerAllocTensor
+from .merge_composite import MergeCompositeFunctions as MergeCompositeFunctions
+from .mixed_precision import ToMixedPrecision as ToMixedPrecision
+from .named_pipelines import get_default_pipeline as get_default_pipeline
+from .named_pipelines import get_pipeline as get_pipeline
+from .named_pipelines import register_pipeline as register_pipeline
+from .no_ops import RemoveNoOps as RemoveNoOps
+from .normalize import AttachGlobalSymbol as AttachGlobalSymbol
+from .normalize import Normalize as Normalize
+from .normalize import NormalizeGlobalVar as NormalizeGlobalVar
+from .normalize import RemovePurityChecking as RemovePurityChecking
+from .normalize import ToNonDataflow as ToNonDataflow
+from .parameter_types import ExpandTupleArguments as ExpandTupleArguments
+from .parameter_types import UpdateParamType as UpdateParamType
+from .passes import DataflowBlockPass as DataflowBlockPass
+from .passes import FunctionPass as FunctionPass
+from .passes import ModulePass as ModulePass
+from .passes import Pass as Pass
+from .passes import PassInfo as PassInfo
+from .passes import RulePass as RulePass
+from .passes import Sequential as Sequential
+from .passes import dataflowblock_pass as dataflowblock_pass
+from .passes import function_pass as function_pass
+from .passes import module_pass as module_pass
+from .printing import DumpIR as DumpIR
+from .printing import PassPrintingInstrument as PassPrintingInstrument
+from .printing import PrintAfter as PrintAfter
+from .printing import PrintAfterAll as PrintAfterAll
+from .printing import PrintBefore as PrintBefore
+from .printing import PrintBeforeAll as PrintBeforeAll
+from .printing import PrintIR as PrintIR
+from .private_functions import InlinePrivateFunctions as InlinePrivateFunctions
+from .private_functions import RemoveUnusedOutputs as RemoveUnusedOutputs
+from .private_functions import RemoveUnusedParameters as RemoveUnusedParameters
+from .quantize import Quantize as Quantize
+from .quantize import QuantizeDynamic as QuantizeDynamic
+from .quantize import QuantizeRecurrent as QuantizeRecurrent
+from .quantize import QuantizeWeights as QuantizeWeights
+from .quantize import SmoothOutliers as SmoothOutliers
+from .recognize_operators import RecognizeOperators as RecognizeOperators
+from .reorder_permute_dims import ReorderPermuteDimsAfterConcat as ReorderPermuteDimsAfterConcat
+from .reverse_mode import Gradient as Gradient
+from .run_codegen import RunCodegen as RunCodegen
+from .run_codegen import inline_composites as inline_composites
+from .run_codegen import register_codegen as register_codegen
+from .run_codegen import remove_codegen as remove_codegen
+from .runtime_calls import LowerRuntimeBuiltin as LowerRuntimeBuiltin
+from .runtime_calls import VMBuiltinLower as VMBuiltinLower
+from .sharding import DataParallel as DataParallel
+from .sharding import FullySharded as FullySharded
+from .sharding import JoinSummedProducts as JoinSummedProducts
+from .sharding import Megatron as Megatron
+from .sharding import ShardingPlan as ShardingPlan
+from .sharding import ShardingRule as ShardingRule
+from .sharding import SplitProjections as SplitProjections
+from .verification import PassValueError as PassValueError
+from .virtual_devices import RealizeVDevice as RealizeVDevice
+from .virtual_devices import UpdateVDevice as UpdateVDevice
 
-__all__ = [
-    "AdjustMatmulOrder",
-    "AttachGlobalSymbol",
-    "AttendInTiles",
-    "BindParams",
-    "BindSymbolicVars",
-    "BundleModelParams",
-    "CacheInPlace",
-    "CanonicalizeBindings",
-    "CombineParallelMatmul",
-    "ConvertLayout",
-    "ConvertToDataflow",
-    "Culprit",
-    "DataParallel",
-    "DataflowBlockPass",
-    "DeadCodeElimination",
-    "DecomposeOpsForInference",
-    "DecomposeOpsForTraining",
-    "DumpIR",
-    "EliminateCommonSubexpr",
-    "ExpandMatmulOfSum",
-    "ExpandTupleArguments",
-    "FoldBatchnormToConv2D",
-    "FoldConstant",
-    "FullySharded",
-    "FunctionPass",
-    "FuseAttention",
-    "FuseOpsByPattern",
-    "FusionPattern",
-    "Gradient",
-    "HoistFromLoops",
-    "InlinePrivateFunctions",
-    "JoinSummedProducts",
-    "KillAfterLastUse",
-    "LambdaLift",
-    "LazyGetInput",
-    "LazySetOutput",
-    "LazyTransformParams",
-    "Legalize",
-    "LegalizeOps",
-    "LiftTransformParams",
-    "LowerAllocTensor",
-    "LowerRuntimeBuiltin",
-    "Megatron",
-    "MergeCompositeFunctions",
-    "ModulePass",
-    "Normalize",
-    "NormalizeGlobalVar",
-    "PackQueryKeyValue",
-    "Pass",
-    "PassContext",
-    "PassError",
-    "PassInfo",
-    "PassInstrument",
-    "PassPrintingInstrument",
-    "PassReport",
-    "PassTimingInstrument",
-    "PassValueError",
-    "PatternCheckContext",
-    "PrintAfter",
-    "PrintAfterAll",
-    "PrintBefore",
-    "PrintBeforeAll",
-    "PrintIR",
-    "Quantize",
-    "QuantizeDynamic",
-    "QuantizeRecurrent",
-    "QuantizeWeights",
-    "RealizeVDevice",
-    "RecognizeOperators",
-    "Recorder",
-    "RemoveNoOps",
-    "RemovePurityChecking",
-    "RemoveRedundantReshape",
-    "RemoveUnusedOutputs",
-    "RemoveUnusedParameters",
-    "ReorderPermuteDimsAfterConcat",
-    "ReorderTakeAfterMatmul",
-    "Report",
-    "RewriteDecision",
-    "RotaryByKernel",
-    "RulePass",
-    "RunCodegen",
-    "Sequential",
-    "ShardingPlan",
-    "ShardingRule",
-    "SimplifyTransposes",
-    "SmoothOutliers",
-    "SplitProjections",
-    "Tape",
-    "ToMixedPrecision",
-    "ToNonDataflow",
-    "TopologicalSort",
-    "UpdateParamType",
-    "UpdateVDevice",
-    "VMBuiltinLower",
-    "WellFormedInstrument",
-    "combining_pays",
-    "dataflowblock_pass",
-    "first_change",
-    "for_engine",
-    "function_pass",
-    "get_default_pipeline",
-    "get_pipeline",
-    "inline_composites",
-    "module_pass",
-    "op_counts",
-    "pass_instrument",
-    "register_codegen",
-    "register_config",
-    "register_pipeline",
-    "remove_codegen",
-    "report",
-]
+__all__: list[str] = sorted([name for name, value in globals().items() if callable(value)])  # pyright: ignore[reportUnsupportedDunderAll]

@@ -20,56 +20,37 @@ This room is the bottom of the house: it knows nothing of types, expressions or 
 
 from __future__ import annotations
 
-from .bounds import bounds, dim_at_least, dim_less, dim_less_equal
-from .conditions import both, compare, either, negation, select
-from .division import ceildiv, exact_divide, floordiv, floormod
-from .extremum import dim_max, dim_min
-from .symbolic import (
-    Condition,
-    Dim,
-    FloorDiv,
-    FloorMod,
-    Max,
-    Min,
-    Operation,
-    Select,
-    SymExpr,
-    SymVar,
-    dim_product,
-    free_symvars,
-)
-from .values import dims_equal, evaluate, match_dim, substitute
+from .bounds import bounds as bounds
+from .bounds import dim_at_least as dim_at_least
+from .bounds import dim_less as dim_less
+from .bounds import dim_less_equal as dim_less_equal
+from .conditions import both as both
+from .conditions import compare as compare
+from .conditions import either as either
+from .conditions import negation as negation
+from .conditions import select as select
+from .division import ceildiv as ceildiv
+from .division import exact_divide as exact_divide
+from .division import floordiv as floordiv
+from .division import floormod as floormod
+from .extremum import dim_max as dim_max
+from .extremum import dim_min as dim_min
+from .symbolic import Condition as Condition
+from .symbolic import Dim as Dim
+from .symbolic import FloorDiv as FloorDiv
+from .symbolic import FloorMod as FloorMod
+from .symbolic import Max as Max
+from .symbolic import Min as Min
+from .symbolic import Operation as Operation
+from .symbolic import Select as Select
+from .symbolic import SymExpr as SymExpr
+from .symbolic import SymVar as SymVar
+from .symbolic import dim_product as dim_product
+from .symbolic import free_symvars as free_symvars
+from .values import dims_equal as dims_equal
+from .values import evaluate as evaluate
+from .values import match_dim as match_dim
+from .values import substitute as substitute
 
-__all__ = [
-    "Condition",
-    "Dim",
-    "FloorDiv",
-    "FloorMod",
-    "Max",
-    "Min",
-    "Operation",
-    "Select",
-    "SymExpr",
-    "SymVar",
-    "both",
-    "bounds",
-    "ceildiv",
-    "compare",
-    "dim_at_least",
-    "dim_less",
-    "dim_less_equal",
-    "dim_max",
-    "dim_min",
-    "dim_product",
-    "dims_equal",
-    "either",
-    "evaluate",
-    "exact_divide",
-    "floordiv",
-    "floormod",
-    "free_symvars",
-    "match_dim",
-    "negation",
-    "select",
-    "substitute",
-]
+__all__: list[str] = ["Dim"]
+__all__ += sorted([name for name, value in globals().items() if callable(value)])  # pyright: ignore[reportUnsupportedDunderAll]
