@@ -36,6 +36,7 @@ NAMESPACES: Final = {
     "tvm.relax.binding_rewrite": "regraft.binding_rewrite",
     "tvm.relax.utils": "regraft.utils",
     "tvm.ir.instrument": "regraft.instrument",
+    "tvm.relax.backend": "regraft.backend",
     "tvm.relax.frontend": "regraft.frontend",
     "tvm.relax.frontend.torch": "regraft.frontend.torch",
     "tvm.relax.frontend.onnx": "regraft.frontend.onnx",

@@ -71,6 +71,7 @@ from .ir import (
     structural_hash,
 )
 from .ir.node import Node
+from .left_out import names_left_out
 from .op import call_dps_packed, call_pure_packed
 from .op.declare import operator
 from .op.operators import OPERATORS
@@ -256,7 +257,8 @@ def __getattr__(name: str) -> Any:
     home = _ON_DEMAND.get(name)
     if home is not None:
         return getattr(import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"regraft has no {name!r}")
+    below = sys.modules.get(f"{__name__}.{name}")
+    return names_left_out(__name__)(name) if below is None else below
 
 
 def __dir__() -> list[str]:

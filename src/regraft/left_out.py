@@ -1,7 +1,7 @@
 """Names of Relax that are left out, each with its reason.
 
 A file may import a name that it uses in one place only, or nowhere. So `regraft.analysis` and `regraft.transform` give
-these names, too; who calls one is told why it is left out.
+these names, too; who calls one is told why it is left out. Whole modules that are left out can be imported likewise.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ LEFT_OUT: Final[dict[str, str]] = {
             "AttachAttrLayoutFreeBuffers",
             "CallTIRRewrite",
             "DataflowUseInplaceCalls",
+            "DispatchSampling",
+            "DispatchSortScan",
             "FuseOps",
             "FuseTIR",
             "OptimizeLayoutTransform",
@@ -125,6 +127,38 @@ LEFT_OUT: Final[dict[str, str]] = {
     "FuseTransposeMatmul": "makes a TensorIR function; engines fuse the two by themselves",
 }
 """Names of Relax that are not here, and why."""
+
+LEFT_OUT_PATHS: Final[dict[str, str]] = {
+    **{
+        f"regraft.{name}": _TIR
+        for name in (
+            "backend.dispatch_sampling",
+            "backend.dispatch_sort_scan",
+            "backend.utils",
+            "frontend.nn.llm",
+            "s_tir",
+            "te",
+            "topi",
+            "transform.legalize_ops",
+        )
+    },
+    **{
+        f"regraft.backend.{name}": "compiles for one kind of device; `FuseOpsByPattern` and `RunCodegen` take your own"
+        for name in ("adreno", "contrib", "cpu_generic", "cuda", "gpu_generic", "metal", "rocm")
+    },
+    **dict.fromkeys(("regraft.distributed", "regraft.op.distributed"), "`regraft.passes.sharding` places programs"),
+    "regraft.contrib": "binds libraries to TVM; engines bring their own",
+    "regraft.frontend.stablehlo": "a format that is not read; export the model from JAX as ONNX",
+    "regraft.frontend.tflite": "a format that is not read; convert the file to ONNX",
+    "regraft.relax_to_pyfunc_converter": "`BasePyModule` runs functions of the language beside Python's as they stand",
+    "regraft.rpc": "programs run where their engine runs",
+    "regraft.runtime.disco": "programs run on one machine",
+    "regraft.script.parser.core": "the inside of TVM's parser; `regraft.script.from_source` reads a text",
+    "regraft.sym": "sizes are simplified when they are built, and equal sizes compare equal",
+    "regraft.testing.lib_comparator": "compares kernels; `regraft.testing.assert_same_values` compares engines",
+    "regraft.testing.runtime_builtin": _VM,
+}
+"""Modules of Relax that are not here, and why. What lies below one is left out for the same reason."""
 
 
 class LeftOut:

@@ -8,9 +8,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
+
+from .left_out import LEFT_OUT_PATHS, LeftOut
 
 _OPERATORS: Final = (
     "base binary create datatype index linear_algebra manipulate mask qdq sampling search set sorting statistical "
@@ -53,7 +58,8 @@ PATHS: Final[dict[str, str]] = {
     "regraft.runtime.executable": "regraft",
     "regraft.runtime.vm": "regraft",
     "regraft.script.tirx": "regraft.script.tir",
-    "regraft.testing.utils": "regraft.testing",
+    **{f"regraft.support{below}": "regraft.testing" for below in ("", ".utils")},
+    **{f"regraft.testing.{name}": "regraft.testing" for name in ("attention", "matmul", "utils")},
     "regraft.tirx": "regraft.script.tir",
     **{f"regraft.transform.{name}": "regraft.transform" for name in _PASSES.split()},
     "regraft.vm_build": "regraft",
@@ -71,23 +77,57 @@ class SecondPath(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return getattr(import_module(self._home), name)
+        below = sys.modules.get(f"{self.__name__}.{name}")
+        return getattr(import_module(self._home), name) if below is None else below
+
+
+class LeftOutPath(ModuleType):
+    """A module of Relax that is left out: it gives each name, and who calls one is told why it is left out."""
+
+    __path__: Sequence[str] = ()
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, f"Left out: {reason}.")
+        self.reason = reason
+
+    def __getattr__(self, name: str) -> LeftOut:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return LeftOut(name, self.reason)
+
+
+class _BelowLeftOut(MetaPathFinder, Loader):
+    """Finds what lies below a module that is left out."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        """The module, if the one above it is left out."""
+        above = sys.modules.get(fullname.rpartition(".")[0])
+        return ModuleSpec(fullname, self, origin=above.reason) if isinstance(above, LeftOutPath) else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module, left out for the same reason."""
+        return LeftOutPath(spec.name, str(spec.origin))
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Such a module has no code."""
 
 
 def make_second_paths() -> None:
-    """Let all `PATHS` be imported."""
-    for path in PATHS:
+    """Let all `PATHS` be imported, and the paths that are left out."""
+    for path in (*PATHS, *LEFT_OUT_PATHS):
         _second_path(path)
+    sys.meta_path.append(_BelowLeftOut())
 
 
 def attach_second_paths(parent: str) -> None:
     """Let the paths right below the module ``parent`` be its attributes, too, where it has no such name."""
     module = sys.modules[parent]
-    for path in PATHS:
+    for path in (*PATHS, *LEFT_OUT_PATHS):
         above, _, name = path.rpartition(".")
-        if above == parent and not hasattr(module, name):
+        if above == parent and name not in vars(module):
             setattr(module, name, _second_path(path))
 
 
 def _second_path(path: str) -> ModuleType:
-    return sys.modules.setdefault(path, SecondPath(path, PATHS[path]))
+    made = LeftOutPath(path, LEFT_OUT_PATHS[path]) if path in LEFT_OUT_PATHS else SecondPath(path, PATHS[path])
+    return sys.modules.setdefault(path, made)

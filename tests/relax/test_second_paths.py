@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import regraft
+from regraft.left_out import LEFT_OUT_PATHS
 from regraft.second_paths import PATHS
 
 SOURCE = Path(regraft.__file__).parent
@@ -20,15 +21,17 @@ NEEDS_TENSOR_IR = {
     "regraft.frontend.torch.exported_program_translator",
     "regraft.frontend.torch.fx_translator",
     "regraft.pipeline",
+    "regraft.support",
 }
-"""Paths whose other names are parts of TVM's own translators and pipelines."""
+"""Paths whose other names are parts of TVM's own translators, pipelines and compilers."""
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_path_has_the_names_of_relax_that_are_here(path: str) -> None:
     module = importlib.import_module(path)
     home = importlib.import_module(PATHS[path])
-    theirs = path.replace("regraft.", "tvm." if path.startswith("regraft.testing.") else "tvm.relax.", 1)
+    in_tvm = path.startswith(("regraft.support", "regraft.testing.utils"))
+    theirs = path.replace("regraft.", "tvm." if in_tvm else "tvm.relax.", 1)
     of_tvm = ("regraft.base", "regraft.ir.", "regraft.module", "regraft.runtime.", "regraft.script.", "regraft.tirx")
     if path == "regraft.base_py_module" or not path.startswith(of_tvm):
         names = [
@@ -56,3 +59,34 @@ def test_no_home_is_loaded_before_a_name_is_asked_for() -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
     assert find_spec("regraft.dpl") is not None
+
+
+def test_a_module_that_is_left_out_can_be_imported_with_what_lies_below_and_says_why() -> None:
+    from regraft.backend.cuda.cublas import partition_for_cublas
+
+    from regraft.transform import legalize_ops
+
+    with pytest.raises(NotImplementedError, match="partition_for_cublas is left out: compiles for one kind of device"):
+        partition_for_cublas(None)
+    with pytest.raises(NotImplementedError, match="register_legalize is left out: works on TensorIR"):
+        legalize_ops.common.register_legalize()
+    with pytest.raises(NotImplementedError, match="call_tir is left out: works on TensorIR"):
+        regraft.call_tir()
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("regraft.transform.nothing_of_the_kind")
+
+
+@pytest.mark.parametrize("path", LEFT_OUT_PATHS)
+def test_a_module_that_is_left_out_is_one_of_tvm(path: str) -> None:
+    below = path.removeprefix("regraft.")
+    assert any(_exists(f"{room}.{below}") for room in ("tvm.relax", "tvm"))
+    file = SOURCE.joinpath(*path.split(".")[1:])
+    assert not file.with_suffix(".py").exists()
+    assert not file.exists()
+
+
+def _exists(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..ir.module import IRModule
 from ..ir.tensor_data import TensorData
 from ..run import Tensor
+from ..second_paths import attach_second_paths
 
 
 def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
@@ -26,3 +27,5 @@ def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
 
 
 __all__ = ["detach_params"]
+
+attach_second_paths(__name__)

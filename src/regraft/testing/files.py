@@ -1,0 +1,38 @@
+"""Files that a test writes and that are gone after it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+
+class TempDirectory(tempfile.TemporaryDirectory[str]):
+    """A folder that is removed with this object, or at the end of a ``with``, which gives this object."""
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return Path(self.name)
+
+    def __enter__(self) -> TempDirectory:  # pyright: ignore[reportIncompatibleMethodOverride] - Relax's gives itself
+        return self
+
+    def __truediv__(self, other: str | Path) -> Path:
+        return self.path / other
+
+    def remove(self) -> None:
+        """Remove the folder now."""
+        self.cleanup()
+
+    def relpath(self, name: str) -> str:
+        """The path of a file in the folder."""
+        return str(self / name)
+
+    def listdir(self) -> list[str]:
+        """The names of the files in the folder."""
+        return [path.name for path in self.path.iterdir()]
+
+
+def tempdir() -> TempDirectory:
+    """A new folder."""
+    return TempDirectory()

@@ -1,0 +1,180 @@
+"""Relax's small layers for tests, which write into the builder that is open, and values that the gradient recomputes.
+
+`regraft.frontend.nn` is for models; here a layer is a Python object with parameters and a ``forward``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..ir.builder import BlockBuilder
+from ..ir.expr import Expr, Var
+from ..ir.module import IRModule
+from ..ir.types import TensorType
+from ..op.grad import end_checkpoint, start_checkpoint
+from ..run import Tensor, tensor
+from ..script import relax as R
+
+
+def _builder() -> BlockBuilder:
+    builder = BlockBuilder.current()
+    if builder is None:
+        raise RuntimeError("no BlockBuilder is open; write this inside `with builder.function(...)`")
+    return builder
+
+
+def emit(expr: Expr, name_hint: str = "") -> Var:
+    """The variable that ``expr`` is bound to in the builder that is open."""
+    return _builder().emit(expr, name_hint)
+
+
+def checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``func(*args, **kwargs)``, whose values the gradient computes again from the arguments rather than keeps."""
+    result = _started(start_checkpoint, func, args, kwargs)
+    return _marked(end_checkpoint, result) if isinstance(result, list | tuple) else end_checkpoint(result)
+
+
+def emit_checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`checkpoint` with its marks bound: to the argument's name and ``_scp``, to the result's name and ``_ecp``."""
+
+    def start(value: Expr) -> Expr:
+        return emit(start_checkpoint(value), f"{value.name_hint}_scp") if isinstance(value, Var) else value
+
+    def end(value: Expr) -> Var:
+        bound = value if isinstance(value, Var) else emit(value)
+        return emit(end_checkpoint(bound), f"{bound.name_hint}_ecp")
+
+    result = _started(start, func, args, kwargs)
+    return _marked(end, result) if isinstance(result, list | tuple) else end(emit(result))
+
+
+def _started(mark: Callable[[Any], Any], func: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+    return func(*_marked(mark, args), **dict(zip(kwargs, _marked(mark, kwargs.values()), strict=True)))
+
+
+def _marked(mark: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
+    return [mark(value) if isinstance(value, Expr) else value for value in values]
+
+
+def emit_checkpoint_sequential(
+    functions: Sequence[Callable[..., Any]], segments: int | list[int], x: Var, checkpoint_last: bool = False
+) -> Var:
+    """The functions one after another, in so many segments (or in those that begin there), each checkpointed.
+
+    The last one is only with ``checkpoint_last``.
+    """
+    n = len(functions)
+    begins = segments if isinstance(segments, list) else list(range(0, n, n // segments))
+    bounds = begins if begins[-1] == n else [*begins, n]
+    value: Any = x
+    for begin, end in pairwise(bounds):
+
+        def run(given: Any, part: Sequence[Callable[..., Any]] = functions[begin:end]) -> Any:
+            for function in part:
+                given = function(given)
+            return given
+
+        value = emit_checkpoint(run, value) if end != n or checkpoint_last else run(value)
+    return value if isinstance(value, Var) else emit(value)
+
+
+def _named(name: str) -> str:
+    builder = BlockBuilder.current()
+    return name if builder is None else builder.get_unique_name(name)
+
+
+def Placeholder(shape: Sequence[Any], dtype: str = "float32", name: str = "data") -> Var:
+    """An input of a model: a variable under a name that is free. Raises `TypeError` for another shape."""
+    if not isinstance(shape, list | tuple):
+        raise TypeError(f"the shape of {name!r} is {shape!r}; give a list or a tuple")
+    return Var(_named(name), TensorType(shape, dtype))
+
+
+def Parameter(shape: Sequence[Any], dtype: str = "float32", name: str = "param") -> Var:
+    """A weight of a model, as `Placeholder` is an input."""
+    return Placeholder(shape, dtype, name)
+
+
+class Module:
+    """A layer: a subclass has parameters and layers as attributes, and a ``forward`` that writes what it computes."""
+
+    def parameters(self) -> list[Var]:
+        """The variables of this layer and of those in it."""
+        return _parameters(vars(self))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Write what the layer computes."""
+        raise NotImplementedError(f"{type(self).__name__} has no `forward`")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What `forward` gives."""
+        return self.forward(*args, **kwargs)
+
+
+def _parameters(value: Any) -> list[Var]:
+    if isinstance(value, Var):
+        return [value]
+    if isinstance(value, Module):
+        return value.parameters()
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [found for item in value for found in _parameters(item)] if isinstance(value, list | tuple) else []
+
+
+def init_params(mod: IRModule) -> list[Tensor]:
+    """Zeros for each parameter of ``main`` whose name does not begin with ``data``. Raises `TypeError` for sizes."""
+    params: list[Tensor] = []
+    for param in mod["main"].params:
+        if not param.name_hint.startswith("data"):
+            shape = getattr(param.ty, "shape", None)
+            if shape is None or not all(isinstance(size, int) for size in shape):
+                raise TypeError(f"{param.name_hint} has no known shape: {param.ty}")
+            params.append(tensor(np.zeros(tuple(shape), "float32")))
+    return params
+
+
+class Sequential(Module):
+    """Layers, one after another."""
+
+    def __init__(self, *modules: Module) -> None:
+        self.modules = modules
+
+    def forward(self, x: Expr) -> Any:
+        """What the last layer gives."""
+        for module in self.modules:
+            x = module(x)
+        return x
+
+
+class ReLU(Module):
+    """The rectified linear unit."""
+
+    def forward(self, x: Expr) -> Var:
+        """``relu(x)``."""
+        return emit(R.nn.relu(x))
+
+
+class LogSoftmax(Module):
+    """The logarithm of softmax over the last axis."""
+
+    def forward(self, x: Expr) -> Var:
+        """``log_softmax(x)``."""
+        return emit(R.nn.log_softmax(x))
+
+
+class Linear(Module):
+    """A product with a weight ``(in_features, out_features)``, and a bias."""
+
+    def __init__(self, in_features: Any, out_features: Any, bias: bool = True) -> None:
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter((in_features, out_features), name="linear_weight")
+        self.bias = Parameter((out_features,), name="linear_bias") if bias else None
+
+    def forward(self, x: Expr) -> Var:
+        """``x @ weight + bias``."""
+        product = emit(R.matmul(x, self.weight))
+        return product if self.bias is None else emit(R.add(product, self.bias))
