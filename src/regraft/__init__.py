@@ -244,6 +244,8 @@ make_second_paths()
 for _room in ("regraft.ir", "regraft.script"):
     attach_second_paths(_room)
 
+_left_out = names_left_out(__name__)
+
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
@@ -258,7 +260,7 @@ def __getattr__(name: str) -> Any:
     if home is not None:
         return getattr(import_module(f"{__name__}.{home}"), name)
     below = sys.modules.get(f"{__name__}.{name}")
-    return names_left_out(__name__)(name) if below is None else below
+    return _left_out(name) if below is None else below
 
 
 def __dir__() -> list[str]:

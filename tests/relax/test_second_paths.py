@@ -63,13 +63,12 @@ def test_no_home_is_loaded_before_a_name_is_asked_for() -> None:
 
 def test_a_module_that_is_left_out_can_be_imported_with_what_lies_below_and_says_why() -> None:
     from regraft.backend.cuda.cublas import partition_for_cublas
-
-    from regraft.transform import legalize_ops
+    from regraft.transform.legalize_ops.common import register_legalize
 
     with pytest.raises(NotImplementedError, match="partition_for_cublas is left out: compiles for one kind of device"):
         partition_for_cublas(None)
     with pytest.raises(NotImplementedError, match="register_legalize is left out: works on TensorIR"):
-        legalize_ops.common.register_legalize()
+        register_legalize()
     with pytest.raises(NotImplementedError, match="call_tir is left out: works on TensorIR"):
         regraft.call_tir()
     with pytest.raises(ModuleNotFoundError):
