@@ -84,10 +84,9 @@ class SecondPath(ModuleType):
 class LeftOutPath(ModuleType):
     """A module of Relax that is left out: it gives each name, and who calls one is told why it is left out."""
 
-    __path__: Sequence[str] = ()
-
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, f"Left out: {reason}.")
+        self.__path__ = []
         self.reason = reason
 
     def __getattr__(self, name: str) -> LeftOut:

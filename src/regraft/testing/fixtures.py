@@ -13,7 +13,11 @@ def parameter(*values: Any, ids: Any = None, by_dict: Mapping[str, Any] | None =
 
     if by_dict is not None:
         ids, values = list(by_dict), tuple(by_dict.values())
-    return pytest.fixture(params=values, ids=ids)(lambda request: request.param)
+
+    def given(request: Any) -> Any:
+        return request.param
+
+    return pytest.fixture(params=values, ids=ids)(given)
 
 
 def fixture(func: Callable[..., Any] | None = None, *, cache_return_value: bool = False) -> Any:

@@ -34,8 +34,7 @@ def emit(expr: Expr, name_hint: str = "") -> Var:
 
 def checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """``func(*args, **kwargs)``, whose values the gradient computes again from the arguments rather than keeps."""
-    result = _started(start_checkpoint, func, args, kwargs)
-    return _marked(end_checkpoint, result) if isinstance(result, list | tuple) else end_checkpoint(result)
+    return _ended(end_checkpoint, _started(start_checkpoint, func, args, kwargs))
 
 
 def emit_checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -49,11 +48,15 @@ def emit_checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return emit(end_checkpoint(bound), f"{bound.name_hint}_ecp")
 
     result = _started(start, func, args, kwargs)
-    return _marked(end, result) if isinstance(result, list | tuple) else end(emit(result))
+    return _ended(end, emit(result) if isinstance(result, Expr) else result)
 
 
 def _started(mark: Callable[[Any], Any], func: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
     return func(*_marked(mark, args), **dict(zip(kwargs, _marked(mark, kwargs.values()), strict=True)))
+
+
+def _ended(mark: Callable[[Any], Any], result: Any) -> Any:
+    return mark(result) if isinstance(result, Expr) else _marked(mark, result)
 
 
 def _marked(mark: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
@@ -120,9 +123,10 @@ def _parameters(value: Any) -> list[Var]:
         return [value]
     if isinstance(value, Module):
         return value.parameters()
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [found for item in value for found in _parameters(item)] if isinstance(value, list | tuple) else []
+    items: Iterable[Any] = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    )
+    return [found for item in items for found in _parameters(item)]
 
 
 def init_params(mod: IRModule) -> list[Tensor]:
