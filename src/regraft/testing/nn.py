@@ -123,10 +123,8 @@ def _parameters(value: Any) -> list[Var]:
         return [value]
     if isinstance(value, Module):
         return value.parameters()
-    items: Iterable[Any] = (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    )
-    return [found for item in items for found in _parameters(item)]
+    items: Any = value.values() if hasattr(value, "values") else value
+    return [found for item in items for found in _parameters(item)] if type(value) in (dict, list, tuple) else []
 
 
 def init_params(mod: IRModule) -> list[Tensor]:
