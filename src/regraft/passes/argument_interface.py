@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..analysis import called_names, free_symbolic_vars, free_vars
+from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, ExternFunc, PrimValue, StringImm, Tuple, TupleGetItem, Var
@@ -196,7 +197,7 @@ def LazyGetInput() -> Pass:
 
 
 def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding]) -> SeqExpr:
-    """The body with ``hand_on(index, value)`` behind the binding of each result, and an empty tuple as its result.
+    """The body with ``hand_on(index, value)`` where all that a result reads is bound; it returns an empty tuple.
 
     The fields of a tuple that is written out at the end are results of their own; a tuple with a name is one result.
     """
@@ -205,15 +206,13 @@ def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding]) -> S
     wanted: dict[Expr, list[int]] = {}
     for index, value in enumerate(result.fields if isinstance(result, Tuple) else [result]):
         wanted.setdefault(value, []).append(index)
-    bound = {binding.var for block in plain.body.blocks for binding in block.bindings}
-    bindings: list[Binding] = []
+    steps = [binding for block in plain.body.blocks for binding in block.bindings]
+    places = {binding.var: place for place, binding in enumerate(steps, 1)}
+    ready: list[list[Binding]] = [[] for _ in range(len(steps) + 1)]
     for value, indices in wanted.items():
-        if value not in bound:
-            bindings.extend(hand_on(index, value) for index in indices)
-    for block in plain.body.blocks:
-        for binding in block.bindings:
-            bindings.append(binding)
-            bindings.extend(hand_on(index, binding.var) for index in wanted.get(binding.var, ()))
+        place = max((places.get(leaf, 0) for leaf in leaves_of(value) if isinstance(leaf, Var)), default=0)
+        ready[place].extend(hand_on(index, value) for index in indices)
+    bindings = [*ready[0], *(new for step, after in zip(steps, ready[1:], strict=True) for new in (step, *after))]
     return SeqExpr([BindingBlock(bindings)] if bindings else [], Tuple([]))
 
 
