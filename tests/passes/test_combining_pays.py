@@ -58,6 +58,11 @@ def test_wide_layers_on_many_rows_are_left_since_the_split_copies_more_than_is_s
     assert not _is_combined(_group(rows, width, width, 3))
 
 
+def test_tiny_layers_whose_biases_cost_nothing_are_left_where_the_rows_may_be_many() -> None:
+    assert not _is_combined(_group(SymVar("n"), 12, 12, 3))
+    assert not _is_combined(_group(1024, 12, 12, 3))
+
+
 def test_the_report_gives_both_estimates() -> None:
     found = str(report(CombineParallelMatmul(combining_pays()), _group(4096, 64, 64, 3, bias=False)))
     assert "combining does not pay: one product and its split are estimated at" in found

@@ -33,8 +33,9 @@ def combining_pays(machine: Machine = CPU_CORE) -> GroupCheck:
     """
 
     def check(left: Expr, rights: list[Expr], biases: list[Expr], bindings: Mapping[Var, Expr]) -> bool | Decline:
-        apart = list(_apart(left, rights, biases))
-        together = list(_together(left, rights, biases, bindings))
+        added = [] if _is_row_by_row(left, biases) else biases
+        apart = list(_apart(left, rights, added))
+        together = list(_together(left, rights, added, bindings))
         symbolic = any(type_symvars(operand.ty) for operand in (left, *rights, *biases))
         for size in SIZES if symbolic else SIZES[:1]:
             many, one = _seconds(apart, machine, size), _seconds(together, machine, size)
@@ -49,6 +50,12 @@ def combining_pays(machine: Machine = CPU_CORE) -> GroupCheck:
         return True
 
     return check
+
+
+def _is_row_by_row(left: Expr, biases: Sequence[Expr]) -> bool:
+    """True for a matrix times matrices, each plus a vector, which engines add on the way (Gemm, addmm) at no cost."""
+    rank, *others = [operand.ty.ndim if isinstance(operand.ty, TensorType) else -1 for operand in (left, *biases)]
+    return rank == 2 and all(other in (0, 1) for other in others)
 
 
 def _apart(left: Expr, rights: Sequence[Expr], biases: Sequence[Expr]) -> Iterator[Call]:
