@@ -557,6 +557,14 @@ def test_samples_that_do_not_fit_are_named(products: Path, samples: Any, message
         read_samples(open_model(products).function, samples)
 
 
+def test_a_folder_without_samples_is_named(products: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing to run on")
+    message = re.escape(f"{tmp_path}: there are no samples in this folder")
+    for given in (tmp_path, [tmp_path]):
+        with pytest.raises(UsageError, match=message):
+            read_samples(open_model(products).function, given)
+
+
 @pytest.mark.parametrize(
     ("sample", "message"),
     [

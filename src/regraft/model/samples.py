@@ -155,9 +155,15 @@ def _each(given: Samples) -> Iterable[tuple[str, Path | Mapping[str, Any] | Sequ
         path = Path(one)
         if not path.exists():
             raise UsageError(f"{path}: there is no such file or folder of samples")
-        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            if file.suffix in _SUFFIXES or not path.is_dir():
-                yield str(file), file
+        files = [path]
+        if path.is_dir():
+            files = [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES]
+        if not files:
+            raise UsageError(
+                f"{path}: there are no samples in this folder, which are files of {' and '.join(_SUFFIXES)}"
+            )
+        for file in files:
+            yield str(file), file
 
 
 def _by_name(place: str, names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
