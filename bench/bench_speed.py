@@ -139,7 +139,9 @@ def export(name: str, folder: Path) -> Row:
 
         model = make(name, wide=True)
         expected = model.expected(model.inputs())
-        _write_samples(samples, model.names(), [x.numpy() for x in model.inputs()])
+        for index in range(SAMPLES):
+            drawn = [tensor.numpy() for tensor in model.inputs(seed=1 + index)]
+            np.savez(samples / f"{index}.npz", **dict(zip(model.names(), drawn, strict=True)))  # type: ignore[arg-type]
         model.to_onnx(path, "dynamo")
     np.save(folder / "expected.npy", expected)
     return Row([], {} if name in DECODERS else _limits(path))
@@ -263,16 +265,6 @@ def time_once(runs: Sequence[Callable[[], Any]], *, backwards: bool) -> list[flo
             count += 1
         found[place] = (process_time() - begun) / count
     return found
-
-
-def _write_samples(folder: Path, names: Sequence[str], arrays: Sequence[np.ndarray]) -> None:
-    random = np.random.default_rng(0)
-    for index in range(SAMPLES):
-        drawn = [
-            random.standard_normal(array.shape).astype(array.dtype) if index and array.dtype.kind == "f" else array
-            for array in arrays
-        ]
-        np.savez(folder / f"{index}.npz", **dict(zip(names, drawn, strict=True)))  # type: ignore[arg-type]
 
 
 def _limits(source: Path) -> dict[str, float]:

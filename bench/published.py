@@ -60,10 +60,10 @@ class Published:
     sizes: Mapping[str, int]
     dynamic: tuple[Mapping[int, str], ...] = ()
 
-    def inputs(self, **sizes: int) -> tuple[torch.Tensor, ...]:
-        """Inputs of the sizes of the example, or of those given; the same each time."""
+    def inputs(self, seed: int = 1, **sizes: int) -> tuple[torch.Tensor, ...]:
+        """Inputs of the sizes of the example, or of those given; the same each time for one ``seed``."""
         with torch.random.fork_rng():
-            torch.manual_seed(1)
+            torch.manual_seed(seed)
             return self.draw({**self.sizes, **sizes})
 
     def expected(self, inputs: Sequence[torch.Tensor]) -> np.ndarray[Any, Any]:
