@@ -30,7 +30,7 @@ from .expr import (
 from .op import Call, Op, attribute_key
 from .program import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .tensor_data import TensorData
-from .types import PrimType, Shape, ShapeType, TensorType, TupleType, Type, substitute_type, type_symvars
+from .types import FuncType, PrimType, Shape, ShapeType, TensorType, TupleType, Type, substitute_type, type_symvars
 
 Label: TypeAlias = "str | int | tuple[str, int, str] | None"
 """The place of a part: a field, the number of an item, a row (noun, number, name), or None for the node's own place."""
@@ -177,6 +177,10 @@ class Reading:
     def _type(self, ty: Type) -> Opened:
         return self._sized(ty), (), None
 
+    def _func_type(self, ty: FuncType) -> Opened:
+        self._define_sizes(ty.params or ())
+        return self._type(ty)
+
     def _sized(self, ty: Type) -> Type:
         if not (self._sizes or self._map_free_vars) or not type_symvars(ty):
             return ty
@@ -246,6 +250,7 @@ class Reading:
         Function: _function,
         InlineItems: _row,
         Definition: _definition,
+        FuncType: _func_type,
         TensorType: _type,
     }
 

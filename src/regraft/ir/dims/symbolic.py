@@ -79,6 +79,10 @@ class SymExpr:
         that = cast(SymExpr, other)
         return hash(self) == hash(that) and self.coefficients == that.coefficients
 
+    def same_as(self, other: object) -> bool:
+        """True if ``other`` is the same object."""
+        return self is other
+
     def __add__(self, other: Dim) -> Dim:
         if (right := _as_dim(other)) is None:
             return NotImplemented
