@@ -10,10 +10,11 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from regraft.ir import Call, OpTypeError, SymVar, TensorType, TupleType, Var
+from regraft.convert import ConvertError, to_onnx
+from regraft.ir import Call, Function, OpTypeError, SymVar, TensorType, TupleType, Var
 from regraft.op import vision
 from regraft.script import relax as R
-from tests.op.harness import check
+from tests.op.harness import check, evaluate
 
 
 def onnx_rows(boxes: np.ndarray, scores: np.ndarray, limit: int, overlap: float, least: float) -> np.ndarray:
@@ -55,6 +56,36 @@ def test_the_boxes_that_are_left_agree_with_onnx(seed: int, overlap: float, leas
         [boxes, scores],
         expected(rows, 2 * 3 * 9),
     )
+
+
+@pytest.mark.parametrize(("limit", "least"), [(0, 0.0), (2, 0.4), (50, -1.0), (50, 2.0)])
+def test_the_boxes_of_each_image_are_those_of_onnx(limit: int, least: float) -> None:
+    boxes, scores = random_boxes(3, 2, 3, 9)
+    found = vision.all_class_non_max_suppression(
+        *(Var(name, TensorType(array.shape, "float32")) for name, array in (("b", boxes), ("s", scores))),
+        R.const(limit, "int64"),
+        R.const(0.3, "float32"),
+        R.const(least, "float32"),
+        "tensorflow",
+    )
+    rows, values = np.full((2, 27, 2), -1, np.int64), np.zeros((2, 27), np.float32)
+    counts = np.zeros(2, np.int64)
+    for image, kind, box in onnx_rows(boxes, scores, limit, 0.3, least):
+        rows[image, counts[image]] = kind, box
+        values[image, counts[image]] = scores[image, kind, box]
+        counts[image] += 1
+    ty = found.ty
+    assert isinstance(ty, TupleType)
+    for ours, theirs, field in zip(
+        evaluate(found, dict(zip(found.args[:2], (boxes, scores), strict=True))),
+        (rows, values, counts),
+        ty.fields,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+        assert field == TensorType(theirs.shape, str(theirs.dtype))
+    with pytest.raises(ConvertError, match="the rows of all images together"):
+        to_onnx(Function(list(found.args[:2]), found))
 
 
 def test_limits_may_be_computed() -> None:
@@ -103,7 +134,7 @@ def _call(boxes: tuple[int, ...] = (2, 5, 4), scores: tuple[int, ...] = (2, 3, 5
         (lambda: _call(scores=(2, 3, 6)), r"argument scores .* as many boxes as boxes has, 5"),
         (lambda: _call(limit=R.const(1.0, "float32")), r"argument max_output_boxes_per_class .* an integer"),
         (lambda: _call(limit=R.const([1, 2], "int64")), r"max_output_boxes_per_class .* a tensor of one element"),
-        (lambda: _call(output_format="tensorflow"), r"output_format='tensorflow'; expected \"onnx\""),
+        (lambda: _call(output_format="caffe"), r"output_format='caffe'; expected \"onnx\" or \"tensorflow\""),
     ],
 )
 def test_a_wrong_call_names_operand_and_expectation(build: Callable[[], Call], message: str) -> None:

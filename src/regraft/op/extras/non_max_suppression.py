@@ -28,8 +28,9 @@ def _one_number(call: Call, index: int) -> TensorType:
 
 
 def _suppression_type(call: Call) -> Type:
-    if call.attrs.output_format != "onnx":
-        raise wrong_attribute(call, "output_format", '"onnx"')
+    of_all = call.attrs.output_format == "onnx"
+    if not of_all and call.attrs.output_format != "tensorflow":
+        raise wrong_attribute(call, "output_format", '"onnx" or "tensorflow"')
     boxes, scores = require_float(call, 0), require_float(call, 1)
     common_dtype(call, (0, 1))
     limit = _one_number(call, 2)
@@ -45,13 +46,18 @@ def _suppression_type(call: Call) -> Type:
         raise wrong_operand(call, 0, "the 4 coordinates of two corners on its last axis")
     count = TensorType((1,), "int64")
     if scores.shape is None:
-        return TupleType([TensorType(None, "int64", 2), count])
+        if of_all:
+            return TupleType([TensorType(None, "int64", 2), count])
+        return TupleType([TensorType(None, d, n) for d, n in (("int64", 3), (scores.dtype, 2), ("int64", 1))])
     batch, classes, number = scores.shape
     if boxes.shape is not None:
         for ours, theirs, what in ((batch, boxes.shape[0], "batch size"), (number, boxes.shape[1], "boxes")):
             if dims_equal(ours, theirs) is False:
                 raise wrong_operand(call, 1, f"scores for as many {what} as boxes has, {theirs}")
-    return TupleType([TensorType((batch * classes * number, 3), "int64"), count])
+    if of_all:
+        return TupleType([TensorType((batch * classes * number, 3), "int64"), count])
+    rows = (batch, classes * number)
+    return TupleType([TensorType((*rows, 2), "int64"), TensorType(rows, scores.dtype), TensorType((batch,), "int64")])
 
 
 def _corners(xp: Any, boxes: Any) -> list[Any]:
@@ -83,7 +89,7 @@ def _suppression(
     score_threshold: Any,
     output_format: str,
 ) -> Any:
-    del output_format  # the type rule allows one only
+    dtype = scores.dtype
     boxes, scores = widened(xp, boxes), widened(xp, scores)
     batch, classes, number = scores.shape
     threshold = xp.reshape(widened(xp, iou_threshold), (1, 1, 1))
@@ -91,6 +97,10 @@ def _suppression(
     total = batch * classes * number
     nothing = filled(xp, (total, 3), -1, positions(xp, 1, scores))
     if steps == 0 or total == 0:
+        if output_format == "tensorflow":
+            rows = xp.reshape(nothing[:, :2], (batch, classes * number, 2))
+            values = xp.zeros_like(xp.reshape(scores, (batch, classes * number)))
+            return rows, xp.astype(values, dtype), filled(xp, (batch,), 0, positions(xp, 1, scores))
         return nothing, filled(xp, (1,), 0, positions(xp, 1, scores))
     corners = [xp.broadcast_to(side, (batch, classes, number)) for side in _corners(xp, boxes)]
     places = positions(xp, number, scores)
@@ -107,7 +117,30 @@ def _suppression(
         chosen = [xp.take_along_axis(side, best, axis=2) for side in corners]
         gone = _overlaps(xp, corners, chosen, threshold) | (places == best)
         alive = alive & ~gone
+    if output_format == "tensorflow":
+        rows, values, count = _by_image(xp, xp.concat(picked, axis=2), xp.concat(valid, axis=2), scores)
+        return rows, xp.astype(values, dtype), count
     return _compacted(xp, xp.concat(picked, axis=2), xp.concat(valid, axis=2), nothing)
+
+
+def _by_image(xp: Any, picked: Any, valid: Any, scores: Any) -> Any:
+    """For each image class and box of what is valid, then rows of -1; their scores, then 0; and how many are valid."""
+    batch, classes, steps = picked.shape
+    places = xp.broadcast_to(xp.reshape(positions(xp, classes, picked), (1, -1, 1)), picked.shape)
+    flat = (batch, classes * steps)
+    flags = xp.reshape(valid, flat)
+    order = xp.argsort(xp.astype(~flags, xp.int64), axis=1, stable=True)
+    kept = xp.take_along_axis(flags, order, axis=1)
+
+    def ordered(value: Any, other: int) -> Any:
+        value = xp.take_along_axis(xp.reshape(value, flat), order, axis=1)
+        value = xp.where(kept, value, xp.full_like(value, other))
+        rest = xp.full_like(xp.reshape(scores, (batch, -1))[:, flat[1] :], other)
+        return xp.concat([value, xp.astype(rest, value.dtype)], axis=1)
+
+    rows = xp.stack([ordered(places, -1), ordered(xp.astype(picked, xp.int64), -1)], axis=2)
+    values = ordered(xp.take_along_axis(scores, picked, axis=2), 0)
+    return rows, values, xp.sum(xp.astype(flags, xp.int64), axis=1)
 
 
 def _compacted(xp: Any, picked: Any, valid: Any, nothing: Any) -> Any:
@@ -152,8 +185,10 @@ def all_class_non_max_suppression(
     ``iou_threshold`` and ``score_threshold``. For each class of each batch boxes are taken by falling score (the
     first of equal ones), as long as it is above ``score_threshold``, but for those whose intersection with one that
     was taken is more than ``iou_threshold`` of their union.
-    Attributes: ``output_format``: "onnx" only. Result: a tuple of the rows (batch, class, box) of the boxes taken, of
-    shape (batch * classes * boxes, 3), filled up with rows of -1, and their number, of shape (1,), both int64.
+    Attributes: ``output_format``. For "onnx" the result is a tuple of the rows (batch, class, box) of the boxes taken,
+    of shape (batch * classes * boxes, 3), filled up with rows of -1, and their number, of shape (1,), both int64. For
+    "tensorflow" it is, for each image, the rows (class, box), of shape (batch, classes * boxes, 2), filled up with
+    rows of -1, their scores, of shape (batch, classes * boxes), filled up with 0, and their number, of shape (batch,).
     Raises `OpTypeError` for ranks, sizes or dtypes that do not agree. Cost: number of scores times number of boxes
     that are taken in a class.
     """

@@ -9,6 +9,8 @@ from .lowering import Lowered, Lowering, lowers, tensor_type
 
 @lowers("vision.all_class_non_max_suppression")
 def _non_max_suppression(lowering: Lowering, call: Call) -> Lowered:
+    if call.attrs.output_format != "onnx":
+        raise ConvertError('ONNX gives the rows of all images together; use output_format="onnx"')
     graph = lowering.graph
     boxes, scores, limit, overlap, least = lowering.tensors(call.args)
     found = graph.op(
