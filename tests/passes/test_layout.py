@@ -1,4 +1,4 @@
-"""RemoveRedundantReshape and SimplifyTransposes."""
+"""RemoveRedundantReshape and SimplifyTransposes, and views of views in fewer calls."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from regraft.passes.layout import SHORTER_VIEWS
+from regraft.passes.passes import RulePass
 from regraft.transform import RemoveRedundantReshape, SimplifyTransposes
 from tests.passes.harness import checked, counts, program
 
@@ -182,3 +184,33 @@ def test_values_that_many_permutations_look_at_cost_no_more_each() -> None:
         return calls
 
     assert work(200) < 4 * work(50) * 1.2
+
+
+# --- views of views
+
+HEADS = """
+a = R.permute_dims(x, axes=[0, 2, 1, 3])
+b = R.reshape(a, R.shape([8, 3, 5]))
+c = R.permute_dims(b, axes=[1, 0, 2])
+d = R.reshape(c, R.shape([3, 2, 20]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        ("d", {"permute_dims": 1, "reshape": 1}),
+        ("b, d", {"permute_dims": 2, "reshape": 2}),
+        ("a, d", {"permute_dims": 2, "reshape": 1}),
+    ],
+)
+def test_permutations_and_reshapes_in_turn_take_fewer_calls_where_others_go(
+    outputs: str, expected: dict[str, int]
+) -> None:
+    before = program('x: R.Tensor((2, 3, 4, 5), "float32")', HEADS, outputs)
+    assert counts(checked(RulePass(SHORTER_VIEWS, "ShorterViews"), before, exact=True)) == expected
+
+
+def test_a_reshape_across_axes_is_no_view_of_them() -> None:
+    before = program(X, "a = R.permute_dims(x, [1, 0, 2])\nb = R.reshape(a, (4, 6))\nc = R.permute_dims(b)", "c")
+    assert RulePass(SHORTER_VIEWS, "ShorterViews")(before) is before

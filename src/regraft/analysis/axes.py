@@ -2,8 +2,8 @@
 
 Each axis is an `AxisGroup`: the `Axis` objects that it is made of, major first; none for an axis of size 1. A
 permutation moves groups, a reshape joins or splits them, a broadcast has more than what is broadcast. `sources` reads
-inwards what a value is a view of, `onward` reads outwards what is a view of it, and `arrangement` says how to write a
-value with other axes: reshape, permute, reshape, without what changes nothing.
+what a value is a view of, and `arrangement` says how to write a value with other axes: reshape, permute, reshape,
+without what changes nothing.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def regrouped(groups: Iterable[AxisGroup], shape: Sequence[Dim]) -> Groups | Non
     return None if left else found
 
 
-# --- reading: what a value is a view of, and what is a view of it
+# --- reading: what a value is a view of
 
 
 def _before_permutation(call: Call, groups: Groups, _shape: Sequence[Dim]) -> Groups | None:
@@ -168,29 +168,18 @@ def source(view: View, definitions: Mapping[Var, Expr], *, multiples: bool = Tru
     return None if inner is None else View(call.args[0], inner, factor)
 
 
-def onward(view: View, user: Var, definitions: Mapping[Var, Expr]) -> View | None:
-    """``user`` as a view of the same axes, if it is a permutation or a reshape of ``view``; else None."""
-    call = definitions[user]
-    if not isinstance(call, Call) or not isinstance(call.op, Op):
-        return None
-    reader = _BEFORE.get(call.op.name)
-    groups: Groups | None = None
-    if reader is _before_permutation:
-        order = permutation(call)
-        groups = None if order is None else [view.groups[axis] for axis in order]
-    elif reader is _before_reshape and shape_of(user):
-        groups = regrouped(view.groups, shape_of(user))
-    return None if groups is None else View(user, groups, view.factor)
-
-
 # --- writing: a view with other axes
 
 
 class Arrangement(NamedTuple):
-    """Calls that bring ``value`` to other axes: for each, the operator and what it takes besides a tensor."""
+    """Calls that bring ``value`` to other axes: for each, the operator and what it takes besides a tensor.
+
+    ``factor`` is the number that the result is to be multiplied by.
+    """
 
     value: Expr
     steps: Sequence[tuple[Callable[[Expr, Any], Expr], Sequence[Dim]]]
+    factor: float = 1.0
 
     def written(self) -> Expr:
         """The calls."""
@@ -218,8 +207,7 @@ _ON_ARRAYS: Final[Mapping[Callable[[Expr, Any], Expr], Callable[..., Any]]] = {
 def arrangement(view: View, wanted: Iterable[Iterable[Axis]]) -> Arrangement:
     """``view`` with the axes ``wanted``, of size 1 where it lacks all of one.
 
-    Where it lacks a part of an axis, it is repeated along that. The factor stays with the view. Raises `ValueError` if
-    it has others than these.
+    Where it lacks a part of an axis, it is repeated along that. Raises `ValueError` if it has others than these.
     """
     have, full = [atoms(group) for group in view.groups], [atoms(group) for group in wanted]
     present = {axis for group in have for axis in group}
@@ -231,9 +219,9 @@ def arrangement(view: View, wanted: Iterable[Iterable[Axis]]) -> Arrangement:
         each = [axis for group in full for axis in group]
         alone = arrangement(view, [[axis] for axis in each]).steps
         repeat = (ops.broadcast_to, [axis.size if axis in whole else 1 for axis in each])
-        return Arrangement(view.value, [*alone, repeat, (ops.reshape, _sizes(want))])
+        return Arrangement(view.value, [*alone, repeat, (ops.reshape, _sizes(want))], view.factor)
     if together(have) == together(want):
-        return Arrangement(view.value, [] if have == want else [(ops.reshape, _sizes(want))])
+        return Arrangement(view.value, [] if have == want else [(ops.reshape, _sizes(want))], view.factor)
     # An axis of size 1 serves as any other.
     units = [(Axis(1),) for _ in range(min(have.count(()), want.count(())))]
     have, want = _filled(have, units), _filled(want, units)
@@ -245,7 +233,7 @@ def arrangement(view: View, wanted: Iterable[Iterable[Axis]]) -> Arrangement:
     steps.append((ops.permute_dims, [before.index(run) for run in after]))
     if after != want:
         steps.append((ops.reshape, _sizes(want)))
-    return Arrangement(view.value, steps)
+    return Arrangement(view.value, steps, view.factor)
 
 
 def _sizes(groups: Groups) -> list[Dim]:
@@ -268,19 +256,19 @@ def _runs(group: AxisGroup, joined: set[tuple[Axis, Axis]]) -> list[AxisGroup]:
     return runs
 
 
-def nearest(views: Sequence[View | None], wanted: Groups) -> tuple[Arrangement, float] | None:
-    """One of ``views``, the `sources` of a value without those left out, with the axes ``wanted``; and its factor.
+def nearest(views: Sequence[View | None], wanted: Groups) -> Arrangement | None:
+    """One of ``views``, the `sources` of a value without those left out, with the axes ``wanted``.
 
     It is the one that takes the fewest calls, those that it is made by counted in; None if none has these axes.
     """
     axes = set(together(wanted))
-    best: tuple[int, Arrangement, float] | None = None
+    best: tuple[int, Arrangement] | None = None
     for made_by, view in enumerate(reversed(views)):
         if best is not None and made_by > best[0]:
             break
-        if view is not None and axes.issuperset(together(view.groups)):
+        if view is not None and axes == set(together(view.groups)):
             way = arrangement(view, wanted)
             calls = made_by + len(way.steps)
             # Of several, the outermost: it is there already.
-            best = (calls, way, view.factor) if best is None or calls <= best[0] else best
-    return None if best is None else best[1:]
+            best = (calls, way) if best is None or calls <= best[0] else best
+    return None if best is None else best[1]

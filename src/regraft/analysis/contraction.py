@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..ir.dims import Dim
+from ..ir.dims import Dim, dims_equal
 from ..ir.expr import Expr, Tuple, Var
 from ..ir.op import Call, is_call_of
 from ..op.primitive.einsum import spelled_out
@@ -49,9 +49,10 @@ class Contraction(NamedTuple):
         return View(operand, aligned(shape_of(operand), [axes[label] for label in term]))
 
     def size_of(self, label: str) -> Dim:
-        """The size of an axis of the operands; of the first that has it."""
-        operand, term = next(pair for pair in zip(self.operands, self.terms, strict=True) if label in pair[1])
-        return shape_of(operand)[term.index(label)]
+        """The size of an axis of the operands, 1 only where it is that in each."""
+        pairs = zip(self.operands, self.terms, strict=True)
+        sizes = [shape_of(operand)[term.index(label)] for operand, term in pairs if label in term]
+        return next((size for size in sizes if dims_equal(size, 1) is not True), 1)
 
 
 def contraction_of(value: Expr, definitions: Mapping[Var, Expr]) -> Contraction | None:

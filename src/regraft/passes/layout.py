@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .. import op as ops
+from ..analysis.axes import View, arrangement, axis_of, sources, together
+from ..analysis.tensors import shape_of
 from ..analysis.values import resolve
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call, Op, Trait
@@ -218,3 +220,30 @@ def SimplifyTransposes() -> Pass:
     Needs: known ranks. Guarantees: the same values to the bit. Cost: linear.
     """
     return RulePass(_TRANSPOSES, "SimplifyTransposes")
+
+
+# --- views of views
+
+_view = is_op("relax.permute_dims")(wildcard()) | is_op("relax.reshape")(wildcard(), wildcard())
+
+
+def _in_fewer_calls(expr: Expr, _matchings: dict[DFPattern, Any], bindings: Bindings) -> Expr | Decline:
+    axes = [axis_of(size, divisible=True) for size in shape_of(expr)]
+    views = sources(View(expr, axes), bindings, multiples=False) if axes else []
+    best, most = None, 0
+    going = 1  # the calls that nothing else needs
+    for made_by, view in enumerate(views[1:], 1):
+        if set(together(view.groups)) == set(together(axes)):
+            way = arrangement(view, axes)
+            saved = min(made_by, going) - len(way.steps)
+            best, most = (way, saved) if saved > most else (best, most)
+        is_alone = len(bindings.users_of(view.value)) == 1 and not bindings.is_output(view.value)
+        going += is_alone and going == made_by
+    if best is None:
+        return decline("it takes no fewer calls from what this is made of")
+    result = best.written()
+    return result if is_subtype(result.ty, expr.ty) is True else decline("the shape would be less precisely known")
+
+
+SHORTER_VIEWS: Final = Rule(_view, _in_fewer_calls, "permute_and_reshape_in_fewer_calls")
+"""Permutations and reshapes, also in turn, in as few calls as they can be written in, where others go for it."""

@@ -13,8 +13,8 @@ from ...ir.program import Function
 from ...ir.types import Type
 from ...op.composite.attention import ATTENTION, attention
 from ..context import PassContext
-from ..fuse_attention.fuse import AttentionParts, attention_rule
-from ..fuse_attention.scores import NoAttention
+from ..fuse_attention.fuse import AttentionParts, with_attention
+from ..fuse_attention.heads import NoAttention
 
 LEFT_OUT: Final = Tuple([])
 """An operand that is not given, before one that is."""
@@ -51,4 +51,4 @@ def _as_other(parts: AttentionParts) -> Expr:
 
 def with_other_attention(function: Function, context: PassContext) -> Function:
     """``function`` with each attention of capped scores, or with sinks, as one `OTHER_ATTENTION`."""
-    return context.rewrite(function, attention_rule(function, _as_other, "other_attention"))
+    return with_attention(function, context, _as_other, "other_attention")

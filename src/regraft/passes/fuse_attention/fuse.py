@@ -11,48 +11,36 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ... import op as ops
-from ...analysis.axes import AxisGroup, Groups, View, arrangement, atoms, axis_of, onward, source, sources
+from ...analysis.axes import AxisGroup, Groups, View, arrangement, atoms, axis_of, source, sources
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
 from ...analysis.tensors import dtype_of, number_of, same_sizes, shape_of
 from ...analysis.values import definition, resolve
 from ...ir.dims import dims_equal
-from ...ir.expr import Expr, PrimValue, Var
+from ...ir.expr import Expr, PrimValue, Tuple, Var
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Function
 from ...ir.types import is_subtype
 from ...op.primitive.manipulate import permutation
-from ...pattern import (
-    PatternContext,
-    below,
-    chain,
-    is_const,
-    is_expr,
-    is_op,
-    is_tuple,
-    is_tuple_get_item,
-    repeat,
-    wildcard,
-)
+from ...pattern import PatternContext, below, chain, is_const, is_op, is_tuple, is_tuple_get_item, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ...rewrite.drive import vars_of
+from ...rewrite.one_name import tidied
 from ..compile_time import weights_of
 from ..context import PassContext
+from ..layout import SHORTER_VIEWS
 from ..passes import FunctionPass, Pass
-from .heads import SHARE_HEADS, HeadLayout
-from .scores import NoAttention, bias_of, moved, read_scores
+from .heads import SHARE_HEADS, HeadLayout, NoAttention
+from .scores import bias_of, moved, read_scores
 
 with PatternContext() as _ATTENTION:
     _scores, _values, _zero = wildcard(), wildcard(), is_const()
     _softmax = is_op("relax.nn.softmax")(_scores)
     # A sink is one more score, whose weight is cut off.
     _sinks = wildcard()
-    _more = is_op("relax.concat")(is_tuple([_scores, _sinks]))
-    _softmax_of_more = is_op("relax.nn.softmax")(_more)
-    _cut = is_op("relax.strided_slice")(
-        _softmax_of_more, wildcard(), wildcard(), wildcard(), varg_default_wildcard=True
-    )
+    _softmax_of_more = is_op("relax.nn.softmax")(is_op("relax.concat")(is_tuple([_scores, _sinks])))
+    _cut = is_op("relax.strided_slice")(_softmax_of_more, varg_default_wildcard=True)
     # Weights that only look different: moved, cast, through no-op dropout, or 0 where they are NaN.
     _below = below()
     _moved = moved(_below)
@@ -66,9 +54,6 @@ with PatternContext() as _ATTENTION:
     _matmul, _einsum = is_op("relax.matmul"), is_op("relax.einsum")
     _turned = _matmul(_values, _weights) | _einsum(is_tuple([_values, _weights]))
     _product = _matmul(_weights, _values) | _einsum(is_tuple([_weights, _values])) | _turned
-
-
-_ZEROS, _ONES = (is_tuple([repeat(is_expr(PrimValue(number)))]) for number in (0, 1))
 
 
 def _zeros(matchings: Mapping[Any, Any]) -> list[Expr]:
@@ -90,21 +75,25 @@ def _softmax_of(matchings: Mapping[Any, Any], bindings: Bindings) -> Call:
         raise NoAttention("queries that see no key give something else than 0")
     if not {dtype_of(var) for var in between} <= {dtype_of(softmax), dtype_of(values), "bool", None}:
         raise NoAttention("the weights are rounded to another dtype than that of the values")
-    if _sinks in matchings:
-        _check_sink(softmax, matchings, bindings)
+    if _sinks in matchings and not _is_cut_off(softmax, matchings, bindings):
+        raise NoAttention("the scores are joined to others than a sink for each head, or these weights are kept")
     return softmax
 
 
-def _check_sink(softmax: Call, matchings: Mapping[Any, Any], bindings: Bindings) -> None:
-    """Raise `NoAttention` where what is joined to the scores before ``softmax``, and cut off again, is no sink."""
+def _is_cut_off(softmax: Call, matchings: Mapping[Any, Any], bindings: Bindings) -> bool:
+    """True if one score for each row is joined to the scores before ``softmax``, and its weight is cut off again."""
     scores, sinks, cut = (shape_of(matchings[place]) for place in (_scores, _sinks, _cut))
     slicing = bindings[matchings[_cut]]
     assert isinstance(slicing, Call)
     begin, _, *strides = slicing.args[2:]
-    is_cut_off = _ZEROS.match(begin) and all(map(_ONES.match, strides)) and same_sizes(scores, cut)
+    is_first = same_sizes(scores, cut) and _is_all(0, begin) and all(_is_all(1, stride) for stride in strides)
     is_one = same_sizes([*cut[:-1], 1], sinks) and same_sizes([*cut[:-1], cut[-1] + 1], shape_of(softmax))
-    if not is_cut_off or not is_one or softmax.attrs.axis not in (-1, len(cut) - 1):
-        raise NoAttention("the scores are joined to others than a sink for each head, or these weights are kept")
+    return is_first and is_one and softmax.attrs.axis in (-1, len(cut) - 1)
+
+
+def _is_all(number: int, operand: Expr) -> bool:
+    fields = operand.fields if isinstance(operand, Tuple) else [operand]
+    return all(isinstance(field, PrimValue) and field.value == number for field in fields)
 
 
 def _weighted_sum(
@@ -119,16 +108,16 @@ def _weighted_sum(
     if roles is None or len(roles.summed) != 1 or len(roles.theirs) != 1:
         raise NoAttention("the weights are not summed along the keys, each with its value")
     [keys], [last] = roles.summed, roles.theirs
-    sizes = zip(product.terms[ours], shape_of(product.operands[ours]), strict=True)
-    axes = {last: axis_of(product.size_of(last)), **{label: axis_of(size, divisible=True) for label, size in sizes}}
-    view: View | None = View(matchings[_weights], [axes[label] for label in product.terms[ours]])
+    labels = (*product.terms[ours], last)
+    axes = {label: axis_of(product.size_of(label), divisible=label != last) for label in labels}
+    view: View | None = product.view(ours, axes)
     for outer in matchings.get(_moved, ()):
         view = source(View(outer, view.groups), bindings) if outer is not None and view is not None else view
     axis: int = softmax.attrs.axis
-    columns = atoms(axes[keys])
-    if view is None or 0 < len({*columns} & {*atoms(view.groups[axis])}) < len({*columns, *atoms(view.groups[axis])}):
+    columns, along = atoms(axes[keys]), () if view is None else atoms(view.groups[axis])
+    if view is None or ({*columns} & {*along} and columns != along):
         raise NoAttention("the weights are reshaped to other queries and keys")
-    if atoms(view.groups[axis]) != columns:
+    if along != columns:
         raise NoAttention(f"the softmax is along axis {axis}, so the weights are not summed along the keys")
     summed = View(matchings[_product], [axes[label] for label in product.result])
     return product.view(1 - ours, axes), summed, axes[last], view.groups
@@ -176,30 +165,24 @@ def _as_nn_attention(parts: AttentionParts) -> Expr:
 def _fused(
     matchings: Mapping[Any, Any], bindings: Bindings, finite: FiniteValues, sees_a_key: bool, attend: Attend
 ) -> dict[Var, Expr]:
-    """The replacements; raises `NoAttention` where there are none."""
+    """The replacement; raises `NoAttention` where there is none."""
     softmax = _softmax_of(matchings, bindings)
     values, summed, last, groups = _weighted_sum(matchings, softmax, bindings)
     along: int = softmax.attrs.axis % len(groups)
-    scores = read_scores(matchings[_scores], groups, groups[along], bindings)
-    of_query, of_keys = sources(scores.query, bindings), sources(scores.keys, bindings)
+    scores, product = read_scores(matchings[_scores], groups, groups[along], bindings)
+    of_query, of_keys = sources(product.query, bindings), sources(product.keys, bindings)
     of_values = sources(values, bindings, multiples=False)
     for view in (*of_query, *of_keys):
         finite.assume(view.value, bindings)
     # To transpose keys that are rows nowhere would cost more than is gained.
-    as_rows = [view if view.groups[-1][-1:] == scores.size else None for view in of_keys]
+    as_rows = [view if view.groups[-1][-1:] == product.size else None for view in of_keys]
     if not any(as_rows):
         raise _not_rows(of_keys, bindings)
-    layout = HeadLayout.of(groups, along, scores.rows, scores.keys)
-    placed = layout.placed(of_query, layout.rows, scores.size)
-    shared = layout.shared(as_rows, of_values, (scores.size, last))
-    if placed is None or shared is None:
-        raise NoAttention("batch or heads of queries, keys and values are not known to be the same")
-    query, key, value = (operand.written() for operand, _ in (placed, *shared))
-    for term, own in scores.factors:
-        factor = layout.factor(term, own)
-        if factor is None:
-            raise NoAttention("the scores are multiplied by a tensor that differs from key to key")
-        query = ops.multiply(query, factor)
+    layout = HeadLayout.of(groups, along, product.rows, product.keys)
+    operands = [layout.queries(of_query, product.size), *layout.shared(as_rows, of_values, (product.size, last))]
+    query, key, value = (operand.written() for operand in operands)
+    for factor, own in scores.factors:
+        query = ops.multiply(query, layout.factor(factor, own))
     if not dtype_of(query) == dtype_of(key) == dtype_of(value):
         raise NoAttention("queries, keys and values have different dtypes")
     bias, causal, doubt = bias_of(scores.masks, layout, bindings, finite)
@@ -208,36 +191,28 @@ def _fused(
     if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
         bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
     sinks = layout.of_heads(matchings[_sinks], groups, bindings) if _sinks in matchings else None
-    if sinks is None and _sinks in matchings:
-        raise NoAttention("the sinks are not one number for each head")
-    scale = scores.scale * placed[1] * shared[0][1]
+    scale = scores.scale * operands[0].factor * operands[1].factor
     attended = attend(AttentionParts(query, key, value, bias, scale, causal, scores.cap, sinks))
-    edits = _results(View(attended, [layout.batch, layout.rows, layout.heads, last]), summed, bindings)
-    if any(is_subtype(new.ty, old.ty) is not True for old, new in edits.items()):
+    result = arrangement(View(attended, [layout.batch, layout.rows, layout.heads, last]), summed.groups).written()
+    if is_subtype(result.ty, summed.value.ty) is not True:
         raise NoAttention("the result has another dtype than the operands, or a shape that is less precisely known")
-    return edits
+    return {matchings[_product]: result}
 
 
-def _results(attended: View, product: View, bindings: Bindings) -> dict[Var, Expr]:
-    """What replaces ``product``, or those permutations and reshapes of it that are needed.
+def with_attention(
+    function: Function, context: PassContext, attend: Attend, name: str, every_query_sees_a_key: bool = False
+) -> Function:
+    """``function`` with its attentions as what ``attend`` makes of their parts."""
+    finite = FiniteValues(weights_of(function))
 
-    The one that is nearest to ``attended`` is made of it, and the others of that one.
-    """
-    pending = [product]
-    needed: dict[Var, View] = {}
-    while pending:
-        view = pending.pop()
-        users = bindings.users_of(view.value)
-        further = [after for user in users if (after := onward(view, user, bindings)) is not None]
-        if isinstance(view.value, Var) and (len(further) < len(users) or bindings.is_output(view.value)):
-            needed[view.value] = view
-        pending += further
-    if not needed:
-        return {}
-    first = min(needed.values(), key=lambda view: len(arrangement(attended, view.groups).steps))
-    return {
-        var: arrangement(attended if view is first else first, view.groups).written() for var, view in needed.items()
-    }
+    def fuse(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+        try:
+            return _fused(matchings, bindings, finite, every_query_sees_a_key, attend)
+        except NoAttention as reason:
+            return decline(str(reason))
+
+    fused = context.rewrite(function, RuleSet([Rule(_ATTENTION, fuse, name), SHARE_HEADS]))
+    return fused if fused is function else tidied(context.rewrite(fused, SHORTER_VIEWS))
 
 
 def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
@@ -266,20 +241,6 @@ def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        fused = attention_rule(function, _as_nn_attention, "fuse_attention", every_query_sees_a_key)
-        return context.rewrite(function, RuleSet([fused, SHARE_HEADS]))
+        return with_attention(function, context, _as_nn_attention, "fuse_attention", every_query_sees_a_key)
 
     return FunctionPass(transform, "FuseAttention")
-
-
-def attention_rule(function: Function, attend: Attend, name: str, every_query_sees_a_key: bool = False) -> Rule:
-    """The rule that writes the attentions of ``function`` as what ``attend`` makes of their parts."""
-    finite = FiniteValues(weights_of(function))
-
-    def fuse(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        try:
-            return _fused(matchings, bindings, finite, every_query_sees_a_key, attend)
-        except NoAttention as reason:
-            return decline(str(reason))
-
-    return Rule(_ATTENTION, fuse, name)
