@@ -54,11 +54,6 @@ class Mask(NamedTuple):
         """True if hidden scores are a finite number after it."""
         return self.fill is not None and self.fill > -np.inf
 
-    @property
-    def absorbs(self) -> bool:
-        """True if hidden scores are the number that is put there, to which a score may be added without a change."""
-        return self.fill is not None and -np.inf < self.fill <= AS_GOOD_AS_INFINITE and self.dtype not in HALF
-
 
 class Scores(NamedTuple):
     """What is done to scores whose axes are ``groups`` until the softmax.
@@ -232,7 +227,8 @@ def bias_of(
         mask = _lowered(mask, masks, masks[at + 1 :])
         bias = _with(mask, placed.written(), bias)
         # What leaves the differences of scores, or is as low as its sum with a score, hides nothing for good.
-        if not (finite.holds(term, bindings) if mask.fill is None else mask.absorbs):
+        is_low = -np.inf < (mask.fill or 0.0) <= AS_GOOD_AS_INFINITE and mask.dtype not in HALF
+        if not (is_low or (mask.fill is None and finite.holds(term, bindings))):
             if mask.factor < 0:
                 raise NoAttention(_TURNED.format("masked"))
             doubts.append(_doubt(mask, term, added))
