@@ -182,6 +182,16 @@ def _lift(module: IRModule, names: Sequence[str], transform_name: str) -> IRModu
     return IRModule(table, module.attrs)
 
 
+def _with_sizes_of(first: Function, function: Function) -> Function:
+    """``function`` with the sizes of its weights named as those of ``first`` are, as they come one after another."""
+    theirs, own = (
+        dict.fromkeys(size for weight in weights_of(f) for size in type_symvars(weight.ty)) for f in (first, function)
+    )
+    renamed = {size: other for size, other in zip(own, theirs, strict=False) if size is not other}
+    there = {size for param in function.params for size in type_symvars(param.ty)}
+    return function.bind_symbolic_vars(renamed) if renamed and there.isdisjoint(renamed.values()) else function
+
+
 def LiftTransformParams(shared_transform: bool | Sequence[str] = False) -> Pass:
     """Move what is made of weights into ``<name>_transform_params``, to be run once, before the first call.
 
@@ -213,12 +223,13 @@ def LiftTransformParams(shared_transform: bool | Sequence[str] = False) -> Pass:
                 )
         if not names:
             return module
-        types = {name: [weight.ty for weight in weights_of(module[name])] for name in names}
         for name in names[1:]:
-            if types[name] != types[names[0]]:
+            module = module.with_functions({name: _with_sizes_of(module[names[0]], module[name])})
+            first, own = ([weight.ty for weight in weights_of(module[shared])] for shared in (names[0], name))
+            if own != first:
                 raise PassError(
                     f"LiftTransformParams: {name} and {names[0]} cannot share a transform: their weights differ, "
-                    f"{types[name]} and {types[names[0]]}"
+                    f"{own} and {first}"
                 )
         return _lift(module, names, "transform_params")
 
