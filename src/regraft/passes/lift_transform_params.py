@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from ..analysis import free_symbolic_vars, remove_all_unused
+from ..analysis import defined_symbolic_vars, free_symbolic_vars, remove_all_unused
 from ..analysis.values import leaves_of
 from ..analysis.variables import own_symvars
 from ..ir.binding_values import with_new_variables
@@ -187,8 +187,8 @@ def _with_sizes_of(first: Function, function: Function) -> Function:
     theirs, own = (
         dict.fromkeys(size for weight in weights_of(f) for size in type_symvars(weight.ty)) for f in (first, function)
     )
-    renamed = {size: other for size, other in zip(own, theirs, strict=False) if size is not other}
-    there = {size for param in function.params for size in type_symvars(param.ty)}
+    renamed: dict[str | SymVar, SymVar] = {a: b for a, b in zip(own, theirs, strict=False) if a is not b}
+    there = {*defined_symbolic_vars(function), *own}
     return function.bind_symbolic_vars(renamed) if renamed and there.isdisjoint(renamed.values()) else function
 
 
