@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
-from .left_out import LEFT_OUT_PATHS, LeftOut
+from .left_out import LEFT_OUT, LEFT_OUT_PATHS, LeftOut
 
 _OPERATORS: Final = (
     "base binary create datatype index linear_algebra manipulate mask qdq sampling search set sorting statistical "
@@ -123,7 +123,7 @@ def attach_second_paths(parent: str) -> None:
     module = sys.modules[parent]
     for path in (*PATHS, *LEFT_OUT_PATHS):
         above, _, name = path.rpartition(".")
-        if above == parent and name not in vars(module):
+        if above == parent and name not in vars(module) and name not in LEFT_OUT:
             setattr(module, name, _second_path(path))
 
 
