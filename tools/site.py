@@ -10,6 +10,7 @@ import gzip
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -82,8 +83,14 @@ def _home(room: str, name: str) -> str:
     """Where a public name is defined, as far as that can be told."""
     value = getattr(importlib.import_module(room), name)
     module, own = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    known = isinstance(module, str) and module.startswith("regraft") and own == name
-    return f"{module}.{name}" if known else f"{room}.{name}"
+    if isinstance(module, str) and module.startswith("regraft") and own == name:
+        return f"{module}.{name}"
+    assigned = re.compile(rf"^{name}\b.*=", re.MULTILINE)
+    holding = [loaded for loaded in sys.modules.values() if vars(loaded).get(name) is value]
+    for file, home in sorted((one.__file__, one.__name__) for one in holding if one.__name__.startswith("regraft.")):
+        if file is not None and assigned.search(Path(file).read_text(encoding="utf-8")):
+            return f"{home}.{name}"
+    return f"{room}.{name}"
 
 
 if __name__ == "__main__":
