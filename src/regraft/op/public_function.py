@@ -68,6 +68,7 @@ _OPERANDS: Final[dict[str, Form | None]] = {
     "Expr | float": None,
     "Expr | Sequence[Expr]": None,
     "Number": lambda value, op_name, name: as_prim_value(value),
+    "Number | None": lambda value, op_name, name: None if value is None else as_prim_value(value),
     "ShapeOperand": lambda value, op_name, name: as_shape_expr(value, op_name),
 }
 _ATTRIBUTES: Final[dict[str, Form | None]] = {
@@ -109,6 +110,7 @@ def declares(
     forms: Mapping[str, Form] | None = None,
     named: Mapping[str, str] | None = None,
     order: Sequence[str] = (),
+    prepare: Callable[..., Sequence[Any]] | None = None,
     **facts: Unpack[Facts],
 ) -> Callable[[_F], _F]:
     """Declare the operator ``name`` by the decorated function, whose body is a docstring and ``...``.
@@ -118,7 +120,8 @@ def declares(
     call. An operator over ``rank`` spatial axes may be one of several that a function makes, with the text ``doc``.
     ``forms`` has the forms of annotations that no other operator has; ``named`` says which operands the operator names
     otherwise than the function; ``order`` is the order of the attributes in texts, if it is another than that of the
-    parameters; ``facts`` are those of `Op`. Raises `IRError` for an annotation without a form.
+    parameters; ``prepare`` takes all operands and attributes in their forms and gives them anew, where one
+    depends on others; ``facts`` are those of `Op`. Raises `IRError` for an annotation without a form.
     """
     known: dict[str, Form | None] = {**_ATTRIBUTES, **_spatial(rank), **(forms or {})}
     known_operands: dict[str, Form | None] = {
@@ -158,8 +161,11 @@ def declares(
                 pairs = zip(wrapped.values(), given, strict=True)
                 given = [value if convert is None else convert(value, name, "") for convert, value in pairs]
             if not attributes:
-                return op(*given)
+                return op(*(given if prepare is None else prepare(*given)))
             values = {own.name: own.of(value) for own, value in zip(attributes, args[count:], strict=True)}
+            if prepare is not None:
+                prepared = prepare(*given, *values.values())
+                given, values = prepared[:count], dict(zip(values, prepared[count:], strict=True))
             for parameter in like_operand:
                 values[parameter] = values[parameter] or values[layout]
             return op(*given, **values)

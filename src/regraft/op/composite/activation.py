@@ -11,11 +11,11 @@ from typing import Any, Final
 from ...ir.dims import dims_equal
 from ...ir.dtypes import is_bool, is_float
 from ...ir.expr import Expr, PrimValue
-from ...ir.op import Call, Op, Precision, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Precision, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import collapse_to, known_rank, reshape_like
 from ..primitive.comparison import greater, less, less_equal
-from ..primitive.datatype import in_dtype_of
+from ..primitive.datatype import in_dtype_of_first
 from ..primitive.elementary import erf, exp, sigmoid, tanh
 from ..primitive.logical import logical_and
 from ..primitive.reduction import sum
@@ -138,15 +138,12 @@ def _prelu(xp: Any, x: Any, alpha: Any, axis: int) -> Any:
     return xp.where(x < 0, x * xp.reshape(alpha, tuple(shape)), x)
 
 
-PRELU = Op(
+@declares(
     "relax.nn.prelu",
-    ("data", "alpha"),
-    {"axis": 1},
     infer=OfKinds(_prelu_type, is_float, "a floating dtype", _require_slopes),
     reference=rounded_once(_prelu),
+    prepare=in_dtype_of_first,
 )
-
-
 def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Call:
     """``data`` with negative elements multiplied by a slope per channel; as ``torch.nn.functional.prelu``.
 
@@ -154,7 +151,7 @@ def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Call:
     Result: ``data``'s shape and dtype. Raises `OpTypeError` for an axis that ``data`` lacks. As in Relax, a call
     of other slopes has a type and no value.
     """
-    return PRELU(data, in_dtype_of(data, alpha), axis=int(axis))
+    ...
 
 
 _SELU_ALPHA: Final = 1.6732632423543772848170429916717
@@ -312,7 +309,7 @@ def _leakyrelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | 
     return [where(greater(call.args[0], 0.0), adjoint, adjoint * call.attrs.alpha)]
 
 
-@PRELU.define_gradient
+@operator_of(prelu).define_gradient
 def _prelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     data, alpha = call.args
     slopes, ndim = alpha, known_rank(call, data, "data")

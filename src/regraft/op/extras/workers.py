@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...ir.dims import Dim, floordiv
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import TensorType, Type
 from ..public_function import declares, operator_of
 from ..rules import same_type, tensor_operand
@@ -61,26 +61,20 @@ def _of_one_worker(xp: Any, x: Any, num_workers: int = 1, **_how: Any) -> Any:
     return x
 
 
-_ALLREDUCE = Op(
-    "relax.ccl.allreduce",
-    ("x",),
-    {"op_type": "sum", "in_group": True},
-    infer=same_type,
-    reference=_of_one_worker,
-    traits=(Trait.VIEW,),
-)
+def _reduced_type(call: Call) -> Type:
+    if call.attrs.op_type not in _REDUCTIONS:
+        raise wrong_attribute(call, "op_type", f"one of {', '.join(_REDUCTIONS)}")
+    return same_type(call)
 
 
+@declares("relax.ccl.allreduce", infer=_reduced_type, reference=_of_one_worker, traits=(Trait.VIEW,))
 def allreduce(x: Expr, op_type: str = "sum", in_group: bool = True) -> Call:
     """``x`` of all workers folded into one tensor, which each of them gets; follows ``relax.op.ccl.allreduce``.
 
     Operands: a tensor. Attributes: ``op_type``, ``"sum"``, ``"prod"``, ``"min"``, ``"max"`` or ``"avg"``; ``in_group``,
     True for the workers of one group only. Result: ``x``'s type. Raises `OpTypeError` for another ``op_type``.
     """
-    call = _ALLREDUCE(x, op_type=op_type, in_group=bool(in_group))
-    if op_type not in _REDUCTIONS:
-        raise wrong_attribute(call, "op_type", f"one of {', '.join(_REDUCTIONS)}")
-    return call
+    ...
 
 
 @declares("relax.ccl.allgather", infer=_gathered_type, reference=_of_one_worker)
@@ -112,7 +106,7 @@ def scatter_from_worker0(x: Expr, num_workers: int, axis: int = 0) -> Call:
     ...
 
 
-@_ALLREDUCE.define_gradient
+@operator_of(allreduce).define_gradient
 @operator_of(broadcast_from_worker0).define_gradient
 def _gradient_of_one_worker(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [adjoint]

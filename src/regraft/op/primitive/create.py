@@ -7,8 +7,9 @@ with a pattern (``eye``, ``tril`` ...) are in `matrix`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
 from ...ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max
 from ...ir.dtypes import is_float, is_integer
@@ -16,14 +17,13 @@ from ...ir.expr import Expr, PrimValue, const
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, Type
 from .. import adjoints
-from ..public_function import Dtype, Number, declares
-from ..row import primitive, published
+from ..public_function import Dtype, Number, ShapeOperand, declares, operator_of
+from ..row import primitive
 from ..rules import (
     array_operand,
     as_dtype_attribute,
     as_int,
     as_prim_value,
-    as_shape_expr,
     common_dtype,
     integer_operand,
     normalize_axis,
@@ -46,8 +46,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-_Shape = Expr | Iterable[int | SymExpr | Expr]
 
 
 def _required_dtype(call: Call) -> str:
@@ -81,18 +79,34 @@ def _full(xp: Any, shape: tuple[int, ...], fill_value: Any, dtype: str | None) -
     return xp.asarray(xp.broadcast_to(value, shape), copy=True)
 
 
-FULL = primitive("relax.full", ("shape", "fill_value"), {"dtype": None}, infer=_full_type, reference=_full, finite=True)
+def _filling(name: str) -> Callable[..., tuple[Any, ...]]:
+    """The arguments of an operator with the number that fills the tensor in the dtype that is stated."""
+
+    def prepare(like: Expr, fill: Any, dtype: str | None) -> tuple[Any, ...]:
+        return like, fill if dtype is None else Op.get(name).coerce_operand(1, fill, dtype), dtype
+
+    return prepare
 
 
-def full(shape: _Shape, fill_value: Expr | float, dtype: Any = None) -> Call:
+@declares(
+    "relax.full",
+    primitive=True,
+    infer=_full_type,
+    reference=_full,
+    finite=True,
+    prepare=_filling("relax.full"),
+)
+def full(shape: ShapeOperand, fill_value: Expr | float, dtype: Dtype = None) -> Call:
     """A tensor of ``shape`` that holds ``fill_value`` everywhere; follows ``numpy.full``.
 
     Operands: ``shape``, sizes or an expression of a shape; ``fill_value``, a number or a tensor of rank 0.
     Attributes: ``dtype``; None: that of ``fill_value`` (a Python number's as in `R.const`).
     Raises `OpTypeError` for operands of other kinds.
     """
-    name = as_dtype_attribute(dtype, "relax.full")
-    return FULL(as_shape_expr(shape, "relax.full"), FULL.coerce_operand(1, fill_value, name), dtype=name)
+    ...
+
+
+FULL = operator_of(full)
 
 
 def _full_like_type(call: Call) -> Type:
@@ -105,20 +119,21 @@ def _full_like(xp: Any, x: Any, fill_value: Any, dtype: str | None) -> Any:
     return _full(xp, x.shape, fill_value, dtype or dtype_name(x.dtype))
 
 
-FULL_LIKE = primitive(
-    "relax.full_like", ("x", "fill_value"), {"dtype": None}, infer=_full_like_type, reference=_full_like, finite=True
+@declares(
+    "relax.full_like",
+    primitive=True,
+    infer=_full_like_type,
+    reference=_full_like,
+    finite=True,
+    prepare=_filling("relax.full_like"),
 )
-
-
-def full_like(x: Expr, fill_value: Expr | float, dtype: Any = None) -> Call:
+def full_like(x: Expr, fill_value: Expr | float, dtype: Dtype = None) -> Call:
     """A tensor of the shape of ``x`` that holds ``fill_value`` everywhere; follows ``numpy.full_like``.
 
     Operands: ``x``, any tensor; ``fill_value``, a number or a tensor of rank 0, converted to the result's
     dtype. Attributes: ``dtype``; None: that of ``x``. Raises `OpTypeError` for operands of other kinds.
     """
-    name = as_dtype_attribute(dtype, "relax.full_like")
-    own = x.ty.dtype if name is None and isinstance(x.ty, TensorType) else name
-    return FULL_LIKE(x, FULL_LIKE.coerce_operand(1, fill_value, own), dtype=name)
+    ...
 
 
 def _shaped_type(call: Call) -> Type:
@@ -130,64 +145,50 @@ def _like_type(call: Call) -> Type:
     return x if call.attrs.dtype is None else x.with_dtype(call.attrs.dtype)
 
 
-def _constant(name: str, number: int):
+_constant: Final = partial(declares, traits=(Trait.STOPS_GRADIENT,), finite=True)
+"""The declaration of tensors of zeros and of ones."""
+
+
+def _filled(name: str, number: int):
     """``zeros`` or ``ones``."""
 
     def reference(xp: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return getattr(xp, name)(shape, dtype=namespace_dtype(xp, dtype))
-
-    op = Op(
-        f"relax.{name}",
-        ("shape",),
-        {"dtype": REQUIRED},
-        infer=_shaped_type,
-        reference=reference,
-        traits=(Trait.STOPS_GRADIENT,),
-        finite=True,
-    )
-
-    def function(shape: _Shape, dtype: Any) -> Call:
-        return op(as_shape_expr(shape, op.name), dtype=as_dtype_attribute(dtype, op.name))
 
     text = f"""A tensor of ``shape`` that holds {number} everywhere; follows ``numpy.{name}``.
 
     Operands: ``shape``, sizes or an expression of a shape. Attributes: ``dtype``.
     Raises `OpTypeError` for an operand that is no shape, or no dtype.
     """
-    return published(function, op, text)
+
+    @_constant(f"relax.{name}", infer=_shaped_type, reference=reference, doc=text)
+    def function(shape: ShapeOperand, dtype: Dtype) -> Call: ...
+
+    return function
 
 
-def _constant_like(name: str, number: int):
+def _filled_like(name: str, number: int):
     """``zeros_like`` or ``ones_like``."""
 
     def reference(xp: Any, x: Any, dtype: str | None) -> Any:
         return getattr(xp, name)(x, dtype=namespace_dtype(xp, dtype or dtype_name(x.dtype)))
-
-    op = Op(
-        f"relax.{name}",
-        ("x",),
-        {"dtype": None},
-        infer=_like_type,
-        reference=reference,
-        traits=(Trait.STOPS_GRADIENT,),
-        finite=True,
-    )
-
-    def function(x: Expr, dtype: Any = None) -> Call:
-        return op(x, dtype=as_dtype_attribute(dtype, op.name))
 
     text = f"""A tensor of the shape of ``x`` that holds {number} everywhere; follows ``numpy.{name}``.
 
     Operands: ``x``, any tensor. Attributes: ``dtype``; None: that of ``x``. Raises `OpTypeError` for no
     tensor.
     """
-    return published(function, op, text)
+
+    @_constant(f"relax.{name}", infer=_like_type, reference=reference, doc=text)
+    def function(x: Expr, dtype: Dtype = None) -> Call: ...
+
+    return function
 
 
-zeros = _constant("zeros", 0)
-ones = _constant("ones", 1)
-zeros_like = _constant_like("zeros_like", 0)
-ones_like = _constant_like("ones_like", 1)
+zeros = _filled("zeros", 0)
+ones = _filled("ones", 1)
+zeros_like = _filled_like("zeros_like", 0)
+ones_like = _filled_like("ones_like", 1)
 
 
 # --- ranges and windows
@@ -359,7 +360,7 @@ def one_hot(indices: Expr, on_value: Expr | float, off_value: Expr | float, dept
 
 
 @FULL.define_gradient
-@FULL_LIKE.define_gradient
+@operator_of(full_like).define_gradient
 def _full_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     return [None, adjoints.converted_like(adjoints.total(adjoint), call.args[1])]
 

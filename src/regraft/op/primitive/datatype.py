@@ -62,7 +62,7 @@ def _conversion_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr |
     return [adjoints.converted_like(adjoint, call.args[0])]
 
 
-def in_dtype_of(data: Expr, other: Expr) -> Expr:
-    """``other``, cast to the dtype of ``data`` where both are tensors of known dtypes that differ."""
+def in_dtype_of_first(data: Expr, other: Expr, *rest: Any) -> tuple[Any, ...]:
+    """The arguments with ``other`` cast to the dtype of ``data`` where both are tensors of known dtypes that differ."""
     dtypes = [x.ty.dtype if isinstance(x.ty, TensorType) else None for x in (data, other)]
-    return other if None in dtypes or dtypes[0] == dtypes[1] else astype(other, dtypes[0])
+    return data, other if None in dtypes or dtypes[0] == dtypes[1] else astype(other, dtypes[0]), *rest

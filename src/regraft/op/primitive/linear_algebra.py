@@ -9,7 +9,7 @@ from typing import Any
 
 from ...ir.dims import Dim, dim_product, dims_equal
 from ...ir.expr import Expr, ShapeExpr
-from ...ir.op import Call, Op, Precision, wrong_operand
+from ...ir.op import Call, Precision, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import GradientError, collapse_to, converted_like, tensor_type
 from ..costs import product_operations
@@ -17,7 +17,7 @@ from ..public_function import ResultDtype, declares, operator_of
 from ..rules import broadcast_dims, common_dtype, format_dims, tensor_operand
 from ..semantics import dtype_name, product_in_dtype
 from .binary import add
-from .datatype import in_dtype_of
+from .datatype import in_dtype_of_first
 from .manipulate import permute_dims
 from .reshaping import expand_dims, reshape, squeeze
 
@@ -120,16 +120,14 @@ def _outer(xp: Any, x1: Any, x2: Any) -> Any:
     return xp.logical_and(column, x2) if dtype_name(x1.dtype) == "bool" else xp.multiply(column, x2)
 
 
-OUTER = Op("relax.outer", ("x1", "x2"), infer=_outer_type, reference=_outer)
-
-
+@declares("relax.outer", infer=_outer_type, reference=_outer, prepare=in_dtype_of_first)
 def outer(x1: Expr, x2: Expr) -> Call:
     """Every product of an element of ``x1`` with one of ``x2``; follows ``torch.outer``.
 
     Operands: tensors of rank 1, of shapes (n,) and (m,); of two dtypes, ``x2`` is cast to that of ``x1``, as in Relax.
     Result: the dtype of ``x1``, shape (n, m). Raises `OpTypeError` for other ranks.
     """
-    return OUTER(x1, in_dtype_of(x1, x2))
+    ...
 
 
 # --- gradients
@@ -178,7 +176,7 @@ def _right_share(left: Expr, rank: int, adjoint: Expr) -> Expr:
     return matmul(_transposed(left), adjoint)
 
 
-@OUTER.define_gradient
+@operator_of(outer).define_gradient
 def _outer_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
     return [matmul(adjoint, x2), matmul(x1, adjoint)]

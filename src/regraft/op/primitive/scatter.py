@@ -13,10 +13,10 @@ from typing import Any, Literal
 from ...ir.dims import Dim, dim_at_least, dims_equal
 from ...ir.dtypes import is_bool
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..public_function import declares, operator_of
-from ..rules import as_prim_value, common_dtype, format_dims, integer_operand, normalize_axis, tensor_operand
+from ..public_function import Number, declares, operator_of
+from ..rules import common_dtype, format_dims, integer_operand, normalize_axis, tensor_operand
 from ..semantics import filled, index_array, positions
 from .broadcast import may_broadcast
 from .gather import broadcast_fields, elementwise_indices, from_front, index_fields, index_operand
@@ -185,15 +185,12 @@ def _index_put(xp: Any, data: Any, indices: tuple[Any, ...], values: Any, accumu
     return _put(xp, data, together, places, updates, "add" if accumulate else "update")
 
 
-INDEX_PUT = Op(
-    "relax.index_put",
-    ("data", "indices", "values"),
-    {"accumulate": False},
-    infer=_index_put_type,
-    reference=_index_put,
-)
+def _in_a_tuple(data: Expr, indices: Any, *rest: Any) -> tuple[Any, ...]:
+    """The arguments with one tensor of indices as a tuple of it."""
+    return data, [indices] if isinstance(indices, Expr) and isinstance(indices.ty, TensorType) else indices, *rest
 
 
+@declares("relax.index_put", infer=_index_put_type, reference=_index_put, prepare=_in_a_tuple)
 def index_put(data: Expr, indices: Expr | Sequence[Expr], values: Expr, accumulate: bool = False) -> Call:
     """``data`` with ``data[indices[0], indices[1], ...]`` replaced by values; follows ``torch.index_put``.
 
@@ -203,8 +200,10 @@ def index_put(data: Expr, indices: Expr | Sequence[Expr], values: Expr, accumula
     place, rather than one of them put there. Result: ``data``'s type. Raises `OpTypeError` for indices that
     are no integers, too many of them, and sizes or dtypes that never agree.
     """
-    one = isinstance(indices, Expr) and isinstance(indices.ty, TensorType)
-    return INDEX_PUT(data, [indices] if one else indices, values, accumulate=bool(accumulate))
+    ...
+
+
+INDEX_PUT = operator_of(index_put)
 
 
 # --- slice_scatter
@@ -240,24 +239,8 @@ def _slice_scatter(xp: Any, input_tensor: Any, src: Any, start: int, end: int, s
     return xp.take(xp.concat((input_tensor, src), axis=axis), source, axis=axis)
 
 
-SLICE_SCATTER = Op(
-    "relax.slice_scatter",
-    ("input_tensor", "src", "start", "end", "step"),
-    {"axis": 0},
-    infer=_slice_scatter_type,
-    reference=_slice_scatter,
-    traits=(Trait.MOVES,),
-)
-
-
-def slice_scatter(
-    input_tensor: Expr,
-    src: Expr,
-    start: Dim | Expr,
-    end: Dim | Expr,
-    step: Dim | Expr,
-    axis: int = 0,
-) -> Call:
+@declares("relax.slice_scatter", infer=_slice_scatter_type, reference=_slice_scatter, traits=(Trait.MOVES,))
+def slice_scatter(input_tensor: Expr, src: Expr, start: Number, end: Number, step: Number, axis: int = 0) -> Call:
     """A tensor with ``start:end:step`` of one axis replaced by ``src``; follows ``torch.slice_scatter``.
 
     Operands: ``input_tensor``, any tensor; ``src``, of its dtype and of the shape of the slice; ``start``,
@@ -265,5 +248,7 @@ def slice_scatter(
     (negative: from the end). Result: ``input_tensor``'s type. Raises `OpTypeError` for a step below 1, an
     axis that is not there, and ranks, sizes or dtypes that never agree.
     """
-    bounds = [as_prim_value(value) for value in (start, end, step)]
-    return SLICE_SCATTER(input_tensor, src, *bounds, axis=axis)
+    ...
+
+
+SLICE_SCATTER = operator_of(slice_scatter)

@@ -11,9 +11,8 @@ from ...ir.dtypes import is_float
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
-from ..public_function import declares
-from ..row import primitive
-from ..rules import as_prim_value, integer_operand, require_ordered, scalar_operand, tensor_operand
+from ..public_function import Number, declares, operator_of
+from ..rules import integer_operand, require_ordered, scalar_operand, tensor_operand
 from ..semantics import cast, dtype_name, sort_keys
 
 __all__ = ["nonzero", "unique"]
@@ -103,21 +102,14 @@ def _unique(
     return tuple(results) if len(results) > 1 else results[0]
 
 
-UNIQUE = primitive(
-    "relax.unique",
-    ("x", "sorted", "return_index", "return_inverse", "return_counts", "axis?"),
-    infer=_unique_type,
-    reference=_unique,
-)
-
-
+@declares("relax.unique", primitive=True, infer=_unique_type, reference=_unique)
 def unique(
     x: Expr,
-    sorted: bool | Expr = True,
-    return_index: bool | Expr = False,
-    return_inverse: bool | Expr = False,
-    return_counts: bool | Expr = False,
-    axis: int | Expr | None = None,
+    sorted: Number = True,
+    return_index: Number = False,
+    return_inverse: Number = False,
+    return_counts: Number = False,
+    axis: Number | None = None,
 ) -> Call:
     """The distinct elements of ``x``, or its distinct slices along ``axis``; follows ONNX ``Unique``.
 
@@ -129,10 +121,10 @@ def unique(
     Raises `OpTypeError` for other dtypes, and for operands that are not known as the program is written.
     Cost: n·log n for n elements, times log m for slices of m.
     """
-    operands: list[Any] = [as_prim_value(value) for value in (sorted, return_index, return_inverse, return_counts)]
-    if axis is not None:
-        operands.append(as_prim_value(axis))
-    return UNIQUE(x, *operands)
+    ...
+
+
+UNIQUE = operator_of(unique)
 
 
 # --- nonzero

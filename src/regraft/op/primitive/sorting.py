@@ -12,10 +12,10 @@ from ...ir.dims import dim_less
 from ...ir.dtypes import is_integer
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from ..public_function import Dtype, declares
-from ..rules import as_dtype_attribute, as_int, normalize_axis, require_ordered
+from ..rules import normalize_axis, require_ordered
 from ..semantics import cast, sort_keys
 
 __all__ = ["argsort", "sort", "topk"]
@@ -123,31 +123,21 @@ def _topk(xp: Any, data: Any, k: int, axis: int, ret_type: str, largest: bool, d
     return values if ret_type == "values" else (values, found)
 
 
-TOPK = Op(
-    "relax.topk",
-    ("data",),
-    {"k": 1, "axis": -1, "ret_type": "both", "largest": True, "dtype": "int32"},
-    infer=_topk_type,
-    reference=_topk,
-)
-
-
-def _held(data: Expr, axis: int, k: int) -> int:
-    """``k``, or the size of the axis where that is known and smaller."""
+def _held(data: Expr, k: int, axis: int, *rest: Any) -> tuple[Any, ...]:
+    """The arguments with ``k`` no more than the size of the axis, where that is known."""
     shape = data.ty.shape if isinstance(data.ty, TensorType) else None
-    if shape is None or not -len(shape) <= axis < len(shape):
-        return k
-    size = shape[axis]
-    return min(k, size) if isinstance(size, int) and size > 0 else k
+    size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+    return data, min(k, size) if isinstance(size, int) and size > 0 else k, axis, *rest
 
 
+@declares("relax.topk", infer=_topk_type, reference=_topk, prepare=_held)
 def topk(
     data: Expr,
     k: int = 1,
     axis: int = -1,
     ret_type: Literal["both", "values", "indices"] = "both",
     largest: bool = True,
-    dtype: Any = "int32",
+    dtype: Dtype = "int32",
 ) -> Call:
     """The ``k`` greatest elements along ``axis``, the greatest first; of equal ones those that stand first.
 
@@ -158,12 +148,4 @@ def topk(
     Raises `OpTypeError` for other dtypes or attributes; where the size is known only as the program runs, and is less
     than ``k``, the run does.
     """
-    place = as_int(axis, "relax.topk", "axis")
-    return TOPK(
-        data,
-        k=_held(data, place, as_int(k, "relax.topk", "k")),
-        axis=place,
-        ret_type=ret_type,
-        largest=bool(largest),
-        dtype=as_dtype_attribute(dtype, "relax.topk"),
-    )
+    ...
