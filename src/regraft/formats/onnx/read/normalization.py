@@ -9,6 +9,7 @@ from ....ir.dims import SymExpr, dim_product
 from ....ir.dtypes import is_bool
 from ....ir.expr import Expr, const
 from ....ir.types import TensorType
+from ....op.program_xp import ProgramArray, ProgramNamespace
 from .importing import Imported, NodeImporter, in_dtype, reads
 
 
@@ -193,47 +194,28 @@ def _bias(node: NodeImporter, index: int, dtype: str, key: Expr) -> Expr:
 
 @reads("RotaryEmbedding")
 def _rotary_embedding(node: NodeImporter) -> Imported:
-    x = node.operand(0)
-    rank = node.rank()
-    shape = node.shape()
-    heads = node.attr("num_heads", 0)
-    if rank == 4:
-        x = node.emit(ops.permute_dims(x, [0, 2, 1, 3]))
-        batch, sequence, count, size = shape[0], shape[2], shape[1], shape[3]
-    else:
-        batch, sequence, width = shape
-        count, size = heads, width // heads
-        x = node.emit(ops.reshape(x, [batch, sequence, count, size]))
+    from ....op.extras.microsoft.rotary import turned  # the families of that domain are loaded when they are met
+
+    builder = node.graph.builder
+    xp, x = ProgramNamespace(builder), ProgramArray(builder, node.operand(0))
+    heads_axis = 1 if x.ndim == 4 else 2
+    if x.ndim == 3:
+        batch, sequence, width = node.shape()
+        heads = node.attr("num_heads", 0)
+        x = xp.reshape(x, (batch, sequence, heads, width // heads))
+    size = x.shape[-1]
     if isinstance(size, SymExpr):
         raise node.undecided("the size of a head is known at run time only")
-    turned = node.attr("rotary_embedding_dim", 0) or size
-    half = turned // 2
-    cosine, sine = (_angles(node, index, half) for index in (1, 2))
-    head = node.emit(ops.strided_slice(x, [3], [0], [turned]))
-    if node.attr("interleaved", 0):
-        first = node.emit(ops.strided_slice(head, [3], [0], [turned], [2]))
-        second = node.emit(ops.strided_slice(head, [3], [1], [turned], [2]))
-    else:
-        first = node.emit(ops.strided_slice(head, [3], [0], [half]))
-        second = node.emit(ops.strided_slice(head, [3], [half], [turned]))
-    real = node.emit(ops.subtract(ops.multiply(first, cosine), ops.multiply(second, sine)))
-    imaginary = node.emit(ops.add(ops.multiply(first, sine), ops.multiply(second, cosine)))
-    if node.attr("interleaved", 0):
-        pairs = node.emit(ops.stack([real, imaginary], axis=-1))
-        result: Expr = ops.reshape(pairs, [batch, sequence, count, turned])
-    else:
-        result = ops.concat([real, imaginary], axis=-1)
-    if turned < size:
-        rest = node.emit(ops.strided_slice(x, [3], [turned], [size]))
-        result = ops.concat([node.emit(result), rest], axis=-1)
-    result = node.emit(result)
-    return ops.permute_dims(result, [0, 2, 1, 3]) if rank == 4 else ops.reshape(result, list(shape))
+    pairs = (node.attr("rotary_embedding_dim", 0) or size) // 2
+    cosine, sine = (ProgramArray(builder, _angles(node, index, pairs, heads_axis)) for index in (1, 2))
+    found = turned(xp, x, cosine, sine, node.attr("interleaved", 0))
+    return found.expr if x.ndim == node.rank() else ops.reshape(found.expr, list(node.shape()))
 
 
-def _angles(node: NodeImporter, index: int, half: int) -> Expr:
-    """Cosines or sines of shape (batch, sequence, 1, half), picked by position if positions are given."""
+def _angles(node: NodeImporter, index: int, pairs: int, heads_axis: int) -> Expr:
+    """Cosines or sines of (batch, sequence, pairs) with an axis for heads, by position if positions are given."""
     table = node.operand(index)
     if node.has(3):
         table = node.emit(ops.take(table, node.operand(3), axis=0))
-    table = node.emit(ops.strided_slice(table, [2], [0], [half]))
-    return node.emit(ops.expand_dims(table, 2))
+    table = node.emit(ops.strided_slice(table, [2], [0], [pairs]))
+    return node.emit(ops.expand_dims(table, heads_axis))

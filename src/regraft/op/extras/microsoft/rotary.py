@@ -12,10 +12,10 @@ from .declaring import contributed
 
 
 def turned(xp: Any, x: Any, cosine: Any, sine: Any, interleaved: int) -> Any:
-    """``x`` of (batch, heads, sequence, size) with its first pairs of elements turned.
+    """``x``, (batch, heads, sequence, size) in any order of the first three, with its first pairs of elements turned.
 
-    ``cosine`` and ``sine`` are (batch, 1, sequence, pairs). A pair stands side by side if ``interleaved``, else one
-    half away; what is beyond the pairs stays.
+    ``cosine`` and ``sine`` have the pairs on the last axis and 1 for the heads. A pair stands side by side if
+    ``interleaved``, else one half away; what is beyond the pairs stays.
     """
     half = cosine.shape[-1]
     width, size = 2 * half, x.shape[-1]
