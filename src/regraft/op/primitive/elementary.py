@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.expr import Expr
-from ...ir.op import Reference, Trait
+from ...ir.op import Precision, Reference, Trait
 from ..row import UnaryFunction, unary
 from ..rules import same_float_type
 from ..semantics import array_function, rounded_once, special_function
@@ -46,6 +46,7 @@ def _declare(
     *,
     follows: str | None = None,
     reference: Reference | None = None,
+    precision: Precision = Precision.FOLLOWS,
     finite: bool = False,
 ) -> UnaryFunction:
     """An operator of this family, and the function that people call.
@@ -64,6 +65,7 @@ def _declare(
         of="floating dtype",
         follows=follows,
         share=share,
+        precision=precision,
         finite=finite,
     )
 
@@ -118,7 +120,10 @@ cos: UnaryFunction = _declare(
     "cos", lambda adjoint, x, output: -adjoint * sin(x), "The cosine, in radians, of each element", finite=True
 )
 cosh: UnaryFunction = _declare(
-    "cosh", lambda adjoint, x, output: adjoint * sinh(x), "The hyperbolic cosine of each element"
+    "cosh",
+    lambda adjoint, x, output: adjoint * sinh(x),
+    "The hyperbolic cosine of each element",
+    precision=Precision.KEEPS,
 )
 erf = _declare(
     "erf",
@@ -128,9 +133,15 @@ erf = _declare(
     reference=_erf,
     finite=True,
 )
-exp = _declare("exp", lambda adjoint, x, output: adjoint * output, "e to the power of each element")
+exp = _declare(
+    "exp", lambda adjoint, x, output: adjoint * output, "e to the power of each element", precision=Precision.KEEPS
+)
 log = _declare(
-    "log", lambda adjoint, x, output: adjoint / x, "The natural logarithm of each element", "-inf at 0, NaN below."
+    "log",
+    lambda adjoint, x, output: adjoint / x,
+    "The natural logarithm of each element",
+    "-inf at 0, NaN below.",
+    precision=Precision.KEEPS,
 )
 rsqrt = _declare(
     "rsqrt",
@@ -139,6 +150,7 @@ rsqrt = _declare(
     "Infinite at 0, NaN below.",
     follows="``torch.rsqrt``",
     reference=_rsqrt,
+    precision=Precision.KEEPS,
 )
 sigmoid = _declare(
     "sigmoid",
@@ -152,17 +164,24 @@ sin: UnaryFunction = _declare(
     "sin", lambda adjoint, x, output: adjoint * cos(x), "The sine, in radians, of each element", finite=True
 )
 sinh: UnaryFunction = _declare(
-    "sinh", lambda adjoint, x, output: adjoint * cosh(x), "The hyperbolic sine of each element"
+    "sinh",
+    lambda adjoint, x, output: adjoint * cosh(x),
+    "The hyperbolic sine of each element",
+    precision=Precision.KEEPS,
 )
 sqrt = _declare(
     "sqrt",
     lambda adjoint, x, output: 0.5 * adjoint / output,
     "The square root of each element",
     "NaN below 0.",
+    precision=Precision.KEEPS,
     finite=True,
 )
 tan = _declare(
-    "tan", lambda adjoint, x, output: adjoint * (output * output + 1.0), "The tangent, in radians, of each element"
+    "tan",
+    lambda adjoint, x, output: adjoint * (output * output + 1.0),
+    "The tangent, in radians, of each element",
+    precision=Precision.KEEPS,
 )
 tanh = _declare(
     "tanh",
