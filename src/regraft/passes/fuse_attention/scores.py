@@ -21,7 +21,6 @@ from ...analysis.tensors import HALF, dtype_of, same_sizes, shape_of
 from ...analysis.uniform import uniform_of
 from ...analysis.values import resolve
 from ...ir.expr import Constant, Expr, Var, const
-from ...ir.op import Call, Op
 from ...pattern import DFPattern, below, chain, is_const, is_op, wildcard
 from ...rewrite import Bindings
 from .heads import HeadLayout, NoAttention
@@ -122,9 +121,8 @@ def read_scores(value: Expr, groups: Groups, columns: AxisGroup, bindings: Bindi
 
 
 def _neither(var: Var, bindings: Bindings) -> NoAttention:
-    call = bindings[var]
-    how = f", made by {call.op.name.removeprefix('relax.')}," if isinstance(call, Call) and type(call.op) is Op else ""
-    return NoAttention(f"{var.name_hint}{how} is neither a product of queries and keys nor a scaled or masked one")
+    made = f"{var.name_hint}, made by {bindings[var]},"
+    return NoAttention(f"{made} is neither a product of queries and keys nor a scaled or masked one")
 
 
 def _below_step(link: Mapping[Any, Any], scores: Scores, bindings: Bindings) -> Scores:
@@ -132,10 +130,8 @@ def _below_step(link: Mapping[Any, Any], scores: Scores, bindings: Bindings) -> 
     outer, inner, groups, scale = link[_step], link[_below], scores.groups, scores.scale
     dtype, other = dtype_of(inner), link.get(_other, inner)
     is_kept = dtype == dtype_of(outer) or (dtype in HALF and dtype_of(outer) == "float32")
-    if _view in link:
-        view = source(View(outer, groups, scale), bindings)
-        if view is None:
-            raise _neither(outer, bindings)
+    view = source(View(outer, groups, scale), bindings) if _view in link else None
+    if view is not None:
         return scores._replace(groups=view.groups, scale=view.factor)
     if _cast in link and is_kept:
         return scores
@@ -184,10 +180,10 @@ def _queries_and_keys(var: Expr, groups: Groups, columns: AxisGroup, bindings: B
     axes = dict(zip(product.result, groups, strict=True))
     for place in (0, 1):
         roles = product.roles(place)
-        if roles is None or len(roles.summed) != 1:
-            raise NoAttention("the scores are summed along more than the head size")
+        if roles is None:
+            raise NoAttention("the scores are not summed along the head size alone")
         if roles.ours and any(atoms(axes[label]) == atoms(columns) for label in roles.theirs):
-            size = axes[roles.summed[0]] = axis_of(product.size_of(roles.summed[0]))
+            size = axes[roles.summed] = axis_of(product.size_of(roles.summed))
             return ScoreProduct(product.view(place, axes), product.view(1 - place, axes), axes[roles.ours[-1]], size)
     raise _neither(var, bindings)
 
