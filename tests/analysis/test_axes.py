@@ -9,7 +9,7 @@ import pytest
 
 from regraft import op as R
 from regraft.analysis import get_var2val
-from regraft.analysis.axes import Axis, View, arrangement, axis_of, sources
+from regraft.analysis.axes import Axis, View, arrangement, atoms, axis_of, sources
 from regraft.analysis.contraction import contraction_of
 from regraft.analysis.uniform import uniform_of
 from regraft.ir import BlockBuilder, Expr, Function, TensorType, Var, const
@@ -45,6 +45,18 @@ r = R.reshape(R.divide(R.expand_dims(s, axis=[0]), R.const(4.0, "float32")), R.s
     again = arrangement(View(base.value, base.groups), view.groups).written()
     x = np.arange(30, dtype="float32").reshape(6, 5)
     np.testing.assert_array_equal(run(function, [x]), 0.125 * run(_function(function.params[0], again), [x]))
+
+
+def test_what_is_tiled_is_read_back_to_one_of_its_copies() -> None:
+    body = "t = R.tile(R.expand_dims(x, axis=[1]), repeats=[1, 3, 1])\nr = R.reshape(t, R.shape([6, 5]))"
+    function = program('x: R.Tensor((2, 5), "float32")', body, "r")
+    view = _view(function.body.body)
+    base = sources(view, get_var2val(function))[-1]
+    assert base.value is function.params[0]
+    assert [[axis.size for axis in atoms(group)] for group in base.groups] == [[2], [5]]
+    again = arrangement(View(base.value, base.groups), view.groups).written()
+    x = np.arange(10, dtype="float32").reshape(2, 5)
+    np.testing.assert_array_equal(run(function, [x]), run(_function(function.params[0], again), [x]))
 
 
 @pytest.mark.parametrize("seed", range(25))

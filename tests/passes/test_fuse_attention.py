@@ -138,7 +138,7 @@ def test_a_head_size_that_is_not_the_sequence_still_needs_the_right_axes() -> No
     square = _tensors(q=(2, 4, 3, 4), k=(2, 4, 3, 4), v=(2, 4, 3, 6))
     body = SEED.replace("6, 5, 4", "6, 4, 4").replace("6, 7, 4", "6, 4, 4").replace("6, 7, 6", "6, 4, 6")
     body = body.replace("2, 3, 5, 6", "2, 3, 4, 6")
-    _left(program(square, body.format(keys="0, 1, 2"), "r"), "the keys are R.permute_dims(k1, axes=[0, 1, 2])")
+    _left(program(square, body.format(keys="0, 1, 2"), "r"), "the keys are permuted by [0, 1, 2]")
     _fused(program(square, body.format(keys="0, -1, 1"), "r"))
 
 
@@ -147,14 +147,14 @@ def test_keys_of_three_axes_permuted_by_other_axes_are_left(axes: tuple[int, ...
     # With every size the same, all permutations give something that can be multiplied.
     signature = _tensors(q=(4, 4, 4), k=(4, 4, 4), v=(4, 4, 4))
     body = f"kt = R.permute_dims(k, axes={list(axes)})\nw = R.nn.softmax(R.matmul(q, kt))\no = R.matmul(w, v)"
-    _left(program(signature, body, "o"), f"axes={list(axes)}")
+    _left(program(signature, body, "o"), f"permuted by {list(axes)}")
 
 
 @pytest.mark.parametrize("axes", [(0, 1, 2, 3), (0, 3, 2, 1), (0, 2, 1, 3), (3, 1, 0, 2), (0, 3, 1, 2)])
 def test_keys_of_four_axes_permuted_by_other_axes_are_left(axes: tuple[int, ...]) -> None:
     signature = _tensors(q=(4, 4, 4, 4), k=(4, 4, 4, 4), v=(4, 4, 4, 4))
     body = f"kt = R.permute_dims(k, axes={list(axes)})\nw = R.nn.softmax(R.matmul(q, kt))\no = R.matmul(w, v)"
-    _left(program(signature, body, "o"), f"axes={list(axes)}")
+    _left(program(signature, body, "o"), f"permuted by {list(axes)}")
 
 
 def test_keys_with_heads_before_the_batch_are_permuted_for_what_they_are() -> None:
@@ -186,10 +186,7 @@ o = R.matmul(w, v1)
 
 def test_keys_that_were_never_transposed_are_left() -> None:
     signature = _tensors(q=(B, H, SQ, D), k=(B, H, D, SK), v=(B, H, SK, DV))
-    _left(
-        program(signature, "w = R.nn.softmax(R.matmul(q, k))\no = R.matmul(w, v)", "o"),
-        "no key is a row: the keys are k;",
-    )
+    _left(program(signature, "w = R.nn.softmax(R.matmul(q, k))\no = R.matmul(w, v)", "o"), "not transposed")
 
 
 def test_attention_over_four_axes_is_fused_between_permutations() -> None:
@@ -244,7 +241,7 @@ kt = R.reshape(R.permute_dims(k, axes=[0, 2, 3, 1]), R.shape([6, 4, 7]))
 v1 = R.reshape(R.permute_dims(v, axes=[0, 2, 1, 3]), R.shape([6, 7, 6]))
 o = R.matmul(R.nn.softmax(R.matmul(q1, kt)), v1)
 """
-    _left(program(signature, body, "o"), "no key is a row")
+    _left(program(signature, body, "o"), "split into batch and heads differently")
 
 
 def test_keys_that_are_one_axis_less_while_they_are_transposed_are_read() -> None:
@@ -595,8 +592,50 @@ def test_hidden_rows_that_are_made_zero_need_no_promise() -> None:
     mask = random.random((B, 1, SQ, SK)) < 0.5
     mask[1, 0, 2] = False
     _fused(before, inputs=[*inputs, mask])
-    other = program(signature, _body(scores, weights=weights.format(number=1.0)), "o")
-    assert FuseAttention()(other) is other
+    _left(program(signature, _body(scores, weights=weights.format(number=1.0)), "o"), "something else than 0")
+
+
+def _guarded(number: float, more: str = "") -> Function:
+    signature = f'{HEADS_FIRST}, m: R.Tensor(({B}, 1, {SQ}, {SK}), "bool")'
+    body = _body('s = R.where(m, R.matmul(q, kt), R.const(-1e999, "float32"))')
+    guard = f'g = R.where(R.isnan(o), R.const({number}, "float32"), o)\nr = R.add(g, {more or "g"})'
+    return program(signature, f"{body}\n{guard}", "r")
+
+
+def test_a_result_that_is_made_zero_where_it_is_nan_needs_no_promise() -> None:
+    random = np.random.default_rng(6)
+    inputs: list[Any] = [
+        random.normal(size=s).astype("float32") for s in ((B, H, SQ, D), (B, H, SK, D), (B, H, SK, DV))
+    ]
+    mask = random.random((B, 1, SQ, SK)) < 0.5
+    mask[1, 0, 2] = False
+    after = checked(FuseAttention(), _guarded(0.0), inputs=[*inputs, mask])
+    assert _attention(after).op.name == "relax.nn.attention_bias"  # type: ignore[union-attr]
+    assert counts(after)["isnan"] == 0
+    _left(_guarded(1.0), "which gives NaN here and 0 by nn.attention")
+    _left(_guarded(0.0, more="o"), "which gives NaN here and 0 by nn.attention")
+
+
+@pytest.mark.parametrize("fill", [-INF, LOWEST])
+def test_a_constant_bias_of_attention_is_the_mask_that_it_is(fill: float) -> None:
+    size = 5
+    signature = (
+        f'{_tensors(q=(B, size, H, D), k=(B, size, H, D), v=(B, size, H, DV))}, m: R.Tensor((1, 1, 5, 5), "float32")'
+    )
+    made = program(signature, "o = R.nn.attention_bias(q, k, v, m, scale=0.25)", "o")
+
+    def after(mask: np.ndarray[Any, Any]) -> Call:
+        before = BindParams("main", {"m": mask.astype("float32")[None, None]})(made)
+        [call] = [b.value for b in iter_bindings(checked(FuseAttention(), before))]
+        assert isinstance(call, Call)
+        return call
+
+    lower = np.tri(size, dtype=bool)
+    triangle, nothing = after(np.where(lower, 0, fill)), after(np.zeros((size, size)))
+    assert (len(triangle.args), triangle.attrs.causal_mask) == (3, "TopLeft")
+    assert (len(nothing.args), nothing.attrs.causal_mask) == (3, None)
+    for other in (np.where(lower.T, 0, fill), np.where(lower, 0, -2.0), np.where(lower, 0.5, fill)):
+        assert len(after(other).args) == 4
 
 
 def test_a_number_that_a_later_scale_makes_small_does_not_hide() -> None:

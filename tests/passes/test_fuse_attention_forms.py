@@ -124,8 +124,8 @@ o = R.einsum((w, v), subscripts="{second}")
     [
         ("bhqd,bhkd->bhqk", "bhqk,bhkv->bhv", "not summed along the keys"),
         ("bhqd,bhkd->bhqk", "bhqk,bhqv->bhkv", "not summed along the keys"),
-        ("bhqd,bhkc->bhqk", "bhqk,bhkv->bhqv", "not summed along the head size alone"),
-        ("bhqd,bhkk->bhqk", "bhqk,bhkv->bhqv", "not summed along the head size alone"),
+        ("bhqd,bhkc->bhqk", "bhqk,bhkv->bhqv", "summed along more than the head size"),
+        ("bhqd,bhkk->bhqk", "bhqk,bhkv->bhqv", "summed along more than the head size"),
     ],
 )
 def test_other_sums_are_left(first: str, second: str, why: str) -> None:

@@ -131,6 +131,16 @@ def _before_repeat(call: Call, groups: Groups, shape: Sequence[Dim]) -> Groups |
     return None if parts is None else [*groups[:place], parts[0], *groups[place + 1 :]]
 
 
+def _before_tile(call: Call, groups: Groups, shape: Sequence[Dim]) -> Groups | None:
+    if not shape:
+        return None
+    times = [1] * (len(groups) - len(call.attrs.repeats)) + [*call.attrs.repeats]
+    sizes = [1] * (len(groups) - len(shape)) + [*shape]
+    parts = [regrouped([group], pair) for group, pair in zip(groups, zip(times, sizes, strict=True), strict=True)]
+    found = [part[1] for part in parts if part is not None]
+    return found[-len(shape) :] if len(found) == len(parts) else None
+
+
 def _before_broadcast(_call: Call, groups: Groups, shape: Sequence[Dim]) -> Groups | None:
     return aligned(shape, groups) if shape else None
 
@@ -142,6 +152,7 @@ _BEFORE: Final[Mapping[str, Callable[[Call, Groups, Sequence[Dim]], Groups | Non
     "relax.expand_dims": _before_reshape,
     "relax.squeeze": _before_reshape,
     "relax.repeat": _before_repeat,
+    "relax.tile": _before_tile,
     "relax.broadcast_to": _before_broadcast,
 }
 """The groups of the operand of a call, from those of the call."""

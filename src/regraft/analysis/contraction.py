@@ -15,9 +15,9 @@ from .values import definition, resolve
 
 
 class LabelRoles(NamedTuple):
-    """The label that is summed, and those that only one operand has, or only the other one."""
+    """The labels that are summed, and those that only one operand has, or only the other one."""
 
-    summed: str
+    summed: Sequence[str]
     ours: Sequence[str]
     theirs: Sequence[str]
 
@@ -33,16 +33,15 @@ class Contraction(NamedTuple):
     result: Sequence[str]
 
     def roles(self, place: int) -> LabelRoles | None:
-        """The roles of the labels for the operand at ``place``.
-
-        None if one is twice in a term, or others are summed than one that both operands have.
-        """
+        """The roles of the labels for the operand at ``place``; None if one is twice in a term or summed by itself."""
         ours, theirs, result = {*self.terms[place]}, {*self.terms[1 - place]}, {*self.result}
-        summed = [label for label in self.terms[place] if label in theirs - result]
-        if not (ours ^ theirs) <= result or len(summed) != 1 or any(len({*term}) < len(term) for term in self.terms):
+        if not (ours ^ theirs) <= result or any(len({*term}) < len(term) for term in self.terms):
             return None
-        apart = [[label for label in self.result if label in one] for one in (ours - theirs, theirs - ours)]
-        return LabelRoles(summed[0], *apart)
+        return LabelRoles(
+            [label for label in self.terms[place] if label in theirs - result],
+            [label for label in self.result if label in ours - theirs],
+            [label for label in self.result if label in theirs - ours],
+        )
 
     def view(self, place: int, axes: Mapping[str, AxisGroup]) -> View:
         """The operand at ``place`` as a view of the axes of its labels."""

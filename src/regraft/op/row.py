@@ -85,7 +85,7 @@ def unary(
     result: str = "its type",
     follows: str | None = None,
     share: Callable[[Expr, Expr, Expr], Expr] | None = None,
-    precision: Precision = Precision.FOLLOWS,
+    precision: Precision | None = None,
     finite: bool | None = None,
 ) -> UnaryFunction:
     """A primitive of one tensor without attributes, and the function that people call.
@@ -122,7 +122,7 @@ def binary(
     result: str = "that dtype",
     follows: str | None = None,
     gradient: GradientRule | None = None,
-    precision: Precision = Precision.FOLLOWS,
+    precision: Precision | None = None,
     finite: bool | None = None,
     kind: Callable[..., Op] = primitive,
 ) -> BinaryFunction:

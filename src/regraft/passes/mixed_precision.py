@@ -2,8 +2,8 @@
 
 Operators that *lead* (matmul, convolutions, attention) get their float32 operands in float16. Those that *follow* (what
 moves elements, arithmetic, norms) stay in float16 where what they work on is. All others (softmax, reductions) *keep*
-float32. The row of an operator says
-which it does (`regraft.ir.op.Precision`). Relax's policy differs in some: it lets norms and exponentials follow.
+float32. Which operator does which is Relax's policy; of an operator that Relax does not have, its row says it
+(`regraft.ir.op.Precision`). Relax lets norms and exponentials follow; without its policy they keep float32.
 """
 
 from __future__ import annotations
@@ -30,7 +30,77 @@ _NARROW: Final = ("float16", "bfloat16")
 _HIGH: Final = "float32"
 _LARGEST: Final = {low: float(cast("Any", ml_dtypes.finfo)(low).max) for low in _NARROW}
 
-_FOLLOW_IN_RELAX: Final = frozenset(
+_ALSO_LEAD: Final = frozenset(("nn.attention", "nn.attention_bias", "nn.attention_var_len", "outer"))
+_ALSO_FOLLOW: Final = frozenset(
+    [
+        "abs",
+        "acos",
+        "acosh",
+        "arange",
+        "asin",
+        "asinh",
+        "astype",
+        "atan",
+        "atan2",
+        "atanh",
+        "bitwise_and",
+        "bitwise_not",
+        "bitwise_or",
+        "bitwise_xor",
+        "ceil",
+        "cos",
+        "divide",
+        "equal",
+        "erf",
+        "ewise_fma",
+        "eye",
+        "floor",
+        "floor_divide",
+        "floor_mod",
+        "full",
+        "full_like",
+        "greater",
+        "greater_equal",
+        "hamming_window",
+        "image.affine_grid",
+        "image.grid_sample",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "left_shift",
+        "less",
+        "less_equal",
+        "logical_and",
+        "logical_not",
+        "logical_or",
+        "logical_xor",
+        "mod",
+        "nn.adaptive_avg_pool1d",
+        "nn.adaptive_avg_pool2d",
+        "nn.adaptive_avg_pool3d",
+        "nn.avg_pool1d",
+        "nn.avg_pool2d",
+        "nn.avg_pool3d",
+        "nn.dropout",
+        "nn.gelu",
+        "nn.gelu_tanh",
+        "nn.selu",
+        "nn.silu",
+        "not_equal",
+        "ones",
+        "right_shift",
+        "round",
+        "sigmoid",
+        "sign",
+        "sin",
+        "tanh",
+        "trunc",
+        "vision.roi_align",
+        "vision.roi_pool",
+        "zeros",
+    ]
+)
+_SENSITIVE: Final = frozenset(
     [
         "cosh",
         "exp",
@@ -48,9 +118,9 @@ _FOLLOW_IN_RELAX: Final = frozenset(
         "tan",
     ]
 )
-"""Operators that follow by Relax's policy: they enlarge the rounding of their operands, or sum its squares."""
+"""Operators that follow by Relax's policy alone: they enlarge the rounding of their operands, or sum its squares."""
 
-_KEPT_IN_RELAX: Final = frozenset(
+_ALSO_KEEP: Final = frozenset(
     [
         "clip",
         "flip",
@@ -71,7 +141,7 @@ _KEPT_IN_RELAX: Final = frozenset(
         "where",
     ]
 )
-"""Operators that keep float32 by Relax's policy, though they round their operands no further."""
+"""Operators whose policy in Relax differs from what their rows say of rounding."""
 
 
 def _policy(op: Expr, *, relax: bool) -> Precision:
@@ -79,9 +149,11 @@ def _policy(op: Expr, *, relax: bool) -> Precision:
     if not isinstance(op, Op):
         return Precision.KEEPS
     name = op.name.removeprefix("relax.")
-    if relax and name in _FOLLOW_IN_RELAX:
+    if name in _ALSO_LEAD:
+        return Precision.LEADS
+    if name in _ALSO_FOLLOW or (relax and name in _SENSITIVE):
         return Precision.FOLLOWS
-    return Precision.KEEPS if relax and name in _KEPT_IN_RELAX else op.precision
+    return Precision.KEEPS if relax and name in _ALSO_KEEP else op.precision
 
 
 def _is(ty: Type, *dtypes: str) -> bool:

@@ -99,7 +99,8 @@ def to_openvino(module: IRModule, name: str) -> Any:
 
     if find_spec("openvino") is None:
         raise MissingDependencyError("files of OpenVINO need the package openvino: pip install 'regraft[openvino]'")
-    lowered = lower_function(settled(module), name, _OPSET)
+    # OpenVINO writes attention in heads: it would split rows of all heads by reshapes, over those that are here.
+    lowered = lower_function(settled(module), name, _OPSET, heads_first=True)
     _refuse(lowered.graph, name)
     for node in lowered.graph.all_nodes():
         if (

@@ -12,6 +12,8 @@ from ..ir.builder import NameSupply
 
 _NUMBERED: Final = re.compile(r"(?:constant|lv|value_+|([A-Z]\w*?)(?=\d))\d*(?:_\d+|_part\d*|/[A-Z]\w*)*")
 """A kind and a number, as readers and writers give them, and what is put behind where several layers are one value."""
+_STEP: Final = re.compile(r"/[A-Z]\w*$")
+"""What is put behind the name of a value for the layers before it."""
 _PART: Final = re.compile(r"_part\d*$")
 
 
@@ -26,7 +28,8 @@ def name_layers(model: Any, outputs: Sequence[str]) -> None:
     for network in networks:
         networks.extend(body for node in network.get_ordered_ops() for body in _bodies(node))
     nodes = [(node, network is not model) for network in networks for node in network.get_ordered_ops()]
-    kept = [_kept(node, outputs, is_inside=is_inside) for node, is_inside in nodes]
+    found = [_kept(node, outputs, is_inside=is_inside) for node, is_inside in nodes]
+    kept = [None if name and _STEP.sub("", name) in {*found} - {name} else name for name in found]
     names = _Names([*outputs, *(name for name in kept if name)])
     for (node, is_inside), name in zip(nodes, kept, strict=True):
         names.give(node, name, outputs, is_inside=is_inside)

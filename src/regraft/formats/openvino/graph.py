@@ -87,12 +87,18 @@ class Graph:
         self.nodes.append(node)
         return names
 
-    def constant(self, value: Any, dtype: str | None = None, name: str | None = None) -> str:
-        """The name of a small constant, ``name`` or one like it; the same one for the same numbers."""
+    def named_constant(self, array: np.ndarray, name: str) -> str:
+        """A small constant of the file, under ``name`` or one like it: others may have the same numbers."""
+        name = self.names.fresh(name)
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def constant(self, value: Any, dtype: str | None = None) -> str:
+        """The name of a small constant, the same one for the same numbers."""
         array = np.asarray(value, None if dtype is None else numpy_dtype(dtype))
         key = repr((array.dtype.name, array.shape)).encode() + array.tobytes()
         if key not in self._known:
-            name = self._known[key] = self.fresh() if name is None else self.names.fresh(name)
+            name = self._known[key] = self.fresh()
             self.constants.append(numpy_helper.from_array(array, name))
         return self._known[key]
 

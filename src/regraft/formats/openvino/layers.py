@@ -28,7 +28,7 @@ _SAME: Final = {
     "GreaterEqual": "GreaterOrEqual", "HSwish": "HardSwish", "Identity": "Identity", "IsNaN": "IsNaN", "Less": "Less",
     "LessEqual": "LessOrEqual", "Log": "Log", "LogicalAnd": "And", "LogicalNot": "Not", "LogicalOr": "Or",
     "LogicalXor": "Xor", "Maximum": "Max", "Minimum": "Min", "Mish": "Mish", "Multiply": "Mul", "Negative": "Neg",
-    "Power": "Pow", "ReLU": "Relu", "Select": "Where", "Sigmoid": "Sigmoid", "Sign": "Sign", "Sin": "Sin",
+    "ReLU": "Relu", "Select": "Where", "Sigmoid": "Sigmoid", "Sign": "Sign", "Sin": "Sin",
     "Sinh": "Sinh", "SoftPlus": "Softplus", "SoftSign": "Softsign", "Sqrt": "Sqrt", "Squeeze": "Squeeze",
     "Subtract": "Sub", "Tan": "Tan", "Tanh": "Tanh", "Tile": "Tile", "Unsqueeze": "Unsqueeze",
 }  # fmt: skip
@@ -77,6 +77,14 @@ ROWS.update(
     }
 )
 """Layers that are one expression of their operands and attributes."""
+
+
+@row("Power")
+def _power(call: LayerCall) -> str:
+    base, exponent = call.inputs
+    if exponent.numbers is not None and exponent.numbers.shape == () and exponent.numbers == -1:
+        return call.node("Reciprocal", base)
+    return call.node("Pow", base, exponent)
 
 
 @row("SquaredDifference")

@@ -201,7 +201,7 @@ class _Network:
         name = None if OutputRef(layer.number, port.number) in self._wanted else _name_of(layer, port)
         if size <= _LOOKED_AT and dtype not in _BITS:
             found = np.frombuffer(self._bytes(offset, size, layer), numpy_dtype(dtype)).reshape(shape)
-            name = self._graph.constant(found, name=name)
+            name = self._graph.constant(found) if name is None else self._graph.named_constant(found, name)
         else:
             name = self._graph.names.fresh(name) if name else self._graph.fresh()
             tensor = TensorProto(name=name, data_type=to_onnx_dtype(dtype), dims=shape)

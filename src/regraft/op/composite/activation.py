@@ -164,13 +164,7 @@ def _selu(xp: Any, x: Any) -> Any:
     return xp.where(x < 0, low, x) * _SELU_SCALE
 
 
-@declares(
-    "relax.nn.selu",
-    infer=same_float_type,
-    reference=rounded_once(_selu),
-    precision=Precision.FOLLOWS,
-    traits=_ELEMENTWISE,
-)
+@declares("relax.nn.selu", infer=same_float_type, reference=rounded_once(_selu), traits=_ELEMENTWISE)
 def selu(data: Expr) -> Call:
     """Scaled exponential linear unit, ``scale * where(x < 0, alpha * (exp(x) - 1), x)``.
 
@@ -189,14 +183,7 @@ def _gelu(xp: Any, x: Any) -> Any:
     return x * 0.5 * special_function(xp, "erfc")(x * -sqrt(0.5))
 
 
-@declares(
-    "relax.nn.gelu",
-    infer=same_float_type,
-    reference=rounded_once(_gelu),
-    precision=Precision.FOLLOWS,
-    traits=_ELEMENTWISE,
-    finite=True,
-)
+@declares("relax.nn.gelu", infer=same_float_type, reference=rounded_once(_gelu), traits=_ELEMENTWISE, finite=True)
 def gelu(data: Expr) -> Call:
     """Gaussian error linear unit, ``x * (1 + erf(x / sqrt(2))) / 2``; follows ``torch.nn.functional.gelu``.
 
@@ -217,13 +204,7 @@ def _gelu_tanh(xp: Any, x: Any) -> Any:
     return x * 0.5 * (xp.tanh((near + near * near * near * 0.044715) * sqrt(2 / pi)) + 1.0)
 
 
-@declares(
-    "relax.nn.gelu_tanh",
-    infer=same_float_type,
-    reference=rounded_once(_gelu_tanh),
-    precision=Precision.FOLLOWS,
-    traits=_ELEMENTWISE,
-)
+@declares("relax.nn.gelu_tanh", infer=same_float_type, reference=rounded_once(_gelu_tanh), traits=_ELEMENTWISE)
 def gelu_tanh(data: Expr) -> Call:
     """The tanh approximation of `gelu`, ``x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2``.
 
@@ -236,14 +217,7 @@ def _silu(xp: Any, x: Any) -> Any:
     return x * special_function(xp, "expit")(x)
 
 
-@declares(
-    "relax.nn.silu",
-    infer=same_float_type,
-    reference=rounded_once(_silu),
-    precision=Precision.FOLLOWS,
-    traits=_ELEMENTWISE,
-    finite=True,
-)
+@declares("relax.nn.silu", infer=same_float_type, reference=rounded_once(_silu), traits=_ELEMENTWISE, finite=True)
 def silu(data: Expr) -> Call:
     """Sigmoid linear unit, ``x * sigmoid(x)``, also called swish; follows ``torch.nn.functional.silu``.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Precision, wrong_operand
+from ...ir.op import Call, Op, wrong_operand
 from ...ir.types import Type
 from ..layouts import SPATIAL_NAMES, arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..primitive.windows import require_at_least
@@ -58,7 +58,6 @@ def _pool_of(rank: int):
         rank=rank,
         infer=_adaptive_type,
         reference=_adaptive_avg_pool,
-        precision=Precision.FOLLOWS,
         doc=f"""The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool{rank}d``.
 
     Window i of n covers the elements from ``floor(i * size / n)`` up to, not including, ``ceil((i + 1) * size

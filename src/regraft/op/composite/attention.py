@@ -14,7 +14,7 @@ from ...ir.dims import Dim, dim_product, dims_equal, exact_divide, floordiv
 from ...ir.dtypes import is_integer
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue
-from ...ir.op import Call, Op, Precision, wrong_attribute, wrong_operand
+from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..adjoints import collapse_to, converted_like, count_of, known_shape, tensor_type
 from ..adjoints import widened as widened_expr
@@ -203,7 +203,6 @@ ATTENTION = Op(
     _ATTRIBUTES,
     infer=_attention_type,
     reference=with_attrs(_attention),
-    precision=Precision.LEADS,
     finite=True,
     cost=attention_operations,
     written_out=_scale_of_heads,
@@ -214,7 +213,6 @@ ATTENTION_BIAS = Op(
     _ATTRIBUTES,
     infer=_attention_bias_type,
     reference=with_attrs(_attention),
-    precision=Precision.LEADS,
     finite=True,
     cost=attention_operations,
     written_out=_scale_of_heads,
@@ -225,7 +223,6 @@ ATTENTION_VAR_LEN = Op(
     _ATTRIBUTES,
     infer=_attention_var_len_type,
     reference=with_attrs(_attention_var_len),
-    precision=Precision.LEADS,
     written_out=_scale_of_heads,
 )
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ...ir.dims import Dim, dim_max, dim_product, dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Precision, wrong_attribute, wrong_operand
+from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..public_function import SpatialSizes, declares
@@ -130,7 +130,7 @@ def _grid_sample(
     return from_canonical(xp, result, layout, letters)
 
 
-@declares("relax.image.grid_sample", infer=_grid_sample_type, reference=_grid_sample, precision=Precision.FOLLOWS)
+@declares("relax.image.grid_sample", infer=_grid_sample_type, reference=_grid_sample)
 def grid_sample(
     data: Expr,
     grid: Expr,
@@ -188,9 +188,7 @@ def _affine_grid(xp: Any, theta: Any, size: tuple[int, ...], align_corners: bool
     return cast(xp, xp.broadcast_to(total, shape), dtype_name(theta.dtype))
 
 
-@declares(
-    "relax.image.affine_grid", rank=2, infer=_affine_grid_type, reference=_affine_grid, precision=Precision.FOLLOWS
-)
+@declares("relax.image.affine_grid", rank=2, infer=_affine_grid_type, reference=_affine_grid)
 def affine_grid(data: Expr, size: SpatialSizes, align_corners: bool = True) -> Call:
     """The grid, for `grid_sample`, of an affine map of an image; follows ``torch.nn.functional.affine_grid``.
 

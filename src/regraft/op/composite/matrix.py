@@ -9,7 +9,7 @@ from typing import Any
 
 from ...ir.dims import Dim, SymExpr
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Op, Precision, Trait, wrong_attribute, wrong_operand
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..public_function import Dtype, Number, declares, operator_of
 from ..rules import as_dtype_attribute, as_prim_value, integer_operand, tensor_operand
@@ -50,7 +50,6 @@ EYE = Op(
     {"dtype": REQUIRED},
     infer=_eye_type,
     reference=_eye,
-    precision=Precision.FOLLOWS,
     traits=(Trait.STOPS_GRADIENT,),
 )
 

@@ -216,7 +216,6 @@ def _avg_pool_of(rank: int):
     """,
         infer=_pool_type,
         reference=_meaning(summable, _mean),
-        precision=Precision.FOLLOWS,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.expr import Expr
-from ...ir.op import Call, Precision, wrong_attribute
+from ...ir.op import Call, wrong_attribute
 from ...ir.types import TupleType, Type
 from ..adjoints import fields_of
 from ..public_function import declares, operator_of
@@ -25,7 +25,7 @@ def _dropout(xp: Any, x: Any, rate: float) -> tuple[Any, Any]:
     return x, xp.ones_like(x)
 
 
-@declares("relax.nn.dropout", infer=_dropout_type, reference=_dropout, precision=Precision.FOLLOWS)
+@declares("relax.nn.dropout", infer=_dropout_type, reference=_dropout)
 def dropout(data: Expr, rate: float = 0.5) -> Call:
     """``data`` and a mask of ones: dropout as it is once training is over, which drops nothing; follows TVM.
 

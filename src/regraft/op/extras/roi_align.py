@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...ir.expr import Expr
-from ...ir.op import Call, Precision, wrong_attribute
+from ...ir.op import Call, wrong_attribute
 from ...ir.types import TensorType
 from ..layouts import data_letters, from_canonical, to_canonical
 from ..primitive.markers import NO_GRAD
@@ -193,7 +193,6 @@ _SampleRatio: TypeAlias = int
     forms={"_SampleRatio": lambda value, op_name, name: max(as_int(value, op_name, name), -1) or -1},
     infer=_roi_align_type,
     reference=_roi_align,
-    precision=Precision.FOLLOWS,
 )
 def roi_align(
     data: Expr,

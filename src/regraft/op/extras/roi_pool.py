@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from ...ir.dims import dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Precision, wrong_operand
+from ...ir.op import Call, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..adjoints import GradientError
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
@@ -102,13 +102,7 @@ def _roi_pool(xp: Any, data: Any, rois: Any, pooled_size: tuple[int, int], spati
     return from_canonical(xp, cast(xp, pooled, dtype_name(data.dtype)), layout, _LETTERS)
 
 
-@declares(
-    "relax.vision.roi_pool",
-    rank=2,
-    infer=lambda call: pooled_type(call, 0),
-    reference=_roi_pool,
-    precision=Precision.FOLLOWS,
-)
+@declares("relax.vision.roi_pool", rank=2, infer=lambda call: pooled_type(call, 0), reference=_roi_pool)
 def roi_pool(data: Expr, rois: Expr, pooled_size: Spatial, spatial_scale: float, layout: str = "NCHW") -> Call:
     """The greatest elements of regions of images; follows ``MaxRoiPool`` of ONNX and Fast R-CNN (Girshick 2015).
 

@@ -165,6 +165,7 @@ add = binary(
     "``x1 + x2``, elementwise with broadcasting",
     'Integers wrap around; on bool it is "or".',
     gradient=_add_gradient,
+    precision=Precision.FOLLOWS,
     finite=True,
 )
 subtract = binary(
@@ -175,6 +176,7 @@ subtract = binary(
     "``x1 - x2``, elementwise with broadcasting",
     "Integers wrap around.",
     gradient=_subtract_gradient,
+    precision=Precision.FOLLOWS,
     finite=True,
 )
 multiply = binary(
@@ -185,6 +187,7 @@ multiply = binary(
     "``x1 * x2``, elementwise with broadcasting",
     'Integers wrap around; on bool it is "and".',
     gradient=_multiply_gradient,
+    precision=Precision.FOLLOWS,
     finite=True,
 )
 
@@ -242,7 +245,6 @@ power = binary(
     "its fraction (0 for base 0).",
     follows="``torch.pow``",
     gradient=_power_gradient,
-    precision=Precision.KEEPS,
 )
 atan2 = binary(
     "atan2",
@@ -260,7 +262,6 @@ log_add_exp = binary(
     "``log(exp(x1) + exp(x2))`` without overflow on the way",
     follows="``numpy.logaddexp``",
     gradient=_log_add_exp_gradient,
-    precision=Precision.KEEPS,
 )
 maximum = binary(
     "maximum",
@@ -269,6 +270,7 @@ maximum = binary(
     _EXTREME,
     'The greater of two elements, NaN if one is; on bool it is "or"',
     gradient=_maximum_gradient,
+    precision=Precision.FOLLOWS,
     finite=True,
 )
 minimum = binary(
@@ -278,5 +280,6 @@ minimum = binary(
     _EXTREME,
     'The smaller of two elements, NaN if one is; on bool it is "and"',
     gradient=_minimum_gradient,
+    precision=Precision.FOLLOWS,
     finite=True,
 )

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ...ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max
 from ...ir.dtypes import is_float, is_integer
 from ...ir.expr import Expr, PrimValue, const
-from ...ir.op import REQUIRED, Call, Op, Precision, Trait, wrong_attribute, wrong_operand
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, Type
 from .. import adjoints
 from ..public_function import Dtype, Number, ShapeOperand, declares, operator_of
@@ -93,7 +93,6 @@ def _filling(name: str) -> Callable[..., tuple[Any, ...]]:
     primitive=True,
     infer=_full_type,
     reference=_full,
-    precision=Precision.FOLLOWS,
     finite=True,
     prepare=_filling("relax.full"),
 )
@@ -125,7 +124,6 @@ def _full_like(xp: Any, x: Any, fill_value: Any, dtype: str | None) -> Any:
     primitive=True,
     infer=_full_like_type,
     reference=_full_like,
-    precision=Precision.FOLLOWS,
     finite=True,
     prepare=_filling("relax.full_like"),
 )
@@ -163,7 +161,7 @@ def _filled(name: str, number: int):
     Raises `OpTypeError` for an operand that is no shape, or no dtype.
     """
 
-    @_constant(f"relax.{name}", infer=_shaped_type, reference=reference, precision=Precision.FOLLOWS, doc=text)
+    @_constant(f"relax.{name}", infer=_shaped_type, reference=reference, doc=text)
     def function(shape: ShapeOperand, dtype: Dtype) -> Call: ...
 
     return function
@@ -233,7 +231,6 @@ ARANGE = primitive(
     {"dtype": REQUIRED},
     infer=_arange_type,
     reference=_arange,
-    precision=Precision.FOLLOWS,
     traits=(Trait.STOPS_GRADIENT,),
     finite=True,
 )
@@ -282,13 +279,7 @@ def _hamming_window(xp: Any, window_size: int, periodic: Any, alpha: float, beta
     return cast(xp, alpha - beta * xp.cos(angles), dtype)
 
 
-@declares(
-    "relax.hamming_window",
-    infer=_hamming_window_type,
-    reference=_hamming_window,
-    precision=Precision.FOLLOWS,
-    traits=(Trait.STOPS_GRADIENT,),
-)
+@declares("relax.hamming_window", infer=_hamming_window_type, reference=_hamming_window, traits=(Trait.STOPS_GRADIENT,))
 def hamming_window(window_size: Number, periodic: Number, alpha: Number, beta: Number, dtype: Dtype) -> Call:
     """``alpha - beta * cos(2π·i / period)`` for each ``i`` below ``window_size``.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.expr import Expr
-from ...ir.op import Call, Precision, Trait, wrong_attribute
+from ...ir.op import Call, Trait, wrong_attribute
 from ...ir.types import TensorType, Type
 from .. import adjoints
 from ..public_function import Dtype, declares, operator_of
@@ -30,13 +30,7 @@ def _astype(xp: Any, x: Any, dtype: str) -> Any:
 
 
 @declares(
-    "relax.astype",
-    primitive=True,
-    infer=_converted_type,
-    reference=_astype,
-    precision=Precision.FOLLOWS,
-    traits=(Trait.ELEMENTWISE,),
-    finite=True,
+    "relax.astype", primitive=True, infer=_converted_type, reference=_astype, traits=(Trait.ELEMENTWISE,), finite=True
 )
 def astype(x: Expr, dtype: Dtype) -> Call:
     """``x`` with its elements converted to ``dtype``; follows ``numpy.astype``.

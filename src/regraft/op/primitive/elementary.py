@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.expr import Expr
-from ...ir.op import Precision, Reference, Trait
+from ...ir.op import Reference, Trait
 from ..row import UnaryFunction, unary
 from ..rules import same_float_type
 from ..semantics import array_function, rounded_once, special_function
@@ -46,7 +46,6 @@ def _declare(
     *,
     follows: str | None = None,
     reference: Reference | None = None,
-    precision: Precision = Precision.FOLLOWS,
     finite: bool = False,
 ) -> UnaryFunction:
     """An operator of this family, and the function that people call.
@@ -65,7 +64,6 @@ def _declare(
         of="floating dtype",
         follows=follows,
         share=share,
-        precision=precision,
         finite=finite,
     )
 
@@ -120,10 +118,7 @@ cos: UnaryFunction = _declare(
     "cos", lambda adjoint, x, output: -adjoint * sin(x), "The cosine, in radians, of each element", finite=True
 )
 cosh: UnaryFunction = _declare(
-    "cosh",
-    lambda adjoint, x, output: adjoint * sinh(x),
-    "The hyperbolic cosine of each element",
-    precision=Precision.KEEPS,
+    "cosh", lambda adjoint, x, output: adjoint * sinh(x), "The hyperbolic cosine of each element"
 )
 erf = _declare(
     "erf",
@@ -133,15 +128,9 @@ erf = _declare(
     reference=_erf,
     finite=True,
 )
-exp = _declare(
-    "exp", lambda adjoint, x, output: adjoint * output, "e to the power of each element", precision=Precision.KEEPS
-)
+exp = _declare("exp", lambda adjoint, x, output: adjoint * output, "e to the power of each element")
 log = _declare(
-    "log",
-    lambda adjoint, x, output: adjoint / x,
-    "The natural logarithm of each element",
-    "-inf at 0, NaN below.",
-    precision=Precision.KEEPS,
+    "log", lambda adjoint, x, output: adjoint / x, "The natural logarithm of each element", "-inf at 0, NaN below."
 )
 rsqrt = _declare(
     "rsqrt",
@@ -150,7 +139,6 @@ rsqrt = _declare(
     "Infinite at 0, NaN below.",
     follows="``torch.rsqrt``",
     reference=_rsqrt,
-    precision=Precision.KEEPS,
 )
 sigmoid = _declare(
     "sigmoid",
@@ -164,24 +152,17 @@ sin: UnaryFunction = _declare(
     "sin", lambda adjoint, x, output: adjoint * cos(x), "The sine, in radians, of each element", finite=True
 )
 sinh: UnaryFunction = _declare(
-    "sinh",
-    lambda adjoint, x, output: adjoint * cosh(x),
-    "The hyperbolic sine of each element",
-    precision=Precision.KEEPS,
+    "sinh", lambda adjoint, x, output: adjoint * cosh(x), "The hyperbolic sine of each element"
 )
 sqrt = _declare(
     "sqrt",
     lambda adjoint, x, output: 0.5 * adjoint / output,
     "The square root of each element",
     "NaN below 0.",
-    precision=Precision.KEEPS,
     finite=True,
 )
 tan = _declare(
-    "tan",
-    lambda adjoint, x, output: adjoint * (output * output + 1.0),
-    "The tangent, in radians, of each element",
-    precision=Precision.KEEPS,
+    "tan", lambda adjoint, x, output: adjoint * (output * output + 1.0), "The tangent, in radians, of each element"
 )
 tanh = _declare(
     "tanh",

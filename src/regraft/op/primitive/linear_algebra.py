@@ -120,7 +120,7 @@ def _outer(xp: Any, x1: Any, x2: Any) -> Any:
     return xp.logical_and(column, x2) if dtype_name(x1.dtype) == "bool" else xp.multiply(column, x2)
 
 
-@declares("relax.outer", infer=_outer_type, reference=_outer, precision=Precision.LEADS, prepare=in_dtype_of_first)
+@declares("relax.outer", infer=_outer_type, reference=_outer, prepare=in_dtype_of_first)
 def outer(x1: Expr, x2: Expr) -> Call:
     """Every product of an element of ``x1`` with one of ``x2``; follows ``torch.outer``.
 

@@ -68,6 +68,7 @@ negative: UnaryFunction = unary(
     "``-x``, elementwise",
     "Unsigned integers wrap around.",
     share=lambda adjoint, x, output: negative(adjoint),
+    precision=Precision.FOLLOWS,
     finite=True,
 )
 sign = unary(
@@ -81,7 +82,6 @@ square = unary(
     "``x * x``, elementwise",
     "Integers wrap around.",
     share=lambda adjoint, x, output: adjoint * (x * 2.0),
-    precision=Precision.KEEPS,
     finite=True,
 )
 

@@ -7,22 +7,22 @@ module decides, and writes the layout that `heads` knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ... import op as ops
 from ...analysis.axes import AxisGroup, Groups, View, arrangement, atoms, axis_of, source, sources
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
-from ...analysis.tensors import dtype_of, same_sizes, shape_of
-from ...analysis.uniform import uniform_of
-from ...analysis.values import definition, leaves_of, resolve
+from ...analysis.tensors import dtype_of, number_of, same_sizes, shape_of
+from ...analysis.values import definition, resolve
 from ...ir.dims import dims_equal
-from ...ir.expr import Expr, Var
+from ...ir.expr import Expr, PrimValue, Tuple, Var
 from ...ir.module import IRModule
-from ...ir.op import Call
+from ...ir.op import Call, is_call_of
 from ...ir.program import Function
 from ...ir.types import is_subtype
+from ...op.primitive.manipulate import permutation
 from ...pattern import PatternContext, below, chain, is_const, is_op, is_tuple, is_tuple_get_item, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ...rewrite.drive import vars_of
@@ -31,64 +31,99 @@ from ..compile_time import weights_of
 from ..context import PassContext
 from ..layout import SHORTER_VIEWS
 from ..passes import FunctionPass, Pass
+from .causal import CONSTANT_BIAS
 from .heads import SHARE_HEADS, HeadLayout, NoAttention
 from .scores import bias_of, moved, read_scores
 
 with PatternContext() as _ATTENTION:
+    _scores, _values, _zero = wildcard(), wildcard(), is_const()
+    _softmax = is_op("relax.nn.softmax")(_scores)
     # A sink is one more score, whose weight is cut off.
-    _scores, _values, _sinks = wildcard(), wildcard(), wildcard()
-    _softmax = is_op("relax.nn.softmax")(is_op("relax.concat")(is_tuple([_scores, _sinks])) | _scores)
-    _begin, _strides = wildcard(), wildcard()
-    _slice = is_op("relax.strided_slice")
-    _cut = _slice(_softmax, wildcard(), _begin, wildcard()) | _slice(_softmax, wildcard(), _begin, wildcard(), _strides)
+    _sinks = wildcard()
+    _softmax_of_more = is_op("relax.nn.softmax")(is_op("relax.concat")(is_tuple([_scores, _sinks])))
+    _cut = is_op("relax.strided_slice")(_softmax_of_more, varg_default_wildcard=True)
     # Weights that only look different: moved, cast, through no-op dropout, or 0 where they are NaN.
     _below = below()
     _moved = moved(_below)
-    _guard = is_op("relax.where")(is_op("relax.isnan")(_below), is_const(0.0), _below)
-    _link = _guard | is_tuple_get_item(is_op("relax.nn.dropout")(_below), 0) | is_op("relax.astype")(_below) | _moved
+    _link = (
+        is_op("relax.where")(is_op("relax.isnan")(_below), _zero, _below)
+        | is_tuple_get_item(is_op("relax.nn.dropout")(_below), 0)
+        | is_op("relax.astype")(_below)
+        | _moved
+    )
     _weights = chain(_link, until=_softmax | _cut, max=6)
     _matmul, _einsum = is_op("relax.matmul"), is_op("relax.einsum")
     _turned = _matmul(_values, _weights) | _einsum(is_tuple([_values, _weights]))
     _product = _matmul(_weights, _values) | _einsum(is_tuple([_weights, _values])) | _turned
 
+# The whole in the same way: a sum of weights that are NaN is NaN.
+_guarded = wildcard()
+_missing = is_op("relax.isnan")(_guarded)
+_GUARD = is_op("relax.where")(_missing, _zero, _guarded)
+
+
+def _zeros(matchings: Mapping[Any, Any]) -> list[Expr]:
+    """What stands in the place of weights that are NaN."""
+    return [zero for zero in matchings.get(_zero, ()) if zero is not None]
+
+
+def _guard_of(product: Var, bindings: Bindings) -> Var | None:
+    """What is ``product`` with 0 in the place of NaN, where nothing else needs ``product``; None if nothing is."""
+    for guard in bindings.users_of(product):
+        for found in bindings.matches(_GUARD, guard):
+            parts = [found[_guarded], found[_missing]]
+            if found[_guarded] == product and number_of(found[_zero]) == 0.0:
+                return guard if bindings.needed_elsewhere(parts, [guard]) is None else None
+    return None
+
 
 def _softmax_of(matchings: Mapping[Any, Any], bindings: Bindings) -> Call:
     """The softmax; raises `NoAttention` if it, or what follows it, is not that of attention."""
-    softmax, values = bindings[matchings[_softmax]], matchings[_values]
+    softmax, values = bindings[matchings[_softmax if _softmax in matchings else _softmax_of_more]], matchings[_values]
     assert isinstance(softmax, Call)
     if len(shape_of(softmax)) not in (3, 4, 5):
         raise NoAttention("attention has scores of three to five axes, whose sizes are known")
-    operands = {matchings.get(place) for place in (_scores, _values, _sinks)}
+    operands = {matchings[place] for place in (_scores, _values, _sinks) if place in matchings}
     between = [var for var in vars_of(matchings.values()) if var not in operands and var != matchings[_product]]
     if (part := bindings.needed_elsewhere(between, [matchings[_product]])) is not None:
         raise NoAttention(f"{part.name_hint} is needed elsewhere, too")
+    if any(number_of(zero) != 0.0 for zero in _zeros(matchings)):
+        raise NoAttention("queries that see no key give something else than 0")
     if not {dtype_of(var) for var in between} <= {dtype_of(softmax), dtype_of(values), "bool", None}:
         raise NoAttention("the weights are rounded to another dtype than that of the values")
-    if (_sinks in matchings or _cut in matchings) and not _is_cut_off(softmax, matchings):
+    if _sinks in matchings and not _is_cut_off(softmax, matchings, bindings):
         raise NoAttention("the scores are joined to others than a sink for each head, or these weights are kept")
     return softmax
 
 
-def _is_cut_off(softmax: Call, matchings: Mapping[Any, Any]) -> bool:
+def _is_cut_off(softmax: Call, matchings: Mapping[Any, Any], bindings: Bindings) -> bool:
     """True if one score for each row is joined to the scores before ``softmax``, and its weight is cut off again."""
-    if not (_sinks in matchings and _cut in matchings):
-        return False
     scores, sinks, cut = (shape_of(matchings[place]) for place in (_scores, _sinks, _cut))
-    places = [(matchings[_begin], 0), *([(matchings[_strides], 1)] if _strides in matchings else [])]
-    is_first = all(uniform_of(one, {}) == number for operand, number in places for one in leaves_of(operand))
+    slicing = bindings[matchings[_cut]]
+    assert isinstance(slicing, Call)
+    begin, _, *strides = slicing.args[2:]
+    is_first = same_sizes(scores, cut) and _is_all(0, begin) and all(_is_all(1, stride) for stride in strides)
     is_one = same_sizes([*cut[:-1], 1], sinks) and same_sizes([*cut[:-1], cut[-1] + 1], shape_of(softmax))
-    return is_first and same_sizes(scores, cut) and is_one and softmax.attrs.axis in (-1, len(cut) - 1)
+    return is_first and is_one and softmax.attrs.axis in (-1, len(cut) - 1)
+
+
+def _is_all(number: int, operand: Expr) -> bool:
+    fields = operand.fields if isinstance(operand, Tuple) else [operand]
+    return all(isinstance(field, PrimValue) and field.value == number for field in fields)
 
 
 def _weighted_sum(
     matchings: Mapping[Any, Any], softmax: Call, bindings: Bindings
 ) -> tuple[View, View, AxisGroup, Groups]:
     """The values, their sum by weights, the axis that only these have, and the axes of the ``softmax``."""
-    product, ours = contraction_of(matchings[_product], bindings), int(_turned in matchings)
-    roles = None if product is None else product.roles(ours)
-    if product is None or roles is None or len(roles.theirs) != 1:
-        raise NoAttention("the weights are not summed along the keys, each with its value, of known shape")
-    keys, [last] = roles.summed, roles.theirs
+    product = contraction_of(matchings[_product], bindings)
+    if product is None:
+        raise NoAttention("the shape of the values is not known")
+    ours = int(_turned in matchings)
+    roles = product.roles(ours)
+    if roles is None or len(roles.summed) != 1 or len(roles.theirs) != 1:
+        raise NoAttention("the weights are not summed along the keys, each with its value")
+    [keys], [last] = roles.summed, roles.theirs
     labels = (*product.terms[ours], last)
     axes = {label: axis_of(product.size_of(label), divisible=label != last) for label in labels}
     view: View | None = product.view(ours, axes)
@@ -102,6 +137,16 @@ def _weighted_sum(
         raise NoAttention(f"the softmax is along axis {axis}, so the weights are not summed along the keys")
     summed = View(matchings[_product], [axes[label] for label in product.result])
     return product.view(1 - ours, axes), summed, axes[last], view.groups
+
+
+def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
+    """Why the keys, of which ``keys`` are the sources, are no rows."""
+    first, last = (definition(bindings, resolve(bindings, view.value)) for view in (keys[0], keys[-1]))
+    if is_call_of(last, "relax.reshape"):
+        return NoAttention("queries and keys are split into batch and heads differently")
+    order = permutation(first) if isinstance(first, Call) and is_call_of(first, "relax.permute_dims") else None
+    how = "not transposed by permute_dims" if order is None else f"permuted by {list(order)}"
+    return NoAttention(f"the keys are {how}; expected their last two axes exchanged, so that each key is a row")
 
 
 class AttentionParts(NamedTuple):
@@ -148,18 +193,17 @@ def _fused(
     # To transpose keys that are rows nowhere would cost more than is gained.
     as_rows = [view if view.groups[-1][-1:] == product.size else None for view in of_keys]
     if not any(as_rows):
-        made = " of ".join(str(definition(bindings, resolve(bindings, view.value))) for view in of_keys)
-        raise NoAttention(f"no key is a row: the keys are {made}; expected their last two axes exchanged")
+        raise _not_rows(of_keys, bindings)
     layout = HeadLayout.of(groups, along, product.rows, product.keys)
-    operands = layout.operands(layout.rows, [of_query], [product.size], shared=False)
-    operands += layout.operands(layout.columns, [as_rows, of_values], [product.size, last], shared=True)
+    operands = [layout.queries(of_query, product.size), *layout.shared(as_rows, of_values, (product.size, last))]
     query, key, value = (operand.written() for operand in operands)
     for factor, own in scores.factors:
-        query = ops.multiply(query, layout.mask(factor, own, of_queries=True).written())
+        query = ops.multiply(query, layout.factor(factor, own))
     if not dtype_of(query) == dtype_of(key) == dtype_of(value):
         raise NoAttention("queries, keys and values have different dtypes")
     bias, causal, doubt = bias_of(scores.masks, layout, bindings, finite)
-    if doubt is not None and not sees_a_key and not any(one is not None for one in matchings.get(_guard, ())):
+    guard = _guard_of(matchings[_product], bindings)
+    if doubt is not None and not sees_a_key and not _zeros(matchings) and guard is None:
         raise NoAttention(f"{doubt}; say every_query_sees_a_key=True if there is no such query")
     if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
         bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
@@ -169,7 +213,7 @@ def _fused(
     result = arrangement(View(attended, [layout.batch, layout.rows, layout.heads, last]), summed.groups).written()
     if is_subtype(result.ty, summed.value.ty) is not True:
         raise NoAttention("the result has another dtype than the operands, or a shape that is less precisely known")
-    return {matchings[_product]: result}
+    return {matchings[_product] if guard is None else guard: result}
 
 
 def with_attention(
@@ -184,7 +228,7 @@ def with_attention(
         except NoAttention as reason:
             return decline(str(reason))
 
-    fused = context.rewrite(function, RuleSet([Rule(_ATTENTION, fuse, name), SHARE_HEADS]))
+    fused = context.rewrite(function, RuleSet([Rule(_ATTENTION, fuse, name), SHARE_HEADS, CONSTANT_BIAS]))
     return fused if fused is function else tidied(context.rewrite(fused, SHORTER_VIEWS))
 
 
@@ -207,7 +251,8 @@ def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
     all values, where ``nn.attention`` gives zeros or another mean. ``every_query_sees_a_key`` promises that there is no
     such query. Without it, masks are fused that are known to leave every query a key, whose number no score shows
     beside, or that are finite: made of integers, booleans, finite constants, the queries, and weights (see
-    `weights_of`). Code that turns those NaNs into zeros itself needs no promise. Inputs are taken to be finite.
+    `weights_of`). Code that turns those NaNs into zeros itself, of the weights or of the whole, needs no promise.
+    Inputs are taken to be finite.
 
     Needs: known shapes; constant masks are recognized after `FoldConstant`. Guarantees: the same values but for
     rounding: scores are not rounded to half precision in between. Cost: linear.

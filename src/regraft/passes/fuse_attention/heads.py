@@ -16,11 +16,10 @@ from ...analysis import axes
 from ...analysis.axes import Arrangement, AxisGroup, Groups, View, atoms, axis_of, nearest, sources, together
 from ...analysis.tensors import dtype_of, same_sizes, shape_of
 from ...analysis.values import resolve
-from ...ir.dims import SymVar
 from ...ir.expr import Constant, Expr, const
 from ...ir.op import Call
 from ...pattern import is_op, wildcard
-from ...rewrite import Bindings, Rule
+from ...rewrite import Bindings, Decline, Rule, decline
 
 
 class NoAttention(Exception):
@@ -53,19 +52,21 @@ class HeadLayout(NamedTuple):
         count = 2 if len(groups) == 3 and {*lead[2]} <= {*together(keys.groups)} else 1
         return cls(together(lead[:count]), rows, together(lead[count:]), softmax[along])
 
-    def operands(
-        self, rows: AxisGroup, views: Sequence[Sequence[View | None]], sizes: Groups, *, shared: bool
-    ) -> list[Arrangement]:
-        """Operands whose `sources` are ``views`` in this layout, whose sequences are ``rows`` and last axes ``sizes``.
+    def queries(self, views: Sequence[View | None], size: AxisGroup) -> Arrangement:
+        """The operand whose `sources` are ``views``, in this layout."""
+        found = nearest(views, [self.batch, self.rows, self.heads, size])
+        if found is None:
+            raise NoAttention("batch or heads of queries, keys and values are not known to be the same")
+        return found
 
-        ``shared`` ones have the fewest heads that consecutive heads of the queries may share, others have all.
-        """
+    def shared(self, keys: Sequence[View | None], values: Sequence[View | None], sizes: Groups) -> list[Arrangement]:
+        """Keys and values, with the fewest heads that consecutive heads of the queries may share."""
         heads = atoms(self.heads)
-        for count in range(0 if shared else len(heads), len(heads) + 1):
-            lead = [self.batch, rows, heads[:count]]
-            found = [nearest(own, [*lead, size]) for own, size in zip(views, sizes, strict=True)]
+        for count in range(len(heads) + 1):
+            lead = [self.batch, self.columns, heads[:count]]
+            found = [nearest(views, [*lead, size]) for views, size in zip((keys, values), sizes, strict=True)]
             placed = [one for one in found if one is not None]
-            if len(placed) == len(views):
+            if len(placed) == 2:
                 return placed
         raise NoAttention("batch or heads of queries, keys and values are not known to be the same")
 
@@ -82,36 +83,45 @@ class HeadLayout(NamedTuple):
             return found.written()
         raise NoAttention("the sinks are not one number for each head")
 
-    def mask(self, mask: Expr, scores: Groups, *, of_queries: bool = False) -> Arrangement:
-        """``mask``, which broadcasts to ``scores``, with the axes of a bias of ``nn.attention``, or ``of_queries``."""
+    def mask(self, mask: Expr, scores: Groups) -> Arrangement:
+        """``mask``, which broadcasts to ``scores``, with the four axes that a bias of ``nn.attention`` has."""
+        return self._broadcast(mask, scores, [self.batch, self.heads, self.rows, self.columns])
+
+    def factor(self, factor: Expr, scores: Groups) -> Expr:
+        """``factor``, which broadcasts to ``scores``, as one of the queries."""
+        try:
+            return self._broadcast(factor, scores, [self.batch, self.rows, self.heads, ()]).written()
+        except ValueError:
+            raise NoAttention("the scores are multiplied by a tensor that differs from key to key") from None
+
+    @staticmethod
+    def _broadcast(mask: Expr, scores: Groups, wanted: Groups) -> Arrangement:
         sizes = shape_of(mask)
         own = scores[len(scores) - len(sizes) :]
         groups = [group if axis_of(size) else () for size, group in zip(sizes, own, strict=True)]
         wide = [axes.size_of(group) for group in groups]
         # An axis of another size than it is known to have is 1, or that size.
         placed = mask if same_sizes(sizes, wide) else ops.broadcast_to(mask, wide)
-        rest = [self.rows, self.heads, ()] if of_queries else [self.heads, self.rows, self.columns]
-        try:
-            return axes.arrangement(View(placed, groups), [self.batch, *rest])
-        except ValueError:
-            raise NoAttention("the scores are multiplied by a tensor that differs from key to key") from None
+        return axes.arrangement(View(placed, groups), wanted)
 
 
-_key, _value = (wildcard().has_shape([SymVar("size") for _ in range(4)]) for _ in range(2))
+_key, _value = wildcard(), wildcard()
 _attention = is_op("relax.nn.attention")(wildcard(), _key, _value)
 _biased = is_op("relax.nn.attention_bias")(wildcard(), _key, _value, wildcard())
 
 
-def _shared(attention: Call, matchings: dict[Any, Any], bindings: Bindings) -> Expr:
+def _shared(attention: Call, matchings: dict[Any, Any], bindings: Bindings) -> Expr | Decline:
     operands = [matchings[_key], matchings[_value]]
-    batch, sequence, heads = (axis_of(size, divisible=at == 2) for at, size in enumerate(shape_of(operands[0])[:3]))
-    sizes = [axis_of(shape_of(operand)[3]) for operand in operands]
+    if any(len(shape_of(operand)) != 4 for operand in operands):
+        return decline("the sizes of keys and values are not known")
+    shape, last = shape_of(operands[0]), shape_of(operands[1])[3]
+    batch, sequence, heads, *sizes = [axis_of(size, divisible=at == 2) for at, size in enumerate((*shape, last))]
     views = [View(one, [batch, sequence, heads, size]) for one, size in zip(operands, sizes, strict=True)]
-    before = [sources(view, bindings, multiples=False) for view in views]
-    layout = HeadLayout(batch, (), heads, sequence)
-    key, value = (one.written() for one in layout.operands(sequence, before, sizes, shared=True))
-    is_same = shape_of(key)[2] == shape_of(operands[0])[2]
-    return attention if is_same else attention.with_args([attention.args[0], key, value, *attention.args[3:]])
+    keys, values = (sources(view, bindings, multiples=False) for view in views)
+    written = [one.written() for one in HeadLayout(batch, (), heads, sequence).shared(keys, values, sizes)]
+    if shape_of(written[0])[2] == shape[2]:
+        return attention
+    return attention.with_args([attention.args[0], *written, *attention.args[3:]])
 
 
 SHARE_HEADS: Final = Rule(_attention | _biased, _shared, "share_repeated_heads")

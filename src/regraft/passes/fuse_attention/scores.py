@@ -21,12 +21,12 @@ from ...analysis.tensors import HALF, dtype_of, same_sizes, shape_of
 from ...analysis.uniform import uniform_of
 from ...analysis.values import resolve
 from ...ir.expr import Constant, Expr, Var, const
+from ...ir.op import Call, Op
 from ...pattern import DFPattern, below, chain, is_const, is_op, wildcard
 from ...rewrite import Bindings
+from .causal import AS_GOOD_AS_INFINITE, causal_kind
 from .heads import HeadLayout, NoAttention
 
-AS_GOOD_AS_INFINITE: Final = -1e30
-"""A number so low that adding a score to it in float32 gives the number again."""
 _HIDES: Final = -1e4
 """No score of use is that low: the exponential of the difference is 0."""
 _TURNED: Final = "the scores are turned around after they were {}"
@@ -121,8 +121,9 @@ def read_scores(value: Expr, groups: Groups, columns: AxisGroup, bindings: Bindi
 
 
 def _neither(var: Var, bindings: Bindings) -> NoAttention:
-    made = f"{var.name_hint}, made by {bindings[var]},"
-    return NoAttention(f"{made} is neither a product of queries and keys nor a scaled or masked one")
+    call = bindings[var]
+    how = f", made by {call.op.name.removeprefix('relax.')}," if isinstance(call, Call) and type(call.op) is Op else ""
+    return NoAttention(f"{var.name_hint}{how} is neither a product of queries and keys nor a scaled or masked one")
 
 
 def _below_step(link: Mapping[Any, Any], scores: Scores, bindings: Bindings) -> Scores:
@@ -130,8 +131,10 @@ def _below_step(link: Mapping[Any, Any], scores: Scores, bindings: Bindings) -> 
     outer, inner, groups, scale = link[_step], link[_below], scores.groups, scores.scale
     dtype, other = dtype_of(inner), link.get(_other, inner)
     is_kept = dtype == dtype_of(outer) or (dtype in HALF and dtype_of(outer) == "float32")
-    view = source(View(outer, groups, scale), bindings) if _view in link else None
-    if view is not None:
+    if _view in link:
+        view = source(View(outer, groups, scale), bindings)
+        if view is None:
+            raise _neither(outer, bindings)
         return scores._replace(groups=view.groups, scale=view.factor)
     if _cast in link and is_kept:
         return scores
@@ -180,10 +183,10 @@ def _queries_and_keys(var: Expr, groups: Groups, columns: AxisGroup, bindings: B
     axes = dict(zip(product.result, groups, strict=True))
     for place in (0, 1):
         roles = product.roles(place)
-        if roles is None:
-            raise NoAttention("the scores are not summed along the head size alone")
+        if roles is None or len(roles.summed) != 1:
+            raise NoAttention("the scores are summed along more than the head size")
         if roles.ours and any(atoms(axes[label]) == atoms(columns) for label in roles.theirs):
-            size = axes[roles.summed] = axis_of(product.size_of(roles.summed))
+            size = axes[roles.summed[0]] = axis_of(product.size_of(roles.summed[0]))
             return ScoreProduct(product.view(place, axes), product.view(1 - place, axes), axes[roles.ours[-1]], size)
     raise _neither(var, bindings)
 
@@ -215,7 +218,8 @@ def bias_of(
             continue
         # What is lifted later is lifted in the whole row, of which a triangle hides a part.
         is_final = alone or not any(one.lifts for one in masks[at + 1 :])
-        triangle = None if added is None or not is_final else _causal_kind(added, layout, alone=alone)
+        sizes = [size_of(layout.rows), size_of(layout.columns)]
+        triangle = None if added is None or not is_final else causal_kind(added, sizes, alone=alone)
         if triangle is not None and causal in (None, triangle) and mask.factor > 0:
             causal = triangle
             doubts.append("")
@@ -253,17 +257,6 @@ def _with(mask: Mask, term: Expr, bias: Expr | None) -> Expr:
         return term if bias is None else ops.add(bias, term)
     shown, hidden = const(0.0, dtype) if bias is None else bias, const(mask.fill, dtype)
     return ops.where(term, shown, hidden) if mask.kept else ops.where(term, hidden, shown)
-
-
-def _causal_kind(added: np.ndarray[Any, Any], layout: HeadLayout, *, alone: bool) -> str | None:
-    """Which causal mask it is, exactly; None if it is none, or one that leaves a query without keys."""
-    hidden, (queries, keys) = added != 0, added.shape[-2:]
-    is_whole = same_sizes([queries, keys], [size_of(layout.rows), size_of(layout.columns)])
-    if is_whole and keys and np.all(added[hidden] <= (AS_GOOD_AS_INFINITE if alone else -np.inf)):
-        for kind, offset in (("TopLeft", 0), ("BottomRight", keys - queries)):
-            if offset >= 0 and np.all(hidden != np.tri(queries, keys, offset, dtype=bool)):
-                return kind
-    return None
 
 
 def _doubt(mask: Mask, term: Expr, added: np.ndarray[Any, Any] | None) -> str:

@@ -139,8 +139,11 @@ class GraphWriter:
         written_for: int | None = None,
         keep_constants: bool = True,
         keeps_width: bool = False,
+        heads_first: bool = False,
     ) -> None:
         self.opset: Final = opset
+        self.heads_first: Final = heads_first
+        """Attention takes (batch, heads, sequence, size), not rows of all heads."""
         self.written_for: Final = written_for or opset
         self._keep_constants: Final = keep_constants
         self._keeps_width: Final = keeps_width

@@ -205,7 +205,7 @@ def _attention(lowering: Lowering, call: Call) -> Lowered | None:
     }
     values = [graph.widened(lowering.tensor(arg), dtype) for arg, _ in operands]
     by_heads = [_by_heads(value) for value in values]
-    if by_heads[1] is not None and by_heads[2] is not None:
+    if graph.heads_first or (by_heads[1] is not None and by_heads[2] is not None):
         # Keys and values lie head by head, as those of a cache do, which is larger than anything else here.
         pairs = zip(by_heads, values, strict=True)
         heads_first = [graph.op("Transpose", value, perm=_EXCHANGED) if own is None else own for own, value in pairs]

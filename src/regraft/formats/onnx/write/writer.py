@@ -169,17 +169,23 @@ def _check(proto: onnx.ModelProto) -> None:
 
 
 def lower_function(
-    module: IRModule, name: str, opset: int = DEFAULT_OPSET, outside: OutsideOperators | None = None
+    module: IRModule,
+    name: str,
+    opset: int = DEFAULT_OPSET,
+    outside: OutsideOperators | None = None,
+    *,
+    heads_first: bool = False,
 ) -> LoweredFunction:
     """The function ``name`` as an ONNX graph to be run; constants share their memory. Raises `ConvertError`.
 
+    With ``heads_first``, every attention takes (batch, heads, sequence, size), not rows of all heads.
     Where other operators cannot say it, as for want of a size, nodes that no rewrite changed are those that they were.
     """
 
     lost: set[int] = set()
 
     def written(is_kept: Callable[[SourceNode], bool]) -> LoweredFunction | None:
-        graph = GraphWriter(opset)
+        graph = GraphWriter(opset, heads_first=heads_first)
         inputs, outputs = _lowered(module, name, graph, is_kept, None, outside)
         kept = [(node, own) for node, own in graph.kept.items() if node not in graph.fixed]
         gone = {graph.kept_from[node] for node, own in kept if not _holds(node, own, opset)}
