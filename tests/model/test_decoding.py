@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from operator import eq
@@ -405,11 +406,65 @@ def test_a_cache_of_one_length_is_refused(llama: tuple[Any, IRModule]) -> None:
         generate_text(fixed, PROMPT, COUNT)
 
 
-def test_a_folder_in_half_precision_generates_in_float32(tmp_path: Path) -> None:
-    made("Llama, groups of heads").to(torch.bfloat16).save_pretrained(tmp_path / "half")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_folder_in_half_precision_generates_in_float32(dtype: torch.dtype, tmp_path: Path) -> None:
+    made("Llama, groups of heads").to(dtype).save_pretrained(tmp_path / "half")
     rounded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "half", dtype=torch.float32)
-    found, _, _ = generate_text(tmp_path / "half", PROMPT, COUNT, threads=1)
-    assert list(found.tokens) == greedy(rounded.eval())
+    result = invoke("generate", tmp_path / "half", "--prompt-ids", ",".join(map(str, PROMPT)), "--tokens", COUNT)
+    chosen, _, precision = result.stdout.splitlines()
+    assert chosen == ",".join(map(str, greedy(rounded.eval())))
+    assert precision == f"The model is in {str(dtype).split('.')[1]}, and was run in float32"
+
+
+def _exported(model: Any, path: Path) -> Path:
+    from regraft.formats.torch.decoder import step_of
+
+    step, arguments = step_of(model)
+    axis: Any = torch.export.Dim.DYNAMIC
+    rows = tuple({2: axis} for _ in arguments[1:])
+    torch.export.save(torch.export.export(step, arguments, dynamic_shapes=({1: axis}, rows)), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("Llama, groups of heads", torch.bfloat16),
+        ("Gemma 2, capped scores and a window", torch.float16),
+        ("Bloom, slopes", torch.float16),
+    ],
+)
+def test_a_decoder_in_half_precision_generates_as_in_float32(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    half = made(name).to(dtype)
+    told = greedy(copy.deepcopy(half).float())
+    assert len(set(told)) > 2
+    file = _exported(half, tmp_path / "half.pt2")
+    rx.to_onnx(rx.from_torch(torch.export.load(file)), tmp_path / "half.onnx")
+    for source in (half, file, tmp_path / "half.onnx"):
+        found, _, decoder = generate_text(source, PROMPT, COUNT, threads=1)
+        assert list(found.tokens) == told
+        assert decoder.half == str(dtype).split(".")[1]
+        assert decoder.copies is None
+    assert {one.dtype for one in half.parameters()} == {dtype}, "the model that was given is as it was"
+
+
+def test_states_in_half_precision_are_kept_in_float32() -> None:
+    torch.manual_seed(0)
+    config = STATES["LFM2, a convolution and attention"]()
+    half = with_varied_weights(transformers.AutoModelForCausalLM.from_config(config).eval()).to(torch.bfloat16)
+    found, _, decoder = generate_text(half, PROMPT, COUNT, threads=1)
+    assert list(found.tokens) == greedy(half.float())
+    assert decoder.half == "bfloat16"
+
+
+def test_a_table_that_is_shared_stays_one_in_float32() -> None:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=True)
+    half = transformers.LlamaForCausalLM(config).eval().to(torch.bfloat16)
+    from regraft.formats.torch.decoder import decoder_from_torch
+
+    module = decoder_from_torch(half)
+    assert constant_bytes(read_decoder(module)) < 2.05 * constant_bytes(module)
 
 
 def test_a_model_without_a_cache_is_no_decoder(tmp_path: Path) -> None:

@@ -295,6 +295,8 @@ def generate(
     console.print_line(",".join(map(str, found.tokens)))
     speed = f"{found.tokens_per_second:.1f} tokens a second after a prompt of {len(prompt)}"
     console.print_line(f"{speed}, which took {console.seconds_text(found.prompt_seconds)}")
+    if decoder.half is not None:
+        console.print_line(f"The model is in {decoder.half}, and was run in float32")
     if decoder.copies is not None:
         console.print_line(f"The cache is copied in each step: {decoder.copies}")
     if other is not None:

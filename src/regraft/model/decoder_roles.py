@@ -40,7 +40,7 @@ def roles_of(function: Function) -> Roles:
                 raise UsageError(f"{param.name_hint} is a second input of ids; a decoder has one")
             places["positions" if key == "position" else key] = place
         elif ty.dtype in ("float16", "bfloat16"):
-            raise UsageError(f"{param.name_hint} is {ty.dtype}; bring the decoder to float32 first: model.float()")
+            raise UsageError(f"{param.name_hint} is {ty.dtype}; read_decoder brings a decoder to float32")
         else:
             raise _neither(param)
     if "ids" not in places or not kept:

@@ -17,6 +17,7 @@ import numpy as np
 from ..analysis.tensors import shape_of
 from ..ir.binding_values import bind_sizes
 from ..ir.dims import SymVar
+from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..passes import CombineParallelMatmul, FoldConstant, PassError, Sequential, for_engine
 from ..passes.decoders import OneText
@@ -24,12 +25,15 @@ from ..passes.quantize import QuantizeWeights
 from ..run.onnxruntime_decoder import DecoderSession, Roles
 from .decoder_roles import roles_of
 from .errors import UsageError
+from .in_float32 import wholly_in_float32
 from .models import open_model
 from .optimizing import optimize_module
 from .progress import Progress, unseen
 
 WEIGHTS: Final = {"float32": None, "int8-weights": 8, "int4-weights": 4}
 """The bits that weights are stored in, by the name of a precision."""
+HALF: Final = "half_precision"
+"""The attribute of a decoder that names the dtype that it had before it was brought to float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,11 @@ class Decoder:
     name: str
     copies: str | None = None
 
+    @property
+    def half(self) -> str | None:
+        """The dtype that it was in, where that is half precision; it runs in float32."""
+        return self.module[self.name].attrs.get(HALF)
+
     def session(self, threads: int | None = None) -> DecoderSession:
         """It on ONNX Runtime; raises `BuildError`."""
         return DecoderSession(self.module, self.name, roles_of(self.module[self.name]), threads=threads)
@@ -48,22 +57,26 @@ class Decoder:
 def read_decoder(model: Any) -> IRModule:
     """A decoder as a program: of a file, a folder of transformers, a causal language model of transformers, a module.
 
-    Weights of a folder that are in half precision are taken in float32, in which sessions keep their cache. Raises
-    `UsageError`, and what reading the format raises.
+    What is in half precision is taken in float32, in which ONNX Runtime computes on a CPU and sessions keep their
+    cache; the attribute `HALF` says what it was. Raises `UsageError`, and what reading the format raises.
     """
-    if isinstance(model, IRModule):
-        return model
     is_folder = isinstance(model, str | Path) and Path(model).is_dir()
     if is_folder or hasattr(model, "generate"):
         from ..formats.torch import require_torch
 
         require_torch()
         from ..formats.torch.decoder import decoder_from_torch
-        from ..formats.torch.hugging_face import load_folder
+        from ..formats.torch.hugging_face import in_single_precision, load_folder
 
-        return decoder_from_torch(load_folder(Path(model)).float() if is_folder else model)
-    opened = open_model(model)
-    return IRModule({"main": opened.function})
+        whole, halves = in_single_precision(load_folder(Path(model)) if is_folder else model, in_place=is_folder)
+        module = decoder_from_torch(whole)
+    else:
+        module = model if isinstance(model, IRModule) else IRModule({"main": open_model(model).function})
+        try:
+            module, halves = wholly_in_float32(module)
+        except RegraftError as error:
+            raise UsageError(f"the decoder is in half precision and has no form in float32: {error}") from error
+    return module.with_function("main", module["main"].with_attr(HALF, ", ".join(halves))) if halves else module
 
 
 def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") -> Decoder:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Set
 from typing import Final
 
 import numpy as np
 
 from .. import op as ops
 from ..ir.errors import RegraftError
-from ..ir.expr import Constant, Expr, Tuple, Var, const
+from ..ir.expr import Constant, Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding, merge_blocks
+from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
 from ..passes import RemoveNoOps
@@ -32,7 +33,7 @@ def in_float32(module: IRModule, name: str) -> IRModule | None:
     if not any(_is_half(binding.var.ty) for binding in iter_bindings(function)):
         return None
     try:
-        wide = _Widened(function.params).mutate(function)
+        wide = _Widened(frozenset(function.params)).mutate(function)
     except RegraftError:
         return None
     results = wide.body.body.fields if isinstance(wide.body.body, Tuple) else [wide.body.body]
@@ -56,28 +57,58 @@ def in_float32(module: IRModule, name: str) -> IRModule | None:
     return RemoveNoOps()(module.with_function(name, made))
 
 
-class _Widened(ExprMutator):
-    """Gives all that is of half precision float32; ``params`` get names of their own where they change."""
+def wholly_in_float32(module: IRModule) -> tuple[IRModule, tuple[str, ...]]:
+    """``module`` with float32 for half precision, parameters and results included, and the dtypes that there were.
 
-    def __init__(self, params: Sequence[Var]) -> None:
+    The module itself, and none, where nothing in it is of half precision. The lowest number of float16, by which masks
+    hide, becomes that of float32. Raises `RegraftError` for a call that has no form in float32. Cost: linear; constants
+    take twice as many bytes.
+    """
+    widened = _Widened(lowest=True)
+    made = widened.mutate(module)
+    return (RemoveNoOps()(made), tuple(widened.halves)) if widened.halves else (module, ())
+
+
+class _Widened(ExprMutator):
+    """Gives all that is of half precision float32; ``renamed`` are parameters that get another name if they change.
+
+    ``lowest``: whether the lowest number of float16 in a constant becomes that of float32. ``halves``: the dtypes of
+    what was changed. A constant that is used at several places stays one.
+    """
+
+    def __init__(self, renamed: Set[Var] = frozenset(), *, lowest: bool = False) -> None:
         super().__init__()
-        self._params = frozenset(params)
+        self._renamed, self._lowest = renamed, lowest
+        self._constants: dict[TensorData, Constant] = {}
+        self.halves: dict[str, None] = {}
 
     def visit_type(self, ty: Type) -> Type:
         """The type with float32 for half precision."""
         if isinstance(ty, TupleType):
             return TupleType([self.visit_type(field) for field in ty.fields])
-        return ty.with_dtype("float32") if isinstance(ty, TensorType) and _is_half(ty) else ty
+        if not isinstance(ty, TensorType) or ty.dtype not in _HALVES:
+            return ty
+        self.halves[ty.dtype] = None
+        return ty.with_dtype("float32")
 
     def visit_var_def_(self, var: Var) -> Var:
         """A variable of that type."""
         found = super().visit_var_def_(var)
-        is_new = var in self._params and found is not var
+        is_new = var in self._renamed and found is not var
         return Var(f"{var.name_hint}_in_float32", found.ty, var.origins) if is_new else found
 
     def visit_constant_(self, constant: Constant) -> Expr:
         """The same numbers in float32."""
-        return const(constant.data.numpy().astype(np.float32)) if _is_half(constant.ty) else constant
+        data = constant.data
+        if data.dtype not in _HALVES:
+            return constant
+        self.halves[data.dtype] = None
+        if data not in self._constants:
+            array = data.read().astype(np.float32)
+            if self._lowest and data.dtype == "float16":
+                array[array == np.finfo(np.float16).min] = np.finfo(np.float32).min
+            self._constants[data] = Constant(TensorData(array, data.name, data.sources))
+        return self._constants[data]
 
     def visit_call_(self, call: Call) -> Expr:
         """The call with its result in float32."""

@@ -7,6 +7,7 @@ the batch and the length of a text as dynamic sizes.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import warnings
@@ -70,6 +71,18 @@ def load_folder(path: Path) -> Any:
     with quiet("torch", "transformers"):
         model, name, found = _load(path, config)
     return _prepared(model, name, path, found)
+
+
+def in_single_precision(model: Any, *, in_place: bool = False) -> tuple[Any, tuple[str, ...]]:
+    """``model`` with float32 for half precision, and the dtypes that its weights and buffers had.
+
+    The model itself where there are none, or ``in_place``; else a copy, for which memory is needed.
+    """
+    tensors = [*model.parameters(), *model.buffers()]
+    kinds = dict.fromkeys(one.dtype for one in tensors if one.dtype in (torch.float16, torch.bfloat16))
+    if not kinds:
+        return model, ()
+    return (model if in_place else copy.deepcopy(model)).float(), tuple(str(one).split(".")[1] for one in kinds)
 
 
 def _first_of(texts: Sequence[str]) -> str:
