@@ -42,20 +42,18 @@ _biased = is_op("relax.nn.attention_bias")(_query, _key, _value, _bias)
 
 
 def _without_bias(attention: Call, matchings: dict[Any, Any]) -> Expr | Decline:
-    bias, operands = matchings[_bias], attention.args[:3]
+    bias, attrs, (query, key, value) = matchings[_bias], attention.attrs, attention.args[:3]
     assert isinstance(bias, Constant)
     added = bias.data.numpy().astype(np.float32)
     if not added.any():
-        return ops.nn.attention(
-            *operands, None, attention.attrs.scale, attention.attrs.causal_mask, attention.attrs.window_size
-        )
-    sizes = [shape_of(operand)[1:2] for operand in operands[:2]]
-    if attention.attrs.causal_mask is not None or not all(sizes):
+        return ops.nn.attention(query, key, value, None, attrs.scale, attrs.causal_mask, attrs.window_size)
+    sizes = [size for operand in (query, key) for size in shape_of(operand)[1:2]]
+    if attrs.causal_mask is not None or len(sizes) < 2:
         return decline("there is a causal mask already, or the sizes are not known")
     # Of the two kinds, the one that all engines have.
-    if causal_kind(added, [size for (size,) in sizes], alone=True) != "TopLeft":
+    if causal_kind(added, sizes, alone=True) != "TopLeft":
         return decline("the bias is another one than a causal mask")
-    return ops.nn.attention(*operands, None, attention.attrs.scale, "TopLeft")
+    return ops.nn.attention(query, key, value, None, attrs.scale, "TopLeft")
 
 
 CONSTANT_BIAS: Final = Rule(_biased, _without_bias, "constant_bias")
