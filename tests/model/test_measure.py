@@ -266,7 +266,7 @@ def test_the_command_says_what_was_kept_what_it_took_and_how_fast_it_is(times: l
     assert result.exit_code == 0, result.output
     assert "Measured in turns on onnxruntime, by the cpu clock" in result.stdout
     last = result.stdout.strip().splitlines()[-1]
-    assert last.startswith("6 operators became 2, ")
+    assert last.startswith("6 nodes became 2, ")
     assert last.endswith("4.00 ± 0.04 times as fast")
     facts = json.loads(report.read_text())["measurement"]
     assert facts["kept"] == "after all passes"

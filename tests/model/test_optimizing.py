@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,8 @@ def test_the_report_says_what_each_pass_did(tmp_path: Path) -> None:
     optimize(source, output=tmp_path / "out.onnx", verify=True, report=report)
     facts: dict[str, Any] = json.loads(report.read_text())
     assert facts["ops_after"] == {"relax.matmul": 1, "relax.split": 1}
+    for key, path in (("nodes_before", source), ("nodes_after", tmp_path / "out.onnx")):
+        assert facts[key] == Counter(node.op_type for node in onnx.load(path).graph.node)
     combined = next(one for one in facts["passes"] if one["name"] == "CombineParallelMatmul")
     assert combined["rewrites"] == 1
     assert combined["rewrites_by_rule"] == [{"function": "main", "rule": "combine_parallel_matmul", "count": 1}]
@@ -86,6 +89,19 @@ def test_the_report_says_what_each_pass_did(tmp_path: Path) -> None:
     assert facts["verification"]["against"] == "the model itself, on ONNX Runtime"
     assert facts["files"] == {"out.onnx": (tmp_path / "out.onnx").stat().st_size}
     assert [one["output"] for one in facts["verification"]["outputs"]] == [f"{name}_out" for name in WIDTHS]
+
+
+def test_nodes_are_those_that_the_model_is_handed_over_with() -> None:
+    reports: list[OptimizationReport] = []
+    source = projections()
+    result = optimize(source, report=reports.append)
+    [made] = reports
+    assert made.nodes_before == Counter(node.op_type for node in source.graph.node)
+    assert made.nodes_after == Counter(node.op_type for node in result.graph.node)
+    optimize(two_products, report=reports.append)
+    assert reports[1].nodes_before is None
+    assert reports[1].shown_counts[0] == "operators"
+    assert "matmul" in reports[1].shown_counts[1]
 
 
 def test_the_report_has_the_reason_of_what_was_left() -> None:

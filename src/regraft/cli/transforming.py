@@ -209,10 +209,11 @@ _AS_READ: Final = (
 
 
 def _show(made: OptimizationReport) -> None:
-    changed = made.changed_ops
-    rows = [(name.removeprefix("relax."), str(old), str(new)) for name, (old, new) in changed.items()]
-    rows.append(("all", str(sum(made.ops_before.values())), str(sum(made.ops_after.values()))))
-    console.print_table("Operators whose number changed", ("operator", "before", "after"), rows, numbers=2)
+    what, before, after = made.shown_counts
+    rows = [(name, str(old), str(new)) for name, (old, new) in made.shown_changes.items()]
+    rows.append(("all", str(sum(before.values())), str(sum(after.values()))))
+    title = f"{what.capitalize()} whose number changed"
+    console.print_table(title, (what.removesuffix("s"), "before", "after"), rows, numbers=2)
     console.print_table(
         "Passes",
         ("pass", "rewrites", "left", "time"),
@@ -356,10 +357,11 @@ def _show_measurement(done: Measurement) -> None:
 
 def _summarize(made: OptimizationReport) -> None:
     """The main facts on one line."""
-    counts = [sum(counted.values()) for counted in (made.ops_before, made.ops_after)]
+    what, *counted = made.shown_counts
+    counts = [sum(one.values()) for one in counted]
     sizes = [console.bytes_text(size) for size in (made.bytes_before, made.bytes_after)]
     parts = [
-        f"{counts[0]:,} operators became {counts[1]:,}",
+        f"{counts[0]:,} {what} became {counts[1]:,}",
         f"{sizes[0]} became {sizes[1]}",
         f"in {console.seconds_text(made.total_seconds)}",
     ]

@@ -18,6 +18,7 @@ from ..passes import report as report_passes
 from ..passes.passes import UntilStable
 from ..passes.pipeline import GROWING_CONSTANTS, level_number, named_passes, pipeline, recognizing
 from .decisions import Cache, Decisions
+from .describing import node_kinds
 from .errors import UsageError, VerificationError
 from .files import check_output, companions, sizes_of, sizes_of_files, staged, write_text
 from .inputs import ValueRange
@@ -216,12 +217,7 @@ def optimize(
     with stages.stage("reading"):
         opened = open_model(model, args, kwargs, dynamic_shapes=dynamic_shapes, function=function, fixed=fix, pure=pure)
     opened = in_versions(opened, opset, ir_version, written_to)
-    reports: list[ReportTo] = (
-        [report] if callable(report) or isinstance(report, str | os.PathLike) else list(report or ())
-    )
-    _check_outputs(
-        written_to, [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)], opened, safetensors
-    )
+    reports = _reports(report, written_to, opened, safetensors=safetensors)
     keeps = (
         passes is None
         and opened.form in ("onnx", "torch")
@@ -258,8 +254,9 @@ def optimize(
         with stages.stage("verifying"):
             return compare(opened, result, seed=seed, dims=dims, ranges=ranges, inputs=inputs, allowed=tolerance)
 
-    def made(verification: Verification | None, sizes: Mapping[str, int]) -> OptimizationReport:
-        return _made(opened, done, measurement, lowered, stages, _rules_first(chosen, rules), verification, sizes)
+    def made(verification: Verification | None, sizes: Mapping[str, int], result: Model) -> OptimizationReport:
+        rules_first = _rules_first(chosen, rules)
+        return _made(opened, result, done, measurement, lowered, stages, rules_first, verification, sizes)
 
     is_asked = rules is not None or precision != "float32" or opset is not None or ir_version is not None
     most = None if not keeps or is_asked or timed else _MOST_AGGRESSIVE if level_number(level) == _AGGRESSIVE else 1.0
@@ -413,26 +410,35 @@ def _keeping_calls(opened: Model) -> tuple[IRModule, Callable[[IRModule], IRModu
     return folded.module, lambda rewritten: unfold_calls(rewritten, folded.functions)
 
 
-def _check_outputs(output: Path | None, reports: Iterable[Path], opened: Model, safetensors: bool) -> None:
-    """Raise unless the output and the reports can be written, each to a place of its own and over no input."""
+def _reports(
+    report: ReportTo | Sequence[ReportTo] | None, output: Path | None, opened: Model, *, safetensors: bool
+) -> list[ReportTo]:
+    """The reports as a list, where they and the output can be written, each to a place of its own and over no input.
+
+    Raises `UsageError` and `OutputError` where they cannot.
+    """
     if safetensors and output is not None and output.suffix != ".relax":
         raise UsageError(f"weights go to safetensors beside a .relax file; {output.name} holds its own")
+    if callable(report) or isinstance(report, str | os.PathLike):
+        report = [report]
+    reports = list(report or ())
     taken: list[Path] = []
     if output is not None:
         check_output(output, opened.files)
         taken += [output, *companions(output)]
-    for report in reports:
-        if report.resolve() in [path.resolve() for path in taken]:
-            raise UsageError(f"{report} is to hold the report and the output; give the report another name")
-        check_output(report, opened.files)
-        taken.append(report)
+    for path in [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)]:
+        if path.resolve() in [other.resolve() for other in taken]:
+            raise UsageError(f"{path} is to hold the report and the output; give the report another name")
+        check_output(path, opened.files)
+        taken.append(path)
+    return reports
 
 
 def _check(
     compared: Callable[[Model], Verification | None],
     result: Model,
     sizes: Mapping[str, int],
-    made: Callable[[Verification | None, Mapping[str, int]], OptimizationReport],
+    made: Callable[[Verification | None, Mapping[str, int], Model], OptimizationReport],
     reports: Sequence[ReportTo],
 ) -> None:
     """Verify ``result`` and hand the reports over, those of a verification that fails as well, before it is raised."""
@@ -440,9 +446,9 @@ def _check(
         verification = compared(result)
     except VerificationError as error:
         if error.differences:
-            _hand_over(reports, made(Verification(error.differences, error.against), {}))
+            _hand_over(reports, made(Verification(error.differences, error.against), {}, result))
         raise
-    _hand_over(reports, made(verification, sizes))
+    _hand_over(reports, made(verification, sizes, result))
 
 
 def _steps(chosen: Sequential) -> int:
@@ -458,6 +464,7 @@ def _rules_first(chosen: Sequential, rules: Rules | None) -> tuple[str, ...]:
 
 def _made(
     opened: Model,
+    result: Model,
     done: Optimized,
     measurement: Measurement | None,
     lowered: Choice | None,
@@ -466,6 +473,8 @@ def _made(
     verification: Verification | None,
     sizes: Mapping[str, int],
 ) -> OptimizationReport:
+    nodes = [node_kinds(one) for one in (opened, result)]
+    before, after = nodes if None not in nodes else (None, None)
     return OptimizationReport(
         str(opened.path or type(opened.source).__name__),
         op_counts(opened.module),
@@ -484,6 +493,8 @@ def _made(
         rules=rules,
         raised=raised_opset(opened.module, done.module),
         kept=done.kept,
+        nodes_before=before,
+        nodes_after=after,
     )
 
 

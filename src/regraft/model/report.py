@@ -21,9 +21,11 @@ from .verification import Verification
 class OptimizationReport(Shown):
     """The report of `optimize`.
 
-    ``ops_before`` and ``ops_after`` say how often each operator occurs; ``passes`` what each pass rewrote, what it left
-    and why; ``differences`` how far each output is from before, None where that was not asked for; ``seconds`` how
-    long each stage took; ``files`` the bytes of each file that was written, none for a model in memory.
+    ``ops_before`` and ``ops_after`` say how often each operator occurs in the program; ``nodes_before`` and
+    ``nodes_after`` how many nodes of each kind the ONNX model has, bodies of loops and branches counted in, None where
+    one of the two is no ONNX model; ``passes`` what each pass rewrote, what it left and why; ``differences`` how far
+    each output is from before, None where that was not asked for; ``seconds`` how long each stage took; ``files`` the
+    bytes of each file that was written, none for a model in memory.
     ``bytes_before`` and ``bytes_after`` are those of the model's files, of its weights for a model in memory;
     ``measurement`` says how fast it became, and ``precision`` in which precision, None where that was not asked for.
     ``kept`` says why the model was kept as it was, where it was: then ``passes`` is what would have been done.
@@ -50,6 +52,8 @@ class OptimizationReport(Shown):
     rules: tuple[str, ...] = ()
     raised: Raised | None = None
     kept: str | None = None
+    nodes_before: Mapping[str, int] | None = None
+    nodes_after: Mapping[str, int] | None = None
 
     @property
     def total_seconds(self) -> float:
@@ -59,9 +63,19 @@ class OptimizationReport(Shown):
     @property
     def changed_ops(self) -> dict[str, tuple[int, int]]:
         """For each operator whose number changed: the number before and after."""
-        names = sorted({*self.ops_before, *self.ops_after})
-        pairs = {name: (self.ops_before.get(name, 0), self.ops_after.get(name, 0)) for name in names}
-        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        return _changed(self.ops_before, self.ops_after)
+
+    @property
+    def shown_counts(self) -> tuple[str, Mapping[str, int], Mapping[str, int]]:
+        """What is counted in the files, "nodes" or "operators", and how often each kind occurs before and after."""
+        if self.nodes_before is not None and self.nodes_after is not None:
+            return "nodes", self.nodes_before, self.nodes_after
+        return "operators", _own_names(self.ops_before), _own_names(self.ops_after)
+
+    @property
+    def shown_changes(self) -> dict[str, tuple[int, int]]:
+        """`changed_ops` by the names of `shown_counts`."""
+        return _changed(*self.shown_counts[1:])
 
     def __str__(self) -> str:
         """The result for the model, then one line for each pass."""
@@ -80,6 +94,8 @@ class OptimizationReport(Shown):
             "ops_before": dict(self.ops_before),
             "ops_after": dict(self.ops_after),
             "rules": list(self.rules),
+            "nodes_before": None if self.nodes_before is None else dict(self.nodes_before),
+            "nodes_after": None if self.nodes_after is None else dict(self.nodes_after),
             "passes": [_pass_to_dict(one) for one in self.passes],
             "verification": None if self.verification is None else _verification_to_dict(self.verification),
             "seconds": dict(self.seconds),
@@ -95,6 +111,15 @@ class OptimizationReport(Shown):
     def to_json(self) -> str:
         """The same as a JSON text."""
         return json.dumps(self.to_dict(), indent=2) + "\n"
+
+
+def _own_names(ops: Mapping[str, int]) -> dict[str, int]:
+    return {name.removeprefix("relax."): count for name, count in ops.items()}
+
+
+def _changed(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    pairs = {name: (before.get(name, 0), after.get(name, 0)) for name in sorted({*before, *after})}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _verification_to_dict(done: Verification) -> dict[str, Any]:
