@@ -23,15 +23,15 @@ from regraft.transform import FunctionPass, PassContext
 from tests.model.models import WIDTHS, files, projections, save
 
 
-def scaled_by(factor: float) -> FunctionPass:
-    """A pass that is wrong by a factor, and says that it is not."""
+def scaled_by(factor: float, name: str = "relax.matmul") -> FunctionPass:
+    """A pass that is wrong by a factor at calls of an operator, and says that it is not."""
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
         class Scale(ExprMutator):
             def visit_call_(self, call: Any) -> Any:
-                if call.op.name != "relax.matmul":
+                if call.op.name != name:
                     return call
-                return op.multiply(self.emit(call), const(np.float32(factor)))
+                return op.multiply(self.emit(call), const(factor, call.ty.dtype))
 
         return Scale().mutate(function)
 
@@ -212,6 +212,49 @@ def test_double_precision_that_comes_of_single_is_held_to_single(tmp_path: Path)
     optimize(source, output=tmp_path / "out.onnx", passes=scaled_by(1 + 1e-6), verify=True)
     with pytest.raises(VerificationError, match="output y"):
         optimize(source, output=tmp_path / "other.onnx", passes=scaled_by(1.001), verify=True)
+
+
+def test_single_precision_that_comes_of_half_is_held_to_half(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
+        helper.make_node("Transpose", ["h"], ["t"]),
+        helper.make_node("MatMul", ["h", "t"], ["s"]),
+        helper.make_node("Cast", ["s"], ["y"], to=TensorProto.FLOAT),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "n"])
+    graph = helper.make_graph(nodes, "sums", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    source = save(model, tmp_path / "sums.onnx")
+    optimize(source, output=tmp_path / "out.onnx", passes=scaled_by(1.001), verify=True)
+    with pytest.raises(VerificationError, match="output y"):
+        optimize(source, output=tmp_path / "other.onnx", passes=scaled_by(1.05), verify=True)
+
+
+PACKED = helper.make_node("MultiHeadAttention", ["x"], ["y"], domain="com.microsoft", num_heads=2)
+"""A form that ONNX Runtime's kernel on CPUs refuses when it runs."""
+ELSEWHERE = helper.make_node("BiasSplitGelu", ["x", "b"], ["y"], domain="com.microsoft")
+"""An operator without a kernel on CPUs, so that ONNX Runtime does not open the model."""
+
+
+@pytest.mark.parametrize(("node", "shape"), [(PACKED, [2, 5, 2, 3, 4]), (ELSEWHERE, [2, 5, 64])])
+def test_a_model_for_another_device_is_verified_as_it_was_read_and_as_it_was_written(
+    node: onnx.NodeProto, shape: list[int], tmp_path: Path
+) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    y = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    bias = onnx.numpy_helper.from_array(np.linspace(-1, 1, 64, dtype="float32"), "b")
+    nodes = [node, helper.make_node("Relu", ["y"], ["a"]), helper.make_node("Relu", ["a"], ["z"])]
+    graph = helper.make_graph(nodes, "other", [x], [y], [bias] if "b" in node.input else [])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    source = save(helper.make_model(graph, opset_imports=imports, ir_version=8), tmp_path / "other.onnx")
+    against: list[str] = []
+    out = tmp_path / "out.onnx"
+    optimize(source, output=out, verify=True, report=lambda made: against.append(made.verification.against))
+    assert against[0].startswith("the model as it was read, since ONNX Runtime")
+    assert [one.op_type for one in onnx.load(out).graph.node] == [node.op_type, "Relu"]
+    with pytest.raises(VerificationError, match="output z"):
+        optimize(source, output=out, passes=scaled_by(1.001, "relax.nn.relu"), verify=True)
 
 
 def step_by_step(step: list[onnx.NodeProto], factor: float) -> onnx.ModelProto:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dtypes import as_dtype
+from ..ir.dtypes import as_dtype, is_float, itemsize
 from ..reference.trials import difference, tolerance
 
 
@@ -53,23 +53,30 @@ def compare_outputs(
     before: Sequence[np.ndarray],
     after: Sequence[np.ndarray],
     allowed: float | Sequence[float] | None = None,
-    in_single: bool = False,
+    made_in: str | None = None,
 ) -> tuple[OutputDifference, ...]:
     """Each output of ``before`` beside that of ``after``.
 
-    ``allowed`` is the tolerance in place of the dtype's, one for all outputs or one for each. ``in_single``: whether
-    numbers in double precision may come of some in single precision, and are no better.
+    ``allowed`` is the tolerance in place of the dtype's, one for all outputs or one for each. ``made_in`` is that of
+    `held_to`.
     """
     assert len(before) == len(after), "the same model, before and after"
     each = allowed if isinstance(allowed, Sequence) else [allowed] * len(before)
-    return tuple(_compared(*row, in_single) for row in zip(names, before, after, each, strict=True))
+    return tuple(_compared(*row, made_in) for row in zip(names, before, after, each, strict=True))
+
+
+def held_to(dtype: str, made_in: str | None) -> str:
+    """The dtype whose tolerance floats of ``dtype`` are held to: that of numbers in ``made_in``, which they come of."""
+    if made_in is None or not is_float(dtype):
+        return dtype
+    return min(dtype, made_in, key=itemsize)
 
 
 def _compared(
-    name: str, before: np.ndarray, after: np.ndarray, allowed: float | None, in_single: bool
+    name: str, before: np.ndarray, after: np.ndarray, allowed: float | None, made_in: str | None
 ) -> OutputDifference:
     dtype = as_dtype(before.dtype)
-    own = tolerance("float32" if in_single and dtype == "float64" else dtype)
+    own = tolerance(held_to(dtype, made_in))
     limit = own if allowed is None else allowed if own else 0.0
     found = difference(before, after, rtol=limit)
     absolute = relative = float("inf")

@@ -17,10 +17,13 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
+from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType, Type
+from ..ir.visitor import iter_bindings
 from ..passes import BindSymbolicVars
 from ..passes.torch_forms import TorchForms
+from ..run import BuildError
 from ..run.originals import RunOriginal, onnx_original, openvino_original, torch_original, without_overflow_here
 from ..script import load_script, save_script
 from .errors import UsageError
@@ -319,6 +322,7 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
     if model.form == "onnx":
         if not _takes_tensors(model):
             return None
+        _require_forms(model.function)
         return onnx_original(model.source, threads=threads)
     if model.form == "torch":
         original = model.source if model.loaded is None else model.loaded
@@ -330,6 +334,15 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
     if model.form == "openvino" and find_spec("openvino") is not None:
         return openvino_original(model.source, threads=threads, exact=True)
     return None
+
+
+def _require_forms(function: Function) -> None:
+    """Raise `BuildError` for a call that ONNX Runtime opens on a CPU, and then does not compute."""
+    from ..formats.onnx.write.kernels import takes_on_cpu
+
+    for binding in iter_bindings(function):
+        if isinstance(binding.value, Call) and not takes_on_cpu(binding.value):
+            raise BuildError(f"ONNX Runtime has no kernel on CPUs for {binding.var.name_hint} = {binding.value}")
 
 
 def run_exactly(model: Model) -> RunOriginal | None:

@@ -33,7 +33,7 @@ from ..ir.visitor import iter_bindings
 from ..op.primitive.loop import LOOP
 from ..reference.trials import tolerance
 from ..run.originals import RunOriginal
-from .comparison import largest_difference
+from .comparison import held_to, largest_difference
 from .inputs import ExpectedRun
 
 _RUNS: Final = 4
@@ -60,23 +60,23 @@ def has_loops(function: Function) -> bool:
     return any(isinstance(value, Call) and value.op is LOOP for value in _values(function))
 
 
-def tolerances_by_own_change(run: RunOriginal, trial: ExpectedRun, *, in_single: bool = False) -> list[float]:
+def tolerances_by_own_change(run: RunOriginal, trial: ExpectedRun, *, made_in: str | None = None) -> list[float]:
     """For each output, the relative difference that roundings explain: at least the tolerance of its dtype.
 
     ``run`` is the model as it was. It runs four times more, each time with every float of its inputs moved up or down
     in its last place. Four times the largest change of an output is its tolerance, but never more than the square root
     of its dtype's epsilon (3.5e-4 for float32): half of the digits must agree. Whole numbers must be equal, and without
-    inputs of floats nothing is loosened. ``in_single`` is that of `compare_outputs`.
+    inputs of floats nothing is loosened. ``made_in`` is that of `compare_outputs`.
     """
     if not any(_is_float(value) for value in trial.inputs):
-        return _own(trial, in_single)
+        return _own(trial, made_in)
     random = np.random.default_rng(0)
     moved = (run([_moved(value, random) for value in trial.inputs]) for _ in range(_RUNS))
-    return _by_changes(moved, trial, lambda dtype: _epsilon(dtype) ** 0.5, in_single=in_single)
+    return _by_changes(moved, trial, lambda dtype: _epsilon(dtype) ** 0.5, made_in=made_in)
 
 
 def tolerances_by_steps(
-    module: IRModule, run: Callable[[IRModule], RunOriginal], trial: ExpectedRun, *, in_single: bool = False
+    module: IRModule, run: Callable[[IRModule], RunOriginal], trial: ExpectedRun, *, made_in: str | None = None
 ) -> list[float]:
     """The same for a model that quantizes values: the difference that explains itself by the steps of its scales.
 
@@ -85,7 +85,7 @@ def tolerances_by_steps(
     change, but by no more than a sixteenth of its largest magnitude.
     """
     moved = (run(_MovedRoundings(seed).mutate(module))(trial.inputs) for seed in range(_RUNS))
-    return _by_changes(moved, trial, lambda _: _MOST_BY_STEPS, in_single=in_single)
+    return _by_changes(moved, trial, lambda _: _MOST_BY_STEPS, made_in=made_in)
 
 
 def codes_within_steps(
@@ -168,19 +168,19 @@ def _giving(module: IRModule, name: str, results: Sequence[Expr]) -> IRModule:
     return module.with_function(name, in_normal_form(made))
 
 
-def _own(trial: ExpectedRun, in_single: bool) -> list[float]:
-    return [tolerance(dtype) for dtype in _dtypes(trial, in_single)]
+def _own(trial: ExpectedRun, made_in: str | None) -> list[float]:
+    return [tolerance(dtype) for dtype in _dtypes(trial, made_in)]
 
 
-def _dtypes(trial: ExpectedRun, in_single: bool) -> list[str]:
+def _dtypes(trial: ExpectedRun, made_in: str | None) -> list[str]:
     dtypes = [as_dtype(one.dtype) for one in trial.outputs]
-    return ["float32" if in_single and dtype == "float64" else dtype for dtype in dtypes]
+    return [held_to(dtype, made_in) for dtype in dtypes]
 
 
 def _by_changes(
-    runs: Iterator[list[np.ndarray]], trial: ExpectedRun, most: Callable[[str], float], *, in_single: bool
+    runs: Iterator[list[np.ndarray]], trial: ExpectedRun, most: Callable[[str], float], *, made_in: str | None
 ) -> list[float]:
-    dtypes, found = _dtypes(trial, in_single), _own(trial, in_single)
+    dtypes, found = _dtypes(trial, made_in), _own(trial, made_in)
     for moved in runs:
         for index, (own, other) in enumerate(zip(trial.outputs, moved[-len(found) :], strict=True)):
             if found[index] and own.shape == other.shape:

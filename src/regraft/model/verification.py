@@ -18,7 +18,7 @@ import numpy as np
 from ..ir.dtypes import is_integer
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..ir.types import TensorType
+from ..ir.types import TensorType, Type
 from ..ir.visitor import iter_bindings
 from ..reference.trials import tolerance
 from ..run import BuildError, ExecutionError, build
@@ -109,7 +109,7 @@ def verify(
     Raises `VerificationError` where an output differs by more than is allowed, `UsageError` where no random inputs
     can be found on which the model gives numbers.
     """
-    run, against, is_exact = _reference(model)
+    run, against, is_exact, is_opened = _reference(model)
     if run is None:
         return Verification((), against)
     trials = TriedOn(seed, dims, ranges, inputs).trials(model.function, run)
@@ -123,7 +123,7 @@ def verify(
     if inputs is not None:
         against += f", on {len(trials)} {'sample' if len(trials) == 1 else 'samples'}"
     try:
-        after = _run_result(result, is_exact=is_exact)
+        after = _run_result(result, is_exact=is_exact, is_opened=is_opened)
         compared = [differences_of(model, trial, after(trial.inputs), allowed) for trial in trials]
     except (BuildError, ExecutionError) as error:
         raise VerificationError(f"the result does not run: {error}", ()) from error
@@ -146,23 +146,23 @@ def differences_of(
     """
     # The new values of buffers come first where the form has no buffers to put them into.
     found, names = found[-len(trial.outputs) :], names_for(model, len(trial.outputs))
-    in_single = _is_in_single(model.function)
-    rows = compare_outputs(names, trial.outputs, found, allowed, in_single)
+    made_in = _made_in(model.function)
+    rows = compare_outputs(names, trial.outputs, found, allowed, made_in)
     if allowed is not None or not problems_of(rows):
         return rows
     if rounds_to_steps(model.function):
         again = partial(run_program, name=model.name)
-        own = tolerances_by_steps(model.module, again, trial, in_single=in_single)
-        rows = compare_outputs(names, trial.outputs, found, own, in_single)
+        own = tolerances_by_steps(model.module, again, trial, made_in=made_in)
+        rows = compare_outputs(names, trial.outputs, found, own, made_in)
         if any(one.problem is not None and is_integer(one.dtype) for one in rows):
             within = codes_within_steps(model.module, model.name, again, trial, found)
             rows = tuple(_by_one_code(row) if near else row for row, near in zip(rows, within, strict=True))
         return rows
     if has_loops(model.function):
-        again, _, _ = _reference(model)
+        again = _reference(model).run
         assert again is not None
-        own = tolerances_by_own_change(again, trial, in_single=in_single)
-        return compare_outputs(names, trial.outputs, found, own, in_single)
+        own = tolerances_by_own_change(again, trial, made_in=made_in)
+        return compare_outputs(names, trial.outputs, found, own, made_in)
     return rows
 
 
@@ -171,12 +171,19 @@ def _by_one_code(row: OutputDifference) -> OutputDifference:
     return replace(row, tolerance=row.relative, problem=None)
 
 
-def _is_in_single(function: Function) -> bool:
-    """True if numbers in double precision that it gives come of some in single precision, as far as its types tell."""
-    taken = [param.ty for param in function.params]
-    made = [binding.var.ty for binding in iter_bindings(function)]
-    is_double = any(isinstance(ty, TensorType) and ty.dtype == "float64" for ty in taken)
-    return not is_double and any(isinstance(ty, TensorType) and ty.dtype == "float32" for ty in made)
+def _made_in(function: Function) -> str | None:
+    """The dtype of fewest digits that its floats come of, as far as its types tell; None for that of its outputs.
+
+    It is half precision where it computes in that, and single where it takes nothing in double precision.
+    """
+    made = {_dtype(binding.var.ty) for binding in iter_bindings(function)}
+    half = next((dtype for dtype in ("bfloat16", "float16") if dtype in made), None)
+    is_double = any(_dtype(param.ty) == "float64" for param in function.params)
+    return half if half is not None else "float32" if "float32" in made and not is_double else None
+
+
+def _dtype(ty: Type) -> str | None:
+    return ty.dtype if isinstance(ty, TensorType) else None
 
 
 def _furthest(rows: Sequence[OutputDifference]) -> OutputDifference:
@@ -191,28 +198,43 @@ def _how_far(one: OutputDifference) -> tuple[bool, float]:
 _NOTHING: Final = "nothing: it takes or gives text or maps alone, so all of it is carried as it is"
 
 
-def _reference(model: Model) -> tuple[RunOriginal | None, str, bool]:
-    """The source of right values: the model's own framework, if there is one and it opens the model.
+class _Reference(NamedTuple):
+    """The source of right values, None where nothing can be compared, and what it is, or the reason.
 
-    Then what it is, and True if it lacks the overflow of products of bytes that its own framework has here. None, with
-    the reason, for a model in which nothing can be compared.
+    ``is_exact``: it lacks the overflow of products of bytes that the model's framework has here. ``is_opened``: that
+    framework, if there is one, opens the model.
     """
+
+    run: RunOriginal | None
+    against: str
+    is_exact: bool = False
+    is_opened: bool = True
+
+
+def _reference(model: Model) -> _Reference:
+    """The model's own framework, if there is one and it opens the model; else the model as it was read."""
     read = "the model as it was read"
     try:
         exact = run_exactly(model)
         before = exact or run_as_it_is(model)
     except BuildError as error:
-        return run_program(model.module, model.name, "numpy"), f"{read}, since {error}", False
+        return _Reference(run_program(model.module, model.name, "numpy"), f"{read}, since {error}", is_opened=False)
     if before is None:
         if not output_types(model.function):
-            return None, _NOTHING, False
-        return run_program(model.module, model.name), read, False
+            return _Reference(None, _NOTHING)
+        return _Reference(run_program(model.module, model.name), read)
     own = f"the model itself, on {_FRAMEWORKS[model.form]}"
-    return (before, own, False) if exact is None else (before, own + WITHOUT_OVERFLOW, True)
+    return _Reference(before, own) if exact is None else _Reference(before, own + WITHOUT_OVERFLOW, is_exact=True)
 
 
-def _run_result(result: Model, *, is_exact: bool) -> RunOriginal:
-    """The result as it stands; ``is_exact``: without the overflow of products of bytes that the model's values lack."""
+def _run_result(result: Model, *, is_exact: bool, is_opened: bool) -> RunOriginal:
+    """The result as it stands; ``is_exact``: without the overflow of products of bytes that the model's values lack.
+
+    Where the model's framework does not open it, as for operators of other devices, the result is read again.
+    """
+    if not is_opened and result.form == "onnx":
+        read = open_model(result.source)
+        return run_program(read.module, read.name, "numpy")
     if is_exact and result.form == "openvino" and isinstance(result.source, Path):
         read = open_model(result.source)
         return run_program(read.module, read.name, "openvino", exact=True)

@@ -46,8 +46,8 @@ class OpenedGraph(Protocol):
 OpenSession: TypeAlias = "Callable[[LoweredFunction, str], OpenedGraph]"
 """Opens the graph of the function of that name; raises `BuildError`."""
 
-RuntimeHas: TypeAlias = Callable[[OnnxName], bool]
-"""True if a runtime has an operator that ONNX itself does not define."""
+RuntimeHas: TypeAlias = Callable[[OnnxName, Call], bool]
+"""True if a runtime computes a call of an operator that ONNX itself does not define."""
 
 
 def compile_functions(

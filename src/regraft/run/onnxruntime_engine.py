@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..ir.module import IRModule
-from ..ir.op import OnnxName, Op
+from ..ir.op import Call, OnnxName, Op
 from .custom_operators import Libraries, libraries_with, load_libraries
 from .errors import BuildError, ExecutionError
 from .executable import Executable
@@ -124,12 +124,15 @@ class _OnnxRuntimeOptions:
         self.libraries = libraries
         self.profile = profile
 
-    def has_kernel(self, name: OnnxName) -> bool:
-        """True if ONNX Runtime, with these providers and libraries, computes an operator that a declaration names."""
+    def has_kernel(self, name: OnnxName, call: Call) -> bool:
+        """True if ONNX Runtime, with these providers and libraries, computes ``call``, declared under that name."""
+        from ..formats.onnx.write.kernels import takes_on_cpu
+
         kernels = _kernels()
         if self.libraries and not any(domain == name.domain for domain, _, _ in kernels):
             return True
-        return any((name.domain, name.op_type, provider) in kernels for provider in self.providers)
+        having = [one for one in self.providers if (name.domain, name.op_type, one) in kernels]
+        return bool(having) and (having != ["CPUExecutionProvider"] or takes_on_cpu(call))
 
 
 @cache

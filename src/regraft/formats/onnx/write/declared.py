@@ -43,7 +43,7 @@ def _lower_declared(lowering: Lowering, call: Call) -> Lowered:
             else "it draws random numbers: export the model in eval mode, or make them an input of the model"
         )
         raise ConvertError(f"{op.name} is an operator of PyTorch, which ONNX does not have; {advice}")
-    if op.onnx is not None and (op.reference is None or lowering.outside.runtime_has(op.onnx)):
+    if op.onnx is not None and (op.reference is None or lowering.outside.runtime_has(op.onnx, call)):
         return _as_node(lowering, call, op, "")
     if op.reference is not None and not (lowering.outside.with_functions and _may_be_defined(op)):
         return _spelled_out(lowering, call)

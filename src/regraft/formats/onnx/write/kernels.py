@@ -4,6 +4,7 @@ ONNX allows many operators for more element types than ONNX Runtime has kernels 
 writer computes in the nearest type that has one (`carrier`). Taken from the registry of kernels of ONNX Runtime
 1.31 for opset 26; a test holds the table against the installed one. An operator that is not listed takes all.
 Half precision counts as present wherever single precision is: ONNX Runtime converts there by itself.
+`takes_on_cpu` names the forms of its own operators that its kernels leave to other devices.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from ....ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize
+from ....ir.op import Call
+from ....ir.types import TensorType
 
 _LONG: Final = {
     "bool": "bool",
@@ -161,3 +164,13 @@ def carrier(op_type: str, dtype: str, allowed: frozenset[str] | None = None) -> 
     else:
         wider = ()
     return next((name for name in wider if name in types), dtype)
+
+
+def takes_on_cpu(call: Call) -> bool:
+    """False for a call of an operator of ONNX Runtime's in a form that its kernel for CPUs leaves to other devices.
+
+    It is attention of queries, keys and values, or of keys and values, that are packed into one tensor of five axes.
+    """
+    if str(getattr(call.op, "onnx", None)) != "com.microsoft::MultiHeadAttention":
+        return True
+    return all(not isinstance(arg.ty, TensorType) or arg.ty.ndim != 5 for arg in call.args[:2])

@@ -105,7 +105,7 @@ def size_at(expr: Expr, axis: int) -> Dim | None:
     return None if shape is None else shape[axis]
 
 
-def nothing(_name: OnnxName) -> bool:
+def nothing(_name: OnnxName, _call: Call) -> bool:
     """The kernels of a runtime that has no operators but the standard's."""
     return False
 
@@ -114,7 +114,7 @@ _OF_RUNTIMES: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 """Domains whose operators runtimes have, so that a file of them need not say what they compute."""
 
 
-def widely_had(name: OnnxName) -> bool:
+def widely_had(name: OnnxName, _call: Call | None = None) -> bool:
     """True if a runtime that nobody names has an operator."""
     return name.domain in _OF_RUNTIMES
 
@@ -122,12 +122,12 @@ def widely_had(name: OnnxName) -> bool:
 class OutsideOperators(NamedTuple):
     """The lowering of calls of operators that are no part of the vocabulary.
 
-    ``runtime_has`` says whether an operator that a declaration names can be run; others are functions of the model or,
+    ``runtime_has`` says whether a call of an operator that a declaration names can be run; others are functions or,
     without ``with_functions``, spelled out where they are called, as calls of ``spelled_out`` always are.
     ``scans_capture``: whether the body of a `Scan` may read values from around it.
     """
 
-    runtime_has: Callable[[OnnxName], bool] = widely_had
+    runtime_has: Callable[[OnnxName, Call], bool] = widely_had
     with_functions: bool = True
     scans_capture: bool = True
     spelled_out: Op | None = None
