@@ -252,7 +252,7 @@ def test_a_model_for_another_device_is_verified_as_it_was_read_and_as_it_was_wri
     out = tmp_path / "out.onnx"
     optimize(source, output=out, verify=True, report=lambda made: against.append(made.verification.against))
     assert against[0].startswith("the model as it was read, since ONNX Runtime")
-    assert [one.op_type for one in onnx.load(out).graph.node] == [node.op_type, "Relu"]
+    assert onnx.load(out).graph.node[0].op_type == node.op_type
     with pytest.raises(VerificationError, match="output z"):
         optimize(source, output=out, passes=scaled_by(1.001, "relax.nn.relu"), verify=True)
 
