@@ -82,3 +82,24 @@ def test_brackets_without_end_are_an_error_at_once() -> None:
         rx.parse(text_of("[" * LONG * 2, "float32", (1,)))
     with pytest.raises(rx.ParseError):
         rx.parse(text_of("1[" * LONG * 2, "float32", (1,)))
+
+
+def test_a_list_is_found_behind_however_many_others_that_do_not_end() -> None:
+    whole = text_of(str([1.5] * COUNT), "float32", (COUNT,))
+    [value] = without_large_literals("const(" * LONG + "\n" + whole).values.values()
+    assert value == [1.5] * COUNT
+    assert not without_large_literals("const([" * LONG).values
+    assert not without_large_literals("const([" * LONG + "])").values
+
+
+def test_bytes_of_other_constants_are_no_numbers() -> None:
+    numbers = np.random.default_rng(0).normal(size=LONG).astype("float32")
+    text = rx.transform.BindParams("main", {"w": numbers})(
+        rx.parse(
+            text_of("0.5", "float32", (LONG,))
+            .replace("x:", f'w: R.Tensor(({LONG},), "float32"), x:')
+            .replace('R.const(0.5, "float32")', "w")
+        )
+    ).script()
+    assert not without_large_literals(text).values
+    np.testing.assert_array_equal(constant(rx.parse(text)), numbers)

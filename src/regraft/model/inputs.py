@@ -143,7 +143,9 @@ def first_that_runs(
     """
     fallback: ExpectedRun | None = None
     failure: Exception | None = None
+    tried = 0
     for inputs in candidate_inputs(function, seed, dims or {}, ranges):
+        tried += 1
         try:
             outputs = run(inputs)
         except (ExecutionError, OpTypeError) as error:
@@ -155,8 +157,9 @@ def first_that_runs(
         fallback = fallback or trial
     if fallback is None:
         raise UsageError(
-            f"the model runs on no random inputs: {failure}; set its sizes (--dim name=size), the "
-            "ranges of its inputs (--range name=0:1), or give inputs (--input)"
+            f"the model as it is, before any change, ran on none of {tried} random inputs: {failure}; give inputs on "
+            "which it runs (--input FILE.npz), or set its sizes (--dim name=size) or the ranges of its inputs "
+            "(--range name=0:1)"
         ) from failure
     return fallback
 

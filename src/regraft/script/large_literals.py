@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from typing import Any, Final, NamedTuple
 
 LONG: Final = 20_000
 """A list of numbers is taken out if its text has at least so many characters."""
 
-# Possessive, so that each stretch of the text is looked at once.
-_NUMBERS: Final = re.compile(r"[\d\s.,+\-eE\[\]]++")
+_CONST: Final = "const("
+_NUMBERS: Final = b"0123456789 \t\r\n.,+-eE[]"
 _SURE_DIGITS: Final = 18
 """An integer of so many digits fits 64 bits; the ordinary reader judges longer ones, and says where they stand."""
 
@@ -42,20 +41,20 @@ def without_large_literals(text: str) -> Reduced:
         stem += "_"
     pieces: list[str] = []
     values: dict[str, Any] = {}
-    done = 0
-    for run in _NUMBERS.finditer(text):
-        if run.end() - run.start() < LONG:
+    done = place = 0
+    while (first := text.find(_CONST, place)) >= 0 and (place := text.find(")", first)) >= 0:
+        # A list of numbers holds neither of the two, so that each stretch of the text is looked at once.
+        begin = text.rfind(_CONST, first, place) + len(_CONST)
+        start, end = text.find("[", begin, place), text.rfind("]", begin, place) + 1
+        if start < 0 or end - start < LONG or text[begin:start].strip():
             continue
-        start, end = text.find("[", run.start(), run.end()), text.rfind("]", run.start(), run.end()) + 1
-        if start < 0 or end <= start or not text[max(run.start() - 40, 0) : start].rstrip().endswith("const("):
-            continue
-        value = _value(text[start:end])
-        if value is None:
-            continue
-        name = f"{stem}{len(values)}"
-        values[name] = value
-        pieces.extend((text[done:start], _in_place_of(text[start:end], name)))
-        done = end
+        literal = text[start:end]
+        value = _value(literal) if literal.isascii() and not literal.encode().translate(None, _NUMBERS) else None
+        if value is not None:
+            name = f"{stem}{len(values)}"
+            values[name] = value
+            pieces.extend((text[done:start], _in_place_of(literal, name)))
+            done = end
     return Reduced("".join((*pieces, text[done:])), values)
 
 
