@@ -14,6 +14,7 @@ import pytest
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import numpy as np
+import onnx
 import torch
 import transformers
 
@@ -344,6 +345,96 @@ def test_a_file_of_a_decoder_whose_cache_grows_gets_one_that_stays(llama: tuple[
     found, _, decoder = generate_text(tmp_path / "growing.onnx", PROMPT, COUNT, threads=1)
     assert list(found.tokens) == greedy(model)
     assert decoder.copies is None
+
+
+def _as_genai_writes_it(model: Any, dtype: Any, path: Path) -> Path:
+    """A Llama of one layer by ONNX Runtime's own operators, as the builder of its GenAI writes them."""
+    layer, heads, size = model.model.layers[0], 4, 16
+    places = torch.arange(32)[None]
+    cosine, sine = (one[0, :, : size // 2] for one in model.model.rotary_emb(torch.zeros(1, 32, size), places))
+    attention, forward = layer.self_attn, layer.mlp
+    products = {
+        "qkv": torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]),
+        "out": attention.o_proj.weight, "gate": forward.gate_proj.weight, "up": forward.up_proj.weight,
+        "down": forward.down_proj.weight, "head": model.lm_head.weight,
+    }  # fmt: skip
+    weights = {name: one.T for name, one in products.items()} | {"words": model.model.embed_tokens.weight}
+    weights |= {"norm0": layer.input_layernorm.weight, "norm1": layer.post_attention_layernorm.weight}
+    weights |= {"norm2": model.model.norm.weight, "cosine": cosine, "sine": sine}
+    arrays = {name: one.detach().numpy().astype(dtype) for name, one in weights.items()}
+    arrays |= {"one": np.array([1], np.int64), "axis": np.array(1, np.int64)}
+    node, kind = onnx.helper.make_node, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    own: dict[str, Any] = {"domain": "com.microsoft"}
+    norm: dict[str, Any] = {"epsilon": model.config.rms_norm_eps}
+    turned: dict[str, Any] = {"num_heads": heads, "kv_num_heads": 2, "scale": 0.25, "do_rotary": 1}
+    given = ["rows", "", "", "past_key_values.0.key", "past_key_values.0.value", "ends", "total", "cosine", "sine"]
+    nodes = [
+        node("ReduceSum", ["attention_mask", "one"], ["counts"], keepdims=0),
+        node("Sub", ["counts", "one"], ["last"]), node("Cast", ["last"], ["ends"], to=6),
+        node("Shape", ["attention_mask"], ["shape"]), node("Gather", ["shape", "axis"], ["length"]),
+        node("Cast", ["length"], ["total"], to=6), node("Gather", ["words", "input_ids"], ["x"]),
+        node("SimplifiedLayerNormalization", ["x", "norm0"], ["normed"], **norm),
+        node("MatMul", ["normed", "qkv"], ["rows"]),
+        node("GroupQueryAttention", given, ["attended", "present.0.key", "present.0.value"], **own, **turned),
+        node("MatMul", ["attended", "out"], ["after"]),
+        node("SkipSimplifiedLayerNormalization", ["x", "after", "norm1"], ["second", "", "", "sum"], **own, **norm),
+        node("MatMul", ["second", "gate"], ["g"]), node("Sigmoid", ["g"], ["s"]), node("Mul", ["g", "s"], ["silu"]),
+        node("MatMul", ["second", "up"], ["u"]), node("Mul", ["silu", "u"], ["both"]),
+        node("MatMul", ["both", "down"], ["d"]),
+        node("SkipSimplifiedLayerNormalization", ["sum", "d", "norm2"], ["third"], **own, **norm),
+        node("MatMul", ["third", "head"], ["logits"]),
+    ]  # fmt: skip
+    value, names = onnx.helper.make_tensor_value_info, ("key", "value")
+    past, present = (["batch", 2, length, "kv_cache_dim"] for length in ("past_length", "total_length_after"))
+    inputs = [value("input_ids", 7, ["batch", "length"]), value("attention_mask", 7, ["batch", "total_length_after"])]
+    inputs += [value(f"past_key_values.0.{name}", kind, past) for name in names]
+    outputs = [value("logits", kind, ["batch", "length", 64])]
+    outputs += [value(f"present.0.{name}", kind, present) for name in names]
+    held = [onnx.numpy_helper.from_array(np.ascontiguousarray(one), name) for name, one in arrays.items()]
+    graph = onnx.helper.make_graph(nodes, "decoder", inputs, outputs, held)
+    opsets = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    return path
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_file_with_the_attention_of_onnx_runtime_gets_room_for_its_cache(
+    llama: tuple[Any, IRModule], dtype: Any, tmp_path: Path
+) -> None:
+    rounded = copy.deepcopy(llama[0])
+    if dtype is np.float16:
+        rounded = rounded.half().float()
+    file = _as_genai_writes_it(rounded, dtype, tmp_path / "genai.onnx")
+    for precision, least in (("float32", COUNT), ("int8-weights", COUNT - 3)):
+        decoder = fast_decoder(read_decoder(file), longest=len(PROMPT) + COUNT, precision=precision)
+        session = decoder.session(threads=1)
+        told = greedy(rounded)
+        assert sum(map(eq, generate(session, PROMPT, COUNT, said=told).tokens, told)) >= least
+        assert session.roles.longest == len(PROMPT) + COUNT
+        assert (decoder.half, decoder.copies) == (None if dtype is np.float32 else "float16", None)
+        with pytest.raises(ExecutionError, match="there is room for 14 tokens, not for 15"):
+            session.step([1] * 2)
+
+
+def test_a_cache_whose_length_is_read_elsewhere_too_gets_no_room(llama: tuple[Any, IRModule], tmp_path: Path) -> None:
+    model = onnx.load(_as_genai_writes_it(llama[0], np.float32, tmp_path / "genai.onnx"))
+    nodes = model.graph.node
+    at = next(place for place, node in enumerate(nodes) if list(node.output) == ["shape"])
+    # The length of all is that of before and the new ids: told by the cache, no more by the mask.
+    nodes[at].input[0] = "past_key_values.0.key"
+    nodes[at].attribute.append(onnx.helper.make_attribute("start", 2))
+    nodes[at].attribute.append(onnx.helper.make_attribute("end", 3))
+    made = onnx.helper.make_node
+    nodes.insert(at + 1, made("Shape", ["input_ids"], ["new"], start=1, end=2))
+    nodes.insert(at + 2, made("Add", ["shape", "new"], ["all"]))
+    gather = next(node for node in nodes if list(node.output) == ["length"])
+    gather.op_type = "Squeeze"
+    del gather.input[:]
+    gather.input.extend(["all"])
+    onnx.save(model, tmp_path / "other.onnx")
+    found, _, decoder = generate_text(tmp_path / "other.onnx", PROMPT, COUNT, threads=1)
+    assert list(found.tokens) == greedy(llama[0])
+    assert decoder.copies is not None
 
 
 def test_a_decoder_that_was_written_is_read_back_and_runs(llama: tuple[Any, IRModule], tmp_path: Path) -> None:

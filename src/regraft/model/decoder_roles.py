@@ -16,10 +16,7 @@ from ..ir.visitor import iter_bindings
 from ..passes.decoders import TOTAL
 from ..run.onnxruntime_decoder import Kept, Roles
 from .errors import UsageError
-
-_ATTENTION = "com.microsoft.GroupQueryAttention"
-_PAST = 3
-"""Where this attention is given keys and values of before; its results have them two places earlier."""
+from .grouped_caches import ATTENTION, PAST
 
 
 def roles_of(function: Function) -> Roles:
@@ -100,8 +97,8 @@ def _rooms(function: Function) -> Mapping[int, Var]:
     for result, leaf in enumerate(leaves_of(function.body.body)):
         part = definition(values, resolve(values, leaf))
         call = definition(values, resolve(values, part.tuple_value)) if isinstance(part, TupleGetItem) else None
-        if isinstance(part, TupleGetItem) and isinstance(call, Call) and is_call_of(call, _ATTENTION) and part.index:
-            past: Expr = resolve(values, call.args[_PAST + part.index - 1])
+        if isinstance(part, TupleGetItem) and isinstance(call, Call) and is_call_of(call, ATTENTION) and part.index:
+            past: Expr = resolve(values, call.args[PAST + part.index - 1])
             if isinstance(past, Var) and past in function.params:
                 found[result] = past
     return found

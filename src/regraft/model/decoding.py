@@ -25,6 +25,7 @@ from ..passes.quantize import QuantizeWeights
 from ..run.onnxruntime_decoder import DecoderSession, Roles
 from .decoder_roles import roles_of
 from .errors import UsageError
+from .grouped_caches import with_known_heads, with_room
 from .in_float32 import wholly_in_float32
 from .models import open_model
 from .optimizing import optimize_module
@@ -76,6 +77,7 @@ def read_decoder(model: Any) -> IRModule:
             module, halves = wholly_in_float32(module)
         except RegraftError as error:
             raise UsageError(f"the decoder is in half precision and has no form in float32: {error}") from error
+        module = with_known_heads(module)
     return module.with_function("main", module["main"].with_attr(HALF, ", ".join(halves))) if halves else module
 
 
@@ -90,16 +92,19 @@ def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") 
     roles = roles_of(module["main"])
     if roles.longest is not None:
         return Decoder(module, "main")
-    done = optimize_module(_of_one_text(_with_one_length(module, roles), roles)).module
     bits = WEIGHTS[precision]
     after = [] if bits is None else [QuantizeWeights(bits, one_lookup=True)]
+    packed = [CombineParallelMatmul(), FoldConstant(keep_named=True), *after]
+    if roles.mask is not None and (roomy := with_room(module, longest)) is not None:
+        return Decoder(Sequential(packed)(optimize_module(roomy).module), "main")
+    done = optimize_module(_of_one_text(_with_one_length(module, roles), roles)).module
     reason: str | None = None
     try:
         if roles.caches:
             return Decoder(Sequential([for_engine("onnxruntime", longest), *after])(done), "main")
     except PassError as error:
         reason = str(error)
-    return Decoder(Sequential([CombineParallelMatmul(), FoldConstant(keep_named=True), *after])(done), "main", reason)
+    return Decoder(Sequential(packed)(done), "main", reason)
 
 
 def _with_one_length(module: IRModule, roles: Roles) -> IRModule:

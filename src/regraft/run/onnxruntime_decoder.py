@@ -45,7 +45,7 @@ class Roles(NamedTuple):
     @property
     def longest(self) -> int | None:
         """The number of tokens that there is room for; None where the cache grows."""
-        return self.caches[0][2][2] if self.total is not None and self.caches else None
+        return (self.caches[0][2][2] or None) if self.caches else None
 
 
 class DecoderSession:
