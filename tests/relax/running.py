@@ -33,6 +33,7 @@ SUBSTITUTIONS: Final = {
     "from tvm import relax\n": "import regraft as relax\n",
     "from tvm import tirx\n": "from regraft.script import tir as tirx\n",
     "from tvm import IRModule\n": "from regraft import IRModule\n",
+    "from tvm import ": "from regraft import ",
     "# from tvm.tirx.layout import Axis\n": "",
     "from tvm.ir.": "from regraft.",
     "from tvm.": "from regraft.",

@@ -49,6 +49,11 @@ class _Appearances(ExprVisitor):
 
     visit_dataflow_var_ = visit_var_
 
+    def enters(self, node: Visitable) -> bool:
+        if isinstance(node, VarBinding | MatchCast):
+            self.visit_var_def_(node.var)  # before what its value uses, as in Relax
+        return True
+
     def visit_global_var_(self, var: GlobalVar) -> None:
         self.functions[var] = None
 

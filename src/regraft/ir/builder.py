@@ -8,7 +8,7 @@ inside one emitted value is bound once.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from operator import is_
 from typing import Any, Final
 
@@ -406,17 +406,18 @@ class BlockBuilder:
 
     def _inlined(self, body: SeqExpr) -> Expr:
         """The result of ``body``, whose blocks are written into the open one, or beside it."""
-        scope = self._scope()
-        for block in body.blocks:
-            if isinstance(block, DataflowBlock) and not scope.in_dataflow:
-                with self.dataflow():
-                    for binding in block.bindings:
-                        self._emit_normal(binding)
-            else:
-                for binding in block.bindings:
-                    self._emit_normal(binding)
+        self._write_blocks(body)
         result = self.normalize_argument(body.body)
         return self._inlined(result) if isinstance(result, SeqExpr) else result
+
+    def _write_blocks(self, body: SeqExpr) -> None:
+        """Write the blocks of ``body`` into the open one; a dataflow block in a plain one stands beside it."""
+        scope = self._scope()
+        for block in body.blocks:
+            beside = isinstance(block, DataflowBlock) and not scope.in_dataflow
+            with self.dataflow() if beside else nullcontext():
+                for binding in block.bindings:
+                    self._emit_normal(binding)
 
     def match_cast(self, value: Any, ty: Type, name_hint: str = "") -> Var:
         """Bind ``value``, checked at run time to be of type ``ty``."""
@@ -463,34 +464,33 @@ class BlockBuilder:
             blocks.extend(self._normal_blocks(block))
         self.begin_block(dataflow=False)
         result = self.normalize_argument(body.body)
-        blocks = list(merge_blocks([*blocks, self.end_block()]))
+        blocks = list(merge_blocks([*blocks, *self._end_blocks()]))
         if result is body.body and len(blocks) == len(body.blocks) and all(map(is_, blocks, body.blocks)):
             return body
         return SeqExpr(blocks, result)
 
     def _normal_blocks(self, block: BindingBlock) -> list[BindingBlock]:
         """The blocks that ``block`` becomes: dataflow blocks of bodies that are bound in a plain one stay blocks."""
-        blocks: list[BindingBlock] = []
         self.begin_block(dataflow=isinstance(block, DataflowBlock))
         for binding in block.bindings:
-            self._emit_normal(binding, blocks)
-        new = self.end_block()
-        is_same = len(new.bindings) == len(block.bindings) and all(map(is_, new.bindings, block.bindings))
-        return [*blocks, block if is_same else new]
+            self._emit_normal(binding)
+        blocks = self._end_blocks()
+        bindings = [binding for new in blocks for binding in new.bindings]
+        is_same = len(bindings) == len(block.bindings) and all(map(is_, bindings, block.bindings))
+        return [block] if is_same else blocks
 
-    def _emit_normal(self, binding: Binding, before: list[BindingBlock] | None = None) -> None:
-        """Bind what ``binding`` binds, in normal form; ``before`` takes the blocks that come before the open one."""
+    def _end_blocks(self) -> list[BindingBlock]:
+        """End what `begin_block` started: its block, or several where dataflow blocks were written into a plain one."""
+        scope = self._scopes.pop()
+        scope.close_block()
+        return scope.blocks
+
+    def _emit_normal(self, binding: Binding) -> None:
+        """Bind what ``binding`` binds, in normal form."""
         value = binding.value
         while isinstance(value, SeqExpr):
-            for inner in value.blocks:
-                if before is not None and isinstance(inner, DataflowBlock) and not self.current_block_is_dataflow():
-                    before.append(self.end_block())
-                    before.extend(self._normal_blocks(inner))
-                    self.begin_block(dataflow=False)
-                else:
-                    for each in inner.bindings:
-                        self._emit_normal(each, before)
-            value = value.body
+            self._write_blocks(value)
+            value = self.normalize_argument(value.body)
         if isinstance(binding, MatchCast):
             value = self.normalize_argument(value)
             self.emit_normalized(binding if value is binding.value else MatchCast(binding.var, value, binding.ty))

@@ -402,7 +402,9 @@ class PyExprMutator(ExprFunctor):
             blocks.append(trailing)
         if body is op.body and _same(blocks, op.blocks):
             return op
-        return SeqExpr(merge_blocks(blocks), body)
+        new = SeqExpr(merge_blocks(blocks), body)
+        binds_bodies = any(isinstance(binding.value, SeqExpr) for block in blocks for binding in block.bindings)
+        return self.builder_.normalize(new) if binds_bodies else new
 
     def visit_function_(self, op: Function) -> Expr:
         """A function of the rewritten parameters and body; it promises the same type where that still holds."""
@@ -470,11 +472,7 @@ class PyExprMutator(ExprFunctor):
         return as_seq(cast("Expr", self.visit_expr(as_seq(expr))))
 
     def _written_out(self, value: Expr) -> Expr:
-        """``value`` for a binding: the bindings of a body come before it, and so does the condition of a branch."""
-        while isinstance(value, SeqExpr):
-            for inner in iter_bindings(value):
-                self.builder_.emit_normalized(inner)
-            value = value.body
+        """``value`` for a binding, with the condition of a branch bound before it."""
         if isinstance(value, If) and not is_leaf(value.cond):
             return self.builder_.normalize(value)
         return value

@@ -15,6 +15,7 @@ from typing import Any, final
 from ..ir.program import BindingBlock
 from .derived import duplicate
 from .matchings import Matchings
+from .parts import fixed_op
 from .pattern import (
     ConstantPattern,
     DFPattern,
@@ -143,7 +144,8 @@ class PatternContext:
     def match_dfb(self, dfb: BindingBlock) -> Matchings | None:
         """The first match in ``dfb``: from each pattern to its variable (a leaf, where no variable stands for it).
 
-        A pattern inside a repeat gives the list of its matches. None if there is no match. Cost: see
+        A pattern inside a repeat gives the list of its matches. An operator by name is no value of the block, and has
+        no entry. None if there is no match. Cost: see
         `context_match.CompiledContext`.
         """
         from ..analysis.values import BlockView
@@ -151,7 +153,9 @@ class PatternContext:
 
         view = BlockView(dfb)
         found = next(compiled_context(self).search(view), None)
-        return None if found is None else Matchings(found, dfb)
+        if found is None:
+            return None
+        return Matchings({part: leaf for part, leaf in found.items() if fixed_op(part) is None}, dfb)
 
 
 class PatternWarning(UserWarning):
