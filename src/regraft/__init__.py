@@ -225,6 +225,16 @@ _SECOND_NAMES = {"compile": build, "register_global_func": register_global_func}
 """TVM's names of what has another one here."""
 
 
+def _version() -> str:
+    """The version that is installed; ``0+unknown`` of a package that runs from its sources alone."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(__name__)
+    except PackageNotFoundError:
+        return "0+unknown"
+
+
 def _run(module: IRModule, name: str, inputs: Sequence[Any]) -> Any:
     return build(module, target="numpy")[name](*inputs)
 
@@ -254,6 +264,8 @@ def __getattr__(name: str) -> Any:
         return _SECOND_NAMES[name]
     if name == "relax":  # so that `tvm.relax` means this package after `import regraft as tvm`
         return sys.modules[__name__]
+    if name == "__version__":
+        return _version()
     if name == "tirx":
         return import_module(f"{__name__}.script.tir")
     home = _ON_DEMAND.get(name)

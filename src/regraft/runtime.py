@@ -17,10 +17,14 @@ from .run import (
 from .run.saved_executable import load_module
 from .second_paths import attach_second_paths
 
+Module = Executable
+"""What was compiled, as TVM calls it."""
+
 __all__ = [
     "DataType",
     "Device",
     "Executable",
+    "Module",
     "Object",
     "ShapeTuple",
     "Tensor",

@@ -11,7 +11,7 @@ from typing import final
 from ..analysis import free_vars, users_of
 from ..analysis.unused import live_bindings
 from ..ir.builder import NameSupply, flatten
-from ..ir.errors import BuilderError, IRError
+from ..ir.errors import BuilderError, BuilderTypeError, IRError
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -33,12 +33,14 @@ class _Replacing(ExprMutator):
 
 @final
 class DataflowBlockRewrite:
-    """Edits ``dfb``, a dataflow block of ``root_fn``.
+    """Edits ``dfb``, a dataflow block of ``root_fn``. Raises `BuilderTypeError` for a block of another kind.
 
     Cost: each edit is linear in the function.
     """
 
     def __init__(self, dfb: DataflowBlock, root_fn: Function) -> None:
+        if not isinstance(dfb, DataflowBlock):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BuilderTypeError(f"DataflowBlockRewrite edits a dataflow block, not a {type(dfb).__name__}")
         self._block = dfb
         self._function = root_fn
         self._original = root_fn
@@ -61,7 +63,7 @@ class DataflowBlockRewrite:
         self._put(DataflowBlock(row))
 
     def add(self, expr: Expr, name: str | None = None, is_dfvar: bool = False) -> None:
-        """Bind ``expr`` behind what it uses, to a variable called ``name``: of the block alone, or an output.
+        """Bind ``expr`` behind what it uses, to a variable called ``name`` or ``tmp``: of the block alone, or an output.
 
         Inner calls are bound first.
         """
@@ -74,9 +76,7 @@ class DataflowBlockRewrite:
 
         value = flatten(expr, bind)
         kind = DataflowVar if is_dfvar else Var
-        if name is None:
-            name = self._names.fresh("lv" if is_dfvar else "gv")
-        added.append(VarBinding(kind(name, value.ty), value))
+        added.append(VarBinding(kind(name or self._names.fresh("tmp"), value.ty), value))
         for binding in added:
             self.add_binding(binding)
 

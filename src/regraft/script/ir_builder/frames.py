@@ -9,7 +9,7 @@ from typing import Any, Final, Self, TypeVar
 from ...ir.builder import BlockBuilder
 from ...ir.dims import SymVar
 from ...ir.errors import IRError
-from ...ir.expr import DataflowVar, Expr, Tuple, Var
+from ...ir.expr import DataflowVar, Expr, GlobalVar, Tuple, Var
 from ...ir.module import IRModule
 from ...ir.mutator import ExprMutator
 from ...ir.node import init_field
@@ -90,12 +90,21 @@ class ModuleFrame(Frame):
     """A module; functions that are written inside are its functions."""
 
     def __init__(self) -> None:
+        self.variables: dict[str, GlobalVar] = {}
         self.functions: dict[str, Function] = {}
         self.attrs: dict[str, Any] = {}
+        self.global_infos: dict[str, tuple[Any, ...]] = {}
 
     def close(self) -> None:
-        """Give the module to the builder."""
-        innermost(IRBuilder, "a module").result = IRModule(self.functions, self.attrs)
+        """Give the module to the builder. Raises `IRError` for a function that is declared and not written."""
+        missing = [name for name in self.variables if name not in self.functions]
+        if missing:
+            raise IRError(f"the module declares {', '.join(missing)}, and defines no function of that name")
+        table = {
+            self.variables.get(name) or GlobalVar(name, function.ty): function
+            for name, function in self.functions.items()
+        }
+        innermost(IRBuilder, "a module").result = IRModule(table, self.attrs, self.global_infos)
 
 
 class BodyFrame(Frame):

@@ -9,7 +9,9 @@ def t_normalize_nested_seq():
     y = relax.Var("y", R.Tensor((2,), "float32"))
     z = relax.Var("z", R.Tensor((2,), "float32"))
     inner = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(z, relax.op.add(x, x))])], z)
-    f = relax.Function([x], relax.SeqExpr([relax.BindingBlock([relax.VarBinding(y, inner)])], y), R.Tensor((2,), "float32")).with_attr("global_symbol", "f")
+    f = relax.Function(
+        [x], relax.SeqExpr([relax.BindingBlock([relax.VarBinding(y, inner)])], y), R.Tensor((2,), "float32")
+    ).with_attr("global_symbol", "f")
     return relax.transform.Normalize()(tvm.IRModule.from_expr(f))
 
 
@@ -18,7 +20,11 @@ def t_normalize_nested_seq2():
     y = relax.Var("y", R.Tensor((2,), "float32"))
     z = relax.Var("z", R.Tensor((2,), "float32"))
     inner = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(z, relax.op.add(x, x))])], relax.op.add(z, z))
-    f = relax.Function([x], relax.SeqExpr([relax.BindingBlock([relax.VarBinding(y, relax.op.exp(inner))])], relax.op.exp(y)), R.Tensor((2,), "float32")).with_attr("global_symbol", "f")
+    f = relax.Function(
+        [x],
+        relax.SeqExpr([relax.BindingBlock([relax.VarBinding(y, relax.op.exp(inner))])], relax.op.exp(y)),
+        R.Tensor((2,), "float32"),
+    ).with_attr("global_symbol", "f")
     return relax.transform.Normalize()(tvm.IRModule.from_expr(f))
 
 
@@ -28,13 +34,17 @@ def t_mutator_returning_seq():
         def visit_call_(self, call):
             if call.op.name == "relax.nn.relu":
                 v = relax.Var("inner", call.args[0].ty)
-                return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(v, relax.op.exp(call.args[0]))])], relax.op.log(v))
+                return relax.SeqExpr(
+                    [relax.BindingBlock([relax.VarBinding(v, relax.op.exp(call.args[0]))])], relax.op.log(v)
+                )
             return call
+
     @R.function
     def f(x: R.Tensor((2,), "float32")):
         a = R.nn.relu(x)
         b = R.add(a, a)
         return b
+
     return L().visit_expr(f)
 
 
@@ -45,13 +55,22 @@ def t_mutator_returning_seq_dataflow():
             if call.op.name == "relax.nn.relu":
                 v = relax.DataflowVar("inner", call.args[0].ty)
                 w = relax.Var("w", call.args[0].ty)
-                return relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(v, relax.op.exp(call.args[0])), relax.VarBinding(w, relax.op.exp(v))])], w)
+                return relax.SeqExpr(
+                    [
+                        relax.DataflowBlock(
+                            [relax.VarBinding(v, relax.op.exp(call.args[0])), relax.VarBinding(w, relax.op.exp(v))]
+                        )
+                    ],
+                    w,
+                )
             return call
+
     @R.function
     def f(x: R.Tensor((2,), "float32")):
         a = R.nn.relu(x)
         b = R.add(a, a)
         return b
+
     return L().visit_expr(f)
 
 
@@ -62,8 +81,16 @@ def t_mutator_returning_seq_in_dataflow():
             if call.op.name == "relax.nn.relu":
                 v = relax.DataflowVar("inner", call.args[0].ty)
                 w = relax.Var("w", call.args[0].ty)
-                return relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(v, relax.op.exp(call.args[0])), relax.VarBinding(w, relax.op.exp(v))])], w)
+                return relax.SeqExpr(
+                    [
+                        relax.DataflowBlock(
+                            [relax.VarBinding(v, relax.op.exp(call.args[0])), relax.VarBinding(w, relax.op.exp(v))]
+                        )
+                    ],
+                    w,
+                )
             return call
+
     @R.function
     def f(x: R.Tensor((2,), "float32")):
         with R.dataflow():
@@ -71,6 +98,7 @@ def t_mutator_returning_seq_in_dataflow():
             b = R.add(a, a)
             R.output(b)
         return b
+
     return L().visit_expr(f)
 
 
@@ -81,6 +109,7 @@ def t_mutator_returning_nested_call():
             if call.op.name == "relax.nn.relu":
                 return relax.op.exp(relax.op.log(relax.op.add(call.args[0], call.args[0])))
             return call
+
     @R.function
     def f(x: R.Tensor((2,), "float32")):
         with R.dataflow():
@@ -88,4 +117,5 @@ def t_mutator_returning_nested_call():
             b = R.add(a, a)
             R.output(b)
         return b
+
     return L().visit_expr(f)

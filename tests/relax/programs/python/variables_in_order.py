@@ -2,7 +2,15 @@ import tvm
 from tvm import relax
 from tvm import relax as rx
 from tvm.relax.dpl import PatternContext, is_op, is_var, wildcard
-from tvm.relax.analysis import all_global_vars, all_vars, bound_vars, free_vars, name_to_binding, remove_all_unused, used_vars
+from tvm.relax.analysis import (
+    all_global_vars,
+    all_vars,
+    bound_vars,
+    free_vars,
+    name_to_binding,
+    remove_all_unused,
+    used_vars,
+)
 from tvm.script import relax as R
 
 
@@ -21,6 +29,7 @@ def t_edge_if_used():
                 w = z
             q = R.exp(w)
             return w
+
     return remove_all_unused(IdentityUnused["main"])
 
 
@@ -36,6 +45,7 @@ def t_name_to_binding_var_shadowing():
             lv2 = lv0
             R.output(lv2)
         return lv2
+
     nb = name_to_binding(main)
     return sorted((str(k), len(v)) for k, v in nb.items())
 
@@ -43,7 +53,11 @@ def t_name_to_binding_var_shadowing():
 def t_bound_vars():
     func = VarExample["func"]
     a = {v.name for v in bound_vars(func)}
-    return sorted(a), [v.name for v in bound_vars(func.body)], [v.name for v in bound_vars(func.body.blocks[0].bindings[0].value)]
+    return (
+        sorted(a),
+        [v.name for v in bound_vars(func.body)],
+        [v.name for v in bound_vars(func.body.blocks[0].bindings[0].value)],
+    )
 
 
 @tvm.script.ir_module
@@ -64,12 +78,26 @@ class VarExample:
 def t_free_vars():
     func = VarExample["func"]
     main = VarExample["main"]
-    return [[v.name for v in free_vars(e)] for e in (func, func.body, main, main.body, main.body.blocks[0].bindings[0].value, main.body.blocks[0].bindings[1].value)]
+    return [
+        [v.name for v in free_vars(e)]
+        for e in (
+            func,
+            func.body,
+            main,
+            main.body,
+            main.body.blocks[0].bindings[0].value,
+            main.body.blocks[0].bindings[1].value,
+        )
+    ]
 
 
 def t_all_vars():
     main = VarExample["main"]
-    return [[v.name for v in all_vars(e)] for e in (main, main.body)], [[v.name for v in bound_vars(e)] for e in (main, main.body)], [sorted(v.name for v in used_vars(e)) for e in (main, main.body)]
+    return (
+        [[v.name for v in all_vars(e)] for e in (main, main.body)],
+        [[v.name for v in bound_vars(e)] for e in (main, main.body)],
+        [sorted(v.name for v in used_vars(e)) for e in (main, main.body)],
+    )
 
 
 def t_all_global_vars():
@@ -84,10 +112,19 @@ def t_free_vars_of_closure():
         def inner(a: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
             s = R.add(a, y)
             return s
+
         z = inner(x)
         return z
+
     inner = main.body.blocks[0].bindings[0].value
-    return [v.name for v in free_vars(inner)], [v.name for v in bound_vars(inner)], [v.name for v in all_vars(inner)], [v.name for v in free_vars(main)], [v.name for v in bound_vars(main)], [v.name for v in all_vars(main)]
+    return (
+        [v.name for v in free_vars(inner)],
+        [v.name for v in bound_vars(inner)],
+        [v.name for v in all_vars(inner)],
+        [v.name for v in free_vars(main)],
+        [v.name for v in bound_vars(main)],
+        [v.name for v in all_vars(main)],
+    )
 
 
 def t_remove_two_blocks():
@@ -101,11 +138,13 @@ def t_remove_two_blocks():
             c = R.add(b, b)
             R.output(c)
         return x
+
     return remove_all_unused(main)
 
 
 def t_operands_in_order():
-    x = relax.Var("x", R.Tensor((2,), "float32")); y=relax.Var("y", R.Tensor((2,), "float32"))
+    x = relax.Var("x", R.Tensor((2,), "float32"))
+    y = relax.Var("y", R.Tensor((2,), "float32"))
     return [v.name for v in all_vars(relax.op.add(y, relax.op.add(x, y)))]
 
 
@@ -117,6 +156,7 @@ def t_what_is_matched_in_a_block():
             b = R.nn.relu(a)
             R.output(b)
         return b
+
     with PatternContext() as ctx:
         p = is_op("relax.nn.relu")(is_op("relax.matmul")(wildcard(), is_var("w")))
         d = ctx.match_dfb(f.body.blocks[0])
