@@ -63,7 +63,7 @@ class DataflowBlockRewrite:
         self._put(DataflowBlock(row))
 
     def add(self, expr: Expr, name: str | None = None, is_dfvar: bool = False) -> None:
-        """Bind ``expr`` behind what it uses, to a variable called ``name`` or ``tmp``: of the block alone, or an output.
+        """Bind ``expr`` behind what it uses, to a variable ``name`` (or ``tmp``): of the block alone, or an output.
 
         Inner calls are bound first.
         """
