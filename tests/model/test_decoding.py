@@ -234,17 +234,22 @@ def test_frequencies_that_follow_the_length_of_the_text_are_those_of_transformer
     assert isinstance(model.model.rotary_emb.max_seq_len_cached, torch.Tensor), "the text is longer than 8 tokens"
 
 
-def test_a_text_is_read_again_where_a_model_turns_long_texts_by_other_frequencies() -> None:
+def test_a_text_is_read_again_where_a_model_turns_long_texts_by_other_frequencies(tmp_path: Path) -> None:
     rope = {"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 8}
     rope |= {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
     sizes = {**SIZES, "original_max_position_embeddings": 8}
     config = transformers.Phi3Config(**sizes, num_key_value_heads=2, rope_parameters=rope)
     torch.manual_seed(0)
     model = with_varied_weights(transformers.AutoModelForCausalLM.from_config(config).eval())
-    found, _, decoder = generate_text(model, PROMPT, COUNT, threads=1)
-    assert list(found.tokens) == greedy(model)
-    assert len(set(found.tokens)) > 2
-    assert decoder.copies is None
+    module = read_decoder(model)
+    rx.to_onnx(module, tmp_path / "growing.onnx")
+    rx.to_onnx(fast_decoder(module, longest=len(PROMPT) + COUNT).module, tmp_path / "decoder.onnx")
+    for source in (module, tmp_path / "growing.onnx", tmp_path / "decoder.onnx"):
+        found, _, decoder = generate_text(source, PROMPT, COUNT, threads=1)
+        assert list(found.tokens) == greedy(model)
+        assert len(set(found.tokens)) > 2
+        assert decoder.copies is None
+        assert roles_of(decoder.module["main"]).read_again_after == 8
 
 
 class _Masked(torch.nn.Module):

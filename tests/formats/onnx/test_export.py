@@ -151,6 +151,21 @@ def test_names_and_metadata_of_a_model_come_back(tmp_path: Path) -> None:
     assert [node.name for node in back.graph.node] == ["/head/Relu"]
 
 
+def test_numbers_that_say_how_a_function_is_run_come_back_and_what_is_none_stays_metadata() -> None:
+    x = Var("x", TensorType((2,), "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x], {"regraft.run.read_again_after": 8, "other": 3}):
+        builder.emit_func_output(builder.emit(R.negative(x)))
+    written = to_onnx(builder.get())
+    assert [(one.key, one.value) for one in written.metadata_props] == [("regraft.run.read_again_after", "8")]
+    onnx.helper.set_model_props(written, {"regraft.run.read_again_after": "8", "regraft.run.other": "soon"})
+    back = from_onnx(written)
+    assert back["main"].attrs["regraft.run.read_again_after"] == 8
+    assert "regraft.run.other" not in back["main"].attrs
+    again = {one.key: one.value for one in to_onnx(back).metadata_props}
+    assert again == {"regraft.run.read_again_after": "8", "regraft.run.other": "soon"}
+
+
 def test_results_that_are_parameters_constants_or_the_same_are_outputs_of_their_own() -> None:
     x = Var("x", TensorType((2,), "float32"))
     bb = BlockBuilder()

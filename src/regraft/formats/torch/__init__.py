@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["from_torch", "require_torch"]
 
-READ_AGAIN: Final = "read_again_after"
+READ_AGAIN: Final = "regraft.run.read_again_after"
 """The attribute of a decoder that says after how many tokens a text has to be read anew, from its beginning."""
 
 

@@ -36,7 +36,7 @@ from ..carried import CARRIED
 from ..element_types import from_onnx_dtype
 from ..external_data import check_external_data
 from ..source_nodes import ORIGIN_KEY, SourceOrigin, source_of
-from ..write.model_facts import FACTS, ModelFacts
+from ..write.model_facts import FACTS, ModelFacts, without_how_to_run
 from ..write.writer import DEFAULT_INPUTS, INPUT_NAMES, METADATA, OUTPUT_NAMES
 from . import declared, whole
 from .function_bodies import function_body, type_text
@@ -233,10 +233,11 @@ class GraphImporter:
             raise ConvertError(f"there is no symbolic size {unknown[0]!r} to fix; the inputs have: {known}")
         self._unsupported = unreadable(graph, self.opset, self.opset_imports, self.carries)
         self._refuse_unsupported()
+        metadata, how = without_how_to_run(model.metadata_props)
         attrs: dict[str, Any] = {
             INPUT_NAMES: tuple(value.name or "" for value in given),
             OUTPUT_NAMES: tuple(value.name or "" for value in graph.outputs),
-        }
+        } | how
         if self._defaults:
             attrs[DEFAULT_INPUTS] = tuple(name for name in graph.initializers if name in self._defaults)
         self._constants(graph)
@@ -256,7 +257,6 @@ class GraphImporter:
             self._refuse_unsupported()
             builder.emit_func_output(outputs[0] if len(outputs) == 1 else Tuple(outputs))
         module = builder.get()
-        metadata = tuple(sorted(model.metadata_props.items()))
         module = module.with_attr(FACTS, ModelFacts.read_from(model, self.opset).as_pairs())
         return module.with_attr(METADATA, metadata) if metadata else module
 

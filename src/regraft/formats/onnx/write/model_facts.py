@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import onnx
 import onnx_ir as ir
 
 from ....ir.module import IRModule
+from ....ir.program import Function
 from ...errors import ConvertError
 from ..described import description_size
 
@@ -18,6 +20,10 @@ _NEWEST_IR_VERSION: Final = 11
 _LEAST_IR_VERSION: Final = 8
 """The lowest version for files that were no ONNX model before: that of opset 13, which all runtimes of today read."""
 
+
+_HOW_TO_RUN: Final = "regraft.run."
+"""How the names of attributes of a function begin that say by a number how it is to be run, which files keep."""
+_MOST_DIGITS: Final = 18
 
 VERSIONS: Final = "onnx_versions"
 """The attribute of a module that says in which opset and version of the format it is to be written, 0 for any."""
@@ -32,6 +38,25 @@ def versions_of(module: IRModule) -> tuple[int | None, int | None]:
     """The opset and the version of the format that `with_versions` asked for."""
     opset, ir_version = module.attrs.get(VERSIONS, (0, 0))
     return opset or None, ir_version or None
+
+
+def how_to_run(function: Function) -> dict[str, str]:
+    """The attributes of ``function`` that say how it is to be run, as metadata of a model."""
+    return {key: str(value) for key, value in function.attrs.items() if key.startswith(_HOW_TO_RUN)}
+
+
+def without_how_to_run(metadata: Mapping[str, str]) -> tuple[tuple[tuple[str, str], ...], dict[str, int]]:
+    """``metadata`` in the order of its keys without what `how_to_run` made of attributes, and these attributes.
+
+    What has such a name and is no number is metadata.
+    """
+    said = {key for key, text in metadata.items() if key.startswith(_HOW_TO_RUN) and _is_number(text)}
+    rest = tuple(sorted((key, text) for key, text in metadata.items() if key not in said))
+    return rest, {key: int(metadata[key]) for key in sorted(said)}
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 class ModelFacts(NamedTuple):

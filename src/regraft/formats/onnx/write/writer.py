@@ -36,7 +36,7 @@ from ..external_data import as_checked, write_model
 from ..source_nodes import ORIGIN_KEY, SourceNode
 from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, OutsideOperators, flat
-from .model_facts import ModelFacts, versions_of
+from .model_facts import ModelFacts, how_to_run, versions_of
 from .opsets import OLDEST, first_opset, span_of, write_down
 from .tidy import tidy
 
@@ -113,7 +113,7 @@ def to_onnx(
     name = _chosen(module, function)
     facts = ModelFacts.of(module)
     lowered = lower_to_file(settled(module), name, facts, opset)
-    model = as_model(lowered, _metadata(module))
+    model = as_model(lowered, _metadata(module, module[name]))
     facts.write_to(model, ir_version)
     carried = module.attrs.get(CARRIED)
     if path is not None:
@@ -123,8 +123,9 @@ def to_onnx(
     return proto
 
 
-def _metadata(module: IRModule) -> dict[str, str]:
-    return dict(module.attrs.get(METADATA, ()))
+def _metadata(module: IRModule, function: Function) -> dict[str, str]:
+    """What the module keeps of its source, and the numbers that say how to run the function."""
+    return {**dict(module.attrs.get(METADATA, ())), **how_to_run(function)}
 
 
 def _chosen(module: IRModule, function: str | None) -> str:
