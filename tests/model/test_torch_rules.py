@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
 import regraft as rx
 from regraft.convert import ConvertError
+from regraft.ir.dtypes import numpy_dtype
+from regraft.script import relax as R
 from regraft.testing import check_rule
 
 
@@ -121,6 +126,47 @@ def test_a_number_that_float32_rounds_is_found_in_float64_too() -> None:
     for dtype in (torch.float32, torch.float64):
         changed = rule(rx.from_torch(Activation(), (torch.zeros(7, dtype=dtype),)), verify="values").script()
         assert "R.nn.gelu" in changed
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_a_rule_for_any_dtype_is_also_for_numbers_that_pytorch_computes_with_in_float32(dtype: torch.dtype) -> None:
+    def by_hand(x: Any) -> Any:
+        return x * torch.sigmoid(x * 1.702)
+
+    def in_one_call(x: Any) -> Any:
+        return F.silu(x * 1.702) / 1.702
+
+    class Activation(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return by_hand(x.sin())
+
+    rule = rx.rule_from_torch(by_hand, in_one_call, [torch.zeros(3)], loose=["sizes", "dtypes"])
+    x = torch.linspace(-3, 3, 700).to(dtype)
+    changed = rule(rx.from_torch(Activation(), (x,)), verify="values")
+    assert "R.nn.silu" in changed.script()
+    found: Any = rx.build(changed, "torch")["main"](x)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found, in_one_call(x.sin()))
+
+
+def test_a_rule_for_any_dtype_has_no_more_forms_where_half_precision_has_the_same_operators() -> None:
+    rule = rx.rule_from_torch(lambda x: x.exp().log(), lambda x: x + 0, [torch.zeros(3)], loose=["dtypes"])
+    assert "|" not in str(rule.pattern)
+    assert check_rule(rule, examples=4, near_misses=3).rewrites
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("number", [0.1, 0.3, 1.702, 1e-5, 65000.0, -2.5])
+def test_a_number_of_a_part_of_a_program_is_the_shortest_that_its_dtype_rounds_to(dtype: str, number: float) -> None:
+    x = rx.Var("x", rx.TensorType((3,), dtype))
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(R.multiply(x, R.const(number, dtype)), "y"))
+    [text] = re.findall(r"const\((.*)\)\)", str(rx.pattern_from(builder.get(), outputs=["y"]).pattern))
+    found, written = (np.asarray(one, numpy_dtype(dtype)) for one in (float(text), number))
+    assert found == written
+    digits = [len(Decimal(one).normalize().as_tuple().digits) for one in (text, str(number))]
+    assert digits[0] <= digits[1]
 
 
 def test_several_results_and_number_tensors_are_variables_of_a_rule() -> None:

@@ -65,7 +65,12 @@ _BY_NUMPY: Final = {dtype: sys.intern(name) for name, dtype in _NUMPY.items()}
 def as_written(number: Any) -> Any:
     """The number of an array of one, as it was written before its dtype rounded it: 0.1, not 0.10000000149."""
     scalar = number.reshape(())[()]
-    return float(str(scalar)) if is_float(scalar.dtype.name) else scalar.item()
+    if not is_float(scalar.dtype.name):
+        return scalar.item()
+    if scalar.dtype.kind == "f":
+        return float(str(scalar))  # NumPy writes the fewest digits that give the number again
+    fewest = (float(f"{float(scalar):.{digits}g}") for digits in range(1, 10))
+    return next((short for short in fewest if scalar.dtype.type(short) == scalar), float(scalar))
 
 
 def converted(data: Any, dtype: str) -> Any:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from functools import partial, reduce
+from typing import Any, Final, TypeAlias
 
 from ..analysis.tensors import dtype_of
 from ..formats.errors import ConvertError
 from ..formats.torch import require_torch
 from ..ir.dtypes import is_float
+from ..ir.expr import Expr
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
+from ..pattern import DFPattern, Matchings
 from ..rewrite import RewriteError, Rule, rule_from_module
 from ..rewrite.rules import name_of
 
 _LOOSE: Final = ("sizes", "dtypes")
+_Exported: TypeAlias = dict[str, Function]
+"""The functions ``pattern`` and ``replacement`` of a rule."""
+_OTHERS: Final = ("float64", "float16", "bfloat16")
+"""The dtypes that the functions of a rule for any dtype are exported in as well."""
 
 
 def rule_from_torch(
@@ -38,13 +45,14 @@ def rule_from_torch(
         loose: ``"sizes"``: each size of the examples over 1 stands for any size, equal ones where either function
             needs them equal; sizes that the functions compute follow. ``"dtypes"``: each dtype stands for any of its
             kind (floating point, integer), the same throughout. Then the functions are also exported in float64,
-            which has their numbers as they were written. Where PyTorch computes in float32 for half precision, a
-            program in half precision has other operators: make another rule of examples in it.
+            which has their numbers as they were written. Where PyTorch computes in float32 for half precision, as it
+            does with Python numbers, a program in half precision has other operators. A rule of one value is also for
+            these: the functions are exported in float16 and bfloat16 as well.
         approximate: how far the values may change, as part of the largest; see `Rule`.
 
     A program that was read from PyTorch has the operators that ``before`` becomes; for one of another source, look at
     ``from_torch(before)`` first. Raises `ConvertError` for functions that cannot be exported or read, and
-    `RewriteError` for functions that make no rule. Cost: two exports, about a second; four with loose dtypes.
+    `RewriteError` for functions that make no rule. Cost: two exports, about a second; up to eight with loose dtypes.
     """
     require_torch()
     called = name or name_of(before)
@@ -52,26 +60,60 @@ def rule_from_torch(
     for one in asked:
         if one not in _LOOSE:
             raise RewriteError(f"rule {called!r}: loose={one!r}; expected of {', '.join(map(repr, _LOOSE))}")
-    functions = _exported(before, after, examples, called, any_size="sizes" in asked)
-    wide = [_in_double_precision(example) if "dtypes" in asked else example for example in examples]
-    if any(one is not example for one, example in zip(wide, examples, strict=True)):
+    export = partial(_exported, before, after, name=called, any_size="sizes" in asked)
+    forms = [export(examples)]
+    if "dtypes" in asked and any(map(_is_float, examples)):
+        forms = _in_every_dtype(export, examples, forms[0])
+    rules = [
+        rule_from_module(
+            IRModule(functions),
+            called,
+            any_dtype="dtypes" in asked and at == 0,
+            may_ask_more=True,
+            approximate=approximate,
+        )
+        for at, functions in enumerate(forms)
+    ]
+    return _first_of(rules) if isinstance(rules[0].pattern, DFPattern) else rules[0]
+
+
+def _in_every_dtype(
+    export: Callable[[Sequence[Any]], _Exported], examples: Sequence[Any], functions: _Exported
+) -> list[_Exported]:
+    """``functions`` with their numbers as they were written, and forms of their own for narrow floats."""
+    forms = [functions]
+    for dtype in _OTHERS:
         try:
-            exact = _exported(before, after, wide, called, any_size="sizes" in asked)
+            other = export([_in_dtype(example, dtype) for example in examples])
         except ConvertError:
-            exact = functions  # the functions have float32 weights, say
-        if all(_are_alike(function, exact[which]) for which, function in functions.items()):
-            functions = exact
-    return rule_from_module(
-        IRModule(functions), called, any_dtype="dtypes" in asked, may_ask_more=True, approximate=approximate
-    )
+            continue  # the functions have float32 weights, say
+        is_alike = all(_are_alike(function, other[which], dtype) for which, function in forms[0].items())
+        if dtype == "float64" and is_alike:
+            forms[0] = other
+        elif dtype != "float64" and not is_alike and _own_dtypes(forms[0]["pattern"]) <= {"float32", "float64"}:
+            forms.append(other)
+    return forms
+
+
+def _first_of(rules: Sequence[Rule]) -> Rule:
+    """One rule of one value for what any of ``rules`` is for; the first that matches applies."""
+    first, *others = rules
+    if not others:
+        return first
+    patterns = [rule.pattern for rule in rules if isinstance(rule.pattern, DFPattern)]
+
+    def rewrite(expr: Expr, matchings: Matchings) -> Any:
+        return next(rule for rule in rules if rule.pattern in matchings).rewriter(expr, matchings)
+
+    return Rule(reduce(DFPattern.__or__, patterns), rewrite, first.name, approximate=first.approximate)
 
 
 def _exported(
     before: Callable[..., Any], after: Callable[..., Any], examples: Sequence[Any], name: str, *, any_size: bool
-) -> dict[str, Function]:
+) -> _Exported:
     from ..formats.torch.functions import function_from_torch
 
-    functions: dict[str, Function] = {}
+    functions: _Exported = {}
     for which, function in (("pattern", before), ("replacement", after)):
         try:
             functions[which] = function_from_torch(function, examples, any_size=any_size)
@@ -80,15 +122,25 @@ def _exported(
     return functions
 
 
-def _in_double_precision(example: Any) -> Any:
-    is_narrow = hasattr(example, "is_floating_point") and example.is_floating_point()
-    return example.double() if is_narrow else example
+def _is_float(example: Any) -> bool:
+    return hasattr(example, "is_floating_point") and example.is_floating_point()
 
 
-def _are_alike(narrow: Function, wide: Function) -> bool:
-    """True if both have the same operators in the same order, and float64 where ``narrow`` has its own dtypes."""
-    own = {dtype for param in narrow.params if is_float(dtype := dtype_of(param))}
-    both = [list(iter_bindings(function)) for function in (narrow, wide)]
+def _in_dtype(example: Any, dtype: str) -> Any:
+    import torch
+
+    return example.to(getattr(torch, dtype)) if _is_float(example) else example
+
+
+def _own_dtypes(function: Function) -> set[str | None]:
+    """The dtypes of the floats that it takes."""
+    return {dtype for param in function.params if is_float(dtype := dtype_of(param))}
+
+
+def _are_alike(function: Function, other: Function, dtype: str) -> bool:
+    """True if both have the same operators in the same order, and ``dtype`` where the first has its own dtypes."""
+    own = _own_dtypes(function)
+    both = [list(iter_bindings(one)) for one in (function, other)]
     operators = [[getattr(getattr(one.value, "op", None), "name", "") for one in bindings] for bindings in both]
     dtypes = [[dtype_of(one.var) for one in bindings] for bindings in both]
-    return operators[0] == operators[1] and ["float64" if one in own else one for one in dtypes[0]] == dtypes[1]
+    return operators[0] == operators[1] and [dtype if one in own else one for one in dtypes[0]] == dtypes[1]
