@@ -21,8 +21,8 @@ from ..rewrite.rules import name_of
 _LOOSE: Final = ("sizes", "dtypes")
 _Exported: TypeAlias = dict[str, Function]
 """The functions ``pattern`` and ``replacement`` of a rule."""
-_OTHERS: Final = ("float64", "float16", "bfloat16")
-"""The dtypes that the functions of a rule for any dtype are exported in as well."""
+_OTHERS: Final = {"float64": "double", "float16": "half", "bfloat16": "bfloat16"}
+"""The dtypes that the functions of a rule for any dtype are exported in as well, and the methods of tensors to them."""
 
 
 def rule_from_torch(
@@ -127,9 +127,7 @@ def _is_float(example: Any) -> bool:
 
 
 def _in_dtype(example: Any, dtype: str) -> Any:
-    import torch
-
-    return example.to(getattr(torch, dtype)) if _is_float(example) else example
+    return getattr(example, _OTHERS[dtype])() if _is_float(example) else example
 
 
 def _own_dtypes(function: Function) -> set[str | None]:
