@@ -359,11 +359,33 @@ def test_the_nearest_element_is_sought_in_single_precision(coordinates: str, rou
         _check(one_node("Resize", inputs, fixed=["scales"], opset=19, **given), {"x": _ramp(size)})
 
 
-def test_a_cropped_part_is_spread_over_the_size_that_the_result_has_where_elements_are_not_mixed() -> None:
-    region = np.asarray([0.2, 0.9], np.float32)
-    inputs = {"x": _ramp(12), "roi": region, "scales": np.asarray([0.3], np.float32)}
-    given = {"mode": "nearest", "coordinate_transformation_mode": "tf_crop_and_resize"}
-    _check(one_node("Resize", inputs, fixed=["roi", "scales"], opset=19, **given), {"x": _ramp(12)})
+CROPS = {
+    "a result that is less than the factors say": ((1, 1, 0.6, 1.3), (0, 0, 0.2, -0.1, 1, 1, 0.9, 0.6)),
+    "an axis whose factor is 1": ((1, 1, 1, 2), (0, 0, 0.2, 0.1, 1, 1, 0.9, 0.6)),
+    "an axis of the same size whose factor is not 1": ((1, 1, 1.1, 2), (0, 0, 0.2, 0.1, 1, 1, 0.9, 0.6)),
+    "all sizes the same": ((1, 1, 1.1, 1.1), (0, 0, 0.2, 0.1, 1, 1, 0.9, 0.6)),
+    "one element": ((1, 1, 0.2, 2), (0, 0, 0.2, 0.1, 1, 1, 0.9, 0.6)),
+}
+
+
+@pytest.mark.parametrize("case", CROPS)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("fixed", [["roi", "scales"], ["roi"]])
+def test_a_part_is_cropped_as_onnx_runtime_crops_it(mode: str, fixed: list[str], case: str) -> None:
+    scales, region = (np.asarray(numbers, np.float32) for numbers in CROPS[case])
+    inputs = {"x": _floats(1, 2, 7, 6), "roi": region, "scales": scales}
+    given = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
+    fed = {name: array for name, array in inputs.items() if name not in fixed}
+    _check(one_node("Resize", inputs, fixed=fixed, opset=13, **given), fed)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_a_part_is_cropped_to_sizes_but_for_axes_that_keep_theirs(mode: str) -> None:
+    region = np.asarray([0, 0, 0.2, 0.1, 1, 1, 0.9, 0.6], np.float32)
+    inputs = {"x": _floats(1, 2, 7, 6), "roi": region, "scales": None, "sizes": np.asarray([1, 2, 4, 6])}
+    given = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize"}
+    model = one_node("Resize", inputs, fixed=["roi", "sizes"], opset=13, **given)
+    _check(model, {"x": inputs["x"]})
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])

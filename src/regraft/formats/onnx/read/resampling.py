@@ -127,10 +127,10 @@ def _asymmetric(axis: ResampledAxis, place: Number) -> Number:
 
 
 def _crop(axis: ResampledAxis, place: Number) -> Number:
-    length, extent = axis.last, axis.extent
-    middle = (axis.start + axis.end) / 2 * length
-    moved = axis.start * length + place * (axis.end - axis.start) * length / _steps(axis, extent)
-    return axis.if_one(extent, middle, moved)
+    # As ONNX Runtime does, the part is spread over the result that there is, and a factor of 1 leaves an axis whole.
+    middle = (axis.start + axis.end) / 2 * axis.last
+    moved = axis.start * axis.last + place * (axis.end - axis.start) * axis.last / _steps(axis, axis.target)
+    return axis.if_one(axis.scale, place, axis.if_one(axis.target, middle, moved))
 
 
 COORDINATES: Final[dict[str, Callable[[ResampledAxis, Number], Number]]] = {

@@ -71,10 +71,8 @@ def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, coordinates
     """The result of resizing by the factors for ``axes`` that operand ``index`` gives."""
     factors = _factors(node, index)
     target = None if factors is None else _scaled(node, axes, factors)
-    is_by_sizes = (
-        kind.mode == "nearest" if coordinates == CROP else not kind.antialias
-    )  # a filter is as wide as factors
-    if target is not None and coordinates in (CROP, "align_corners") and is_by_sizes:
+    # A filter is as wide as factors.
+    if target is not None and coordinates == "align_corners" and not kind.antialias:
         target.factors.clear()
     if target is None or not (_is_known(node, target) or _is_plain(target, coordinates, kind)):
         return resize_by_factors(node, index, axes, coordinates, kind)
@@ -174,8 +172,9 @@ def _resized(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind
     shape, sizes = node.shape(), target.sizes
     changed = [axis for axis in range(len(shape)) if shape[axis] != sizes[axis]]
     plain = _is_plain(target, coordinates, kind) and not _is_moved(node, target, changed, coordinates, kind)
-    if not changed and coordinates != CROP:
-        # Where a factor is not 1, ONNX would still mix elements; ONNX Runtime copies what keeps its sizes.
+    if not changed:
+        # Where a factor is not 1, or a part is taken, ONNX would still mix elements; ONNX Runtime copies what keeps its
+        # sizes.
         return ops.reshape(node.operand(0), list(shape))
     if plain and len(changed) <= 3 and len(shape) <= 5:
         extra: dict[str, Any] = {}
@@ -202,7 +201,7 @@ def _by_axis(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind
         goal = target.sizes[axis]
         assert isinstance(goal, int)
         start, end = bounds[axis]
-        if goal == size and (start, end) == (0, 1) and axis not in target.factors:
+        if goal == size and axis not in target.factors:
             continue
         along = ResampledAxis(size, goal, target.factors.get(axis, Fraction(goal, size)), start, end)
         taps, beyond = resampled(along, coordinates, kind)

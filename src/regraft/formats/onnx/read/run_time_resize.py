@@ -109,9 +109,9 @@ def resize_by_factors(node: NodeImporter, index: int, axes: Sequence[int], coord
     goals = ops.floor(ops.multiply(ops.astype(rows, "float32"), given))
     targets = _named(node, goals, axes)
     wide = node.emit(ops.astype(given, _WORK))
-    if coordinates != CROP:  # ONNX Runtime copies what keeps its sizes, whatever the factors
-        is_kept = node.emit(ops.min(ops.equal(in_dtype(goals, "int64"), rows)))
-        wide = node.emit(ops.where(is_kept, _number(1), wide))
+    # ONNX Runtime copies what keeps its sizes, whatever the factors.
+    is_kept = node.emit(ops.min(ops.equal(in_dtype(goals, "int64"), rows)))
+    wide = node.emit(ops.where(is_kept, _number(1), wide))
     factors = [node.emit(ops.take(wide, PrimValue(place), axis=0)) for place in range(len(axes))]
     return _resized(node, axes, targets, factors, coordinates, kind)
 
