@@ -142,6 +142,19 @@ def test_a_defect_is_told_as_one(tmp_path: Path) -> None:
     assert "Traceback" not in finished.stderr
 
 
+def test_memory_that_does_not_suffice_is_no_defect(tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    full = """
+import errno, os, regraft.model
+def no_room(*arguments, **options):
+    raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+regraft.model.describe_model = no_room
+"""
+    finished = spawn(full, "inspect", model)
+    assert finished.returncode == 2
+    assert "error: out of memory" in finished.stderr
+
+
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     model = save(projections(), tmp_path / "model.onnx")
     closed = "import os; read, write = os.pipe(); os.close(read); os.dup2(write, 1)"

@@ -27,6 +27,7 @@ from regraft.model import search as room
 from regraft.model.attempts import agreement_of
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
 from regraft.model.samples import read_samples
+from regraft.model.timing import Deadline
 from regraft.passes import op_counts
 from regraft.run import BuildError
 from regraft.run.openvino_engine import supported_precisions
@@ -408,6 +409,19 @@ def test_a_budget_that_was_over_with_nothing_found_is_no_decision(
         _, report = lowered(products, "auto", output=tmp_path / "out.onnx", budget=0, cache=tmp_path / "kept")
         assert report.kept is None
         assert report.decided_before is None, "with more time another choice could come out"
+
+
+def test_half_of_the_time_is_for_the_layers_of_what_is_fast_but_errs(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Deadline, "is_half_over", True)
+    _, report = lowered(
+        images, "int8", output=tmp_path / "out.onnx", calibrate=tmp_path / "samples", max_error=1e-4, budget=1000
+    )
+    late = [one for one in report.attempts if (one.problem or "").startswith("not tried: the 1000 seconds")]
+    [first] = [one for one in report.attempts if one.error is not None]
+    assert any(layer.error is not None for layer in first.layers), "it errs, and its layers were measured"
+    assert late
 
 
 def test_all_are_tried_whole_before_the_layers_of_any_go_back(

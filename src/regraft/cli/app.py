@@ -59,7 +59,7 @@ def _report(error: Exception) -> int:
     from ..model.errors import OutputError, VerificationError
     from ..rewrite import RewriteValueError
 
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         _say(f"error: out of memory{f': {error}' if str(error) else ''}")
         return WRONG_INPUT
     if not isinstance(error, RegraftError):

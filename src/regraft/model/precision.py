@@ -52,7 +52,7 @@ from .measure import Bench, opened_on
 from .memory import free_memory, needed_to_run
 from .models import Model, form_of, run_as_it_is, run_exactly
 from .samples import Samples, TriedOn, read_samples, trials_on
-from .search import CandidateResult, PrecisionSearch
+from .search import CandidateResult, PrecisionSearch, may_win
 from .timing import Deadline, clock_for
 from .verification import Verification, flat_arrays, names_for
 
@@ -129,7 +129,9 @@ def _tried(
             continue
         tell(f"{one.name} on {one.engine}, {number + 1} of {len(listed)}")
         search.waiting = len(listed) - number
-        trial = search.attempt(one, None if best is None else best[0])
+        row = None if best is None else best[0]
+        search.keeps_half = any(may_win(rows[place], row) for place, _ in erring)
+        trial = search.attempt(one, row)
         best = better(trial, one)
         rows.append(trial.row)
         if trial.errs:

@@ -86,6 +86,8 @@ class PrecisionSearch:
     """
     begun: bool = False
     """True once a candidate was tried: the first one is, whatever the budget."""
+    keeps_half: bool = False
+    """True where half of the time is for layers to go back: of what is faster than the best so far, but errs."""
     is_cut_short: bool = False
     """True if the deadline left something undone, so that with more time another choice could come out."""
     ruled: dict[tuple[int, int], IRModule] = field(default_factory=dict[tuple[int, int], IRModule])
@@ -98,7 +100,8 @@ class PrecisionSearch:
     def attempt(self, one: Candidate, best: Attempt | None = None) -> CandidateResult:
         """The result of ``one`` with all of its layers in few bits, beside the ``best`` so far."""
         row = Attempt(one.name, one.engine)
-        if self.deadline.is_over and self.begun:
+        is_over = self.deadline.is_over or (self.keeps_half and self.deadline.is_half_over)
+        if is_over and self.begun:
             self.is_cut_short = True
             return CandidateResult(replace(row, problem=out_of_time(self.bench.budget)))
         if one.name == "float32" and one.engine == self.unchanged_on and self.in_float32 is None:
@@ -139,7 +142,7 @@ class PrecisionSearch:
         What would not be faster than ``best`` then, and what there is no time for, is left, and the row says so.
         """
         problem = row.problem or ""
-        if not _may_win(row, best):
+        if not may_win(row, best):
             assert best is not None
             return CandidateResult(
                 replace(row, problem=f"{problem}; with fewer layers it would not be faster than {_said(best)}")
@@ -362,7 +365,7 @@ class Tried(NamedTuple):
     agreement: float
 
 
-def _may_win(row: Attempt, best: Attempt | None) -> bool:
+def may_win(row: Attempt, best: Attempt | None) -> bool:
     """True if what is timed with all layers in few bits is so much faster than ``best`` that a few may go back."""
     return best is None or not best.ratio or not row.ratio or row.ratio > best.ratio * _GOING_BACK
 

@@ -34,9 +34,10 @@ _UNKNOWN_NOISE: Final = 0.1
 class Deadline:
     """The end of a budget of seconds of wall time, which begins now. A load on the machine does not move it."""
 
-    __slots__ = ("_end",)
+    __slots__ = ("_end", "_seconds")
 
     def __init__(self, seconds: float) -> None:
+        self._seconds: Final = seconds
         self._end = monotonic() + seconds
 
     @property
@@ -48,6 +49,11 @@ class Deadline:
     def is_over(self) -> bool:
         """True if nothing is left."""
         return self.left == 0.0
+
+    @property
+    def is_half_over(self) -> bool:
+        """True if less than half of the budget is left."""
+        return self.left < self._seconds / 2
 
     @contextmanager
     def standing_still(self) -> Generator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from regraft.formats import ConvertError
 from regraft.formats.onnx import from_onnx, to_onnx, wire
 from regraft.formats.onnx.external_data import external_files
 from regraft.formats.reading import telling
+from regraft.ir.expr import Constant
+from regraft.ir.visitor import walk
 from regraft.transform import FoldConstant
 from tests.kit import assert_close
 
@@ -169,6 +172,36 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model" / "m.data").symlink_to(tmp_path / "secret")
     with pytest.raises(ConvertError, match=r"its data is in m\.data, outside of the model's folder; refused"):
         from_onnx(path)
+
+
+def test_a_model_file_may_have_several_hard_links_but_not_what_lies_beside_it(tmp_path: Path) -> None:
+    x = np.ones((2, ROWS), "float32")
+    (tmp_path / "again.onnx").hardlink_to(saved(tmp_path / "whole.onnx"))
+    assert_close(build(from_onnx(tmp_path / "again.onnx"), target="numpy")["main"](x), expected(x))
+    path = with_external_data(tmp_path / "model")
+    (tmp_path / "again.data").hardlink_to(tmp_path / "model" / "m.data")
+    with pytest.raises(ConvertError, match=r"m\.data, a file with several hard links.*Put a copy of the file there"):
+        from_onnx(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the address space is limited by Linux alone")
+def test_constants_of_one_file_map_no_more_than_themselves(tmp_path: Path) -> None:
+    count, size = 64, 1 << 20
+    stored = [numpy_helper.from_array(np.full((size,), index, np.uint8), f"w{index}") for index in range(count)]
+    nodes = [helper.make_node("Identity", [f"w{index}"], [f"y{index}"]) for index in range(count)]
+    outputs = [helper.make_tensor_value_info(f"y{index}", TensorProto.UINT8, [size]) for index in range(count)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(helper.make_graph(nodes, "many", [], outputs, stored)), path)
+    module = from_onnx(path)
+
+    def mapped() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = mapped()
+    constants = [leaf for leaf in walk(module["main"]) if isinstance(leaf, Constant)]
+    arrays = [constant.data.numpy() for constant in constants]
+    assert len(arrays) == count
+    assert mapped() - before < 4 * count * size
 
 
 def test_an_absolute_place_is_refused_even_inside_the_folder(tmp_path: Path) -> None:

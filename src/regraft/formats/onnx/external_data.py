@@ -122,19 +122,30 @@ def check_external_data(graph: ir.Graph, path: str) -> None:
     """Let every constant outside the message of the model at ``path`` be found, in its folder or below it.
 
     Where the model is a link, as in caches of downloads, what lies beside the file that it leads to is in its folder
-    too. Raises `ConvertError` for a file that is missing, too short, or reached by leaving the folder.
+    too. Raises `ConvertError` for a file that is missing, too short, or reached by leaving the folder, be it by a
+    second hard link. The model's own file, which large constants are read from as well, may have several.
     """
+    own = os.path.realpath(path)
     folder = os.path.dirname(os.path.abspath(path))
-    roots = dict.fromkeys((os.path.realpath(folder), os.path.dirname(os.path.realpath(path))))
+    roots = dict.fromkeys((os.path.realpath(folder), os.path.dirname(own)))
     for scope in (graph, *_inner_graphs(graph)):
         for name, value in scope.initializers.items():
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor):
-                value.const_value = _checked(tensor, name, folder, roots)
+                found = _checked(tensor, name, folder, roots)
+                if found != own and os.stat(found).st_nlink > 1:
+                    raise ConvertError(
+                        f"constant {name}: its data is in {found}, a file with several hard links, which may be one "
+                        "from outside of the model's folder; refused. Put a copy of the file there"
+                    )
+                # Without a folder of its own, as all of that was looked at here.
+                value.const_value = ir.ExternalTensor(
+                    found, tensor.offset, tensor.length, tensor.dtype, shape=tensor.shape, name=tensor.name or name
+                )
 
 
-def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[str]) -> ir.ExternalTensor:
-    """``tensor`` with the place of its bytes, all links followed."""
+def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[str]) -> str:
+    """The file that holds the bytes of ``tensor``, all links followed."""
     location = str(tensor.location)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     if "\0" in location:
         raise ConvertError(f"constant {name}: {location!r} is no path; the model is damaged")
@@ -149,15 +160,7 @@ def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[
         raise ConvertError(f"constant {name}: {path} ends before byte {end}; the file is damaged")
     if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
         raise ConvertError(f"constant {name}: its data is in {path}, which may not be read: no permission")
-    return ir.ExternalTensor(
-        os.path.relpath(path, root),
-        tensor.offset,
-        tensor.length,
-        tensor.dtype,
-        shape=tensor.shape,
-        name=tensor.name or name,
-        base_dir=root,
-    )
+    return path
 
 
 def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:

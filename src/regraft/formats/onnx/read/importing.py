@@ -314,8 +314,12 @@ def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
         return of.numpy().astype(numpy_dtype(dtype), copy=False).reshape(shape)
 
     def load() -> np.ndarray:
-        # What was read keeps the whole file mapped; of a copy the mapping goes with its numbers.
-        return numbers(copy(tensor))
+        if tensor.size == 0 or tensor.dtype.bitwidth < 8:
+            return numbers(copy(tensor))  # what was read keeps the whole file mapped; of a copy that goes with it
+        stored = np.dtype(tensor.dtype.numpy()).newbyteorder("<")
+        return np.asarray(np.memmap(tensor.path, stored, "r", tensor.offset or 0, shape)).astype(
+            numpy_dtype(dtype), copy=False
+        )
 
     def part(region: tuple[slice, ...]) -> np.ndarray:
         return np.require(numbers(tensor)[region], requirements=["ALIGNED"])
