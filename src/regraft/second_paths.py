@@ -53,7 +53,7 @@ PATHS: Final[dict[str, str]] = {
         f"regraft.op.vision.{name}": "regraft.op.vision"
         for name in ("multibox_transform_loc", "nms", "roi_align", "roi_pool")
     },
-    "regraft.pipeline": "regraft",
+    "regraft.pipeline": "regraft.passes.named_pipelines",
     "regraft.runtime.device": "regraft.runtime",
     "regraft.runtime.executable": "regraft",
     "regraft.runtime.vm": "regraft",

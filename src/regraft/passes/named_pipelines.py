@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from .context import PassError
@@ -16,11 +15,26 @@ from .passes import Pass
 from .pipeline import pipeline
 
 _Maker = TypeVar("_Maker", bound=Callable[..., Any])
+
+
+def zero_pipeline(*, enable_warning: bool = False) -> Pass:
+    """`pipeline` of the level ``"safe"``; ``enable_warning`` is taken and changes nothing."""
+    del enable_warning
+    return pipeline("safe")
+
+
+def default_build_pipeline() -> Pass:
+    """`pipeline` of the level ``"default"``."""
+    return pipeline("default")
+
+
 _pipelines: Final[dict[str, Callable[..., Any]]] = {
-    "zero": partial(pipeline, "safe"),
-    "default": partial(pipeline, "default"),
-    "default_build": partial(pipeline, "default"),
+    "zero": zero_pipeline,
+    "default": default_build_pipeline,
+    "default_build": default_build_pipeline,
 }
+OF_ITS_OWN: Final = frozenset(_pipelines)
+"""The names that are no one's registration: engines need none of these pipelines to run a program."""
 
 
 def get_pipeline(name: str = "zero", **kwargs: Any) -> Any:

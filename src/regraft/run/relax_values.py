@@ -132,9 +132,11 @@ class ShapeTuple(tuple[int, ...]):
 
 
 def as_relax_value(value: Any) -> Any:
-    """A result as Relax's machine gives it: NumPy's arrays as `Tensor`, in tuples and lists, too."""
+    """A result as Relax's machine gives it: NumPy's arrays as `Tensor`, in tuples and lists, too, a shape as one."""
     if type(value) is np.ndarray:
         return cast(Any, value).view(Tensor)
+    if type(value) is tuple and value and all(type(size) is int for size in cast("tuple[Any, ...]", value)):
+        return ShapeTuple(cast("tuple[int, ...]", value))
     if type(value) in (tuple, list):
         return type(value)([as_relax_value(item) for item in value])
     return value

@@ -92,8 +92,8 @@ def build(
 
     A target of TVM's that is the CPU (``"llvm"``, ``"c"``, or an object that prints so) is the reference engine, which
     runs every program; None is the default. ``params`` are values for parameters of ``main``. ``relax_pipeline``, a
-    pass, changes the program before; the name of a pipeline changes nothing. Relax's other options, ``tir_pipeline``,
-    ``exec_mode`` and ``system_lib``, are taken and change nothing.
+    pass or the name of a registered pipeline, changes the program before; ``"default"`` and its like change nothing.
+    Relax's other options, ``tir_pipeline``, ``exec_mode`` and ``system_lib``, are taken and change nothing.
 
     A function alone is built as a module of it, under its name or ``main``. ``options`` are the engine's own.
     Cost: linear in the bindings. Raises `BuildError` for a target or option that does not exist and for a
@@ -109,6 +109,8 @@ def build(
     if params:
         module = module.with_function("main", module["main"].bind_params({**params}))
     change: Any = options.pop("relax_pipeline", None)
+    if isinstance(change, str):
+        change = _pipeline_named(change)
     if callable(change):
         module = cast(IRModule, change(module))
     found = _targets.get(target)
@@ -131,6 +133,13 @@ def build(
         name: tuple(param.name_hint for param in function.params) for name, function in module.items()
     }
     return executable
+
+
+def _pipeline_named(name: str) -> Any:
+    """The registered pipeline of a name; None for those of the package, which no engine needs."""
+    from ..passes.named_pipelines import OF_ITS_OWN, get_pipeline
+
+    return None if name in OF_ITS_OWN else get_pipeline(name)
 
 
 def _engine_name(target: object) -> str:
