@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from ..formats.torch.custom import Conversion
 from .dynamo import dynamo_capture_subgraphs, relax_dynamo
 from .torch_importers import from_exported_program, from_fx
 
-__all__ = ["dynamo_capture_subgraphs", "from_exported_program", "from_fx", "relax_dynamo"]
+ExportedProgramImporter = Conversion
+TorchFXImporter = Conversion
+"""What a conversion of ``custom_convert_map`` is given beside its node, under the two names that Relax has for it."""
+
+__all__ = [
+    "ExportedProgramImporter",
+    "TorchFXImporter",
+    "dynamo_capture_subgraphs",
+    "from_exported_program",
+    "from_fx",
+    "relax_dynamo",
+]

@@ -180,7 +180,7 @@ def _with_parameters(function: Function, program: torch.export.ExportedProgram, 
         kept.append(value)
         if by_name:
             name = str(spec.target)
-            bound[param] = named[name] = Var(name.replace(".", "_"), param.ty, param.origins)
+            bound[param] = named[name] = Var(name, param.ty, param.origins)
     if by_name:
         kept.sort(key=lambda value: str(value.name))
     new = function.bind_params(bound).with_attr("params", tuple(kept))
