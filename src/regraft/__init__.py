@@ -95,6 +95,7 @@ from .run import (
     register_func,
     register_global_func,
 )
+from .run import targets as _targets
 from .script import ParseError, load_script, parse, save_script
 from .script import relax as _relax
 from .script.program_text import print_script
@@ -239,6 +240,13 @@ def _run(module: IRModule, name: str, inputs: Sequence[Any]) -> Any:
     return build(module, target="numpy")[name](*inputs)
 
 
+def _pipeline_named(name: str) -> Any:
+    """The registered pipeline of a name; None for those of the package, which no engine needs."""
+    from .passes.named_pipelines import OF_ITS_OWN, get_pipeline
+
+    return None if name in OF_ITS_OWN else get_pipeline(name)
+
+
 def _rewriter(cls: type | None = None, /, *, approximate: float | None = None) -> Any:
     from .rewrite.from_module import rewriter, rule_of_class
 
@@ -249,6 +257,7 @@ def _rewriter(cls: type | None = None, /, *, approximate: float | None = None) -
 Node.text_of = print_script
 Expr.operators = OPERATORS
 _programs.run = _run
+_targets.pipeline_named = _pipeline_named
 _relax.rewriter = _rewriter
 make_second_paths()
 for _room in ("regraft.ir", "regraft.script"):

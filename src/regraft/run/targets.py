@@ -7,7 +7,7 @@ and imports its framework when it compiles, so a framework that is not used is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -71,6 +71,10 @@ def runs_on(target: str, op: Op) -> bool:
     return import_module(_targets[target].module).runs(op)
 
 
+pipeline_named: Callable[[str], Any]
+"""The registered pipeline of a name, None for those of the package; the top module, which knows the passes, sets it."""
+
+
 @overload
 def build(
     module: IRModule | Function, target: Literal["xla"], params: Mapping[str, Any] | None = None, **options: Any
@@ -110,7 +114,7 @@ def build(
         module = module.with_function("main", module["main"].bind_params({**params}))
     change: Any = options.pop("relax_pipeline", None)
     if isinstance(change, str):
-        change = _pipeline_named(change)
+        change = pipeline_named(change)
     if callable(change):
         module = cast(IRModule, change(module))
     found = _targets.get(target)
@@ -133,13 +137,6 @@ def build(
         name: tuple(param.name_hint for param in function.params) for name, function in module.items()
     }
     return executable
-
-
-def _pipeline_named(name: str) -> Any:
-    """The registered pipeline of a name; None for those of the package, which no engine needs."""
-    from ..passes.named_pipelines import OF_ITS_OWN, get_pipeline
-
-    return None if name in OF_ITS_OWN else get_pipeline(name)
 
 
 def _engine_name(target: object) -> str:
