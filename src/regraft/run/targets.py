@@ -114,7 +114,7 @@ def build(
         module = module.with_function("main", module["main"].bind_params({**params}))
     change: Any = options.pop("relax_pipeline", None)
     if isinstance(change, str):
-        change = pipeline_named(change)
+        change = pipeline_named(change)  # noqa: F821 - the top module sets it
     if callable(change):
         module = cast(IRModule, change(module))
     found = _targets.get(target)
