@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -153,6 +154,29 @@ regraft.model.describe_model = no_room
     finished = spawn(full, "inspect", model)
     assert finished.returncode == 2
     assert "error: out of memory" in finished.stderr
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.onnx"))
+    odd.write_bytes(model.read_bytes())
+    for arguments in (["inspect", odd], ["optimize", odd, "-o", tmp_path / "out.onnx"], ["optimize", model, "-o", odd]):
+        finished = spawn("", *arguments)
+        assert finished.returncode == 2
+        assert "this name has bytes that are no UTF-8; rename it" in finished.stderr
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_stream_that_was_closed_before_is_no_error(tmp_path: Path, stream: str) -> None:
+    model = save(projections(), tmp_path / "model.onnx")
+    assert spawn(f"import sys; sys.{stream} = None", "inspect", model).returncode == 0
+
+
+def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
+    model = save(projections(), tmp_path / "modèle.onnx")
+    finished = spawn("import sys; sys.stdout.reconfigure(encoding='ascii')", "inspect", model)
+    assert finished.returncode == 0, finished.stderr
+    assert "mod\\xe8le.onnx" in finished.stdout
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ once. Knows every room; no room knows it.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from io import TextIOWrapper
 from types import FrameType
 from typing import NoReturn
 
@@ -22,6 +24,7 @@ class _TerminatedError(BaseException):
 
 def main() -> None:
     """Run the command line on this process's arguments, and exit."""
+    _open_streams()
     try:
         from .app import app
 
@@ -31,6 +34,16 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except _TerminatedError:
         sys.exit(_TERMINATED)
+
+
+def _open_streams() -> None:
+    """Let standard output and error be there, and write what their encoding lacks, as letters in a name, escaped."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # it was closed before this process began
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process runs
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _clean_up_when_stopped() -> None:

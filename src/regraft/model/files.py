@@ -36,12 +36,25 @@ def sizes_of_files(paths: Iterable[Path]) -> list[int]:
     return [path.stat().st_size for path in dict.fromkeys(path.resolve() for path in paths) if path.exists()]
 
 
+def check_name(path: Path) -> None:
+    """Raise `UsageError` for a name that is no text, which the engines and the formats cannot hold."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{str(path).encode(errors='backslashreplace').decode()}: this name has bytes that are no UTF-8; rename it "
+            "(where it is UTF-8 and the locale is not, set PYTHONUTF8=1)"
+        ) from None
+
+
 def check_output(output: Path, inputs: Iterable[Path]) -> None:
     """Raise unless ``output`` can be written without touching any of ``inputs``.
 
-    `UsageError` for an input's path, however it is spelled or linked, and for a folder; `OutputError` where the folder
+    `UsageError` for an input's path, however it is spelled or linked, for a folder, and for a name that is no text;
+    `OutputError` where the folder
     does not exist or may not be written to.
     """
+    check_name(output)
     if output.is_dir():
         raise UsageError(f"{output} is a folder; give the name of a file in it")
     read = [path for path in inputs if path.exists()]
@@ -78,7 +91,7 @@ def staged(output: Path) -> Generator[Path]:
 
 def _staging_prefix(output: Path) -> str:
     """The prefix of the names of folders in which ``output`` is written; short, however long its own name is."""
-    return f".regraft-{sha256(output.name.encode()).hexdigest()[:12]}-"
+    return f".regraft-{sha256(os.fsencode(output.name)).hexdigest()[:12]}-"
 
 
 def bytes_staged(output: Path) -> int:

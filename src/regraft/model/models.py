@@ -27,6 +27,7 @@ from ..run import BuildError
 from ..run.originals import RunOriginal, onnx_original, openvino_original, torch_original, without_overflow_here
 from ..script import load_script, save_script
 from .errors import UsageError
+from .files import check_name
 
 ModelForm: TypeAlias = Literal["onnx", "torch", "relax", "openvino"]
 
@@ -142,6 +143,7 @@ def with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModul
 
 
 def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure: Sequence[str]) -> Model:
+    check_name(path)
     if path.is_dir():
         return _from_folder(path, sizes)
     if not path.suffix and not path.exists():
