@@ -198,7 +198,10 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   each with all of the other), and random numbers (Relax's are zeros).
 - **Text is Relax's, but for numbers.** Programs are printed as Relax prints them. A float has as many digits as it
   needs, a short array stands where it is used (Relax leaves its numbers out without `show_meta=True`), an empty tuple
-  that something reads keeps its name, and a scalar of another dtype than int64 says it: `T.int32(3)`.
+  that something reads keeps its name, and a scalar of another dtype than int64 says it: `T.int32(3)`. A type of
+  tuples by itself is written as it is in a program, `R.Tuple(...)`, and patterns have texts of their own:
+  `add(*, var(y))`.
+- **Sizes of an ONNX file are names.** A name such as `n + 1` is one size, and no sum: ONNX Runtime checks neither.
 - **Sizes are no variables.** `all_vars` and its like list variables of the language; `free_symbolic_vars` lists sizes.
 - **Gradients are those of PyTorch at kinks**: of `relu` and `abs` at 0, and where both sides of a `maximum` are equal.
   `variance`, `cumsum`, `conv2d`, squares and a weight that a batch of products shares have forms that round less or

@@ -78,11 +78,11 @@ def _transpose_factors() -> Rule:
     def transpose_factors(matchings: dict[DFPattern, Any], bindings: Mapping[Any, Expr]) -> dict[Var, Expr] | Decline:
         if not is_transpose(bindings[matchings[swap]]):
             return decline("the permutation is no swap of the last two axes")
-        a, b = matchings[left], matchings[right]
-        if not _same_batches(a.ty, b.ty):
-            return decline("the factors are no matrices, or their leading axes may broadcast")
         call = bindings[matchings[product]]
         assert isinstance(call, Call)
+        a, b = call.args  # under the names that they have there: as in Relax, an alias stays one
+        if not _same_batches(matchings[left].ty, matchings[right].ty):
+            return decline("the factors are no matrices, or their leading axes may broadcast")
         rewritten = matmul(transposed(b), transposed(a), call.attrs.out_dtype)
         if is_subtype(rewritten.ty, matchings[swap].ty) is not True:
             return decline("less would be known of the type of the product")

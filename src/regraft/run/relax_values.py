@@ -5,7 +5,7 @@ Arrays are NumPy's. `Tensor` is one that also answers to ``numpy()``, as results
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Final, cast
@@ -135,11 +135,13 @@ def as_relax_value(value: Any) -> Any:
     """A result as Relax's machine gives it: NumPy's arrays as `Tensor`, in tuples and lists, too, a shape as one."""
     if type(value) is np.ndarray:
         return cast(Any, value).view(Tensor)
-    if type(value) is tuple and value and all(type(size) is int for size in cast("tuple[Any, ...]", value)):
-        return ShapeTuple(cast("tuple[int, ...]", value))
-    if type(value) in (tuple, list):
-        return type(value)([as_relax_value(item) for item in value])
-    return value
+    if type(value) not in (tuple, list):
+        return value
+    items = cast("Sequence[Any]", value)
+    if items and type(value) is tuple and all(type(size) is int for size in items):
+        return ShapeTuple(items)
+    made = [as_relax_value(item) for item in items]
+    return made if isinstance(value, list) else tuple(made)
 
 
 def register_global_func(

@@ -195,11 +195,12 @@ ones_like = _filled_like("ones_like", 1)
 
 
 def _steps(start: Any, end: Any, step: Any) -> Dim:
-    """The number of ``start``, ``start + step``, ... that come before ``end``, for ``step`` not 0."""
+    """The number of ``start``, ``start + step``, ... that come before ``end``, for ``step`` not 0; sizes rise."""
     if isinstance(start, float) or isinstance(end, float) or isinstance(step, float):
         return max(0, math.ceil((end - start) / step))
-    distance: Dim = end - start if step > 0 else start - end
-    count = ceildiv(distance, abs(step))
+    rises = isinstance(step, SymExpr) or step > 0
+    distance: Dim = end - start if rises else start - end
+    count = ceildiv(distance, step if rises else -step)
     return count if dim_at_least(distance, 0) else dim_max(count, 0)
 
 
@@ -212,9 +213,10 @@ def _arange_type(call: Call) -> Type:
     start, end, step = (ty.value for ty in types)
     if step == 0:
         raise wrong_operand(call, 2, "a step that is not 0")
-    symbolic = any(isinstance(value, SymExpr) for value in (start, end))
+    symbolic = any(isinstance(value, SymExpr) for value in (start, end, step))
     mixed = symbolic and any(isinstance(value, float) for value in (start, end, step))
-    if start is None or end is None or step is None or isinstance(step, SymExpr) or mixed:
+    falls = isinstance(step, SymExpr) and dim_at_least(step, 0) is not True
+    if start is None or end is None or step is None or falls or mixed:
         return TensorType(None, dtype, 1)
     return TensorType([_steps(start, end, step)], dtype)
 

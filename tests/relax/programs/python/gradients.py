@@ -402,3 +402,17 @@ def t_checkpointed_whole():
             return e
 
     return run(B)
+
+
+def t_linear_gradient():
+    @I.ir_module
+    class M:
+        @R.function
+        def f(x: R.Tensor((2, 3), "float32"), w: R.Tensor((4, 3), "float32"), b: R.Tensor((4,), "float32")):
+            with R.dataflow():
+                a = R.linear(x, w, b)
+                s = R.sum(a)
+                R.output(s)
+            return s
+
+    return relax.transform.Gradient("f", require_grads=None)(M)["f_adjoint"]

@@ -2,6 +2,7 @@
 
 from tvm import relax, tirx
 from tvm.script import relax as R
+from tvm.script import tirx as T
 
 n, m, k, c, h, w, kh, kw = SIZES = [tirx.Var(name, "int64") for name in "n m k c h w kh kw".split()]
 V = relax.Var
@@ -573,3 +574,23 @@ def t_sizes_by_the_names_of_their_nodes():
 def t_sizes_that_never_agree():
     x, y = X((m, n)), X((m, n + 2))
     return [relax.BlockBuilder().normalize(call).ty for call in (op.add(x, y), op.maximum(y, x))]
+
+
+def t_arange_symbolic_step():
+    @R.function
+    def f(x: R.Tensor(("n",), "float32")):
+        n = T.int64()
+        a = R.arange(0, 10, n, "int64")
+        return a
+
+    return f
+
+
+def t_arange_symbolic_step2():
+    @R.function
+    def f(x: R.Tensor(("n",), "float32")):
+        n = T.int64()
+        a = R.arange(R.prim_value(0), R.prim_value(n * 2), R.prim_value(2), "int64")
+        return a
+
+    return f
