@@ -185,6 +185,9 @@ def test_a_call_pattern_wants_as_many_arguments_as_it_lists() -> None:
         (lambda: is_op("relax.exp")(*[wildcard()] * 2), r"relax\.exp takes 1 operand \(x\), and the pattern has 2$"),
         (lambda: is_op("relax.strided_slice")(wildcard()), r"takes 4 to 5 operands \(x, axes, begin, end, strides\?\)"),
         (lambda: is_op("relax.exp")(wildcard(), wildcard(), varg_default_wildcard=True), "takes 1 operand"),
+        (lambda: is_op("relax.exp"), "exp is an operator, and no value of a program is one; call it"),
+        (lambda: is_op("relax.add")(wildcard(), is_op("relax.exp") | wildcard()), "exp is an operator, and no value"),
+        (lambda: is_op(lambda op: op.is_commutative), "lambda is an operator, and no value of a program is one"),
         (
             lambda: is_op("relax.nn.softmax")(wildcard()).has_attr({"axes": 1}),
             r"has_attr: relax\.nn\.softmax has no attribute 'axes'; did you mean 'axis'\?",

@@ -1,5 +1,7 @@
 """The limits of a pattern of a call: a number of operands and names of attributes that its operator has.
 
+An operator that is not called is such a pattern as well: no value of a program is an operator.
+
 A pattern beyond them never matches. That is an answer, as in Relax; in a rule it is a slip of its author.
 """
 
@@ -16,6 +18,7 @@ from .pattern import (
     DFPattern,
     ExprPattern,
     NotPattern,
+    OpPattern,
     OrPattern,
     PatternError,
     RepeatPattern,
@@ -24,8 +27,15 @@ from .pattern import (
 
 
 def check_possible(pattern: DFPattern) -> None:
-    """Raise `PatternError` where a part of ``pattern`` is a call that no operator of it can make. Cost: linear."""
+    """Raise `PatternError` where a part of ``pattern`` can stand for no value of a program. Cost: linear.
+
+    It is a call that no operator of it can make, or an operator by itself.
+    """
+    _check_called(pattern)
     for part in all_patterns(pattern, NotPattern):
+        if isinstance(part, CallPattern):
+            for arg in part.args:
+                _check_called(arg)
         if isinstance(part, CallPattern) and not any(isinstance(arg, RepeatPattern) for arg in part.args):
             _check_count(_operators_of(part.op), len(part.args), more=part.varg_default_wildcard)
         elif isinstance(part, AttrPattern):
@@ -34,6 +44,22 @@ def check_possible(pattern: DFPattern) -> None:
                 call = call.pattern
             if isinstance(call, CallPattern):
                 _check_names(_operators_of(call.op), part.attrs)
+
+
+def _check_called(value: DFPattern) -> None:
+    """Raise `PatternError` where ``value`` is an operator itself, or may be."""
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, OrPattern):
+            stack.extend((one.left, one.right))
+        elif isinstance(one, ConstrainedPattern):
+            stack.append(one.pattern)
+        elif isinstance(one, OpPattern) or (isinstance(one, ExprPattern) and isinstance(one.expr, Op)):
+            raise PatternError(
+                f"{one} is an operator, and no value of a program is one; call it with a pattern for each operand, or "
+                "with varg_default_wildcard=True for any"
+            )
 
 
 def _operators_of(callee: DFPattern) -> list[Op] | None:
