@@ -172,7 +172,7 @@ def with_new_functions(
 ) -> IRModule:
     """``module`` after walks over the functions ``among`` which are no backend's, with those that were added in front.
 
-    Itself, if nothing was added to ``new``.
+    Itself, if nothing has changed.
     """
 
     def change(name: str, function: Function) -> Function:
@@ -182,7 +182,7 @@ def with_new_functions(
             return walk(function).transformed()
 
     changed = module.with_each(change)
-    return IRModule({**new.functions, **changed.functions}, module.attrs) if new.functions else module
+    return IRModule({**new.functions, **changed.functions}, module.attrs) if new.functions else changed
 
 
 class _FusionOptions(NamedTuple):
@@ -217,6 +217,8 @@ class _Fusing(WalkWithNewFunctions):
         if not session.is_dataflow:
             return False
         changed = False
+        unused = [var for var in session.original if not session.users.get(var) and var not in session.outputs]
+        session.pinned.update(dict.fromkeys(unused))  # as in Relax, they stay if no match holds them
         for match in sorted(self._matches(session), key=lambda match: session.rank(match.root)):
             reason = self._fuse(session, match)
             self._context.tell(match.pattern.name, match.root.name_hint, reason)
@@ -293,7 +295,9 @@ class _Fusing(WalkWithNewFunctions):
                     return f"its input {leaf.name_hint} is computed from a value inside it"
         outputs = outputs_in_order(session, group)
         if not outputs:
-            return "nothing needs it"
+            session.pinned.pop(match.root, None)
+            session.drop_unused([match.root])
+            return None
         function, arguments = self._function(session, outputs, group, match.attrs)
         missing = free_symbolic_vars(function)
         if missing:
@@ -382,7 +386,8 @@ def FuseOpsByPattern(
     ``patterns`` are `FusionPattern` or tuples of its fields; earlier ones come first, and of two matches of one pattern
     that share a part the first, or the one around it. A match is fused as a whole. Where something outside uses several
     values of it, the function gives a tuple of them, in the order in which they are needed; such a match is left if an
-    input of it is computed from a value inside. Equal functions are one. ``bind_constants``: constants go into the
+    input of it is computed from a value inside. A match that nothing needs goes; other unused values stay. Equal
+    functions are one. ``bind_constants``: constants go into the
     function, else they become arguments. ``annotate_codegen``: the functions are public and carry ``Codegen``, the part
     of the name before the dot. ``entry_functions``: only these functions are looked at.
 
