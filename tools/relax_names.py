@@ -162,6 +162,9 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   every known size. The shape of a tensor is its sizes, never a variable that holds a shape.
 - **Checks come early.** A wrong call fails where it is written, not when it is normalized. Calls that Relax types and
   never computes (`subtract` of two bools, `bitwise_and` of floats) fail when they are built.
+- **Functions are compared as functions.** What takes any tensor may stand for what takes some, and not the other way
+  round; the common type of a pure and an impure function is impure. Relax's `type_base_check` compares parameters as
+  it does results, and its `type_lca` says pure.
 - **Truth values beside numbers are numbers.** `R.add` of bool and float32 is float32 in either order, as the value is
   there. Logic on numbers gives 0 or 1 in their dtype. A scalar beside a tensor of rank 0 gives rank 0.
 - **A false promise is refused.** A declared return type that the result can never have is an error when the program is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..analysis import called_names
+from ..analysis import called_names, remove_all_unused
 from ..analysis.values import leaves_of
 from ..ir.binding_values import with_new_variables
 from ..ir.expr import Expr, GlobalVar, Tuple, Var
@@ -106,7 +106,7 @@ class _Merging(WalkWithNewFunctions):
             return
         results = [table[var] for var in outputs]
         body = SeqExpr([BindingBlock(bindings)], results[0] if len(results) == 1 else Tuple(results))
-        function = Function(list(arguments.values()), body, None, True, {"Codegen": target})
+        function = remove_all_unused(Function(list(arguments.values()), body, None, True, {"Codegen": target}))
         variable = self._new.same_or_added("_".join(["fused", *names]), function, target)
         call = Call(variable, list(arguments))
         self._context.tell("merge_composite_functions", outputs[0].name_hint, None)

@@ -117,3 +117,27 @@ def t_merge_dead():
         [("c.relu", is_op("relax.nn.relu")(wildcard())), ("c.add", is_op("relax.add")(wildcard(), wildcard()))]
     )(M)
     return transform.MergeCompositeFunctions()(m)
+
+
+def t_merge_dead_composite():
+    @I.ir_module
+    class M:
+        @R.function
+        def main(x: R.Tensor((2, 4), "float32")):
+            cls = M
+            with R.dataflow():
+                a = cls.f(x)
+                b = cls.f(a)
+                dead = cls.f(b)
+                R.output(b)
+            return b
+
+        @R.function(private=True)
+        def f(x: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "float32"):
+            R.func_attr({"Composite": "c.relu", "Primitive": True})
+            with R.dataflow():
+                gv = R.nn.relu(x)
+                R.output(gv)
+            return gv
+
+    return transform.MergeCompositeFunctions()(M)
