@@ -151,6 +151,13 @@ def share_repeated_heads(random: Random) -> tuple[tuple[int, ...], Body]:
     return (batch, rows, heads, size), body
 
 
+def constant_bias(random: Random) -> tuple[tuple[int, ...], Body]:
+    batch, rows, heads, size = sizes(random, 4)
+    hidden = random.choice((0.0, -1e38, float("-inf")))
+    mask = np.where(np.tri(rows, dtype=bool), 0.0, hidden).astype("float32")[None, None]
+    return (batch, rows, heads, size), lambda _, x: R.nn.attention_bias(R.tanh(x), x, x, rx.const(mask))
+
+
 def convolution_with_bias(random: Random) -> tuple[tuple[int, ...], Body]:
     shape = (*sizes(random, 2), 5, 5)
 
@@ -176,6 +183,7 @@ WRITTEN: dict[str, Callable[[Random], tuple[tuple[int, ...], Body]]] = {
     "reshape_there_and_back": lambda random: there_and_back(random, permuted=False),
     "permute_there_and_back": lambda random: there_and_back(random, permuted=True),
     "share_repeated_heads": share_repeated_heads,
+    "constant_bias": constant_bias,
     "convolution_with_bias": convolution_with_bias,
     "packed_linear_with_bias": packed_linear_with_bias,
 }

@@ -50,6 +50,35 @@ def test_what_changes_something_stays(line: str) -> None:
         assert after is before
 
 
+MODES = (
+    "half_pixel",
+    "align_corners",
+    "asymmetric",
+    "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("method", ["nearest_neighbor", "linear", "cubic"])
+def test_a_resize_to_the_same_size_goes_where_it_moves_nothing(method: str, mode: str) -> None:
+    given = f'method="{method}", coordinate_transformation_mode="{mode}", roi=[0.0, 0.0, 0.5, 0.5]'
+    before = program(
+        'x: R.Tensor((2, 3, 7, 1), "float32")', f"a = R.image.resize2d(x, (7, 1), {given})\nb = R.exp(a)", "b"
+    )
+    if mode.startswith("tf"):
+        assert RemoveNoOps()(before) is before
+        assert "elements are moved" in str(report(RemoveNoOps(), before))
+    else:
+        assert counts(checked(RemoveNoOps(), before, exact=method != "cubic")) == {"exp": 1}
+
+
+def test_a_resize_to_a_size_that_may_be_another_stays() -> None:
+    before = program('x: R.Tensor((2, 3, "h", 6), "float32")', "a = R.image.resize2d(x, (7, 6))", "a")
+    assert RemoveNoOps()(before) is before
+
+
 def test_one_that_broadcasts_stays() -> None:
     before = program('x: R.Tensor((4,), "float32")', 'a = x * R.const([[1.0], [1.0]], "float32")', "a")
     assert RemoveNoOps()(before) is before

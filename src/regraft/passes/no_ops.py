@@ -25,6 +25,9 @@ _by_one = is_op("relax.multiply")(_data, _one) | is_op("relax.divide")(_data, _o
 _padded = is_op("relax.nn.pad")(_data)
 _sliced = is_op("relax.strided_slice")(_data, varg_default_wildcard=True)
 _same_again = is_op("relax.broadcast_to")(_data, wildcard()) | is_op("relax.astype")(_data)
+_resized = is_op("relax.image.resize2d")(_data, wildcard()) | is_op("relax.image.resize3d")(_data, wildcard())
+_MOVED: Final = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
+"""The ways to place elements in which those of a result of the same size lie elsewhere."""
 
 
 def _itself(expr: Expr, data: Expr) -> Expr | Decline:
@@ -53,6 +56,13 @@ def _without_slice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Declin
 
 
 def _without_change(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    return _itself(expr, matchings[_data])
+
+
+def _without_resize(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    if expr.attrs.coordinate_transformation_mode in _MOVED:
+        return decline("elements are moved though the size stays")
     return _itself(expr, matchings[_data])
 
 
@@ -129,6 +139,7 @@ _RULES: Final = RuleSet(
         Rule(_padded, _without_padding, "remove_empty_padding"),
         Rule(_sliced, _without_slice, "remove_slice_of_everything"),
         Rule(_same_again, _without_change, "remove_change_to_same_type"),
+        Rule(_resized, _without_resize, "remove_resize_to_same_size").assuming_finite(),
         Rule(_conv, _pad_in_convolution, "pad_in_convolution"),
         Rule(_rows, _apart_throughout, "keep_rows_apart"),
     ]
@@ -139,9 +150,9 @@ def RemoveNoOps() -> Pass:
     """Leave out what gives its operand back, or what the next operator does on the side.
 
     That is: times or divided by 1; padding by nothing; slices of everything; conversion to the same
-    dtype and broadcasting to the same shape; zeros around the input of a
-    convolution, which pads by itself; and the reshapes before and after a product of two matrices (and a bias) that
-    only put rows together and apart again, which is the product of the tensors with their rows apart.
+    dtype, broadcasting to the same shape and resizing to the same size; zeros around the input of a convolution, which
+    pads by itself; and the reshapes before and after a product of two matrices (and a bias) that only put rows together
+    and apart again, which is the product of the tensors with their rows apart.
 
     Needs: nothing; more is found where shapes are known. Guarantees: the same values to the bit, but for the order in
     which an engine adds up products. Cost: linear.

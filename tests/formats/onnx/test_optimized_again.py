@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
@@ -121,3 +122,27 @@ def test_text_is_carried_into_a_newer_opset_in_which_its_nodes_mean_the_same() -
     found = rx.optimize(model, level=3)
     assert _opset(found) == 20
     assert _counts(found.graph) == Counter(Gelu=1, Identity=1)
+
+
+class _NormsAndSizes(torch.nn.Module):
+    """Group norms of as many groups as channels and of one, and an image that is resized to the size that it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.apart, self.together = torch.nn.GroupNorm(4, 4), torch.nn.GroupNorm(1, 4, affine=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = torch.nn.functional.interpolate(self.together(x).relu(), size=x.shape[2:], mode="bilinear")
+        return self.apart(wide + 1)
+
+
+def test_an_export_of_norms_and_sizes_is_done_after_one_run() -> None:
+    example = torch.randn(2, 4, 6, 5, generator=torch.Generator().manual_seed(0))
+    batch = {0: torch.export.Dim("batch")}
+    model = torch.export.export(_NormsAndSizes().eval(), (example,), dynamic_shapes=(batch,))
+    once = rx.optimize(rx.to_onnx(rx.from_torch(model)))
+    assert _counts(once.graph)["InstanceNormalization"] == 2
+    assert _counts(once.graph)["Resize"] == _counts(once.graph)["Shape"] == 0
+    assert rx.optimize(once).SerializeToString() == once.SerializeToString()
+    (found,) = _run(once, {once.graph.input[0].name: example.numpy()})
+    np.testing.assert_allclose(found, model.module()(example).detach().numpy(), rtol=1e-5, atol=1e-5)
