@@ -56,5 +56,5 @@ def _without_bias(attention: Call, matchings: dict[Any, Any]) -> Expr | Decline:
     return ops.nn.attention(query, key, value, None, attrs.scale, "TopLeft")
 
 
-CONSTANT_BIAS: Final = Rule(_biased, _without_bias, "constant_bias")
+CONSTANT_BIAS: Final = Rule(_biased, _without_bias, "constant_bias").assuming_finite()
 """Attention whose constant bias is a causal mask, as attention with that mask; one of zeros is left out."""
