@@ -337,6 +337,19 @@ class PrimValue(Expr):
         """The value, if it is an int or a symbolic size."""
         return None if isinstance(self.value, float) else self.value
 
+    def __int__(self) -> int:
+        """A number as Python's; raises `IRError` for a size that only a run knows."""
+        return int(self._number())
+
+    def __float__(self) -> float:
+        """A number as Python's; raises `IRError` for a size that only a run knows."""
+        return float(self._number())
+
+    def _number(self) -> float:
+        if isinstance(self.value, SymExpr):
+            raise IRError(f"the size {self.value} has no number before a run")
+        return self.value
+
 
 @final
 class StringImm(Expr):

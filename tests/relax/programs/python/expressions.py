@@ -168,9 +168,9 @@ def t_func_ndim():
 
 
 def t_prim_value():
-    pv = rx.prim_value(1)
-    pv2 = rx.prim_value(tirx.IntImm("int32", 5))
-    return [str(pv), str(rx.prim_value(1.5))]
+    pv = relax.prim_value(1)
+    pv2 = relax.prim_value(tirx.IntImm("int32", 5))
+    return [str(pv), str(relax.prim_value(1.5))]
 
 
 def t_call():
@@ -373,3 +373,18 @@ def t_arith_numbers():
     return [str(e()) for e in (lambda: x + rx.const(1.0), lambda: rx.const(1.0) + x)] + [
         raises(TypeError, lambda: x + "a")
     ]
+
+
+def t_prim_numbers():
+    return (
+        int(relax.prim_value(3)),
+        float(relax.prim_value(2.5)),
+        int(relax.prim_value(True)),
+        relax.prim_value(3).value,
+        relax.prim_value(2.5).value,
+    )
+
+
+def t_prim_of_size():
+    n = tirx.Var("n", "int64")
+    int(relax.prim_value(n))
