@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
+from collections.abc import Sequence
 from operator import eq
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,16 @@ from regraft.analysis.cost import constant_bytes
 from regraft.convert import ConvertError
 from regraft.ir import BlockBuilder, IRModule, TensorType, Var
 from regraft.model import UsageError
-from regraft.model.decoding import Decoder, fast_decoder, generate, generate_text, read_decoder, roles_of
+from regraft.model.decoding import (
+    Decoder,
+    fast_decoder,
+    generate,
+    generate_text,
+    generate_texts,
+    generate_together,
+    read_decoder,
+    roles_of,
+)
 from regraft.passes.decoders import TOTAL
 from regraft.run import ExecutionError
 from regraft.transform import PassError, for_engine, op_counts
@@ -286,12 +296,12 @@ def llama() -> tuple[Any, IRModule]:
     return model, read_decoder(model)
 
 
-def greedy(model: Any) -> list[int]:
-    ids = list(PROMPT)
+def greedy(model: Any, prompt: Sequence[int] = PROMPT) -> list[int]:
+    ids = list(prompt)
     with torch.no_grad():
         for _ in range(COUNT):
             ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
-    return ids[len(PROMPT) :]
+    return ids[len(prompt) :]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -330,6 +340,45 @@ def test_a_cache_that_stays_where_it_is_gives_what_one_that_grows_gives(llama: t
     assert [roles_of(one.module["main"]).longest for one in ways] == [None, len(PROMPT) + COUNT]
     first, second = (generate(one.session(1), PROMPT, COUNT).tokens for one in ways)
     assert first == second
+
+
+PROMPTS = [PROMPT, [9, 2, 33, 21, 60, 5, 11], [50, 7, 7, 3]]
+TOGETHER = {
+    "Llama, groups of heads": True,
+    "Gemma 2, capped scores and a window": True,
+    "GPT-2, places from a table": True,
+    "Bloom, slopes": False,
+}
+"""Models, and whether their caches stay in place where they read several texts."""
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_texts_of_different_lengths_are_read_together(name: str) -> None:
+    model = made(name)
+    texts, _, decoder = generate_texts(model, PROMPTS, COUNT, threads=1)
+    assert [list(text.tokens) for text in texts] == [greedy(model, prompt) for prompt in PROMPTS]
+    assert len({text.tokens for text in texts}) == 3
+    assert (decoder.copies is None) is TOGETHER[name]
+    assert len(texts[0].step_seconds) == COUNT - 1
+
+
+def test_states_of_several_texts_are_kept() -> None:
+    torch.manual_seed(0)
+    config = STATES["LFM2, a convolution and attention"]()
+    model = with_varied_weights(transformers.AutoModelForCausalLM.from_config(config).eval())
+    texts, _, _ = generate_texts(model, PROMPTS, COUNT, threads=1)
+    assert [list(text.tokens) for text in texts] == [greedy(model, prompt) for prompt in PROMPTS]
+
+
+def test_a_file_with_an_open_batch_reads_texts_together(llama: tuple[Any, IRModule], tmp_path: Path) -> None:
+    file = _as_genai_writes_it(llama[0], np.float32, tmp_path / "genai.onnx")
+    ids = [part for prompt in PROMPTS for part in ("--prompt-ids", ",".join(map(str, prompt)))]
+    result = invoke("generate", file, *ids, "--tokens", COUNT, "--compare", "--threads", 1)
+    assert result.exit_code == 0, result.output
+    *chosen, speed, compared = result.stdout.splitlines()
+    assert chosen == [",".join(map(str, greedy(llama[0], prompt))) for prompt in PROMPTS]
+    assert "tokens a second for each of 3 texts after a prompt of 7" in speed
+    assert f"{3 * COUNT} of {3 * COUNT} choices are those of float32 after the same text" in compared
 
 
 def test_a_folder_is_run_from_the_command_and_held_against_float32(tmp_path: Path) -> None:
@@ -460,8 +509,15 @@ def test_what_cannot_be_generated_is_said(llama: tuple[Any, IRModule], tmp_path:
     with pytest.raises(UsageError, match="the prompt is empty"):
         generate(fast_decoder(module, longest=8).session(1), [], 3)
     several: Any = [[1, 2], [3, 4]]
-    with pytest.raises(UsageError, match="a session runs one text, and several prompts are given"):
+    with pytest.raises(UsageError, match="a prompt is one text, and several are given; give them to generate_texts"):
         generate_text(module, several, 3)
+    with pytest.raises(UsageError, match="the decoder reads 1 at a time, and 2 prompts are given; export it with a ba"):
+        generate_texts(module, several, 3)
+    with pytest.raises(UsageError, match="the decoder reads 1 texts together, and 2 prompts are given"):
+        generate_together(fast_decoder(module, longest=8).session(1), several, 3)
+    for none in ([], [[1, 2], []]):
+        with pytest.raises(UsageError, match="the prompt is empty"):
+            generate_texts(made("Llama, groups of heads"), none, 3)
     with pytest.raises(ExecutionError, match="there is room for 4 tokens, not for 5"):
         fast_decoder(module, longest=4).session(1).step([1, 2, 3, 4, 5])
     with pytest.raises(PassError, match="there are no rules for the engine 'abacus'"):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..model import Model
+    from ..model.decoding import Generated
     from ..model.samples import TriedOn
     from ..model.timing import Gain, Turns
     from ..run.profiling import OperatorTime
@@ -274,7 +275,10 @@ def generate(
         Path,
         typer.Argument(metavar="MODEL", help="A folder of transformers, or a file of a decoder with its cache."),
     ],
-    prompt_ids: Annotated[str, typer.Option(metavar="ID,ID,...", help="The tokens to go on from, as numbers.")],
+    prompt_ids: Annotated[
+        list[str],
+        typer.Option(metavar="ID,ID,...", help="The tokens to go on from, as numbers; once for each of several texts."),
+    ],
     tokens: Annotated[int, typer.Option(min=1, help="How many tokens to choose.")] = 32,
     precision: Annotated[
         str, typer.Option(help="What weights are stored in: float32, int8-weights or int4-weights.")
@@ -285,24 +289,31 @@ def generate(
     threads: Threads = None,
 ) -> None:
     """Choose tokens after a prompt, one by one, with a decoder in its fast form on ONNX Runtime."""
-    from ..model.decoding import generate_text
+    from ..model.decoding import generate_texts
 
-    prompt = _ids(prompt_ids)
+    prompts = [_ids(text) for text in prompt_ids]
     with console.shown_progress() as progress:
-        found, other, decoder = generate_text(
-            model, prompt, tokens, precision=precision, compare=compare, threads=threads, progress=progress
+        texts, others, decoder = generate_texts(
+            model, prompts, tokens, precision=precision, compare=compare, threads=threads, progress=progress
         )
-    console.print_line(",".join(map(str, found.tokens)))
-    speed = f"{found.tokens_per_second:.1f} tokens a second after a prompt of {len(prompt)}"
+    for text in texts:
+        console.print_line(",".join(map(str, text.tokens)))
+    found, each = texts[0], "" if len(texts) == 1 else f" for each of {len(texts)} texts"
+    length = max(map(len, prompts))
+    speed = f"{found.tokens_per_second:.1f} tokens a second{each} after a prompt of {length}"
     console.print_line(f"{speed}, which took {console.seconds_text(found.prompt_seconds)}")
     if decoder.half is not None:
         console.print_line(f"The model is in {decoder.half}, and was run in float32")
     if decoder.copies is not None:
         console.print_line(f"The cache is copied in each step: {decoder.copies}")
-    if other is not None:
-        same = sum(map(eq, found.tokens, other.tokens))
-        share = f"{same} of {len(found.tokens)} choices are those of float32 after the same text"
-        console.print_line(f"{share}, which makes {other.tokens_per_second:.1f} tokens a second")
+    if others is not None:
+        same = sum(sum(map(eq, *pair)) for pair in zip(_tokens(texts), _tokens(others), strict=True))
+        share = f"{same} of {tokens * len(texts)} choices are those of float32 after the same text"
+        console.print_line(f"{share}, which makes {others[0].tokens_per_second:.1f} tokens a second{each}")
+
+
+def _tokens(texts: Sequence[Generated]) -> list[tuple[int, ...]]:
+    return [text.tokens for text in texts]
 
 
 def _ids(text: str) -> list[int]:

@@ -50,13 +50,14 @@ def roles_of(function: Function) -> Roles:
     if logits is None:
         raise UsageError("it gives no logits (1, tokens, vocabulary)")
     caches, states = _pairs(function, kept, results, logits)
-    count, words = shape_of(function.params[places["ids"]])[1], results[logits]
+    (texts, count), words = shape_of(function.params[places["ids"]]), results[logits]
     known = words.shape[-1] if isinstance(words, TensorType) and words.shape else None
     return Roles(
         logits=logits,
         caches=tuple(caches),
         states=tuple(states),
         **places,
+        texts=texts if isinstance(texts, int) else 1,
         at_once=count if isinstance(count, int) else None,
         vocabulary=known if isinstance(known, int) else None,
         read_again_after=function.attrs.get(READ_AGAIN),

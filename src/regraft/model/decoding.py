@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -16,7 +17,7 @@ import numpy as np
 
 from ..analysis.tensors import shape_of
 from ..ir.binding_values import bind_sizes
-from ..ir.dims import SymVar
+from ..ir.dims import Dim, SymVar
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..passes import CombineParallelMatmul, FoldConstant, PassError, Sequential, for_engine
@@ -55,8 +56,10 @@ class Decoder:
         return DecoderSession(self.module, self.name, roles_of(self.module[self.name]), threads=threads)
 
 
-def read_decoder(model: Any) -> IRModule:
+def read_decoder(model: Any, texts: int = 1) -> IRModule:
     """A decoder as a program: of a file, a folder of transformers, a causal language model of transformers, a module.
+
+    ``texts``: how many texts it reads together, each step as many tokens of each.
 
     What is in half precision is taken in float32, in which ONNX Runtime computes on a CPU and sessions keep their
     cache; the attribute `HALF` says what it was. Raises `UsageError`, and what reading the format raises.
@@ -70,15 +73,31 @@ def read_decoder(model: Any) -> IRModule:
         from ..formats.torch.hugging_face import in_single_precision, load_folder
 
         whole, halves = in_single_precision(load_folder(Path(model)) if is_folder else model, in_place=is_folder)
-        module = decoder_from_torch(whole)
+        module = decoder_from_torch(whole, texts)
     else:
         module = model if isinstance(model, IRModule) else IRModule({"main": open_model(model).function})
         try:
             module, halves = wholly_in_float32(module)
         except RegraftError as error:
             raise UsageError(f"the decoder is in half precision and has no form in float32: {error}") from error
-        module = with_known_heads(module)
+        module = _of_texts(with_known_heads(module), texts)
     return module.with_function("main", module["main"].with_attr(HALF, ", ".join(halves))) if halves else module
+
+
+def _of_texts(module: IRModule, texts: int) -> IRModule:
+    """``module``, a decoder that was read from a file, for this number of texts; raises `UsageError`."""
+    function = module["main"]
+    if texts == 1 or texts == (roles := roles_of(function)).texts:
+        return module
+    places = [roles.ids, *[place for place, _, _ in (*roles.caches, *roles.states)]]
+    found = {shape_of(function.params[place])[0] for place in places}
+    sizes: dict[SymVar, Dim] = {size: texts for size in found if isinstance(size, SymVar)}
+    if len(sizes) < len(found):
+        raise UsageError(
+            f"the decoder reads {roles.texts} at a time, and {texts} prompts are given; export it with a batch that is "
+            "open, or give a folder of transformers"
+        )
+    return module.with_function("main", bind_sizes(function, sizes))
 
 
 def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") -> Decoder:
@@ -147,26 +166,50 @@ def generate(session: DecoderSession, prompt: Sequence[int], count: int, said: S
     ``said``: what is put after the prompt in place of the choices, so that two models choose after the same text.
     Raises `UsageError` for an empty prompt and for ids that are no tokens of the model, and what a step raises.
     """
-    if not prompt:
-        raise UsageError("the prompt is empty; give at least one id")
-    _check_ids(session.roles, [*prompt, *said])
+    return generate_together(session, [prompt], count, [said])[0]
+
+
+def generate_together(
+    session: DecoderSession, prompts: Sequence[Sequence[int]], count: int, said: Sequence[Sequence[int]] = ()
+) -> tuple[Generated, ...]:
+    """``count`` tokens after each of ``prompts``, in steps that all texts share; the seconds are those of all.
+
+    Prompts may differ in length: as many tokens as the shortest has are read at once, and then one of each text in a
+    step, of its prompt or the one that was chosen, so that no text is padded. Arguments and errors are otherwise those
+    of `generate`.
+    """
+    _check_prompts(session.roles, prompts, said)
+    given = [[*prompt, *after] for prompt, after in zip_longest(prompts, said, fillvalue=())]
+    chosen: list[list[int]] = [[] for _ in prompts]
+    read, last = min(map(len, prompts)), max(map(len, prompts))
     session.reset()
-    started = perf_counter()
-    logits = session.step(prompt)
-    chosen, seconds = [int(logits[-1].argmax())], [perf_counter() - started]
-    while len(chosen) < count:
-        last = said[len(chosen) - 1] if len(chosen) <= len(said) else chosen[-1]
-        started = perf_counter()
-        chosen.append(int(session.step([last])[-1].argmax()))
-        seconds.append(perf_counter() - started)
-    return Generated(tuple(chosen), seconds[0], tuple(seconds[1:]))
+    started, seconds = perf_counter(), list[float]()
+    logits = session.step_together([prompt[:read] for prompt in prompts])
+    while True:
+        for prompt, own, best in zip(prompts, chosen, logits[:, -1].argmax(axis=-1), strict=True):
+            if len(prompt) <= read and len(own) < count:
+                own.append(int(best))
+        if read >= last:
+            seconds.append(perf_counter() - started)
+            started = perf_counter()
+        if all(len(own) == count for own in chosen):
+            break
+        after = [text[read] if read < len(text) else own[-1] for text, own in zip(given, chosen, strict=True)]
+        logits = session.step_together([[one] for one in after])
+        read += 1
+    return tuple(Generated(tuple(own), seconds[0], tuple(seconds[1:])) for own in chosen)
 
 
-def _check_ids(roles: Roles, ids: Sequence[int]) -> None:
-    """Raise `UsageError` for ids that are no tokens of the model, and for several texts."""
-    if any(np.ndim(one) for one in ids):
-        raise UsageError("a session runs one text, and several prompts are given; generate after one, then the next")
-    known = roles.vocabulary
+def _check_prompts(roles: Roles, prompts: Sequence[Sequence[int]], said: Sequence[Sequence[int]] = ()) -> None:
+    """Raise `UsageError` for no prompts or empty ones, for another number of them than ``roles`` says, and for ids that
+    are no tokens of the model."""
+    if not prompts or not all(prompts):
+        raise UsageError("the prompt is empty; give at least one id")
+    if any(np.ndim(one) for text in prompts for one in text):
+        raise UsageError("a prompt is one text, and several are given; give them to generate_texts")
+    if len(prompts) != roles.texts:
+        raise UsageError(f"the decoder reads {roles.texts} texts together, and {len(prompts)} prompts are given")
+    known, ids = roles.vocabulary, [one for text in (*prompts, *said) for one in text]
     wrong = None if known is None else next((one for one in ids if not 0 <= one < known), None)
     if known is not None and wrong is not None:
         raise UsageError(f"{wrong} is no token of the model, whose ids go from 0 to {known - 1}")
@@ -182,22 +225,39 @@ def generate_text(
     threads: int | None = None,
     progress: Progress = unseen,
 ) -> tuple[Generated, Generated | None, Decoder]:
-    """``count`` tokens after ``prompt`` by a decoder in its fast form, the same in float32 if asked, and the decoder.
+    """`generate_texts` for one prompt."""
+    found, others, decoder = generate_texts(
+        model, [prompt], count, precision=precision, compare=compare, threads=threads, progress=progress
+    )
+    return found[0], None if others is None else others[0], decoder
+
+
+def generate_texts(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    count: int = 32,
+    *,
+    precision: str = "float32",
+    compare: bool = False,
+    threads: int | None = None,
+    progress: Progress = unseen,
+) -> tuple[tuple[Generated, ...], tuple[Generated, ...] | None, Decoder]:
+    """``count`` tokens after each prompt by a decoder in its fast form, the same in float32 if asked, and the decoder.
 
     In float32 the choices are made after the same text, so that each of them can be held against the other's. Raises
-    what `read_decoder`, `fast_decoder` and `generate` raise.
+    what `read_decoder`, `fast_decoder` and `generate_together` raise.
     """
     progress("reading", 0, 4)
-    module = read_decoder(model)
-    _check_ids(roles_of(module["main"]), prompt)
-    longest = len(prompt) + count
+    module = read_decoder(model, max(len(prompts), 1))
+    _check_prompts(roles_of(module["main"]), prompts)
+    longest = max(map(len, prompts)) + count
     progress("rewriting", 1, 4)
     decoder = fast_decoder(module, longest=longest, precision=precision)
     progress("generating", 2, 4)
-    found = generate(decoder.session(threads), prompt, count)
-    other: Generated | None = None
+    found = generate_together(decoder.session(threads), prompts, count)
+    others: tuple[Generated, ...] | None = None
     if compare:
         progress("comparing", 3, 4)
         whole = fast_decoder(module, longest=longest)
-        other = generate(whole.session(threads), prompt, count, said=found.tokens)
-    return found, other, decoder
+        others = generate_together(whole.session(threads), prompts, count, [one.tokens for one in found])
+    return found, others, decoder

@@ -25,10 +25,10 @@ class Roles(NamedTuple):
     ``caches``: keys and values, whose shapes have no rows, or room for those of a longest text; several results may be
     of one parameter then. ``states``: what has one size whatever the text is, and begins with zeros. ``total``: an
     int32 scalar, how many tokens there are after a step; ``mask`` and ``positions``:
-    ones for all tokens, and the places of the new ones, both (1, tokens) of int64; ``at_once``: the
-    tokens that each step takes; ``vocabulary``: the number of tokens that there are logits for; ``read_again_after``:
-    the length of a text beyond which all of it is read anew. None where there is none, for any number of tokens, and
-    where the number is not known.
+    ones for all tokens, and the places of the new ones, both (texts, tokens) of int64; ``texts``: how many are read
+    together, all of one length; ``at_once``: the tokens that each step takes; ``vocabulary``: the number of tokens that
+    there are logits for; ``read_again_after``: the length of a text beyond which all of it is read anew. None where
+    there is none, for any number of tokens, and where the number is not known.
     """
 
     ids: int
@@ -38,6 +38,7 @@ class Roles(NamedTuple):
     total: int | None = None
     mask: int | None = None
     positions: int | None = None
+    texts: int = 1
     at_once: int | None = None
     vocabulary: int | None = None
     read_again_after: int | None = None
@@ -49,26 +50,26 @@ class Roles(NamedTuple):
 
 
 class DecoderSession:
-    """A decoder and the text that it has seen."""
+    """A decoder and the text that it has seen, or the texts that it has seen together."""
 
     def __init__(self, module: IRModule, name: str, roles: Roles, *, threads: int | None = None) -> None:
         self._session: Final = open_function(module, name, threads=threads)
         self.roles: Final = roles
         """The parameters and results that it binds."""
         self._kept: dict[int, Any] = {}
-        self._text: list[int] = []
+        self._text: np.ndarray = np.zeros((roles.texts, 0), np.int64)
         self.length = 0
         """The number of tokens that it has seen."""
         self.reset()
 
     def reset(self) -> None:
         """Forget the text."""
-        self.length, self._text = 0, []
+        self.length, self._text = 0, self._text[:, :0]
         kept = (*self.roles.caches, *self.roles.states)
         self._kept = {place: as_ort_value(np.zeros(shape, np.float32), _FLOAT) for place, _, shape in kept}
 
     def fill(self, kept: Sequence[np.ndarray], length: int) -> None:
-        """Go on from what was computed elsewhere: keys and values, (1, heads, ``length``, size), and states, in the
+        """Go on from what was computed elsewhere: keys and values, (texts, heads, ``length``, size), and states, in the
         order of their parameters."""
         self.reset()
         self.length = length
@@ -81,28 +82,36 @@ class DecoderSession:
             self._kept[place] = as_ort_value(filled, _FLOAT)
 
     def step(self, ids: Sequence[int]) -> np.ndarray:
-        """The logits (tokens, vocabulary) after each of ``ids``, which follow what was seen before.
+        """The logits (tokens, vocabulary) after each of ``ids``, which follow what was seen before of the one text.
 
         Raises `ExecutionError` where there is no room for them, and for what ONNX Runtime raises. Cost: that of the
         program.
         """
-        roles, total = self.roles, self.length + len(ids)
-        if self._is_read_again(len(ids)):
-            text = [*self._text, *ids]
+        return self.step_together([ids])[0]
+
+    def step_together(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        """The logits (texts, tokens, vocabulary) after each of ``ids``, as many for each text; raises as `step`."""
+        given = np.asarray(ids, np.int64)
+        roles, count = self.roles, given.shape[1]
+        total = self.length + count
+        if given.shape[0] != roles.texts:
+            raise ExecutionError(f"the decoder reads {roles.texts} texts together, and {given.shape[0]} are given")
+        if self._is_read_again(count):
+            text = np.concatenate([self._text, given], axis=1)
             self.reset()
-            return self.step(text)[-len(ids) :]
-        if roles.at_once is not None and len(ids) != roles.at_once:
-            return self._steps(ids, roles.at_once)
+            return self.step_together(text.tolist())[:, -count:]
+        if roles.at_once is not None and count != roles.at_once:
+            return self._steps(given, roles.at_once)
         if roles.longest is not None and total > roles.longest:
             raise ExecutionError(f"there is room for {roles.longest} tokens, not for {total}")
         binding: Any = self._session.io_binding()
-        arrays: dict[int, np.ndarray] = {roles.ids: np.asarray([list(ids)], np.int64)}
+        arrays: dict[int, np.ndarray] = {roles.ids: given}
         if roles.total is not None:
             arrays[roles.total] = np.asarray(total, np.int32)
         if roles.mask is not None:
-            arrays[roles.mask] = np.ones((1, total), np.int64)
+            arrays[roles.mask] = np.ones((roles.texts, total), np.int64)
         if roles.positions is not None:
-            arrays[roles.positions] = np.arange(self.length, total, dtype=np.int64)[None]
+            arrays[roles.positions] = np.tile(np.arange(self.length, total, dtype=np.int64), (roles.texts, 1))
         inputs, outputs = self._session.inputs, self._session.outputs
         for place, array in arrays.items():
             name, kind = inputs[place]
@@ -123,22 +132,24 @@ class DecoderSession:
         logits, *after = binding.get_outputs()
         self._kept |= {place: one for (place, _, _), one in zip(others, after, strict=False)}
         self.length = total
-        self._text += ids
-        return logits.numpy()[0]
+        self._text = np.concatenate([self._text, given], axis=1)
+        return logits.numpy()
 
     def _is_read_again(self, count: int) -> bool:
         """True if ``count`` more tokens bring the text, all of which is known, over the length that changes it."""
         last = self.roles.read_again_after
-        is_known = len(self._text) == self.length > 0 and self.roles.at_once is None
+        is_known = self._text.shape[1] == self.length > 0 and self.roles.at_once is None
         return last is not None and is_known and self.length <= last < self.length + count
 
-    def _steps(self, ids: Sequence[int], at_once: int) -> np.ndarray:
-        if len(ids) % at_once:
+    def _steps(self, ids: np.ndarray, at_once: int) -> np.ndarray:
+        count = ids.shape[1]
+        if count % at_once:
             raise ExecutionError(
-                f"the decoder takes {at_once} tokens in each step, and {len(ids)} are given; export it with a number "
+                f"the decoder takes {at_once} tokens in each step, and {count} are given; export it with a number "
                 "of tokens that is open"
             )
-        return np.concatenate([self.step(ids[first : first + at_once]) for first in range(0, len(ids), at_once)])
+        parts = [ids[:, first : first + at_once].tolist() for first in range(0, count, at_once)]
+        return np.concatenate([self.step_together(part) for part in parts], axis=1)
 
 
 _FLOAT: Final = 1

@@ -1,9 +1,9 @@
 """Decoders of transformers with their cache as inputs and results: one program for the prompt and for each token after.
 
-The program takes ids (1, count) and what the model keeps: for each layer with attention keys and values (1, heads,
-past, size) of before, for one with a convolution or a recurrence its states. It gives logits (1, count, vocabulary) and
-all of these after the step. ``count`` and ``past`` are symbolic, and ``past`` may be 0. A model with states takes one
-token in each step, and begins with states of zeros.
+The program takes ids (texts, count) and what the model keeps: for each layer with attention keys and values (texts,
+heads, past, size) of before, for one with a convolution or a recurrence its states. It gives logits (texts, count,
+vocabulary) and all of these after the step. ``count`` and ``past`` are symbolic, and ``past`` may be 0. A model with
+states takes one token in each step, and begins with states of zeros.
 """
 
 from __future__ import annotations
@@ -80,23 +80,25 @@ class StepWithCache(torch.nn.Module):
         return (found.logits, *[tensor_at(after, path) for path in self._paths])
 
 
-def step_of(model: Any, past: int = _PAST) -> tuple[StepWithCache, tuple[torch.Tensor, ...]]:
+def step_of(model: Any, past: int = _PAST, texts: int = 1) -> tuple[StepWithCache, tuple[torch.Tensor, ...]]:
     """A causal language model as a function of ids and its cache, and arguments for it after ``past`` tokens.
+
+    ``texts``: how many texts it reads together.
 
     Raises `ConvertError` for a model whose cache cannot be taken apart, or that keeps more than is in its cache.
     """
-    cache = filled_cache(model, torch.ones(1, max(past, 1), dtype=torch.int64))
+    cache = filled_cache(model, torch.ones(texts, max(past, 1), dtype=torch.int64))
     step = StepWithCache(model, cache).eval()
     kept = [tensor_at(cache, path) for path in tensor_paths(cache)]
     kept = [(one[:, :, :past] if rows else one).contiguous() for one, rows in zip(kept, step.growing, strict=True)]
     if not all(step.growing):
-        _check_states(step, kept)
-    return step, (torch.ones(1, _COUNT if all(step.growing) else 1, dtype=torch.int64), *kept)
+        _check_states(step, kept, texts)
+    return step, (torch.ones(texts, _COUNT if all(step.growing) else 1, dtype=torch.int64), *kept)
 
 
-def _check_states(step: StepWithCache, kept: list[torch.Tensor]) -> None:
+def _check_states(step: StepWithCache, kept: list[torch.Tensor], texts: int) -> None:
     """Raise `ConvertError` unless a text that begins with states of zeros goes on as one that is read at once."""
-    ids = torch.tensor([[1, 0, 2, 1]])
+    ids = torch.tensor([[1, 0, 2, 1]] * texts)
     state = [one[:, :, :0] if rows else torch.zeros_like(one) for one, rows in zip(kept, step.growing, strict=True)]
     with torch.no_grad():
         told = step.model(input_ids=ids, use_cache=False).logits
@@ -109,14 +111,16 @@ def _check_states(step: StepWithCache, kept: list[torch.Tensor]) -> None:
                 )
 
 
-def decoder_from_torch(model: Any) -> IRModule:
+def decoder_from_torch(model: Any, texts: int = 1) -> IRModule:
     """A causal language model of transformers, on CPU and in eval mode, as a program over ids and its cache.
+
+    ``texts``: how many texts it reads together, all of one length.
 
     Raises `ConvertError` for another model, one that cannot be exported, and where an export holds for one length only.
     Cost: that of `torch.export`.
     """
     with quiet("torch", "transformers"), growing_rotary(model):
-        step, arguments = step_of(model)
+        step, arguments = step_of(model, texts=texts)
         kept = tuple({2: Dim.AUTO} if rows else {} for rows in step.growing)
         module = from_torch(export(step, arguments, None, ({1: Dim.AUTO} if all(step.growing) else {}, kept)))
     made, last = _with_named_sizes(module, step), new_frequencies_after(model)
