@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
+from ..ir.expr import Tuple
 from ..ir.program import BindingBlock
 from .derived import duplicate
 from .matchings import Matchings
-from .parts import fixed_op
+from .parts import names_a_callee
 from .pattern import (
     ConstantPattern,
     DFPattern,
@@ -144,8 +145,8 @@ class PatternContext:
     def match_dfb(self, dfb: BindingBlock) -> Matchings | None:
         """The first match in ``dfb``: from each pattern to its variable (a leaf, where no variable stands for it).
 
-        A pattern inside a repeat gives the list of its matches. An operator by name is no value of the block, and has
-        no entry. None if there is no match. Cost: see
+        A pattern inside a repeat gives the list of its matches. An operator, an outside function and a tuple that
+        stands where it is used are no values of the block, and have no entry. None if there is no match. Cost: see
         `context_match.CompiledContext`.
         """
         from ..analysis.values import BlockView
@@ -155,7 +156,8 @@ class PatternContext:
         found = next(compiled_context(self).search(view), None)
         if found is None:
             return None
-        return Matchings({part: leaf for part, leaf in found.items() if fixed_op(part) is None}, dfb)
+        values = {part: leaf for part, leaf in found.items() if not (names_a_callee(part) or isinstance(leaf, Tuple))}
+        return Matchings(values, dfb)
 
 
 class PatternWarning(UserWarning):

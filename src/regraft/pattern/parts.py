@@ -13,6 +13,7 @@ from .pattern import (
     ConstrainedPattern,
     DFPattern,
     ExprPattern,
+    ExternFuncPattern,
     FunctionPattern,
     IfPattern,
     NotPattern,
@@ -28,6 +29,11 @@ from .pattern import (
 def fixed_op(pattern: DFPattern) -> Op | None:
     """The operator that ``pattern`` stands for, if it is one."""
     return pattern.expr if isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op) else None
+
+
+def names_a_callee(pattern: DFPattern) -> bool:
+    """True if ``pattern`` stands for an operator or an outside function, which no binding of a block holds."""
+    return fixed_op(pattern) is not None or isinstance(pattern, ExternFuncPattern)
 
 
 def bindable(root: DFPattern) -> list[DFPattern]:

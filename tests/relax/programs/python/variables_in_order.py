@@ -1,7 +1,7 @@
 import tvm
 from tvm import relax
 from tvm import relax as rx
-from tvm.relax.dpl import PatternContext, is_op, is_var, wildcard
+from tvm.relax.dpl import PatternContext, is_call_dps_packed, is_op, is_var, wildcard
 from tvm.relax.analysis import (
     all_global_vars,
     all_vars,
@@ -161,3 +161,24 @@ def t_what_is_matched_in_a_block():
         p = is_op("relax.nn.relu")(is_op("relax.matmul")(wildcard(), is_var("w")))
         d = ctx.match_dfb(f.body.blocks[0])
     return sorted((type(k).__name__, v.name) for k, v in d.items())
+
+
+def names(d):
+    return sorted((type(k).__name__, v.name) for k, v in d.items())
+
+
+def t_call_dps():
+    @R.function
+    def f(x: R.Tensor((2, 2), "float32")):
+        with R.dataflow():
+            a = R.call_dps_packed("k1", (x,), R.Tensor((2, 2), "float32"))
+            b = R.call_dps_packed("k2", (a, x), R.Tensor((2, 2), "float32"))
+            R.output(b)
+        return b
+
+    with PatternContext() as ctx:
+        a = is_call_dps_packed("k1")
+        b = is_call_dps_packed("k2")
+        a >> b
+        d = ctx.match_dfb(f.body.blocks[0])
+    return names(d), d[a].name, d[b].name
