@@ -146,3 +146,26 @@ def test_an_export_of_norms_and_sizes_is_done_after_one_run() -> None:
     assert rx.optimize(once).SerializeToString() == once.SerializeToString()
     (found,) = _run(once, {once.graph.input[0].name: example.numpy()})
     np.testing.assert_allclose(found, model.module()(example).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+class _Lookups(torch.nn.Module):
+    """Two tables that are read at the same places, each by a buffer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("first", "second"):
+            self.register_buffer(f"{name}_places", torch.arange(40) % 7)
+            self.register_parameter(name, torch.nn.Parameter(torch.randn(7, 3)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x + self.first[self.first_places]) * self.second[self.second_places]
+
+
+def test_equal_whole_numbers_are_one_constant_as_they_are_once_they_are_read_again() -> None:
+    example = torch.randn(1, 40, 3, generator=torch.Generator().manual_seed(0))
+    model = torch.export.export(_Lookups().eval(), (example,))
+    once = rx.to_onnx(rx.from_torch(model))
+    assert sum(one.data_type == TensorProto.INT64 and one.dims == [40] for one in once.graph.initializer) == 1
+    assert {"first", "second"} <= {one.name for one in once.graph.initializer}
+    (found,) = _run(once, {once.graph.input[0].name: example.numpy()})
+    np.testing.assert_allclose(found, model.module()(example).detach().numpy(), rtol=1e-6)

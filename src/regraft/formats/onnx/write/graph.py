@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from ....ir.builder import NameSupply
 from ....ir.dims import Condition, Dim, FloorDiv, FloorMod, Max, Min, Operation, Select, SymExpr, SymVar, dim_at_least
-from ....ir.dtypes import numpy_dtype
+from ....ir.dtypes import is_float, numpy_dtype
 from ....ir.origin import Origins
 from ....ir.tensor_data import TensorData
 from ...errors import ConvertError
@@ -393,14 +393,17 @@ class GraphWriter:
         """A constant of rank 1 of int64: axes, sizes, indices."""
         return self.constant(np.asarray(list(values), dtype=np.int64))
 
-    def constant_data(self, data: TensorData, hint: str) -> ir.Value:
+    def constant_data(self, data: TensorData, hint: str, *, is_own: bool = False) -> ir.Value:
         """A constant that shares the memory of ``data``, under its name if it has one.
 
-        The same handle is one constant, however many nodes read it; so are small ones without a name that are equal.
+        The same handle is one constant, however many nodes read it; so are small ones that are equal, unless they are
+        floats with a name or one of them is to be a value of its own.
         """
         key: tuple[str, tuple[int, ...], bytes] | int = id(data)
-        if data.name is None and data.is_loaded and data.size <= _MOST_SHARED:
-            key = (data.dtype, data.shape, np.ascontiguousarray(data.numpy()).tobytes())
+        may_be_shared = data.is_loaded if data.name is None else not is_float(data.dtype)
+        if may_be_shared and not is_own and data.size <= _MOST_SHARED:
+            array = data.numpy() if data.is_loaded else data.read()
+            key = (data.dtype, data.shape, np.ascontiguousarray(array).tobytes())
         known = self._shared.get(key)
         if known is not None:
             return known

@@ -412,7 +412,7 @@ def _take_defaults(lowering: Lowering, function: Function, defaults: dict[ir.Val
             continue
         data = constant.data
         if id(data) not in taken:
-            known = lowering.graph.constant_data(data, binding.var.name_hint)
+            known = lowering.graph.constant_data(data, binding.var.name_hint, is_own=True)
             taken[id(data)] = ir.Value(name=known.name, type=known.type, shape=known.shape)
             defaults[taken[id(data)]] = known.const_value
         lowering.values[binding.var] = taken[id(data)]
@@ -509,7 +509,9 @@ def _constant_output(graph: GraphWriter, value: ir.Value, name: str, known: _Con
         alike.append((content, value))
     if same is None or value.name == name:
         return value
-    return graph.constant_data(TensorData(data.numpy(), name), name) if content.nbytes <= _SMALL else same
+    if content.nbytes > _SMALL:
+        return same
+    return graph.constant_data(TensorData(data.numpy(), name), name, is_own=True)
 
 
 def _values_by_name(graph: GraphWriter) -> dict[str | None, list[ir.Value]]:
