@@ -354,3 +354,28 @@ def test_a_call_of_a_foreign_operator_says_what_type_to_state() -> None:
         R.nn.relu(whiten(x))
     with pytest.raises(rx.OpTypeError, match=r"Whiten: ty_args=\(2, 3\); expected the types of its results: "):
         whiten(x, ty_args=(2, 3))
+
+
+def test_lists_as_attributes_are_held_as_tuples_and_arrays_are_refused() -> None:
+    @rx.operator("declared.listed")
+    def listed(xp: Any, x: Any, *, axes: Any = [0], groups: Any = ([0, 1],)) -> Any:  # noqa: B006
+        return xp.sum(x, axis=tuple(axes), keepdims=True) * len(groups)
+
+    x = rx.Var("x", rx.TensorType((3, 4), "float32"))
+    by_default, given = listed(x), listed(x, axes=[0], groups=([0, 1],))
+    assert by_default.attrs == given.attrs
+    assert hash(given.attrs) == hash(by_default.attrs)
+    assert given.attrs.groups == ((0, 1),)
+    y = rx.Var("y", rx.TensorType((3, 1), "float32"))
+    block = rx.BindingBlock([rx.VarBinding(y, listed(x, axes=[1]))])
+    function = rx.Function([x], rx.SeqExpr([block], y))
+    rx.assert_structural_equal(rx.parse(function.script()), function)
+    module = rx.IRModule({"main": function})
+    for target in ("numpy", "onnxruntime"):
+        np.testing.assert_allclose(
+            rx.build(module, target)["main"](INPUTS[0].reshape(3, 4)),
+            INPUTS[0].reshape(3, 4).sum(1, keepdims=True),
+            rtol=1e-5,
+        )
+    with pytest.raises(rx.OpTypeError, match=r"axes=array\(\[0\]\).* as a list of numbers"):
+        listed(x, axes=np.array([0]))

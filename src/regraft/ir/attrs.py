@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from .errors import OpTypeError
 
 
 class _Required(Enum):
@@ -82,6 +84,29 @@ class Attrs(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Attrs({self._values!r})"
+
+
+_PLAIN: Final = frozenset({int, float, bool, str, type(None)})
+
+
+def held_attribute(op_name: str, name: str, value: Any) -> Any:
+    """``value`` as a call of the operator holds it: lists are tuples, also inside of each other.
+
+    Raises `OpTypeError` for what can change, such as an array or a dict.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is list or kind is tuple:
+        return tuple([held_attribute(op_name, name, item) for item in cast("list[Any]", value)])
+    try:
+        hash(value)
+    except TypeError:
+        raise OpTypeError(
+            f"{op_name}: {name}={value!r}; an attribute is a number, a string, None or a list of these, and no "
+            f"{kind.__name__}: give an array as an operand, by R.const, or as a list of numbers"
+        ) from None
+    return value
 
 
 def attribute_key(value: object) -> tuple[str, object]:

@@ -20,6 +20,7 @@ from .attrs import NO_ATTRS as NO_ATTRS
 from .attrs import REQUIRED as REQUIRED
 from .attrs import Attrs as Attrs
 from .attrs import attribute_key as attribute_key
+from .attrs import held_attribute
 from .dims import Dim, SymVar
 from .dtypes import is_bool, is_integer
 from .errors import IRError, OpTypeError
@@ -186,7 +187,7 @@ class Op(OpAttributes, Expr):
     ) -> None:
         names, traits = tuple(operands), tuple(traits)
         check_declared(name, traits, torch, onnx)
-        schema = dict(attributes or {})
+        schema = {key: held_attribute(name, key, default) for key, default in (attributes or {}).items()}
         complete = REQUIRED not in schema.values()
         declared: dict[str, Any] = {
             "operands": tuple(Operand(n.rstrip("?").lstrip("*"), n.endswith("?")) for n in names),
@@ -384,7 +385,7 @@ class Op(OpAttributes, Expr):
     def complete_attrs(self, given: Mapping[str, Any]) -> Attrs:
         """The attributes of a call that gives ``given``, with defaults filled in, in declared order."""
         if self.is_foreign:
-            return Attrs(given)
+            return Attrs({name: held_attribute(self.name, name, value) for name, value in given.items()})
         schema = self.attributes
         for name in given:
             if name not in schema:
@@ -395,7 +396,7 @@ class Op(OpAttributes, Expr):
             value = given.get(name, default)
             if value is REQUIRED:
                 raise OpTypeError(f"{self.name} needs its attribute {name!r}")
-            values[name] = value
+            values[name] = held_attribute(self.name, name, value)
         return Attrs(values)
 
     def _coerce(self, operands: tuple[object, ...]) -> tuple[Expr, ...]:
