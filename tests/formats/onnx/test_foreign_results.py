@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
 from regraft.dpl import is_op, wildcard
@@ -35,6 +35,26 @@ def test_a_foreign_node_gives_the_results_that_it_gave(outputs: list[str], pure:
     for again in (rx.to_onnx(module), rx.to_onnx(rx.parse(module.script()))):
         [node] = [node for node in again.graph.node if node.op_type == "Parts"]
         assert [bool(name) for name in node.output] == [bool(name) for name in outputs]
+
+
+def test_types_tables_bytes_and_empty_lists_leave_a_foreign_node_as_they_came() -> None:
+    model = foreign(["a", "b"])
+    [node] = [node for node in model.graph.node if node.op_type == "Parts"]
+    values = {
+        "tables": [numpy_helper.from_array(np.arange(size), f"t{size}") for size in (2, 3)],
+        "kind": helper.make_tensor_type_proto(TensorProto.FLOAT, [2, "n"]),
+        "context": b"\xff\x00\xfe",
+        "names": ["a", "b"],
+    }
+    node.attribute.extend(helper.make_attribute(name, value) for name, value in values.items())
+    node.attribute.append(helper.make_attribute("none", [], attr_type=onnx.AttributeProto.INTS))
+    module = rx.from_onnx(model)
+    for again in (rx.to_onnx(module), rx.to_onnx(rx.parse(module.script()))):
+        [back] = [node for node in again.graph.node if node.op_type == "Parts"]
+        assert {one.name: one for one in back.attribute} == {one.name: one for one in node.attribute}
+    broken = module.script().replace('context=["attribute", "', 'context=["attribute", "~~')
+    with pytest.raises(rx.RegraftError, match=r"attribute context cannot be read"):
+        rx.to_onnx(rx.parse(broken))
 
 
 def test_results_that_a_runtime_wants_to_be_named_are_named_where_nothing_reads_them() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from ...ir.dims import SymExpr
@@ -19,6 +20,8 @@ _TENSOR: Final = "tensor"
 
 GRAPH: Final = "graph"
 """The first field of a pair that holds the body of a node, as the bytes of a model of that graph in base 85."""
+WHOLE: Final = "attribute"
+"""The first field of a pair that holds an attribute of another kind, as the bytes of the message in base 85."""
 CAPTURED: Final = "captured"
 """The attribute of a call with the names under which bodies read the last operands, where there are such."""
 STANDARD_DOMAIN: Final = "ai.onnx"
@@ -39,6 +42,27 @@ _READ: Final = frozenset(
 def bodies_of(node: ir.Node) -> list[ir.Graph]:
     """The graphs of the branches of a node, or of what it repeats."""
     return [attr.as_graph() for attr in node.attributes.values() if attr.type == ir.AttributeType.GRAPH]
+
+
+def foreign_attribute(attribute: ir.Attr) -> Any:
+    """An attribute but a graph as a foreign call holds it: whole, where `call_attribute` has no plain form of it.
+
+    Raises `ConvertError` for graphs.
+    """
+    kind, value = attribute.type, attribute.value
+    if kind in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+        raise ConvertError(f"attribute {attribute.name} is of the kind {kind.name}, which foreign calls do not carry")
+    plain = kind == ir.AttributeType.TENSOR or (kind in _READ and value != () and value != [])
+    if not plain or not _is_text(value):
+        return WHOLE, base64.b85encode(ir.to_proto(attribute).SerializeToString()).decode("ascii")
+    return call_attribute(attribute)
+
+
+def _is_text(value: Any) -> bool:
+    """False for bytes that are no text in UTF-8, and for lists that hold such."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_text, cast("Iterable[Any]", value)))
+    return not isinstance(value, bytes) or value.decode(errors="ignore").encode() == value
 
 
 def call_attribute(attribute: ir.Attr) -> Any:
@@ -68,11 +92,20 @@ def _text(value: bytes, name: str) -> str:
         raise ConvertError(f"attribute {name} holds bytes that are no text in UTF-8") from None
 
 
+def _whole(name: str, content: str) -> ir.Attr:
+    try:
+        return ir.from_proto(onnx.AttributeProto.FromString(base64.b85decode(content)))
+    except Exception as error:  # what protobuf and onnx-ir raise for damaged bytes shares no base but this
+        raise ConvertError(f"attribute {name} cannot be read: {error}") from error
+
+
 def onnx_attribute(name: str, value: Any) -> Any:
     """An attribute of a call as a node holds it. Raises `ConvertError` for a size that only the run knows."""
     match value:
         case bool():
             return int(value)
+        case (str() as tag, str() as content) if tag == WHOLE:
+            return _whole(name, content)
         case (str() as tag, str() as dtype, tuple(), str() as content) if tag == _TENSOR:
             element, shape = numpy_dtype(as_dtype(dtype)), cast("tuple[str, str, tuple[int, ...], str]", value)[2]
             array = np.frombuffer(base64.b64decode(content), element.newbyteorder("<"))

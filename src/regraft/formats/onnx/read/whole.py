@@ -16,7 +16,7 @@ from ....ir.expr import Expr
 from ....ir.op import Op
 from ....ir.types import TensorType, TupleType
 from ...errors import ConvertError
-from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, bodies_of, call_attribute
+from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, bodies_of, foreign_attribute
 from ..element_types import from_onnx_dtype
 from .importing import REFUSED, NodeImporter, UnsupportedNodeError
 
@@ -82,7 +82,7 @@ def carried_attribute(node: NodeImporter, attribute: ir.Attr) -> Any:
     Raises `ConvertError` for what cannot be carried.
     """
     if attribute.type != ir.AttributeType.GRAPH:
-        return call_attribute(attribute)
+        return foreign_attribute(attribute)
     body = attribute.as_graph()
     domains = {"", *(each.domain for each in ir.traversal.RecursiveGraphIterator(body))}
     versions = {domain: node.graph.opset_imports.get(domain, node.graph.opset) for domain in sorted(domains)}
