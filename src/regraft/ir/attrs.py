@@ -94,7 +94,7 @@ def held_attribute(op_name: str, name: str, value: Any) -> Any:
 
     Raises `OpTypeError` for what can change, such as an array or a dict.
     """
-    kind: type[Any] = type(value)
+    kind = cast("type[object]", type(value))
     if kind in _PLAIN:
         return value
     if kind is list or kind is tuple:
