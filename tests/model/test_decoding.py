@@ -220,7 +220,7 @@ def test_a_model_that_keeps_its_state_somewhere_else_than_in_a_cache_is_refused(
 
 def test_a_model_without_an_argument_for_its_cache_is_refused() -> None:
     config = transformers.RwkvConfig(vocab_size=64, hidden_size=32, attention_hidden_size=32, num_hidden_layers=2)
-    with pytest.raises(ConvertError, match=r"RwkvForCausalLM takes no cache \(past_key_values or cache_params\)"):
+    with pytest.raises(ConvertError, match=r"RwkvForCausalLM takes no cache \(cache, past_key_values, cache_params\)"):
         read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
 
 

@@ -19,8 +19,9 @@ from ..errors import ConvertError
 
 Path: TypeAlias = tuple[str | int, ...]
 
-_NAMES: Final = ("past_key_values", "cache_params")
-"""What models call the argument, and the field of what they give, that is their cache."""
+_NAMES: Final = ("cache", "past_key_values", "cache_params")
+"""What models call the argument, and the field of what they give, that is their cache: the first since transformers
+5.24, the others before."""
 _ROWS: Final = ("keys", "values")
 
 
@@ -29,7 +30,7 @@ def cache_name(model: Any) -> str:
     known = inspect.signature(model.forward).parameters
     found = next((name for name in _NAMES if name in known), None)
     if found is None:
-        raise ConvertError(f"{type(model).__name__} takes no cache ({' or '.join(_NAMES)}), so it is no decoder here")
+        raise ConvertError(f"{type(model).__name__} takes no cache ({', '.join(_NAMES)}), so it is no decoder here")
     return found
 
 
