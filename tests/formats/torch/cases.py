@@ -352,6 +352,7 @@ INDEXING: dict[str, Case] = {
     "index_add": Case(lambda x, n, s: x.index_add(1, n, s, alpha=2), (f(2, 4), torch.tensor([3, 0, 3]), f(2, 3))),
     "index_copy": Case(lambda x, n, s: x.index_copy(1, n, s), (f(2, 4), torch.tensor([3, 0]), f(2, 2))),
     "index_fill": Case(lambda x, n: x.index_fill(1, n, 7), (f(2, 4), torch.tensor([3, 0]))),
+    "index_fill_of_a_scalar": Case(lambda x, n: x.index_fill(0, n, 7), (f(), torch.tensor([0]))),
     "index_put": Case(lambda x, n, v: x.index_put((n,), v), (f(5, 3), torch.tensor([4, 1]), f(2, 3))),
     "index_put_adds": Case(
         lambda x, n, v: x.index_put((n,), v, accumulate=True), (f(5, 3), torch.tensor([4, 1, 4]), f(3, 3))

@@ -128,3 +128,13 @@ def test_a_branch_on_how_sizes_compare_computes_with_no_tensors() -> None:
         torch.testing.assert_close(result.module()(x), program.module()(x))
     names = [str(node.target) for node in result.graph.nodes if node.users]
     assert [name for name in names if name.startswith("aten.")] == ["aten.sym_size.int"] * 2
+
+
+def test_halves_of_an_axis_of_dynamic_size_are_computed_on_every_engine() -> None:
+    sizes = {1: 2 * Dim("half", min=1, max=32)}
+    gated = Of(lambda x: torch.nn.functional.glu(x, 1))
+    program = rx.from_torch(gated, (torch.randn(3, 8),), dynamic_shapes={"args": (sizes,)})
+    for width in (8, 14):
+        x = torch.randn(3, width)
+        for target in ("numpy", "onnxruntime"):
+            torch.testing.assert_close(torch.as_tensor(rx.build(program, target=target)["main"](x)), gated(x))

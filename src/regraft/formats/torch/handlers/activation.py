@@ -6,8 +6,8 @@ from typing import Final
 
 from .... import op as R
 from ....ir.expr import Expr
-from ..context import Context, cast, converts, rank, shape_of
-from .unary import expm1, in_wide_floats, log1p
+from ..context import Context, cast, converts, rank
+from .unary import expm1, in_wide_floats
 
 _SELU_ALPHA: Final = 1.6732632423543772
 _SELU_SCALE: Final = 1.0507009873554805
@@ -69,31 +69,11 @@ def _softplus(context: Context, x: Expr, beta: float = 1, threshold: float = 20)
     return R.nn.softplus(x, beta=float(beta), threshold=float(threshold))
 
 
-@converts("log_sigmoid")
-def _log_sigmoid(context: Context, x: Expr) -> Expr:
-    def whole(x: Expr) -> Expr:
-        return R.minimum(x, 0.0) - log1p(R.exp(-R.abs(x)))
-
-    return in_wide_floats(whole, x)
-
-
-@converts("glu")
-def _glu(context: Context, x: Expr, dim: int = -1) -> Expr:
-    if not isinstance(shape_of(x)[dim], int):
-        context.unsupported(f"the halves of an axis of symbolic size {shape_of(x)[dim]}")
-    halves = context.emit(R.split(x, 2, axis=dim))
-    return R.multiply(halves[0], R.sigmoid(halves[1]))
-
-
-@converts("softmax.int", "_softmax", "_safe_softmax", "special_softmax")
+@converts("softmax.int", "_softmax", "special_softmax")
 def _softmax(context: Context, x: Expr, dim: int, dtype_or_half: object = None, **_dtype: object) -> Expr:
     if rank(x) == 0:
         return R.ones_like(x, dtype=context.output_dtype())
-    result = R.nn.softmax(cast(x, context.output_dtype()), axis=dim)
-    if context.operator() == "_safe_softmax":
-        nothing = R.equal(R.max(x, axis=dim, keepdims=True), float("-inf"))
-        result = R.where(nothing, R.zeros_like(result), result)
-    return result
+    return R.nn.softmax(cast(x, context.output_dtype()), axis=dim)
 
 
 @converts("log_softmax.int", "_log_softmax", "special_log_softmax")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .... import op as R
-from ....ir.dims import dim_min
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr, const
 from ..context import Context, arguments_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
@@ -24,17 +23,6 @@ def _linear(context: Context, input: Expr, weight: Expr, bias: Expr | None = Non
 @converts("matmul", "mm", "bmm", "mv", "dot", "vdot")
 def _matmul(context: Context, x: Expr, other: Expr) -> Expr:
     return R.matmul(x, other)
-
-
-@converts("inner")
-def _inner(context: Context, x: Expr, other: Expr) -> Expr:
-    if 0 in (rank(x), rank(other)):
-        return R.multiply(x, other)
-    if rank(other) < 2:
-        return R.matmul(x, other)
-    # The last axes of both are summed over, and the others of the second come after those of the first.
-    columns = R.permute_dims(R.reshape(other, [-1, shape_of(other)[-1]]), [1, 0])
-    return R.reshape(R.matmul(x, columns), context.output_shape())
 
 
 @converts("outer", "ger")
@@ -61,20 +49,6 @@ def _scaled(x: Expr, factor: float) -> Expr:
 def _einsum(context: Context, equation: str, tensors: Sequence[Expr], path: object = None) -> Expr:
     dtype = context.output_dtype()
     return R.einsum([cast(x, dtype) for x in tensors], equation.replace(" ", ""))
-
-
-@converts("linalg_multi_dot", "chain_matmul")
-def _multi_dot(context: Context, tensors: Sequence[Expr]) -> Expr:
-    result = tensors[0]
-    for x in tensors[1:]:
-        result = R.matmul(result, x)
-    return result
-
-
-@converts("trace")
-def _trace(context: Context, x: Expr) -> Expr:
-    places = R.arange(0, dim_min(*shape_of(x)), 1, "int64")
-    return R.sum(R.index_tensor(cast(x, context.output_dtype()), [places, places]))
 
 
 @converts("_cdist_forward", "cdist")

@@ -63,14 +63,6 @@ def _var(context: Context, given: Any) -> Expr:
     return _corrected_variance(context, given.self, *_correction(given))
 
 
-@converts_by_name("std.correction", "std.dim", "std")
-def _std(context: Context, given: Any) -> Expr:
-    def deviation(x: Expr) -> Expr:
-        return R.sqrt(_corrected_variance(context, x, *_correction(given)))
-
-    return in_wide_floats(deviation, given.self)
-
-
 @converts_by_name("var_mean.correction", "var_mean.dim", "var_mean")
 def _var_mean(context: Context, given: Any) -> tuple[Expr, Expr]:
     axes, correction, keepdim = _correction(given)
@@ -97,29 +89,6 @@ def _corrected_variance(context: Context, x: Expr, dim: Axes, correction: float,
             return variance * (count / rest if rest else math.inf)
         size = context.scalar(count, dtype_of(x))
         return variance * (size / R.maximum(size - float(correction), 0.0))
-
-    return in_wide_floats(whole, x)
-
-
-@converts("norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")
-def _norm_of(
-    context: Context, x: Expr, p: float | None = 2, dim: Axes = None, keepdim: bool = False, **_how: Any
-) -> Expr:
-    return _norm(cast(x, context.output_dtype()), 2 if p is None else p, dim, keepdim)
-
-
-def _norm(x: Expr, order: float, dim: Axes, keepdim: bool) -> Expr:
-    def whole(x: Expr) -> Expr:
-        size = R.abs(x)
-        if order in (math.inf, -math.inf):
-            return _fold(R.max if order > 0 else R.min, size, dim, keepdim)
-        if order == 0:
-            return _fold(R.sum, cast(R.not_equal(x, 0.0), dtype_of(x)), dim, keepdim)
-        if order == 1:
-            return _fold(R.sum, size, dim, keepdim)
-        if order == 2:
-            return R.sqrt(_fold(R.sum, R.square(x), dim, keepdim))
-        return R.power(_fold(R.sum, R.power(size, float(order)), dim, keepdim), 1.0 / order)
 
     return in_wide_floats(whole, x)
 

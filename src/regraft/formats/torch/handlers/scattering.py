@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from .... import op as R
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ..context import Context, TorchOperand, axis_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
+from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
 from .indexing import without_masks
 from .unary import lowest_of
 
@@ -77,12 +77,6 @@ def _neutral(reduce: str, x: Expr) -> Expr:
 # --- along one axis
 
 
-@converts("index_fill.int_Scalar", "index_fill.int_Tensor")
-def _index_fill(context: Context, x: Expr, dim: int, index: Expr, value: TorchOperand) -> Expr:
-    axis = axis_of(dim, rank(x))
-    return _along(axis, x, index, context.scalar(value, dtype_of(x)), accumulate=False)
-
-
 @converts("index_reduce")
 def _index_reduce(
     context: Context, x: Expr, dim: int, index: Expr, source: Expr, reduce: str, *, include_self: bool = True
@@ -91,16 +85,6 @@ def _index_reduce(
     line = [-1 if place == axis else 1 for place in range(rank(x))]
     places = R.broadcast_to(R.reshape(index, line), shape_of(source))
     return _scatter_reduce(context, x, axis, places, source, reduce, include_self=include_self)
-
-
-def _along(axis: int, x: Expr, index: Expr, source: Expr, *, accumulate: bool) -> Expr:
-    """``x`` with slices of one axis replaced or added to."""
-    order = [axis, *[place for place in range(rank(x)) if place != axis]]
-    back = [order.index(place) for place in range(rank(x))]
-    moved = R.permute_dims(source, order) if axis and rank(source) else source
-    turned = R.permute_dims(x, order) if axis else x
-    put = R.index_put(turned, [R.flatten(index)], moved, accumulate=accumulate)
-    return R.permute_dims(put, back) if axis else put
 
 
 @converts("masked_scatter")

@@ -95,7 +95,6 @@ def array_function(name: str) -> Callable[..., Expr]:
 
 
 expm1 = array_function("expm1")
-log1p = array_function("log1p")
 
 FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "acos": R.acos,
@@ -112,7 +111,7 @@ FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "expm1": expm1,
     "log": R.log,
     "log10": array_function("log10"),
-    "log1p": log1p,
+    "log1p": array_function("log1p"),
     "log2": array_function("log2"),
     "logit": lambda x: R.log(x / (1.0 - x)),
     "reciprocal": lambda x: 1.0 / x,
