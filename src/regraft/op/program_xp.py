@@ -21,7 +21,7 @@ from ..ir.dims import SymExpr, SymVar
 from ..ir.dtypes import DTYPES, as_dtype, is_bool, is_integer, is_unsigned
 from ..ir.expr import Expr, ShapeExpr, const
 from ..ir.op import Op
-from ..ir.types import ShapeType
+from ..ir.types import ShapeType, Type
 from .program_array import DecomposeError as DecomposeError
 from .program_array import ProgramArray as ProgramArray
 from .program_array import ProgramRecorder as ProgramRecorder
@@ -30,6 +30,27 @@ from .semantics import PROGRAM as NAME
 
 _MOST_LISTED: Final = 1 << 20
 """A range of more numbers is computed where the program runs: it could take any memory to list it."""
+
+
+class _InPlace:
+    """Writes nothing down: calls stay operands of each other."""
+
+    __slots__ = ()
+
+    def emit(self, value: Expr) -> Expr:
+        return value
+
+    def match_cast(self, value: Expr, ty: Type) -> Expr:
+        raise DecomposeError(f"{value!r} is {ty!r} only as the program runs, which one expression cannot say")
+
+
+def over_expressions(function: Callable[..., ProgramArray], *operands: Expr) -> Expr:
+    """``function(xp, *arrays)``, written for any array namespace, as one expression of ``operands``.
+
+    Raises `DecomposeError` where it takes sizes that are not known.
+    """
+    recorder = _InPlace()
+    return function(ProgramNamespace(recorder), *[ProgramArray(recorder, operand) for operand in operands]).expr
 
 
 class _Ufunc:

@@ -7,6 +7,7 @@ rounded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import sqrt
 from typing import Any, Final
 
@@ -19,14 +20,12 @@ from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..adjoints import collapse_to, converted_like, count_of, known_shape, tensor_type
 from ..adjoints import widened as widened_expr
 from ..costs import attention_operations
-from ..primitive.comparison import equal, greater_equal, less
-from ..primitive.create import arange
+from ..primitive.comparison import equal
 from ..primitive.elementary import rsqrt
 from ..primitive.linear_algebra import matmul
-from ..primitive.logical import logical_and
 from ..primitive.manipulate import permute_dims
 from ..primitive.reduction import max, sum
-from ..primitive.reshaping import expand_dims, reshape
+from ..primitive.reshaping import reshape
 from ..primitive.ternary import where
 from ..rules import common_dtype, require_float, tensor_operand
 from ..semantics import cast, dtype_name, normalized_exponentials, positions, widened, with_attrs
@@ -142,13 +141,17 @@ def _within(xp: Any, distance: Any, window_size: int | None) -> Any:
     return seen if window_size is None else xp.logical_and(seen, distance < window_size)
 
 
+def visible_keys(xp: Any, query: Any, key: Any, causal_mask: str, window_size: int | None) -> Any:
+    """The mask (queries, keys) of the keys that each query sees."""
+    queries, keys = query.shape[1], key.shape[1]
+    first = keys - queries if causal_mask == "BottomRight" else 0
+    distance = xp.expand_dims(positions(xp, queries, query) + first, axis=1) - positions(xp, keys, query)
+    return _within(xp, distance, window_size)
+
+
 def _attention(xp: Any, attrs: Any, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
-    visible = None
-    if attrs.causal_mask is not None:
-        queries, keys = query.shape[1], key.shape[1]
-        first = keys - queries if attrs.causal_mask == "BottomRight" else 0
-        distance = xp.expand_dims(positions(xp, queries, query) + first, axis=1) - positions(xp, keys, query)
-        visible = _within(xp, distance, attrs.window_size)
+    causal = attrs.causal_mask
+    visible = None if causal is None else visible_keys(xp, query, key, causal, attrs.window_size)
     return _attend(xp, query, key, value, bias, visible, attrs.scale)
 
 
@@ -323,9 +326,12 @@ def _is_rank(operand: Expr, ndim: int) -> bool:
 # --- gradients: by hand for one sequence, which keeps the attention of the forward part one operator
 
 
-def _attention_shares(call: Call, adjoint: Expr, bias: Expr | None, visible: Expr | None) -> list[Expr]:
-    """The shares of query, key and value, and that of the bias if there is one; the weights are computed again."""
-    (query, key, value), scale = call.args[:3], call.attrs.scale
+@ATTENTION.define_gradient
+@ATTENTION_BIAS.define_gradient
+def _attention_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """The weights are computed again."""
+    (query, key, value, *others), scale = call.args, call.attrs.scale
+    bias = others[0] if others else None
     batch, queries, heads, size = known_shape(call, query, "query")
     keys, groups = known_shape(call, key, "key")[1:3]
     columns = known_shape(call, value, "value")[3]
@@ -337,19 +343,25 @@ def _attention_shares(call: Call, adjoint: Expr, bias: Expr | None, visible: Exp
     if factor is None:
         factor = 1.0 / sqrt(size) if isinstance(size, int) and size else rsqrt(count_of([size], tensor_type(q).dtype))
     scores = _in_shape(matmul(q, _transposed(k)) * factor, (*apart, keys))
-    weights = _attention_weights(scores, None if bias is None else converted_like(bias, scores), visible)
+    weights = _attention_weights(call, scores, None if bias is None else converted_like(bias, scores))
     value_share = matmul(_transposed(_in_shape(weights, (*together, keys))), share)
     weights_share = _in_shape(matmul(share, _transposed(v)), (*apart, keys))
     scores_share = weights * (weights_share - sum(weights_share * weights, -1, keepdims=True))
     products_share = _in_shape(scores_share * factor, (*together, keys))
     query_share = _in_shape(matmul(products_share, k), (*apart, size))
     shares = (query_share, matmul(_transposed(products_share), q), value_share)
-    found = [converted_like(permute_dims(part, (0, 2, 1, 3)), query) for part in shares]
+    found: list[Expr | None] = [converted_like(permute_dims(part, (0, 2, 1, 3)), query) for part in shares]
     return found if bias is None else [*found, converted_like(collapse_to(scores_share, bias), bias)]
 
 
-def _attention_weights(scores: Expr, bias: Expr | None, visible: Expr | None) -> Expr:
+def _attention_weights(call: Call, scores: Expr, bias: Expr | None) -> Expr:
     """The softmax of the scores, zeros for a query that sees no key."""
+    from ..program_xp import over_expressions  # it is written with the operators of this module and others
+
+    visible, causal = None, call.attrs.causal_mask
+    if causal is not None:
+        mask = partial(visible_keys, causal_mask=causal, window_size=call.attrs.window_size)
+        visible = over_expressions(mask, *call.args[:2])
     if bias is not None:
         scores = scores + bias
     if visible is not None:
@@ -367,17 +379,3 @@ def _transposed(value: Expr) -> Expr:
 def _in_shape(value: Expr, dims: Sequence[Dim]) -> Expr:
     shape = tensor_type(value).shape
     return value if shape is not None and shapes_equal(shape, dims) is True else reshape(value, dims)
-
-
-@ATTENTION.define_gradient
-@ATTENTION_BIAS.define_gradient
-def _attention_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    visible, causal = None, call.attrs.causal_mask
-    if causal is not None:
-        queries, keys = known_shape(call, call.args[0], "query")[1], known_shape(call, call.args[1], "key")[1]
-        first = keys - queries if causal == "BottomRight" else 0
-        distance = expand_dims(arange(first, first + queries), 1) - arange(keys)
-        visible = greater_equal(distance, 0)
-        if call.attrs.window_size is not None:
-            visible = logical_and(visible, less(distance, call.attrs.window_size))
-    return [*_attention_shares(call, adjoint, call.args[3] if len(call.args) > 3 else None, visible)]

@@ -18,6 +18,7 @@ from ..layouts import arranged_type, canonical_dims, data_letters, from_canonica
 from ..public_function import SpatialSizes, declares
 from ..rules import require_float, shape_operand
 from ..semantics import cast, dtype_name, positions, widened
+from .resize import cubic_weights
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -65,21 +66,8 @@ def _padded(xp: Any, place: Any, size: Dim, padding_mode: str, align_corners: bo
     return xp.clip(place, 0, size - 1)
 
 
-CUBIC_ALPHA: Final = -0.75
+_CUBIC_ALPHA: Final = -0.75
 """PyTorch's choice of the parameter of Keys' cubic."""
-
-
-def _cubic_weights(share: Any) -> list[Any]:
-    """Keys' weights of the elements at -1, 0, 1 and 2 from the left one."""
-    alpha = CUBIC_ALPHA
-
-    def outer(distance: Any) -> Any:
-        return ((distance - 5.0) * distance + 8.0) * distance * alpha - 4.0 * alpha
-
-    def inner(distance: Any) -> Any:
-        return ((alpha + 2.0) * distance - (alpha + 3.0)) * distance * distance + 1.0
-
-    return [outer(share + 1.0), inner(share), inner(1.0 - share), outer(2.0 - share)]
 
 
 def _taps(
@@ -89,7 +77,7 @@ def _taps(
     extent = (coordinate + 1.0) * (size - 1) / 2.0 if align_corners else ((coordinate + 1.0) * size - 1.0) / 2.0
     if method == "bicubic":
         left = xp.floor(extent)
-        weights = _cubic_weights(extent - left)
+        weights = cubic_weights(extent - left, _CUBIC_ALPHA)
         return [
             (_padded(xp, left + float(tap - 1), size, padding_mode, align_corners), weight)
             for tap, weight in enumerate(weights)

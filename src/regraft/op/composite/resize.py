@@ -109,11 +109,20 @@ _ROUNDING: Final[dict[str, Callable[[Any, Any], Any]]] = {
 # --- the elements that are mixed, and their weights
 
 
-def _cubic_weight(distance: Any, is_near: bool, alpha: float) -> Any:
-    """Keys' piecewise cubic: the weight of an element at that ``distance``, at most 1 where it ``is_near``, else 2."""
-    if is_near:
-        return ((alpha + 2) * distance - (alpha + 3)) * distance * distance + 1.0
+def cubic_near(distance: Any, alpha: float) -> Any:
+    """Keys' piecewise cubic: the weight of an element at a ``distance`` of at most 1."""
+    return ((alpha + 2) * distance - (alpha + 3)) * distance * distance + 1.0
+
+
+def cubic_far(distance: Any, alpha: float) -> Any:
+    """The same for a ``distance`` from 1 to 2."""
     return ((distance - 5.0) * distance + 8.0) * distance * alpha - 4.0 * alpha
+
+
+def cubic_weights(share: Any, alpha: float) -> list[Any]:
+    """The weights of the elements at -1, 0, 1 and 2 from the one at the left, for a place ``share`` to its right."""
+    near = (cubic_near(share, alpha), cubic_near(1.0 - share, alpha))
+    return [cubic_far(share + 1.0, alpha), *near, cubic_far(2.0 - share, alpha)]
 
 
 def _taps(xp: Any, source: _Ratio, size: Dim, alpha: float | None, exclude: bool) -> list[tuple[Any, Any]]:
@@ -128,8 +137,7 @@ def _taps(xp: Any, source: _Ratio, size: Dim, alpha: float | None, exclude: bool
     left = cast(xp, left, "int64")
     if alpha is None:
         return [(left, 1.0 - share), (left + 1, share)]
-    distances = (share + 1.0, share, 1.0 - share, 2.0 - share)
-    taps = [(left + tap - 1, _cubic_weight(distances[tap], tap in (1, 2), alpha)) for tap in range(4)]
+    taps = [(left + tap - 1, weight) for tap, weight in enumerate(cubic_weights(share, alpha))]
     if not exclude:
         return taps
     inside = [xp.logical_and(place >= 0, place < size) for place, _ in taps]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from ...ir.dtypes import is_integer
 from ...ir.expr import Constant, Expr, ShapeExpr
@@ -14,6 +15,10 @@ from ..rules import shape_operand, tensor_operand
 from ..semantics import index_array
 
 __all__ = ["get_shape_of", "shape_of", "shape_to_tensor", "size", "tensor_to_shape"]
+
+
+_of_sizes: Final = partial(declares, primitive=True, named={"expr": "input"}, traits=(Trait.STOPS_GRADIENT,))
+"""The declaration of operators that give or take sizes."""
 
 
 # --- shape_of
@@ -29,14 +34,7 @@ def _shape_of(xp: Any, input: Any) -> tuple[int, ...]:
     return tuple(input.shape)
 
 
-@declares(
-    "relax.shape_of",
-    primitive=True,
-    named={"expr": "input"},
-    infer=_shape_of_type,
-    reference=_shape_of,
-    traits=(Trait.STOPS_GRADIENT,),
-)
+@_of_sizes("relax.shape_of", infer=_shape_of_type, reference=_shape_of)
 def shape_of(expr: Expr) -> Call:
     """The shape of a tensor, as a shape value; follows ``Shape`` of ONNX but for the kind of the result.
 
@@ -63,14 +61,7 @@ def _size(xp: Any, input: Any) -> Any:
     return xp.reshape(index_array(xp, [prod(input.shape)], input), ())
 
 
-@declares(
-    "relax.size",
-    primitive=True,
-    named={"expr": "input"},
-    infer=_size_type,
-    reference=_size,
-    traits=(Trait.STOPS_GRADIENT,),
-)
+@_of_sizes("relax.size", infer=_size_type, reference=_size)
 def size(expr: Expr) -> Call:
     """The number of elements of a tensor; follows ``Size`` of ONNX.
 
@@ -91,14 +82,7 @@ def _shape_to_tensor(xp: Any, input: tuple[int, ...]) -> Any:
     return xp.asarray(input, dtype=xp.int64)
 
 
-@declares(
-    "relax.shape_to_tensor",
-    primitive=True,
-    named={"expr": "input"},
-    infer=_shape_to_tensor_type,
-    reference=_shape_to_tensor,
-    traits=(Trait.STOPS_GRADIENT,),
-)
+@_of_sizes("relax.shape_to_tensor", infer=_shape_to_tensor_type, reference=_shape_to_tensor)
 def shape_to_tensor(expr: Expr) -> Call:
     """The sizes in a shape value as a tensor.
 
@@ -132,14 +116,7 @@ def _tensor_to_shape(xp: Any, input: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in input)
 
 
-@declares(
-    "relax.tensor_to_shape",
-    primitive=True,
-    named={"expr": "input"},
-    infer=_tensor_to_shape_type,
-    reference=_tensor_to_shape,
-    traits=(Trait.STOPS_GRADIENT,),
-)
+@_of_sizes("relax.tensor_to_shape", infer=_tensor_to_shape_type, reference=_tensor_to_shape)
 def tensor_to_shape(expr: Expr) -> Call:
     """The elements of a tensor as a shape value, to reshape or broadcast to.
 

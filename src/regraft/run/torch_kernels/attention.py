@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import torch
 from torch.nn import functional as F
 
-
-def _visible(query: Any, key: Any, causal_mask: str, window_size: int | None) -> Any:
-    """The mask (queries, keys) of the keys that each query sees."""
-    queries, keys = query.shape[1], key.shape[1]
-    first = keys - queries if causal_mask == "BottomRight" else 0
-    places = torch.arange(queries, device=query.device)[:, None] + first
-    distance = places - torch.arange(keys, device=query.device)
-    seen = distance >= 0
-    return seen if window_size is None else seen & (distance < window_size)
+from ...op.composite.attention import visible_keys
+from .. import torch_namespace as xp
 
 
 def _attention(
@@ -36,7 +28,7 @@ def _attention(
     only_causal = causal_mask == "TopLeft" and window_size is None and bias is None
     mask = bias
     if causal_mask is not None and not only_causal:
-        mask = _visible(query, key, causal_mask, window_size)
+        mask = visible_keys(xp, query, key, causal_mask, window_size)
         if bias is not None:
             mask = bias.masked_fill(~mask, float("-inf"))
     operands = [operand.permute(0, 2, 1, 3) for operand in (query, key, value)]

@@ -16,6 +16,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from ....op.composite.resize import cubic_far, cubic_near
+
 Taps: TypeAlias = list[tuple[int, float]]
 """Elements of an axis, each with its weight."""
 
@@ -159,8 +161,7 @@ def _linear_weight(xp: Any, distance: Any, alpha: float) -> Any:
 
 def _cubic_weight(xp: Any, distance: Any, alpha: float) -> Any:
     """Keys' piecewise cubic."""
-    near = ((alpha + 2) * distance - (alpha + 3)) * (distance * distance) + 1.0
-    far = ((distance - 5.0) * distance + 8.0) * distance * alpha - 4.0 * alpha
+    near, far = cubic_near(distance, alpha), cubic_far(distance, alpha)
     return xp.where(xp.less_equal(distance, 1.0), near, xp.where(xp.less(distance, 2.0), far, 0.0))
 
 

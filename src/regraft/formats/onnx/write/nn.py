@@ -16,6 +16,7 @@ from ....ir.dims import Dim, dims_equal
 from ....ir.dtypes import is_float, itemsize, numpy_dtype
 from ....ir.expr import Constant, Expr
 from ....ir.op import Call
+from ....op.composite.attention import visible_keys
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from .create import filled, shape_value
 from .elementwise import operand_dtype
@@ -145,16 +146,8 @@ def _visible(lowering: Lowering, call: Call) -> ir.Value | None:
     causal, window = call.attrs["causal_mask"], call.attrs["window_size"]
     if causal is None or (causal == "TopLeft" and window is None):
         return None
-    xp = ProgramNamespace(lowering)
     query, key = (ProgramArray(lowering, arg) for arg in call.args[:2])
-    queries, keys = query.shape[1], key.shape[1]
-    first: Dim = keys - queries if causal == "BottomRight" else 0
-    rows = xp.expand_dims(xp.arange(queries), axis=1)
-    distance = (rows + first) - xp.arange(keys)
-    seen = distance >= 0
-    if window is not None:
-        seen = xp.logical_and(seen, distance < window)
-    return lowering.tensor(seen.expr)
+    return lowering.tensor(visible_keys(ProgramNamespace(lowering), query, key, causal, window).expr)
 
 
 def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value:

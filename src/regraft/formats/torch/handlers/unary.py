@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from .... import op as R
 from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
 from ....ir.expr import Expr
-from ....ir.types import Type
-from ....op.program_xp import ProgramArray, ProgramNamespace
-from ..context import Context, UnsupportedCallError, cast, converts, dtype_of
+from ....op.program_xp import over_expressions
+from ..context import Context, cast, converts, dtype_of
 from ..tensors import dtype_name
 
 
@@ -73,25 +73,13 @@ _ROUNDING: Final[dict[str, Callable[[Expr], Expr]]] = {
 """Functions that keep integers integers; bool goes through as it is where PyTorch allows it."""
 
 
-class _Unrecorded:
-    """Writes nothing down: calls stay in each other."""
-
-    def emit(self, value: Expr) -> Expr:
-        return value
-
-    def match_cast(self, value: Expr, ty: Type) -> Expr:
-        raise UnsupportedCallError(f"{value!r} is {ty!r} only as the program runs")
-
-
 def array_function(name: str) -> Callable[..., Expr]:
     """The function of the array API standard over expressions, as the vocabulary writes it with its operators."""
 
-    def function(*operands: Expr) -> Expr:
-        recorder = _Unrecorded()
-        found = getattr(ProgramNamespace(recorder), name)(*[ProgramArray(recorder, x) for x in operands])
-        return found.expr
+    def function(xp: Any, *arrays: Any) -> Any:
+        return getattr(xp, name)(*arrays)
 
-    return function
+    return partial(over_expressions, function)
 
 
 expm1 = array_function("expm1")
