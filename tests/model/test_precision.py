@@ -18,8 +18,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft.op as R
-from regraft import optimize, to_onnx
-from regraft.ir import BlockBuilder, Expr, SymVar, TensorType, Var, const
+from regraft import build, optimize, to_onnx
+from regraft.ir import BlockBuilder, Expr, If, SymVar, TensorType, Var, const
 from regraft.model import OptimizationReport, UsageError, VerificationError, calibration, open_model
 from regraft.model import measure as guard
 from regraft.model import precision as choosing
@@ -71,6 +71,19 @@ def _images(builder: BlockBuilder, x: Expr) -> Expr:
     first = builder.emit(R.nn.relu(R.nn.conv2d(x, weights(16, 3, 3, 3), padding=1)))
     second = builder.emit(R.nn.relu(R.nn.conv2d(first, weights(24, 16, 3, 3), padding=1)))
     return R.mean(second, [2, 3])
+
+
+def _in_branches(builder: BlockBuilder, x: Expr) -> Expr:
+    """A product and a convolution in a branch each, between two products that every run computes."""
+    first = builder.emit(R.matmul(x, weights(96, 128)), "first")
+    builder.begin_scope()
+    inner = builder.emit(R.tanh(first), "inner")
+    then = builder.end_scope(R.matmul(inner, weights(128, 128)))
+    builder.begin_scope()
+    image = builder.emit(R.reshape(R.nn.relu(first), (1, 1, 40, 128)), "image")
+    otherwise = builder.end_scope(R.reshape(R.nn.conv2d(image, weights(1, 1, 3, 3), padding=1), (40, 128)))
+    chosen = builder.emit(If(builder.emit(R.greater(R.mean(x), const(0.0))), then, otherwise), "chosen")
+    return R.matmul(chosen, weights(128, 64))
 
 
 @pytest.fixture
@@ -593,6 +606,18 @@ def test_a_sample_of_another_shape_or_dtype_is_an_error_that_names_the_input(
     for given in ({"calibrate": [{"x": sample}]}, {"inputs": [[sample]]}):
         with pytest.raises(UsageError, match=message):
             optimize(products, precision="int8", engine="onnxruntime", **given)
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+def test_what_lies_in_branches_stays_as_it_is_and_all_else_is_in_bytes(engine: str) -> None:
+    samples = [{"x": RNG.standard_normal((40, 96)).astype(np.float32) + shift} for shift in (-1, 1)]
+    module = module_of((40, 96), _in_branches)
+    result, report = lowered(module, "int8", calibrate=samples, engine=engine, max_error=0.05)
+    assert report.kept is not None
+    assert {layer.name for layer in report.kept.layers} >= {"first"}
+    for sample in samples:
+        expected, found = (np.asarray(build(one)["main"](sample["x"])) for one in (module, result))
+        assert outputs_error([expected], [found])[0] < 0.05
 
 
 def test_a_file_of_samples_is_named_where_its_inputs_are_others(products: Path, tmp_path: Path) -> None:

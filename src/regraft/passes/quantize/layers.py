@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir.expr import Constant, Expr, PrimValue, Var
 from ...ir.op import Call
+from ...ir.program import Function
 from ...ir.types import TensorType
 from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, decline
@@ -71,6 +72,11 @@ def _turns(permuted: Expr) -> bool:
     assert isinstance(permuted, Call)
     axes = permuted.attrs.axes
     return axes is None or [axis % 2 for axis in axes] == [1, 0]
+
+
+def measurable(function: Function) -> frozenset[Var]:
+    """The values that are there in each run: parameters, and what the body binds. Those of branches may not be."""
+    return frozenset([*function.params, *(binding.var for block in function.body.blocks for binding in block)])
 
 
 def is_float32(expr: Expr) -> bool:

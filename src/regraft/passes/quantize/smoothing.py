@@ -24,7 +24,7 @@ from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..context import PassContext, PassError
 from ..passes import FunctionPass, Pass
-from .layers import PRODUCT, is_float32, product_of, sources_of
+from .layers import PRODUCT, is_float32, measurable, product_of, sources_of
 
 Magnitudes = Mapping[str, np.ndarray]
 """The largest magnitude of each channel, which is the last axis, by the names of bindings."""
@@ -105,8 +105,8 @@ def _times(constant: Constant, factor: Constant) -> Constant:
 
 
 def left_sides(function: Function) -> tuple[Var, ...]:
-    """The values that products with constant weights read, in order, each once."""
-    found: dict[Var, None] = {}
+    """The values that products with constant weights read, in order, each once; without those inside of branches."""
+    found, there = dict[Var, None](), measurable(function)
     values = {binding.var: binding.value for binding in iter_bindings(function)}
     for value in values.values():
         if isinstance(value, Call) and is_call_of(value, "relax.matmul") and isinstance(value.args[0], Var):
@@ -114,7 +114,7 @@ def left_sides(function: Function) -> tuple[Var, ...]:
             turned = isinstance(right, Call) and is_call_of(right, "relax.permute_dims")
             if isinstance(right.args[0] if turned and isinstance(right, Call) else right, Constant):
                 found[value.args[0]] = None
-    return tuple(one for one in found if is_float32(one))
+    return tuple(one for one in found if is_float32(one) and one in there)
 
 
 def with_magnitudes(function: Function, values: Sequence[Var]) -> Function:

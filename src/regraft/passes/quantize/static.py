@@ -26,7 +26,18 @@ from ..compile_time import known_before_inputs
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
 from .codes import Ranges, SeenRange, in_bytes, in_signed_bytes
-from .layers import ACTIVATIONS, CONVOLUTIONS, KEPT, PRODUCT, TRANSPOSED, is_float32, number_of, product_of, sources_of
+from .layers import (
+    ACTIVATIONS,
+    CONVOLUTIONS,
+    KEPT,
+    PRODUCT,
+    TRANSPOSED,
+    is_float32,
+    measurable,
+    number_of,
+    product_of,
+    sources_of,
+)
 from .results import results_in_bytes
 from .weights import per_channel
 
@@ -375,9 +386,9 @@ def observed(function: Function) -> tuple[Var, ...]:
     """The float32 values whose ranges `Quantize` asks for: what convolutions and products read, what these
     convolutions give, and what lies between.
 
-    In order, each once. Cost: linear.
+    In order, each once, without those inside of branches, which no run may compute. Cost: linear.
     """
-    images, found = image_values(function, results=True), dict[Var, None]()
+    images, found, there = image_values(function, results=True), dict[Var, None](), measurable(function)
     for binding in iter_bindings(function):
         value = binding.value
         if not isinstance(value, Call):
@@ -391,7 +402,7 @@ def observed(function: Function) -> tuple[Var, ...]:
         if binding.var in images:
             read.append(binding.var)
         found.update(dict.fromkeys(arg for arg in read if isinstance(arg, Var) and is_float32(arg)))
-    return tuple(found)
+    return tuple(one for one in found if one in there)
 
 
 def with_ranges(function: Function, observed_values: Sequence[Var]) -> Function:
