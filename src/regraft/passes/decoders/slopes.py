@@ -21,7 +21,7 @@ class BiasOfPlaces(NamedTuple):
     """A causal bias: each query sees the last ``window`` keys up to its own, or all if that is None.
 
     ``slopes`` (1, heads, 1, keys) is what each key is lifted by, for whatever query; None where that is nothing. A bias
-    of another form is ``computed`` in each step, (1, heads or 1, queries, keys).
+    of another form is ``computed`` in each step, (texts or 1, heads or 1, queries, keys).
     """
 
     window: int | None = None
@@ -37,11 +37,12 @@ class BiasOfPlaces(NamedTuple):
 def bias_of_places(bias: Expr, places: PositionTables) -> BiasOfPlaces | None:
     """``bias``, (1, heads, queries, keys), as one of places; None if it is no causal one, or depends on inputs.
 
-    What is added to all keys of a query changes nothing, and is left out. All queries up to the longest text are
-    looked at, so the cost is the heads of the bias times the square of that length.
+    One of several texts has to be the same for all of them. What is added to all keys of a query changes nothing, and
+    is left out. All queries up to the longest text are looked at, so the cost is the heads of the bias times the square
+    of that length.
     """
     longest = places.longest
-    last = places.rows(bias, longest - 1, 1)
+    last = _rows(bias, places, longest - 1, 1)
     if last is None or last.ndim != 4 or last.shape[0] != 1 or last.shape[2:] != (1, longest):
         return None
     shown = last > AS_GOOD_AS_INFINITE
@@ -51,13 +52,21 @@ def bias_of_places(bias: Expr, places: PositionTables) -> BiasOfPlaces | None:
     step = 1 if places.is_of_one else max(1, min(longest, _AT_ONCE // (longest * last.shape[1])))
     blocks = [(first, min(step, longest - first)) for first in range(0, longest, step)]
     for first, count in (*blocks, (longest // 2, 1), (longest - 1, 1)):
-        rows = places.rows(bias, first, count)
+        rows = _rows(bias, places, first, count)
         if rows is None or not _is_causal(rows, first, count, last.shape[1]):
             return None
         is_alike = is_alike and _agrees(rows, first, count, window, found)
     if not is_alike:
         return BiasOfPlaces(computed=bias)
     return BiasOfPlaces(None if window == longest else window, found.astype(np.float32) if found.any() else None)
+
+
+def _rows(bias: Expr, places: PositionTables, first: int, count: int) -> np.ndarray | None:
+    """``bias`` of the queries from ``first`` on, of one text where that of all texts is the same."""
+    rows = places.rows(bias, first, count)
+    if rows is None or rows.ndim != 4 or (rows != rows[:1]).any():
+        return rows
+    return rows[:1]
 
 
 def _is_causal(rows: np.ndarray, first: int, count: int, heads: int) -> bool:
