@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
 from ..ir.dtypes import as_dtype, numpy_dtype
 from ..ir.errors import IRError
-from ..ir.expr import Constant
+from ..ir.expr import Constant, Var
 from ..ir.tensor_data import as_array
 from ..ir.types import FuncType, PrimType, ShapeType, TensorType, TupleType, Type
-from .errors import TypeCheckError
+from .errors import ExecutionError, TypeCheckError
 
 _KINDS: Final = "biufc"
 
@@ -42,23 +43,55 @@ def array_dtype(value: Any) -> str | None:
         return str(value.dtype)
 
 
-def as_argument(value: Any, ty: Type, place: str) -> Any:
-    """``value`` as a NumPy engine takes it for a parameter of type ``ty``.
+TakeTensor: TypeAlias = Callable[[Any, TensorType, str], Any]
+"""``take(value, ty, place)``: a tensor argument as an engine takes it; raises `TypeCheckError`, which names ``place``.
 
-    Tensors become arrays, tuples tuples, shapes tuples of ints, scalars Python numbers; anything stays as it
-    is for an ``Object``. Shapes and dtypes of arrays are not looked at. Raises `TypeCheckError`, which names
-    ``place``.
+Shapes and dtypes of arrays are not looked at.
+"""
+
+
+def take_array(value: Any, ty: TensorType, place: str) -> np.ndarray:
+    """A tensor argument as an array of NumPy: see `TakeTensor`."""
+    return value if type(value) is np.ndarray else _as_tensor(value, ty.dtype, place)
+
+
+class Signature:
+    """The parameters of a function of an executable: their number, their names and their types."""
+
+    __slots__ = ("_params", "_take", "_text")
+
+    def __init__(self, name: str, params: Sequence[Var], take: TakeTensor = take_array) -> None:
+        self._params: Final = [(param.ty, f"{name}: parameter {param.name_hint}") for param in params]
+        self._take: Final = take
+        self._text: Final = f"{name}({', '.join([param.name_hint for param in params])})"
+
+    def values(self, arguments: Sequence[Any]) -> list[Any]:
+        """The arguments of a call as the engine takes them.
+
+        Raises `ExecutionError` for another number of them, and what `as_argument` raises.
+        """
+        if len(arguments) != len(self._params):
+            raise ExecutionError(f"{self._text} takes {len(self._params)} arguments, but got {len(arguments)}")
+        pairs = zip(arguments, self._params, strict=True)
+        return [as_argument(value, ty, place, self._take) for value, (ty, place) in pairs]
+
+
+def as_argument(value: Any, ty: Type, place: str, take: TakeTensor = take_array) -> Any:
+    """``value`` as an engine that takes tensors by ``take`` takes it for a parameter of type ``ty``.
+
+    Tuples become tuples, shapes tuples of ints, scalars Python numbers; anything stays as it is for an ``Object``.
+    Raises `TypeCheckError`, which names ``place``.
     """
     match ty:
         case TensorType():
-            return value if type(value) is np.ndarray else _as_tensor(value, ty.dtype, place)
+            return take(value, ty, place)
         case TupleType():
             if not _is_sequence(value):
                 raise TypeCheckError(f"{place} is {_kind(value)}; expected a tuple or list of {len(ty.fields)} fields")
             if len(value) != len(ty.fields):
                 raise TypeCheckError(f"{place} has {len(value)} fields; expected {len(ty.fields)}")
             pairs = enumerate(zip(value, ty.fields, strict=True))
-            return tuple([as_argument(field, expected, f"{place}[{i}]") for i, (field, expected) in pairs])
+            return tuple([as_argument(field, expected, f"{place}[{i}]", take) for i, (field, expected) in pairs])
         case ShapeType():
             return _as_shape(value, place)
         case PrimType():

@@ -20,8 +20,8 @@ from ..ir.expr import Var
 from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.tensor_data import TensorData
-from .arrays import array_dtype, as_argument, as_result
-from .errors import ExecutionError, TypeCheckError
+from .arrays import Signature, array_dtype, as_result
+from .errors import TypeCheckError
 from .executable import Around, EntryFunction, Executable
 from .failures import located
 from .function_writer import write_module
@@ -99,13 +99,10 @@ def compile_program(module: IRModule, *, verify_types: bool = False) -> tuple[Py
 def _entry(program: PythonModule, name: str, parameters: Sequence[Var]) -> EntryFunction:
     run = program.namespace[program.functions[name]]
     hand_over = _hand_over(len(parameters))
-    params = [(param.ty, f"{name}: parameter {param.name_hint}") for param in parameters]
-    signature = ", ".join(param.name_hint for param in parameters)
+    signature = Signature(name, parameters)
 
     def call(*arguments: Any) -> Any:
-        if len(arguments) != len(params):
-            raise ExecutionError(f"{name}({signature}) takes {len(params)} arguments, but got {len(arguments)}")
-        values = [as_argument(v, ty, place) for v, (ty, place) in zip(arguments, params, strict=True)]
+        values = signature.values(arguments)
         del arguments
         values.reverse()
         try:

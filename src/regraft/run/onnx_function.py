@@ -21,7 +21,7 @@ from ..ir.program import Function
 from ..ir.types import PrimType, ShapeType, TupleType, Type, erase_unbound, is_subtype
 from ..ir.visitor import walk
 from . import numpy_engine
-from .arrays import array_dtype, as_argument, as_result
+from .arrays import Signature, array_dtype, as_result
 from .checks import TypeCheck
 from .errors import BuildError, ExecutionError
 from .executable import EntryFunction, Executable
@@ -118,7 +118,7 @@ class _LazyFunction:
 class _CompiledFunction:
     """One function as a session: checks arguments, feeds them, and puts the results together."""
 
-    __slots__ = ("_check", "_function", "_name", "_places", "_promise", "_runtime", "_session", "text")
+    __slots__ = ("_check", "_function", "_name", "_promise", "_runtime", "_session", "_signature", "text")
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class _CompiledFunction:
         self._name: Final = name
         self._function: Final = function
         labels = [f"parameter {param.name_hint}" for param in function.params]
-        self._places: Final = [f"{name}: {label}" for label in labels]
+        self._signature: Final = Signature(name, function.params)
         self._check: Final = TypeCheck(f"{name}: ", labels, [p.ty for p in function.params], (), array_dtype)
         self._promise: Final = _promise(function, name, self._check.defines)
         try:
@@ -163,13 +163,7 @@ class _CompiledFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         function = self._function
-        if len(arguments) != len(function.params):
-            signature = ", ".join(param.name_hint for param in function.params)
-            raise ExecutionError(
-                f"{self._name}({signature}) takes {len(function.params)} arguments, but got {len(arguments)}"
-            )
-        triples = zip(arguments, function.params, self._places, strict=True)
-        values = [as_argument(value, param.ty, place) for value, param, place in triples]
+        values = self._signature.values(arguments)
         sizes = self._check(*values)
         leaves: list[np.ndarray] = []
         for value, param in zip(values, function.params, strict=True):

@@ -15,8 +15,8 @@ from ..formats.errors import ConvertError
 from ..formats.torch.tensors import from_numpy, to_numpy
 from ..ir.dtypes import as_dtype
 from ..ir.tensor_data import TensorData
-from ..ir.types import TensorType, TupleType, Type
-from .arrays import as_argument as as_numpy_argument
+from ..ir.types import TensorType
+from .arrays import TakeTensor, take_array
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .numpy_kernel import NumpyKernel
 
@@ -26,26 +26,24 @@ def tensor_dtype(value: Any) -> str | None:
     return str(value.dtype).removeprefix("torch.") if isinstance(value, torch.Tensor) else None
 
 
-def as_argument(value: Any, ty: Type, place: str, device: torch.device | None) -> Any:
-    """``value`` as the torch engine takes it for a parameter of type ``ty``, on ``device`` (None: where it is).
+def takes_tensors(device: torch.device | None) -> TakeTensor:
+    """A tensor argument as the torch engine takes it, on ``device`` (None: where it is).
 
-    Tensors of PyTorch keep their graph of gradients; arrays are shared, not copied. Shapes and dtypes are not looked
-    at. Raises `TypeCheckError`, which names ``place``.
+    Tensors of PyTorch keep their graph of gradients; arrays are shared, not copied.
     """
-    if isinstance(value, torch.Tensor) and isinstance(ty, TensorType):
-        return value if device is None else value.to(device)
-    if isinstance(ty, TupleType) and isinstance(value, tuple | list) and len(value) == len(ty.fields):  # pyright: ignore[reportUnknownArgumentType]
-        fields: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
-        pairs = enumerate(zip(fields, ty.fields, strict=True))
-        return tuple([as_argument(field, expected, f"{place}[{i}]", device) for i, (field, expected) in pairs])
-    plain = as_numpy_argument(value, ty, place)
-    if not isinstance(ty, TensorType):
-        return plain
+
+    def take(value: Any, ty: TensorType, place: str) -> torch.Tensor:
+        tensor = value if isinstance(value, torch.Tensor) else _shared(take_array(value, ty, place), place)
+        return tensor if device is None else tensor.to(device)
+
+    return take
+
+
+def _shared(array: np.ndarray, place: str) -> torch.Tensor:
     try:
-        tensor = from_numpy(plain, as_dtype(plain.dtype))
+        return from_numpy(array, as_dtype(array.dtype))
     except ConvertError as error:
         raise TypeCheckError(f"{place}: {error}") from None
-    return tensor if device is None else tensor.to(device)
 
 
 def as_constant(data: TensorData, device: torch.device | None) -> torch.Tensor:

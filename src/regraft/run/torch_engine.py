@@ -16,7 +16,8 @@ from ..ir.collection import collection_paused
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Function
-from .errors import BuildError, ExecutionError, TypeCheckError
+from .arrays import Signature
+from .errors import BuildError, TypeCheckError
 from .executable import EntryFunction, Executable
 from .failures import located
 from .function_writer import FunctionWriter, write_module
@@ -145,16 +146,13 @@ def _write_kernel(name: str, writer: FunctionWriter, call: Call) -> str:
 def _entry(
     program: PythonModule, name: str, function: Function, device: torch.device | None, speed: Speed
 ) -> EntryFunction:
-    from .torch_arrays import as_argument
+    from .torch_arrays import takes_tensors
 
     run = with_speed(program.namespace[program.functions[name]], speed, function.ret_ty, device)
-    params = [(param.ty, f"{name}: parameter {param.name_hint}") for param in function.params]
-    signature = ", ".join(param.name_hint for param in function.params)
+    signature = Signature(name, function.params, takes_tensors(device))
 
     def call(*arguments: Any) -> Any:
-        if len(arguments) != len(params):
-            raise ExecutionError(f"{name}({signature}) takes {len(params)} arguments, but got {len(arguments)}")
-        values = [as_argument(v, ty, place, device) for v, (ty, place) in zip(arguments, params, strict=True)]
+        values = signature.values(arguments)
         try:
             with nullcontext() if device is None else device:
                 return run(*values)

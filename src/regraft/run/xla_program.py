@@ -20,7 +20,8 @@ from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from ..op.primitive.dist import ANNOTATE_SHARDING, DeviceMesh
-from .errors import BuildError, ExecutionError, TypeCheckError
+from .arrays import Signature
+from .errors import BuildError, TypeCheckError
 from .failures import located
 from .function_writer import FunctionWriter, write_module
 from .lifted_constants import CompiledKey, constant_key
@@ -33,7 +34,7 @@ from .xla_library import JaxArray, compilation_cache, jax, jnp
 from .xla_placement import Placement, carrier
 from .xla_processes import agree, await_the_end, process_count
 from .xla_report import SCOPE, FunctionReport, collectives_of, memory_of, sizes_text
-from .xla_values import ARRAY, CompiledValue, array_dtype, as_argument, assemble, dissect
+from .xla_values import ARRAY, CompiledValue, array_dtype, assemble, dissect, take_tensor
 
 _cache_lock: Final = Lock()
 _CACHE_SETTINGS: Final = {
@@ -173,7 +174,7 @@ class XlaFunction:
         self.home: Final = home
         self.compiled: Final[dict[ArgumentSignature, Compiled]] = {}
         self._run: Final[Callable[..., Any]] = home.program.namespace[home.program.functions[name]]
-        self._params: Final = [(p.ty, f"{name}: parameter {p.name_hint}") for p in function.params]
+        self._signature: Final = Signature(name, function.params, take_tensor)
         self._hints: Final = tuple([param.name_hint for param in function.params])
         self._placed: Final = {leaf.name: leaf for p in function.params for leaf in leaves_of(p.name_hint, p.ty)}
         self._donated: Final = donated
@@ -181,13 +182,8 @@ class XlaFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         """The result for these arguments, as arrays of JAX."""
-        if len(arguments) != len(self._params):
-            raise ExecutionError(
-                f"{self.name}({', '.join(self._hints)}) takes {len(self._params)} arguments, but got {len(arguments)}"
-            )
-        values = tuple([as_argument(v, ty, place) for v, (ty, place) in zip(arguments, self._params, strict=True)])
         arrays: list[Any] = []
-        template = dissect(values, arrays)
+        template = dissect(tuple(self._signature.values(arguments)), arrays)
         signature = ArgumentSignature(template, tuple([(array.shape, array.dtype) for array in arrays]))
         with engine_settings():
             compiled = self.compile(signature)

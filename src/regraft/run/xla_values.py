@@ -13,12 +13,11 @@ import numpy as np
 
 from ..ir.dtypes import as_dtype
 from ..ir.errors import IRError
-from ..ir.types import TensorType, TupleType, Type
-from .arrays import as_argument as as_numpy_argument
+from ..ir.types import TensorType
+from .arrays import take_array
 from .xla_library import jax
 
 _TUPLE: Final[type[Any]] = tuple
-_SEQUENCE: Final[Any] = (tuple, list)
 
 
 @final
@@ -73,14 +72,6 @@ def assemble(template: Any, arrays: Iterator[Any]) -> Any:
     return tuple([assemble(item, arrays) for item in template])
 
 
-def as_argument(value: Any, ty: Type, place: str) -> Any:
-    """``value`` as the engine takes it for a parameter of type ``ty``: arrays of JAX stay, others become NumPy's.
-
-    Shapes and dtypes are not looked at. Raises `TypeCheckError`, which names ``place``.
-    """
-    if isinstance(ty, TensorType) and isinstance(value, jax.Array):
-        return value
-    if isinstance(ty, TupleType) and isinstance(value, _SEQUENCE) and len(value) == len(ty.fields):
-        pairs = enumerate(zip(value, ty.fields, strict=True))
-        return tuple([as_argument(field, expected, f"{place}[{i}]") for i, (field, expected) in pairs])
-    return as_numpy_argument(value, ty, place)
+def take_tensor(value: Any, ty: TensorType, place: str) -> Any:
+    """A tensor argument as the engine takes it: arrays of JAX stay, others become NumPy's."""
+    return value if isinstance(value, jax.Array) else take_array(value, ty, place)
