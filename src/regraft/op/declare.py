@@ -7,6 +7,7 @@ what it computes is the reference semantics. The declaration also says under whi
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
@@ -31,8 +32,9 @@ def operator(
     """Declare the operator whose meaning is the decorated function; gives the operator, which calls are made with.
 
     The function is ``reference(xp, *operands, **attributes)`` over an array API namespace ``xp``. Its positional
-    parameters after ``xp`` are the operands (one with the default None may be left out, ``*rest`` takes any number),
-    its keyword-only parameters the attributes, with their defaults.
+    parameters after ``xp`` are the operands, its keyword-only parameters the attributes, with their defaults. An
+    operand with the default None may be left out, and so may one that is annotated as ``X | None``. ``*rest`` takes any
+    number.
 
     Args:
         name: dotted identifiers, such as ``"acme.scaled_add"``; programs show it as ``R.acme.scaled_add``.
@@ -126,8 +128,13 @@ def _parameters(
                     f"other default; put attributes behind a *: def {_said(function)}(xp, x, *, {parameter.name}=...)"
                 )
             case _:
-                operands.append(parameter.name + ("?" if parameter.default is None else ""))
+                operands.append(parameter.name + "?" * _may_miss(parameter))
     return tuple(operands), attributes
+
+
+def _may_miss(parameter: inspect.Parameter) -> bool:
+    """True for an operand that may be left out: its default is None, or its annotation allows None."""
+    return parameter.default is None or re.search(r"\b(None|Optional)\b", str(parameter.annotation)) is not None
 
 
 def _said(function: Reference) -> str:

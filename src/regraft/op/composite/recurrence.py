@@ -35,24 +35,15 @@ class LayerKind:
         return (self.lengths if self.peephole is None else self.peephole) + 1
 
 
-class _Direction:
-    """One direction of a layer: its weights, and what a step does to the state."""
+class Gates:
+    """The gates of one direction of a layer, each ``size`` wide: their activations, and what they see of the cells.
 
-    def __init__(self, xp: Any, kind: LayerKind, operands: Sequence[Any], attrs: Mapping[str, Any], way: int) -> None:
-        self.xp, self.attrs, self.kind = xp, attrs, kind
-        _, weight, recurrence, bias = operands[:4]
-        self.size: int = recurrence.shape[2]
-        self.recurrence = recurrence[way, ...]
-        self.turned = xp.permute_dims(self.recurrence, (1, 0))
-        self.weight = xp.permute_dims(weight[way, ...], (1, 0))
-        width = kind.gates * self.size
-        both = None if bias is None else bias[way, ...]
-        self.bias = None if both is None else both[:width]
-        self.recurrent_bias = None if both is None else both[width : 2 * width]
-        count = len(kind.activations)
-        self.functions: Sequence[str] = attrs["activations"][way * count : (way + 1) * count]
-        seeing = None if kind.peephole is None else operands[kind.peephole]
-        self.peephole = None if seeing is None else seeing[way, ...]
+    ``clip`` is the bound of what goes into a gate; ``peephole``, which may be None, holds the weights of the cells.
+    """
+
+    def __init__(self, xp: Any, size: int, activations: Sequence[str], clip: float | None, peephole: Any) -> None:
+        self.xp, self.size, self.clip, self.peephole = xp, size, clip, peephole
+        self.functions = activations
 
     def apply(self, place: int, x: Any) -> Any:
         """The activation at ``place`` of ``x``."""
@@ -60,7 +51,7 @@ class _Direction:
 
     def opened(self, place: int, x: Any) -> Any:
         """The activation at ``place`` of what goes into a gate or is a new state, which is cut before."""
-        bound = self.attrs["clip"]
+        bound = self.clip
         if bound is not None:
             x = self.xp.minimum(self.xp.maximum(x, self.xp.full_like(x, -bound)), self.xp.full_like(x, bound))
         return self.apply(place, x)
@@ -68,6 +59,27 @@ class _Direction:
     def gate(self, x: Any, place: int) -> Any:
         """The part of one gate in a row of all."""
         return x[..., place * self.size : (place + 1) * self.size]
+
+
+class _Direction(Gates):
+    """One direction of a layer: its weights, and what a step does to the state."""
+
+    def __init__(self, xp: Any, kind: LayerKind, operands: Sequence[Any], attrs: Mapping[str, Any], way: int) -> None:
+        _, weight, recurrence, bias = operands[:4]
+        seeing = None if kind.peephole is None else operands[kind.peephole]
+        count = len(kind.activations)
+        functions = attrs["activations"][way * count : (way + 1) * count]
+        super().__init__(
+            xp, recurrence.shape[2], functions, attrs["clip"], None if seeing is None else seeing[way, ...]
+        )
+        self.attrs: Final = attrs
+        self.recurrence = recurrence[way, ...]
+        self.turned = xp.permute_dims(self.recurrence, (1, 0))
+        self.weight = xp.permute_dims(weight[way, ...], (1, 0))
+        width = kind.gates * self.size
+        both = None if bias is None else bias[way, ...]
+        self.bias = None if both is None else both[:width]
+        self.recurrent_bias = None if both is None else both[width : 2 * width]
 
     def entering(self, x: Any) -> Any:
         """The contribution of the input of a step to the gates."""
@@ -100,14 +112,18 @@ def _gru(cell: _Direction, x: Any, state: Sequence[Any]) -> list[Any]:
 
 def _lstm(cell: _Direction, x: Any, state: Sequence[Any]) -> list[Any]:
     hidden, memory = state
-    gates = cell.entering(x) + cell.carried(hidden)
+    return opened_cells(cell, cell.entering(x) + cell.carried(hidden), memory, cell.attrs["input_forget"])
+
+
+def opened_cells(cell: Gates, gates: Any, memory: Any, input_forget: bool) -> list[Any]:
+    """The hidden state and the cells of an LSTM after a step, of what goes into its gates and of the cells before."""
 
     def seeing(place: int, cells: Any) -> Any:
         gate = cell.gate(gates, place)
         return gate if cell.peephole is None else gate + cell.gate(cell.peephole, place) * cells
 
     enter = cell.opened(0, seeing(0, memory))
-    forget = 1.0 - enter if cell.attrs["input_forget"] else cell.opened(0, seeing(2, memory))
+    forget = 1.0 - enter if input_forget else cell.opened(0, seeing(2, memory))
     memory = forget * memory + enter * cell.opened(1, cell.gate(gates, 3))
     leave = cell.opened(0, seeing(1, memory))
     return [leave * cell.apply(2, memory), memory]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from ...ir.dims import Dim, ceildiv, dim_at_least, dim_min, floordiv
+from ...ir.dims import Dim, ceildiv, dim_at_least, dim_max, dim_min, floordiv
 from ...ir.errors import OpTypeError
 from ...ir.op import Call, wrong_attribute, wrong_operand
 from ..rules import as_int_tuple
@@ -101,6 +101,17 @@ def window_counts(
             raise wrong_operand(call, index, expected)
         counts.append(window_count(size, extent, stride, pads, ceil_mode))
     return tuple(counts)
+
+
+def same_padding(size: Dim, width: Dim, stride: int, step: int, *, lower: bool) -> tuple[Dim, Dim]:
+    """The padding before and after an axis of ``size`` elements with which a window begins at each ``stride``.
+
+    ONNX calls it SAME_LOWER and SAME_UPPER: where it is odd, the greater half comes before the axis (``lower``) or
+    after it. The window has ``width`` elements, ``step`` apart.
+    """
+    total = dim_max((ceildiv(size, stride) - 1) * stride + (width - 1) * step + 1 - size, 0)
+    small = floordiv(total, 2)
+    return (total - small, small) if lower else (small, total - small)
 
 
 # --- arrays

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .... import op as ops
-from ....ir.dims import Dim, ceildiv, dim_max, floordiv
+from ....ir.dims import Dim, dim_max
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ....op.primitive.windows import static_window_count, window_count
+from ....op.primitive.windows import same_padding, static_window_count, window_count
 from ...places import Line, greatest_in_windows
 from .importing import Imported, NodeImporter, in_dtype, reads
 
@@ -39,12 +39,8 @@ def _paddings(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilatio
     if mode in ("NOTSET", "VALID"):
         pads = (node.attr("pads") if mode == "NOTSET" else None) or (0,) * (2 * rank)
         return list(zip(pads[:rank], pads[rank:], strict=True))
-    found: list[tuple[Dim, Dim]] = []
-    for size, width, stride, dilation in zip(node.shape()[2:], kernel, strides, dilations, strict=True):
-        total = dim_max((ceildiv(size, stride) - 1) * stride + (width - 1) * dilation + 1 - size, 0)
-        small = floordiv(total, 2)
-        found.append((total - small, small) if mode == "SAME_LOWER" else (small, total - small))
-    return found
+    axes = zip(node.shape()[2:], kernel, strides, dilations, strict=True)
+    return [same_padding(*axis, lower=mode == "SAME_LOWER") for axis in axes]
 
 
 def _padding(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any) -> tuple[int, ...]:

@@ -43,9 +43,16 @@ def _dropout_type(call: Call) -> Type:
     return TupleType((data, TensorType(data.shape, "bool", data.ndim)))
 
 
-@contributed("BiasDropout", _dropout_type, operands=("data", "bias", "residual?", "ratio?", "training_mode?"))
+@contributed("BiasDropout", _dropout_type)
 def bias_dropout(
-    xp: Any, data: Any, bias: Any, residual: Any, ratio: Any, training_mode: Any, *, seed: int | None = None
+    xp: Any,
+    data: Any,
+    bias: Any,
+    residual: Any = None,
+    ratio: Any = None,
+    training_mode: Any = None,
+    *,
+    seed: int | None = None,
 ) -> Any:
     """``data + bias + residual``, with a mask of ones: what dropout is in inference."""
     del ratio, seed, training_mode

@@ -51,36 +51,20 @@ def _scores(xp: Any, query: Any, key: Any, scale: float | None, mask: Any, least
     return scores if bias is None else scores + bias
 
 
-@contributed(
-    "DecoderMaskedMultiHeadAttention",
-    _masked_type,
-    operands=(
-        "query",
-        "key?",
-        "value?",
-        "mask_index?",
-        "attention_bias?",
-        "past_key?",
-        "past_value?",
-        "past_sequence_length?",
-        "beam_width?",
-        "cache_indirection?",
-        "bias?",
-    ),
-)
+@contributed("DecoderMaskedMultiHeadAttention", _masked_type)
 def decoder_masked_multi_head_attention(
     xp: Any,
     query: Any,
-    key: Any,
-    value: Any,
-    mask_index: Any,
-    attention_bias: Any,
-    past_key: Any,
-    past_value: Any,
-    past_sequence_length: Any,
-    beam_width: Any,
-    cache_indirection: Any,
-    bias: Any,
+    key: Any = None,
+    value: Any = None,
+    mask_index: Any = None,
+    attention_bias: Any = None,
+    past_key: Any = None,
+    past_value: Any = None,
+    past_sequence_length: Any = None,
+    beam_width: Any = None,
+    cache_indirection: Any = None,
+    bias: Any = None,
     *,
     mask_filter_value: float | None = None,
     num_heads: int,

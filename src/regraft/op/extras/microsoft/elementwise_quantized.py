@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.expr import Expr
-from ....ir.op import Call, wrong_operand
+from ....ir.op import REQUIRED, Call, Op, Reference, TypeRule, wrong_operand
 from ....ir.types import TensorType, Type
 from ...primitive.join import concat
 from ...primitive.manipulate import permute_dims
@@ -63,10 +63,10 @@ def _between(function: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:
         xp: Any,
         a: Any,
         a_scale: Any,
-        a_zero_point: Any,
+        a_zero_point: Any | None,
         b: Any,
         b_scale: Any,
-        b_zero_point: Any,
+        b_zero_point: Any | None,
         c_scale: Any,
         c_zero_point: Any = None,
     ) -> Any:
@@ -76,9 +76,8 @@ def _between(function: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:
     return reference
 
 
-_PAIR = ("a", "a_scale", "a_zero_point?", "b", "b_scale", "b_zero_point?", "c_scale", "c_zero_point?")
-qlinear_add = contributed("QLinearAdd", _pair_type, operands=_PAIR)(_between(lambda xp, a, b: a + b))
-qlinear_mul = contributed("QLinearMul", _pair_type, operands=_PAIR)(_between(lambda xp, a, b: a * b))
+qlinear_add = contributed("QLinearAdd", _pair_type)(_between(lambda xp, a, b: a + b))
+qlinear_mul = contributed("QLinearMul", _pair_type)(_between(lambda xp, a, b: a * b))
 
 
 # --- from and to floating numbers
@@ -119,35 +118,45 @@ def dequantize_linear(xp: Any, x: Any, x_scale: Any, x_zero_point: Any = None, *
 # --- one operand
 
 
-_ONE = ("x", "x_scale", "x_zero_point?", "y_scale", "y_zero_point?")
+def _of_one(name: str, infer: TypeRule, **attributes: Any) -> Callable[[Reference], Op]:
+    """Declare ``com.microsoft.<name>`` by its meaning on the numbers that a quantized tensor stands for."""
+
+    def declare(function: Reference) -> Op:
+        def reference(
+            xp: Any,
+            x: Any,
+            x_scale: Any,
+            x_zero_point: Any | None,
+            y_scale: Any,
+            y_zero_point: Any = None,
+            **given: Any,
+        ) -> Any:
+            found = function(xp, dequantized(xp, x, x_scale, x_zero_point), **given)
+            return quantized(xp, found, y_scale, y_zero_point, dtype_name(x.dtype))
+
+        return contributed(name, infer, shared=attributes)(reference)
+
+    return declare
 
 
-@contributed("QLinearSigmoid", _like_quantized, operands=_ONE)
-def qlinear_sigmoid(xp: Any, x: Any, x_scale: Any, x_zero_point: Any, y_scale: Any, y_zero_point: Any) -> Any:
+@_of_one("QLinearSigmoid", _like_quantized)
+def qlinear_sigmoid(xp: Any, x: Any) -> Any:
     """The logistic function of a quantized tensor."""
-    found = 1.0 / (xp.exp(-dequantized(xp, x, x_scale, x_zero_point)) + 1.0)
-    return quantized(xp, found, y_scale, y_zero_point, dtype_name(x.dtype))
+    return 1.0 / (xp.exp(-x) + 1.0)
 
 
-@contributed("QLinearLeakyRelu", _like_quantized, operands=_ONE)
-def qlinear_leaky_relu(
-    xp: Any, x: Any, x_scale: Any, x_zero_point: Any, y_scale: Any, y_zero_point: Any, *, alpha: float = 0.01
-) -> Any:
+@_of_one("QLinearLeakyRelu", _like_quantized, alpha=0.01)
+def qlinear_leaky_relu(xp: Any, x: Any, alpha: float) -> Any:
     """A quantized tensor with what is below zero times ``alpha``."""
-    wide = dequantized(xp, x, x_scale, x_zero_point)
-    return quantized(xp, xp.where(wide < 0.0, wide * alpha, wide), y_scale, y_zero_point, dtype_name(x.dtype))
+    return xp.where(x < 0.0, x * alpha, x)
 
 
-@contributed("QLinearSoftmax", _like_quantized, operands=_ONE)
-def qlinear_softmax(
-    xp: Any, x: Any, x_scale: Any, x_zero_point: Any, y_scale: Any, y_zero_point: Any, *, opset: int, axis: int = -1
-) -> Any:
+@_of_one("QLinearSoftmax", _like_quantized, opset=REQUIRED, axis=-1)
+def qlinear_softmax(xp: Any, x: Any, opset: int, axis: int) -> Any:
     """Shares of a quantized tensor along ``axis``; before opset 13, along that axis and all that follow, as one."""
-    wide = dequantized(xp, x, x_scale, x_zero_point)
     axes = axis % x.ndim if opset >= 13 else tuple(range(axis % x.ndim, x.ndim))
-    exponentials = xp.exp(wide - xp.max(wide, axis=axes, keepdims=True))
-    found = exponentials / xp.sum(exponentials, axis=axes, keepdims=True)
-    return quantized(xp, found, y_scale, y_zero_point, dtype_name(x.dtype))
+    exponentials = xp.exp(x - xp.max(x, axis=axes, keepdims=True))
+    return exponentials / xp.sum(exponentials, axis=axes, keepdims=True)
 
 
 def _pooled_type(call: Call) -> Type:
@@ -159,15 +168,11 @@ def _pooled_type(call: Call) -> Type:
     return TensorType([1 if axis in pooled else size for axis, size in enumerate(ty.shape)], ty.dtype)
 
 
-@contributed("QLinearGlobalAveragePool", _pooled_type, operands=_ONE)
-def qlinear_global_average_pool(
-    xp: Any, x: Any, x_scale: Any, x_zero_point: Any, y_scale: Any, y_zero_point: Any, *, channels_last: int = 0
-) -> Any:
+@_of_one("QLinearGlobalAveragePool", _pooled_type, channels_last=0)
+def qlinear_global_average_pool(xp: Any, x: Any, channels_last: int) -> Any:
     """The mean over all axes of space of a quantized tensor; their sizes become 1."""
     first = 1 if channels_last else 2
-    axes = tuple(range(first, first + x.ndim - 2))
-    found = xp.mean(dequantized(xp, x, x_scale, x_zero_point), axis=axes, keepdims=True)
-    return quantized(xp, found, y_scale, y_zero_point, dtype_name(x.dtype))
+    return xp.mean(x, axis=tuple(range(first, first + x.ndim - 2)), keepdims=True)
 
 
 def _concat_type(call: Call) -> Type:
@@ -177,7 +182,7 @@ def _concat_type(call: Call) -> Type:
     return concat(parts, call.attrs.axis).ty
 
 
-@contributed("QLinearConcat", _concat_type, operands=("y_scale", "y_zero_point", "*inputs"))
+@contributed("QLinearConcat", _concat_type)
 def qlinear_concat(xp: Any, y_scale: Any, y_zero_point: Any, *inputs: Any, axis: int) -> Any:
     """Quantized tensors one after another; each comes with its scale and its zero point."""
     dtype = dtype_name(y_zero_point.dtype)
@@ -223,21 +228,7 @@ def _gemm_type(call: Call) -> Type:
     return shaped(sizes, tensor_operand(call, 0).dtype if is_given(call, 7) else "float32")
 
 
-@contributed(
-    "QGemm",
-    _gemm_type,
-    operands=(
-        "a",
-        "a_scale",
-        "a_zero_point",
-        "b",
-        "b_scale",
-        "b_zero_point",
-        "c?",
-        "y_scale?",
-        "y_zero_point?",
-    ),
-)
+@contributed("QGemm", _gemm_type)
 def qgemm(
     xp: Any,
     a: Any,
@@ -246,9 +237,9 @@ def qgemm(
     b: Any,
     b_scale: Any,
     b_zero_point: Any,
-    c: Any,
-    y_scale: Any,
-    y_zero_point: Any,
+    c: Any = None,
+    y_scale: Any = None,
+    y_zero_point: Any = None,
     *,
     alpha: float = 1.0,
     transA: int = 0,

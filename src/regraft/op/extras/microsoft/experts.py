@@ -102,26 +102,13 @@ def _mixed(xp: Any, x: Any, shares: Any, layers: list[tuple[Any, Any]], activati
     return cast(xp, xp.reshape(found, x.shape), dtype_name(x.dtype))
 
 
-@contributed(
-    "MoE",
-    _type,
-    operands=(
-        "input",
-        "router_probs",
-        "fc1_experts_weights",
-        "fc1_experts_bias?",
-        "fc2_experts_weights",
-        "fc2_experts_bias?",
-        "fc3_experts_weights?",
-        "fc3_experts_bias?",
-    ),
-)
+@contributed("MoE", _type)
 def moe(
     xp: Any,
     input: Any,
     router_probs: Any,
     fc1_experts_weights: Any,
-    fc1_experts_bias: Any,
+    fc1_experts_bias: Any | None,
     fc2_experts_weights: Any,
     fc2_experts_bias: Any = None,
     fc3_experts_weights: Any = None,

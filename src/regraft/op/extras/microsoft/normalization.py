@@ -83,32 +83,18 @@ def _embed_type(call: Call) -> Type:
     return TupleType((embedded, shaped((batch,), "int32"), embedded))
 
 
-@contributed(
-    "EmbedLayerNormalization",
-    _embed_type,
-    operands=(
-        "input_ids",
-        "segment_ids?",
-        "word_embedding",
-        "position_embedding",
-        "segment_embedding?",
-        "gamma",
-        "beta",
-        "mask?",
-        "position_ids?",
-    ),
-)
+@contributed("EmbedLayerNormalization", _embed_type)
 def embed_layer_normalization(
     xp: Any,
     input_ids: Any,
-    segment_ids: Any,
+    segment_ids: Any | None,
     word_embedding: Any,
     position_embedding: Any,
-    segment_embedding: Any,
+    segment_embedding: Any | None,
     gamma: Any,
     beta: Any,
-    mask: Any,
-    position_ids: Any,
+    mask: Any = None,
+    position_ids: Any = None,
     *,
     epsilon: float = 1e-12,
     mask_index_type: int | None = None,

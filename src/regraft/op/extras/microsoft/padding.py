@@ -126,25 +126,13 @@ def _packed_heads_type(call: Call) -> Type:
     return shaped((sizes_of(call, 0, 2)[0], sizes_of(call, 2, 2)[1]), data.dtype)
 
 
-@contributed(
-    "PackedMultiHeadAttention",
-    _packed_heads_type,
-    operands=(
-        "query",
-        "key?",
-        "value?",
-        "bias?",
-        "token_offset",
-        "cumulative_sequence_length",
-        "attention_bias?",
-    ),
-)
+@contributed("PackedMultiHeadAttention", _packed_heads_type)
 def packed_multi_head_attention(
     xp: Any,
     query: Any,
-    key: Any,
-    value: Any,
-    bias: Any,
+    key: Any | None,
+    value: Any | None,
+    bias: Any | None,
     token_offset: Any,
     cumulative_sequence_length: Any,
     attention_bias: Any = None,
@@ -154,11 +142,10 @@ def packed_multi_head_attention(
     scale: float | None = None,
 ) -> Any:
     """`packed_attention` of queries, keys and values (tokens, width), or of (tokens, heads, 3, size) as the query."""
+    parts: list[Any] = [query, key, value]
     if query.ndim == 4:
         tokens, heads, _, size = query.shape
         parts = [xp.reshape(query[:, :, part, :], (tokens, heads * size)) for part in range(3)]
-    else:
-        parts = [query, key, value]
     if bias is not None:
         first, second = parts[0].shape[-1], parts[1].shape[-1]
         shifts = (bias[:first], bias[first : first + second], bias[first + second :])

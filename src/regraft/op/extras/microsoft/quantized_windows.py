@@ -121,19 +121,14 @@ def _average_type(call: Call) -> Type:
     return _in(call, ty.dtype, _window_type(call, last, _AVERAGES[ty.ndim - 2][1], **arguments))
 
 
-@contributed(
-    "QLinearAveragePool",
-    _average_type,
-    operands=("x", "x_scale", "x_zero_point?", "y_scale", "y_zero_point?"),
-    shared=POOL,
-)
+@contributed("QLinearAveragePool", _average_type, shared=POOL)
 def qlinear_average_pool(
     xp: Any,
     x: Any,
     x_scale: Any,
-    x_zero_point: Any,
+    x_zero_point: Any | None,
     y_scale: Any,
-    y_zero_point: Any,
+    y_zero_point: Any = None,
     *,
     channels_last: int = 0,
     count_include_pad: int = 0,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ....ir.op import Call, wrong_operand
 from ....ir.types import TupleType, Type
-from ...composite.recurrence import ACTIVATIONS
-from ...declare import meaning_of
+from ...composite.recurrence import ACTIVATIONS, Gates, opened_cells
 from ...rules import require_float
 from ...semantics import cast, filled, positions
 from .declaring import contributed, shaped, sizes_of
@@ -44,34 +41,17 @@ class _Weights:
         return cast(self.xp, self.xp.matmul(numbers, self.numbers), "float32") * (step * self.scale)
 
 
-@contributed(
-    "DynamicQuantizeLSTM",
-    _type,
-    operands=(
-        "x",
-        "w",
-        "r",
-        "b?",
-        "sequence_lens?",
-        "initial_h?",
-        "initial_c?",
-        "p?",
-        "w_scale",
-        "w_zero_point",
-        "r_scale",
-        "r_zero_point",
-    ),
-)
+@contributed("DynamicQuantizeLSTM", _type)
 def dynamic_quantize_lstm(
     xp: Any,
     x: Any,
     w: Any,
     r: Any,
-    b: Any,
-    sequence_lens: Any,
-    initial_h: Any,
-    initial_c: Any,
-    p: Any,
+    b: Any | None,
+    sequence_lens: Any | None,
+    initial_h: Any | None,
+    initial_c: Any | None,
+    p: Any | None,
     w_scale: Any,
     w_zero_point: Any,
     r_scale: Any,
@@ -96,13 +76,16 @@ def dynamic_quantize_lstm(
         raise ValueError("DynamicQuantizeLSTM with parameters of activations has no reference semantics here")
     steps, batch, _ = x.shape
     ways, hidden, _ = r.shape
-    names = activations or ("Sigmoid", "Tanh", "Tanh") * ways
+    names = [name.lower() for name in activations or ("Sigmoid", "Tanh", "Tanh") * ways]
+    for name in names:
+        if name not in ACTIVATIONS:
+            raise ValueError(f"DynamicQuantizeLSTM with the activation {name} has no reference semantics here")
     every: list[Any] = []
     for way in range(ways):
         from_input = _Weights(xp, w, w_scale, w_zero_point, way).times(x)
         recurrent = _Weights(xp, r, r_scale, r_zero_point, way)
         bias = None if b is None else b[way, : 4 * hidden] + b[way, 4 * hidden :]
-        seen = None if p is None else [p[way, part * hidden : (part + 1) * hidden] for part in range(3)]
+        cell = Gates(xp, hidden, names[3 * way : 3 * way + 3], clip, None if p is None else p[way, ...])
         states = [filled(xp, (batch, hidden), 0.0, x) if s is None else s[way, ...] for s in (initial_h, initial_c)]
         turns = direction == "reverse" or way == 1
         entering = _turned(xp, from_input, sequence_lens) if turns else from_input
@@ -110,15 +93,7 @@ def dynamic_quantize_lstm(
         last = states
         for step in range(steps):
             gates = entering[step, ...] + recurrent.times(states[0])
-            states = _cell(
-                xp,
-                gates if bias is None else gates + bias,
-                states[1],
-                seen,
-                names[3 * way : 3 * way + 3],
-                clip,
-                input_forget,
-            )
+            states = opened_cells(cell, gates if bias is None else gates + bias, states[1], bool(input_forget))
             if sequence_lens is not None:
                 runs = xp.expand_dims(sequence_lens > step, axis=1)
                 last = [xp.where(runs, new, old) for new, old in zip(states, last, strict=True)]
@@ -138,29 +113,3 @@ def _turned(xp: Any, x: Any, lengths: Any) -> Any:
     ends = xp.expand_dims(cast(xp, lengths, "int64"), axis=0)
     places = xp.where(steps < ends, ends - 1 - steps, steps)
     return xp.take_along_axis(x, xp.broadcast_to(xp.expand_dims(places, axis=2), x.shape), axis=0)
-
-
-def _cell(
-    xp: Any, gates: Any, cell: Any, seen: Any, names: tuple[str, ...], clip: float | None, input_forget: int
-) -> list[Any]:
-    """The new hidden and cell state of one step, of gates in the order input, output, forget, cell."""
-    hidden = cell.shape[-1]
-    functions = [_activation(xp, name) for name in names]
-    enter, leave, forget, fresh = (gates[:, part * hidden : (part + 1) * hidden] for part in range(4))
-
-    def activated(place: int, value: Any) -> Any:
-        return functions[place](value if clip is None else xp.clip(value, -clip, clip))
-
-    if seen is not None:
-        enter, forget = enter + seen[0] * cell, forget + seen[2] * cell
-    share = activated(0, enter)
-    kept = 1.0 - share if input_forget else activated(0, forget)
-    new = kept * cell + share * activated(1, fresh)
-    leave = leave if seen is None else leave + seen[1] * new
-    return [activated(0, leave) * functions[2](new), new]
-
-
-def _activation(xp: Any, name: str) -> Callable[[Any], Any]:
-    if name.lower() not in ACTIVATIONS:
-        raise ValueError(f"DynamicQuantizeLSTM with the activation {name} has no reference semantics here")
-    return partial(meaning_of, ACTIVATIONS[name.lower()], xp)

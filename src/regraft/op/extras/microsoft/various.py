@@ -103,8 +103,8 @@ def _times_type(call: Call) -> Type:
     return multiply(astype(call.args[0], "int32"), astype(call.args[2], "int32")).ty
 
 
-@contributed("MulInteger", _times_type, operands=("a", "a_zero_point?", "b", "b_zero_point?"))
-def mul_integer(xp: Any, a: Any, a_zero_point: Any, b: Any, b_zero_point: Any = None) -> Any:
+@contributed("MulInteger", _times_type)
+def mul_integer(xp: Any, a: Any, a_zero_point: Any | None, b: Any, b_zero_point: Any = None) -> Any:
     """``(a - a_zero_point) * (b - b_zero_point)`` of bytes, in 32 bits."""
     return shifted(xp, a, a_zero_point) * shifted(xp, b, b_zero_point)
 
@@ -130,16 +130,12 @@ def reduce_sum_integer(xp: Any, data: Any, *, axes: tuple[int, ...], keepdims: i
     return cast(xp, xp.sum(wide, axis=tuple(axes) or None, keepdims=bool(keepdims)), dtype)
 
 
-@contributed(
-    "QLinearReduceMean",
-    lambda call: _reduced(call, tensor_operand(call, 0).dtype),
-    operands=("data", "data_scale", "data_zero_point?", "reduced_scale", "reduced_zero_point?"),
-)
+@contributed("QLinearReduceMean", lambda call: _reduced(call, tensor_operand(call, 0).dtype))
 def qlinear_reduce_mean(
     xp: Any,
     data: Any,
     data_scale: Any,
-    data_zero_point: Any,
+    data_zero_point: Any | None,
     reduced_scale: Any,
     reduced_zero_point: Any = None,
     *,
@@ -158,7 +154,7 @@ def _verdict_type(call: Call) -> Type:
     return TensorType((), "bool")
 
 
-@contributed("IsAllFinite", _verdict_type, operands=("*input",))
+@contributed("IsAllFinite", _verdict_type)
 def is_all_finite(xp: Any, *input: Any, isinf_only: int = 0, isnan_only: int = 0) -> Any:
     """True if no element is infinite or no number; with ``isnan_only`` or ``isinf_only`` if none is of that kind."""
     found: Any = None

@@ -12,6 +12,7 @@ from ...adjoints import tensor_type
 from ...declare import meaning_of
 from ...nn import conv1d, conv2d, conv3d
 from ...primitive.manipulate import permute_dims
+from ...primitive.windows import same_padding
 from ...rules import require_float, tensor_operand
 from ...semantics import cast, dtype_name
 from .declaring import contributed, shaped, sizes_of
@@ -59,14 +60,9 @@ def window_arguments(call_attrs: Any, rank: int, data: tuple[Any, ...], kernel: 
     dilations = tuple(call_attrs["dilations"] or (1,) * count)
     pads = tuple(call_attrs["pads"] or (0,) * (2 * count))
     if call_attrs["auto_pad"] in ("SAME_UPPER", "SAME_LOWER"):
-        before: list[int] = []
-        after: list[int] = []
-        for size, window, stride, dilation in zip(data[2:], kernel[2:], strides, dilations, strict=True):
-            total = max((-(-size // stride) - 1) * stride + (window - 1) * dilation + 1 - size, 0)
-            small, large = total // 2, total - total // 2
-            first, last = (small, large) if call_attrs["auto_pad"] == "SAME_UPPER" else (large, small)
-            before.append(first)
-            after.append(last)
+        lower = call_attrs["auto_pad"] == "SAME_LOWER"
+        axes = zip(data[2:], kernel[2:], strides, dilations, strict=True)
+        before, after = zip(*[same_padding(*axis, lower=lower) for axis in axes], strict=True)
         pads = (*before, *after)
     return {"strides": strides, "padding": pads, "dilation": dilations, "groups": call_attrs["group"]}
 
