@@ -72,8 +72,9 @@ class LateRejection(NamedTuple):
 
 
 class LateClosing(NamedTuple):
-    """A value that nothing may use but what the match describes, once everything else is known."""
+    """The value of ``pattern``, which nothing may use but what the match describes, once everything else is known."""
 
+    pattern: DFPattern
     value: Expr
 
 
@@ -202,7 +203,7 @@ def _ways(pattern: DFPattern, operand: Expr, known: Matched, world: World) -> It
         case UsersPattern(count=None):  # Decided last, when all that the match describes is known.
             for found in _ways(pattern.pattern, operand, known, world):
                 closed = found.bind(pattern, leaf, found.shown[pattern.pattern])
-                yield closed._replace(rejections=(*closed.rejections, LateClosing(leaf)))
+                yield closed._replace(rejections=(*closed.rejections, LateClosing(pattern, leaf)))
         case UsersPattern():  # The value is bound in the block, and used so often.
             for found in _ways(pattern.pattern, operand, known, world):
                 if _user_count(leaf, world) == pattern.count:
@@ -490,9 +491,13 @@ def _place_repeats(
     own = _own_parts(repeat, world)
 
     def ways(value: Var, agreed: Matched) -> Iterator[tuple[Matched, Assignment]]:
+        """The ways for one element. Only who may use a value that all elements share is left for the end."""
         for found, row in _one_element(repeat.pattern, value, agreed._replace(rejections=()), world, own):
-            if _nothing_rejected_matches(found, world):
-                yield found._replace(rejections=known.rejections), row
+            of_all = [r for r in found.rejections if isinstance(r, LateClosing) and r.pattern in world.shared]
+            now = tuple(r for r in found.rejections if all(r is not other for other in of_all))
+            leaves = {**found.leaves, **{part: pair[0] for part, pair in row.items()}}
+            if _nothing_rejected_matches(found._replace(leaves=leaves, rejections=now), world):
+                yield found._replace(rejections=(*agreed.rejections, *of_all)), row
 
     agreements: list[Matched] = []
     for value in values:

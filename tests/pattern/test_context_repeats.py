@@ -129,3 +129,18 @@ def test_groups_around_a_commuted_operand_have_their_own_members() -> None:
         for match in compiled_context(ctx).search(BlockView(block))
     }
     assert groups == {("x", "y", "z"), ("y", "x", "z"), ("z", "x", "y")}
+
+
+@pytest.mark.parametrize(("others", "found"), [(0, True), (1, False)])
+def test_elements_may_share_a_value_that_nothing_but_they_use(others: int, found: bool) -> None:
+    params = [tensor(f"x{i}") for i in range(4)]
+
+    def write(builder: BlockBuilder) -> list[Expr]:
+        value = builder.emit(op.exp(params[0]))
+        return [*(op.add(value, other) for other in params[1:]), *(op.negative(value) for _ in range(others))]
+
+    with PatternContext() as ctx:
+        value = is_op("relax.exp")(wildcard()).only_used_by()
+        sums = repeat(is_op("relax.add")(value, wildcard()), shared=[value])
+    match = ctx.match_dfb(block_of(params, write))
+    assert (match is not None and len(match[sums]) == 3) == found

@@ -8,7 +8,7 @@ from regraft import op
 from regraft.analysis.values import BlockView
 from regraft.dpl import *
 from regraft.dpl import DFPattern, PatternContext, PatternError, PatternSeq
-from regraft.ir import BlockBuilder, Expr, SymVar, Tuple, Var, const
+from regraft.ir import BlockBuilder, DataflowBlock, Expr, SymVar, Tuple, Var, const
 from regraft.pattern.matcher.context_match import compiled_context
 from tests.pattern.blocks import block_of, calls, chain, exp_used_by_sin_and_cos, named, parallel_matmuls, tensor
 
@@ -460,3 +460,21 @@ def test_a_constant_may_be_a_part_of_a_root() -> None:
     match = ctx.match_dfb(block_of([x], lambda b: [op.multiply(const(2.0), b.emit(op.exp(x)))]))
     assert match is not None
     assert match[scale].data.numpy() == 2.0
+
+
+def test_alike_roots_may_all_use_a_value_that_nothing_else_uses() -> None:
+    with PatternContext() as ctx:
+        for _ in range(3):
+            is_op("relax.add")(is_op("relax.exp")(wildcard()).only_used_by(), wildcard())
+    assert ctx.match_dfb(_sums_of_one_value(3)) is not None
+    assert ctx.match_dfb(_sums_of_one_value(4)) is None
+
+
+def _sums_of_one_value(count: int) -> DataflowBlock:
+    x, *others = [tensor(f"x{i}") for i in range(count + 1)]
+
+    def write(builder: BlockBuilder) -> list[Expr]:
+        value = builder.emit(op.exp(x))
+        return [op.add(value, other) for other in others]
+
+    return block_of([x, *others], write)

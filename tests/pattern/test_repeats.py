@@ -7,7 +7,7 @@ import pytest
 from regraft import op
 from regraft.dpl import *
 from regraft.dpl import DFPattern, Extent, PatternError
-from regraft.ir import Expr, Tuple, Var, const
+from regraft.ir import Expr, SymVar, Tuple, Var, const
 from regraft.pattern.matcher.match import compiled
 from regraft.script import relax as R
 from tests.pattern.programs import MATRIX, matches, program, tensor
@@ -204,3 +204,11 @@ def test_a_rejection_in_a_repeat_by_what_its_own_element_binds_is_decided_for_ea
     pattern = is_tuple([repeat(distinct)])
     assert pattern.match(Tuple([op.subtract(x, y), op.subtract(y, x)]))
     assert not pattern.match(Tuple([op.subtract(x, y), op.subtract(z, z)]))
+
+
+def test_a_rejection_of_an_element_waits_for_the_sizes_that_the_rest_of_the_pattern_binds() -> None:
+    size = SymVar("n")
+    sized = wildcard().has_shape([size, 3])
+    pattern = is_tuple([repeat(~wildcard().has_shape([size, 3])), sized])
+    assert pattern.match(Tuple([tensor("a", (2, 3)), tensor("b", (5, 3))]))
+    assert not pattern.match(Tuple([tensor("a", (5, 3)), tensor("b", (5, 3))]))

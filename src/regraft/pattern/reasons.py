@@ -36,7 +36,9 @@ from .pattern import (
     ScalarPattern,
     ShapePattern,
     TupleGetItemPattern,
+    TuplePattern,
     TypePattern,
+    UnorderedTuplePattern,
     UsersPattern,
     VarPattern,
 )
@@ -122,16 +124,6 @@ def _number(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def not_a_tuple(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
-    """A tuple that is written out is wanted."""
-    return ("kind", f"a tuple {describe(pattern)} is wanted, but here is {_what(leaf, definitions)}")
-
-
-def wrong_length(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPattern]) -> Reason:
-    """Another number of fields."""
-    return ("arity", f"{describe(pattern)} has {_number(len(parts), 'field')}, but {show(leaf)} has {length}")
-
-
 def wrong_run(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPattern], known: Sequence[Any]) -> Reason:
     """No way to share the elements out between the repeats."""
     fixed = [n for n in known if isinstance(n, int)]
@@ -145,21 +137,23 @@ def wrong_run(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPat
     return ("extent", f"{show(leaf)} has {_number(length, 'element')}, but {describe(pattern)} takes {bounds}{also}")
 
 
-def wrong_projection(pattern: TupleGetItemPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
-    """No field of a tuple, or another field."""
-    which = "any field" if pattern.index is None else f"field {pattern.index}"
-    return ("kind", f"{which} of a tuple is wanted, but here is {_what(leaf, definitions)}")
-
-
-def rejected(pattern: NotPattern, leaf: Expr) -> Reason:
-    """The value matches what is rejected."""
-    return ("rejected", f"{show(leaf)} matches {describe(pattern.reject)}, which the pattern rejects")
-
-
-def wrong_leaf(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
-    """Another kind of leaf, name, constant or shape."""
+def wrong_value(pattern: DFPattern, leaf: Expr, definitions: Mapping[Var, Expr]) -> Reason:
+    """Another kind of value, name, constant, shape or number of parts."""
     got = _what(leaf, definitions)
     match pattern:
+        case CallPattern():
+            return wrong_call(pattern, leaf, definitions)
+        case TuplePattern() | UnorderedTuplePattern():
+            whole = _bound(leaf, definitions)
+            if not isinstance(whole, Tuple):
+                return ("kind", f"a tuple {describe(pattern)} is wanted, but here is {got}")
+            fields, found = _number(len(pattern.fields), "field"), len(whole.fields)
+            return ("arity", f"{describe(pattern)} has {fields}, but {show(leaf)} has {found}")
+        case TupleGetItemPattern():
+            which = "any field" if pattern.index is None else f"field {pattern.index}"
+            return ("kind", f"{which} of a tuple is wanted, but here is {got}")
+        case NotPattern():
+            return ("rejected", f"{show(leaf)} matches {describe(pattern.reject)}, which the pattern rejects")
         case ConstantPattern(value=None):
             return ("constant", f"a constant is wanted, but here is {got}")
         case ConstantPattern():

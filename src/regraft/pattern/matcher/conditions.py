@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...analysis.values import Definitions, definition, is_number, is_single, resolve, same_attribute, same_value
 from ...ir.dims import SymVar
-from ...ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, Var
+from ...ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Var
 from ...ir.op import Call, Op, attribute_key
 from ...ir.program import Function
 from ...ir.types import ShapeType, TensorType, Type, bind_type, type_symvars
 from ..chain_pattern import HolePattern
-from ..parts import describes_operands
 from ..pattern import (
     AttrPattern,
     ConstantPattern,
@@ -33,8 +32,8 @@ from ..pattern import (
     VarPattern,
     WildcardPattern,
 )
-from .links import other_users, view_of
 from .machine import MatchState
+from .uses import has_users
 
 
 def leaf_check(pattern: DFPattern) -> Callable[[Definitions, Expr], bool]:
@@ -66,6 +65,17 @@ def leaf_check(pattern: DFPattern) -> Callable[[Definitions, Expr], bool]:
             raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
 
 
+def leaf_condition(pattern: DFPattern) -> Callable[[MatchState, Expr], bool]:
+    """The condition that a pattern without parts puts on a resolved leaf."""
+    if isinstance(pattern, PrimArrPattern):
+        shape = ShapeType(pattern.fields)
+        return _typed(
+            pattern, lambda leaf, sizes: isinstance(leaf, ShapeExpr) and bind_type(shape, leaf.ty, sizes) is True
+        )
+    accepts = leaf_check(pattern)
+    return lambda search, leaf: accepts(search.definitions, leaf)
+
+
 def size_variables(pattern: DFPattern) -> Sequence[SymVar]:
     """The size variables that ``pattern`` itself mentions, and may bind."""
     match pattern:
@@ -89,45 +99,10 @@ def condition(pattern: ConstrainedPattern) -> Callable[[MatchState, Expr], bool]
             return lambda _search, leaf: isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
         case AttrPattern(attrs=attrs):
             return _attributes(attrs)
-        case UsersPattern(count=None):
-            return lambda search, leaf: (
-                (users := users_of(search, leaf, beside_match=True)) is not None and not any(users)
-            )
-        case UsersPattern(count=count):
-            return lambda search, leaf: (
-                (users := users_of(search, leaf)) is not None and len(users[0]) + users[1] == count
-            )
+        case UsersPattern():
+            return lambda search, leaf: has_users(search, pattern, leaf)
         case _:
             raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
-
-
-def users_of(search: MatchState, leaf: Expr, *, beside_match: bool = False) -> tuple[list[Var], bool] | None:
-    """The bindings that compute with ``leaf``, and whether it is seen after the block; None if not bound there.
-
-    With ``beside_match`` without those that are described by what is matched so far. Cost: then linear in the match.
-    """
-    view = view_of(search)
-    if leaf not in view.position:
-        return None
-    users, is_output = other_users(view, leaf)
-    if not beside_match:
-        return users, is_output
-    described: set[Any] = set()
-    for part, (found, _) in search.bound.items():
-        if describes_operands(part):
-            described.update(_flat(found))
-    return [user for user in users if user not in described], is_output
-
-
-def _flat(found: Any) -> Iterator[Any]:
-    """The values that a pattern stands for: one, or, inside of repeats, lists of them."""
-    pending = [found]
-    while pending:
-        one = pending.pop()
-        if isinstance(one, list):
-            pending.extend(one)  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            yield one
 
 
 def _typed(pattern: DFPattern, holds: Callable[[Expr, dict[SymVar, Any]], bool]) -> Callable[[MatchState, Expr], bool]:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...analysis.values import Definitions, definition, projections, resolve, same_value
-from ...ir.expr import Expr, ShapeExpr, Tuple
+from ...ir.expr import Expr, Tuple
 from ...ir.op import Call, Op
 from ...ir.program import Function, If, VarBinding
-from ...ir.types import ShapeType, bind_type
 from .. import reasons
 from ..chain_pattern import ChainPattern, HolePattern
 from ..parts import bindable, fixed_op, inner_first, is_decided_last, own_parts, refuse_two_runs, shared_throughout
@@ -28,7 +27,6 @@ from ..pattern import (
     NotPattern,
     OrPattern,
     PatternError,
-    PrimArrPattern,
     RepeatPattern,
     TupleGetItemPattern,
     TuplePattern,
@@ -38,9 +36,10 @@ from ..pattern import (
     all_patterns,
 )
 from .chains import Chain
-from .conditions import condition, leaf_check, size_variables, users_of
-from .machine import FAILED, Closing, Goal, Goals, MatchState, Rejection, Step
+from .conditions import condition, leaf_condition, size_variables
+from .machine import FAILED, Goal, Goals, Late, MatchState, Step
 from .rows import ChildRow, Run
+from .uses import users_of
 
 
 class CompiledPatterns:
@@ -100,8 +99,6 @@ class CompiledPatterns:
                 step = self._function(pattern)
             case IfPattern():
                 step = self._if(pattern)
-            case PrimArrPattern():
-                step = _shape_literal(pattern)
             case _:
                 step = _leaf(pattern)
         return _looked_up(step) if pattern in self._met_again else step
@@ -162,29 +159,17 @@ class CompiledPatterns:
                 search.choices.append((len(search.trail), iter((other,))))
             return row.goals(args, goal[2], goal)
 
-        def why(search: MatchState, goal: Goal) -> reasons.Reason:
-            return reasons.wrong_call(pattern, resolve(search.definitions, goal[1]), search.definitions)
-
         operands_step = Step(pattern, lambda search, goal: operands(search, goal[1], goal), apart=frozenset({pattern}))
-        return Step(pattern, run, why)
+        return Step(pattern, run, _wrong_value)
 
     def _tuple(self, pattern: TuplePattern) -> Step:
         row = self._row(pattern, pattern.fields, 0)
-        count = None if row.is_open else len(pattern.fields)
-
-        def run(search: MatchState, goal: Goal) -> Goals:
-            whole = _tuple_of(pattern, search, goal, count)
-            return FAILED if whole is None else row.goals(whole.fields, goal[2], goal)
-
-        return Step(pattern, run, _no_such_tuple(pattern, pattern.fields))
+        accepts = _is_tuple_of(None if row.is_open else len(pattern.fields))
+        return _opened(pattern, accepts, lambda _, whole, goal: row.goals(whole.fields, goal[2], goal))
 
     def _unordered(self, pattern: UnorderedTuplePattern) -> Step:
         """Each part takes any field that is left."""
         parts = [self.root(part) for part in pattern.fields]
-
-        def run(search: MatchState, goal: Goal) -> Goals:
-            whole = _tuple_of(pattern, search, goal, len(parts))
-            return FAILED if whole is None else (pick_step, whole.fields, *goal[2:])
 
         def pick(search: MatchState, goal: Goal) -> Goals:
             left: tuple[Any, ...] = goal[1]
@@ -200,13 +185,10 @@ class CompiledPatterns:
             return search.choose(ways())
 
         pick_step = Step(pattern, pick, apart=frozenset({pattern}))
-        return Step(pattern, run, _no_such_tuple(pattern, pattern.fields))
+        return _opened(pattern, _is_tuple_of(len(parts)), lambda _, whole, goal: (pick_step, whole.fields, *goal[2:]))
 
     def _projection(self, pattern: TupleGetItemPattern) -> Step:
         inner, index = self.root(pattern.tuple), pattern.index
-
-        def run(search: MatchState, goal: Goal) -> Goals:
-            return search.choose(ways(search, goal))
 
         def ways(search: MatchState, goal: Goal) -> Iterator[Goals]:
             leaf = resolve(search.definitions, goal[1])
@@ -215,33 +197,28 @@ class CompiledPatterns:
                     search.bind(pattern, leaf, item)
                     yield (inner, item.tuple_value, goal[2], goal, 0)
 
-        def why(search: MatchState, goal: Goal) -> reasons.Reason:
-            return reasons.wrong_projection(pattern, resolve(search.definitions, goal[1]), search.definitions)
-
-        return Step(pattern, run, why)
+        return Step(pattern, lambda search, goal: search.choose(ways(search, goal)), _wrong_value)
 
     def _or(self, pattern: OrPattern) -> Step:
-        (left, right), (left_end, right_end) = zip(
-            *((self.root(side), _copy(pattern, side)) for side in (pattern.left, pattern.right)), strict=True
-        )
+        left, right = ((self.root(side), _stands_for(pattern, side)) for side in (pattern.left, pattern.right))
 
         def run(search: MatchState, goal: Goal) -> Goals:
-            other = (right, goal[1], (right_end, None, *goal[2:]), goal, 1)
+            other = (right[0], goal[1], (right[1], None, *goal[2:]), goal, 1)
             search.choices.append((len(search.trail), iter((other,))))
-            return (left, goal[1], (left_end, None, *goal[2:]), goal, 0)
+            return (left[0], goal[1], (left[1], None, *goal[2:]), goal, 0)
 
         return Step(pattern, run)
 
     def _and(self, pattern: AndPattern) -> Step:
-        left, right, end = self.root(pattern.left), self.root(pattern.right), _copy(pattern, pattern.left)
+        left, right, end = self.root(pattern.left), self.root(pattern.right), _stands_for(pattern, pattern.left)
 
-        def run(search: MatchState, goal: Goal) -> Goals:
+        def run(_search: MatchState, goal: Goal) -> Goals:
             return (left, goal[1], (right, goal[1], (end, None, *goal[2:]), goal, 1), goal, 0)
 
         return Step(pattern, run)
 
     def _not(self, pattern: NotPattern) -> Step:
-        """Decided at once if all that the rejected pattern shares with the rest is known, else at the end."""
+        """Decided at once if all that the rejected pattern shares with the rest is known, else later."""
         inner, inside = self.root(pattern.reject), all_patterns(pattern.reject)
         around = [bindable(one.reject) for one, parts in self._rejected.items() if pattern in parts]
         standing = self.standing.union(*around)
@@ -252,92 +229,129 @@ class CompiledPatterns:
         )
 
         def run(search: MatchState, goal: Goal) -> Goals:
-            rejection = Rejection(goal, inner, search.definitions, awaited, {})
+            late = Late((decide_step, *goal[1:]), search.definitions, None if is_last else awaited, {})
             if is_last or any(p not in search.bound for p in awaited):
-                search.change("awaiting", (*search.awaiting, rejection))
-            elif search.refuses(rejection):
+                search.change("awaiting", (*search.awaiting, late))
+            elif not search.holds(late):
                 return FAILED
             leaf = resolve(search.definitions, goal[1])
             search.bind(pattern, leaf, leaf)
             return goal[2]
 
-        def why(search: MatchState, goal: Goal) -> reasons.Reason:
-            return reasons.rejected(pattern, resolve(search.definitions, goal[1]))
+        def decide(search: MatchState, goal: Goal) -> Goals:
+            search.change("tracer", None)
+            return None if search.trial((inner, goal[1], None, None, 0)) is None else FAILED
 
-        return Step(pattern, run, why)
+        decide_step = Step(pattern, decide, _wrong_value)
+        return Step(pattern, run, _wrong_value)
 
     def _constrained(self, pattern: ConstrainedPattern) -> Step:
         """The pattern inside, and then the condition."""
-        inner, holds = self.root(pattern.pattern), condition(pattern)
-        at_last = Step(pattern, _never, _users_beside(pattern)) if is_decided_last(pattern) else None
-
-        def run(search: MatchState, goal: Goal) -> Goals:
-            return (inner, goal[1], (check_step, None, *goal[2:]), goal, 0)
+        inner, holds, is_late = self.root(pattern.pattern), condition(pattern), is_decided_last(pattern)
 
         def check(search: MatchState, goal: Goal) -> Goals:
             leaf, shown = search.bound[pattern.pattern]
-            if at_last is not None:
-                closing = Closing((at_last, leaf, *goal[2:]), holds)
-                search.change("awaiting", (*search.awaiting, closing))
+            if is_late:
+                late = Late((decide_step, leaf, None, *goal[3:]), search.definitions, None, None)
+                search.change("awaiting", (*search.awaiting, late))
             elif not holds(search, leaf):
                 return FAILED
             search.bind(pattern, leaf, shown)
             return goal[2]
 
-        def why(search: MatchState, _goal: Goal) -> reasons.Reason:
-            leaf = search.bound[pattern.pattern][0]
+        def decide(search: MatchState, goal: Goal) -> Goals:
+            return None if holds(search, goal[1]) else FAILED
+
+        def why(search: MatchState, goal: Goal) -> reasons.Reason:
+            leaf = search.bound[pattern.pattern][0] if goal[1] is None else goal[1]
             if isinstance(pattern, UsersPattern):
-                return _users_beside(pattern)(search, (check_step, leaf, None, None, 0))
+                return reasons.user_count(pattern, leaf, users_of(search, pattern, leaf))
             return reasons.condition(pattern, leaf, definition(search.definitions, leaf), search.sizes)
 
-        check_step = Step(pattern, check, why)
-        return Step(pattern, run)
+        check_step, decide_step = Step(pattern, check, why), Step(pattern, decide, why)
+        return Step(pattern, lambda _, goal: (inner, goal[1], (check_step, None, *goal[2:]), goal, 0))
 
     def _function(self, pattern: FunctionPattern) -> Step:
         """The parameters and the result."""
-        row = self._row(pattern, pattern.params, 0)
-        body_step = _inside(pattern, self.root(pattern.body), len(pattern.params))
-
-        def run(search: MatchState, goal: Goal) -> Goals:
-            leaf = resolve(search.definitions, goal[1])
-            function = definition(search.definitions, leaf)
-            if not isinstance(function, Function) or len(function.params) != len(pattern.params):
-                return FAILED
-            search.bind(pattern, leaf, function)
-            return row.goals(function.params, (body_step, function.body, *goal[2:]), goal)
-
-        return Step(pattern, run, _wrong_leaf(pattern))
+        count = len(pattern.params)
+        row, body = self._row(pattern, pattern.params, 0), _inside(pattern, self.root(pattern.body), count)
+        return _opened(
+            pattern,
+            lambda value: isinstance(value, Function) and len(value.params) == count,
+            lambda _, function, goal: row.goals(function.params, (body, function.body, *goal[2:]), goal),
+        )
 
     def _if(self, pattern: IfPattern) -> Step:
         """The condition, and the results of both branches."""
         cond = self.root(pattern.cond)
-        then = _inside(pattern, self.root(pattern.then), 1)
-        otherwise = _inside(pattern, self.root(pattern.otherwise), 2)
+        then, otherwise = (_inside(pattern, self.root(p), i) for i, p in ((1, pattern.then), (2, pattern.otherwise)))
 
-        def run(search: MatchState, goal: Goal) -> Goals:
-            leaf = resolve(search.definitions, goal[1])
-            branch = definition(search.definitions, leaf)
-            if not isinstance(branch, If):
-                return FAILED
-            search.bind(pattern, leaf, branch)
-            goals = (then, branch.true_branch, (otherwise, branch.false_branch, *goal[2:]), *goal[3:])
-            return (cond, branch.cond, goals, goal, 0)
+        def goals(_search: MatchState, branch: If, goal: Goal) -> Goals:
+            bodies = (then, branch.true_branch, (otherwise, branch.false_branch, *goal[2:]), *goal[3:])
+            return (cond, branch.cond, bodies, goal, 0)
 
-        return Step(pattern, run, _wrong_leaf(pattern))
+        return _opened(pattern, lambda value: isinstance(value, If), goals)
 
 
-def _never(_search: MatchState, _goal: Goal) -> Goals:
-    return FAILED
+def _opened(
+    pattern: DFPattern, accepts: Callable[[Expr], bool], goals: Callable[[MatchState, Any, Goal], Goals]
+) -> Step:
+    """The step of a pattern with parts: a value that it ``accepts`` is bound, and opened into ``goals``."""
+
+    def run(search: MatchState, goal: Goal) -> Goals:
+        leaf = resolve(search.definitions, goal[1])
+        value = definition(search.definitions, leaf)
+        if not accepts(value):
+            return FAILED
+        search.bind(pattern, leaf, value)
+        return goals(search, value, goal)
+
+    return Step(pattern, run, _wrong_value)
 
 
-def _users_beside(pattern: DFPattern) -> Callable[[MatchState, Goal], reasons.Reason]:
-    """The reason why the users of a goal's value are not those that are wanted."""
-    assert isinstance(pattern, UsersPattern)
+def _is_tuple_of(count: int | None) -> Callable[[Expr], bool]:
+    return lambda value: type(value) is Tuple and (count is None or len(value.fields) == count)
 
-    def why(search: MatchState, goal: Goal) -> reasons.Reason:
-        return reasons.user_count(pattern, goal[1], users_of(search, goal[1], beside_match=pattern.count is None))
 
-    return why
+def _leaf(pattern: DFPattern) -> Step:
+    """The step of a pattern without parts."""
+
+    def anything(search: MatchState, goal: Goal) -> Goals:
+        leaf = resolve(search.definitions, goal[1])
+        search.bound[pattern] = (leaf, leaf)
+        search.trail.append(pattern)
+        return goal[2]
+
+    def as_written(search: MatchState, goal: Goal) -> Goals:
+        search.bind(pattern, resolve(search.definitions, goal[1]), goal[1])
+        return goal[2]
+
+    if isinstance(pattern, WildcardPattern | HolePattern):
+        return Step(pattern, anything if isinstance(pattern, WildcardPattern) else as_written)
+    holds = leaf_condition(pattern)
+
+    def run(search: MatchState, goal: Goal) -> Goals:
+        leaf = resolve(search.definitions, goal[1])
+        if not holds(search, leaf):
+            return FAILED
+        search.bind(pattern, leaf, leaf)
+        return goal[2]
+
+    return Step(pattern, run, _wrong_value)
+
+
+def _stands_for(outer: DFPattern, inner: DFPattern) -> Step:
+    """``outer`` stands for what ``inner`` stands for."""
+
+    def run(search: MatchState, goal: Goal) -> Goals:
+        search.bind(outer, *search.bound[inner])
+        return goal[2]
+
+    return Step(outer, run)
+
+
+def _wrong_value(search: MatchState, goal: Goal) -> reasons.Reason:
+    return reasons.wrong_value(goal[0].pattern, resolve(search.definitions, goal[1]), search.definitions)
 
 
 def _inside(owner: DFPattern, result: Step, index: int) -> Step:
@@ -431,80 +445,3 @@ def _is_written_so(pattern: DFPattern, operand: Expr, search: MatchState) -> boo
             return bool(bound[pattern.links][0]) or _is_written_so(pattern.until, operand, search)
         case _:
             return True
-
-
-def _copy(outer: DFPattern, inner: DFPattern) -> Step:
-    """``outer`` stands for what ``inner`` stands for."""
-
-    def run(search: MatchState, goal: Goal) -> Goals:
-        search.bind(outer, *search.bound[inner])
-        return goal[2]
-
-    return Step(outer, run)
-
-
-def _leaf(pattern: DFPattern) -> Step:
-    def run(search: MatchState, goal: Goal) -> Goals:
-        leaf = resolve(search.definitions, goal[1])
-        if not accepts(search.definitions, leaf):
-            return FAILED
-        search.bind(pattern, leaf, leaf)
-        return goal[2]
-
-    def anything(search: MatchState, goal: Goal) -> Goals:
-        leaf = resolve(search.definitions, goal[1])
-        search.bound[pattern] = (leaf, leaf)
-        search.trail.append(pattern)
-        return goal[2]
-
-    def as_written(search: MatchState, goal: Goal) -> Goals:
-        search.bind(pattern, resolve(search.definitions, goal[1]), goal[1])
-        return goal[2]
-
-    match pattern:
-        case WildcardPattern():
-            return Step(pattern, anything)
-        case HolePattern():
-            return Step(pattern, as_written)
-        case _:
-            accepts = leaf_check(pattern)
-            return Step(pattern, run, _wrong_leaf(pattern))
-
-
-def _wrong_leaf(pattern: DFPattern) -> Callable[[MatchState, Goal], reasons.Reason]:
-    return lambda search, goal: reasons.wrong_leaf(pattern, resolve(search.definitions, goal[1]), search.definitions)
-
-
-def _shape_literal(pattern: PrimArrPattern) -> Step:
-    expected = ShapeType(pattern.fields)
-
-    def run(search: MatchState, goal: Goal) -> Goals:
-        leaf, sizes = resolve(search.definitions, goal[1]), dict(search.sizes)
-        if not isinstance(leaf, ShapeExpr) or bind_type(expected, leaf.ty, sizes) is not True:
-            return FAILED
-        search.change("sizes", sizes)
-        search.bind(pattern, leaf, leaf)
-        return goal[2]
-
-    return Step(pattern, run, _wrong_leaf(pattern))
-
-
-def _tuple_of(pattern: DFPattern, search: MatchState, goal: Goal, count: int | None) -> Tuple | None:
-    """The tuple that a goal's operand is, now bound; None if it is none, or has not ``count`` fields."""
-    leaf = resolve(search.definitions, goal[1])
-    whole = definition(search.definitions, leaf)
-    if type(whole) is not Tuple or (count is not None and len(whole.fields) != count):
-        return None
-    search.bind(pattern, leaf, whole)
-    return whole
-
-
-def _no_such_tuple(pattern: DFPattern, fields: Sequence[DFPattern]) -> Callable[[MatchState, Goal], reasons.Reason]:
-    def why(search: MatchState, goal: Goal) -> reasons.Reason:
-        leaf = resolve(search.definitions, goal[1])
-        whole = definition(search.definitions, leaf)
-        if type(whole) is not Tuple:
-            return reasons.not_a_tuple(pattern, leaf, search.definitions)
-        return reasons.wrong_length(pattern, leaf, len(whole.fields), fields)
-
-    return why

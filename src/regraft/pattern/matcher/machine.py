@@ -70,27 +70,17 @@ class Step:
         self.further = further
 
 
-class Rejection(NamedTuple):
-    """The goal of a ``~`` that is decided once all that it rejects by is known.
+class Late(NamedTuple):
+    """A condition that is decided once all that it speaks of is known; it holds if its ``goal`` is reached.
 
-    ``own`` is what its element of a repeat says of the element's own patterns.
+    That is when the patterns ``awaited`` stand for something; if None, when the whole match is known. ``own`` is what
+    its element of a repeat says of the element's own patterns; None for a condition on the match as a whole.
     """
 
     goal: Goal
-    rejected: Step
     definitions: Definitions
-    awaited: Sequence[DFPattern]
-    own: Mapping[DFPattern, BoundValue | None]
-
-
-class Closing(NamedTuple):
-    """The goal of an `only_used_by` that is decided once all that the pattern describes is known."""
-
-    goal: Goal
-    holds: Callable[[MatchState, Expr], bool]
-
-
-Awaiting: TypeAlias = "Rejection | Closing"
+    awaited: Sequence[DFPattern] | None
+    own: Mapping[DFPattern, BoundValue | None] | None
 
 
 class Tracer(Protocol):
@@ -140,11 +130,17 @@ class MatchState:
         self.bound: dict[DFPattern, BoundValue] = {}
         self.sizes: Mapping[SymVar, Any] = {}
         self.extents: Mapping[Extent, int] = {}
-        self.awaiting: tuple[Awaiting, ...] = ()
+        self.awaiting: tuple[Late, ...] = ()
         self.trail: list[Any] = []
         self.choices: list[tuple[int, Iterator[Goals]]] = []
         self.longest = 0
         self.found = 0
+
+    @property
+    def block(self) -> BlockView:
+        """The block that is searched."""
+        assert self.view is not None
+        return self.view
 
     def snapshot(self) -> MatchState:
         """A copy of what is known, for a reason that may be asked for later."""
@@ -207,11 +203,10 @@ class MatchState:
                 goal = goals
                 goals = goal[0].run(self, goal)
             if goals is None:
-                refused = self._refused() if self.awaiting else None
-                if refused is None:
+                goals = next((late.goal for late in self.awaiting if not self.holds(late)), None)
+                if goals is None:
                     self.found += 1
                     yield
-                goals = refused
             else:
                 goals = goal
             if goals is not None and self.tracer is not None and goals[0].why is not None:
@@ -270,26 +265,18 @@ class MatchState:
         self.undo(mark)
         return found
 
-    def refuses(self, one: Awaiting) -> bool:
-        """True if ``one`` does not hold, with all that is known."""
-        return self._rejects(one) if isinstance(one, Rejection) else not one.holds(self, one.goal[1])
-
-    def _rejects(self, rejection: Rejection) -> bool:
-        """True if the value matches what must not match it."""
+    def holds(self, late: Late) -> bool:
+        """True if ``late`` holds, with all that is known. Nothing is changed."""
         mark = len(self.trail)
-        self.change("tracer", None)
-        self.change("definitions", rejection.definitions)
-        self.forget(rejection.own)
-        for pattern, pair in rejection.own.items():
+        self.change("definitions", late.definitions)
+        own = late.own or {}
+        self.forget(own)
+        for pattern, pair in own.items():
             if pair is not None:
                 self.bind(pattern, *pair)
-        found = self.trial((rejection.rejected, rejection.goal[1], None, None, 0))
+        is_reached = late.goal[0].run(self, late.goal) is not FAILED
         self.undo(mark)
-        return found is not None
-
-    def _refused(self) -> Goal | None:
-        """The goal of the first condition of those that are decided last that does not hold."""
-        return next((one.goal for one in self.awaiting if self.refuses(one)), None)
+        return is_reached
 
 
 def progress(search: MatchState, goal: Goal) -> tuple[int, int]:

@@ -7,8 +7,8 @@ value with each repeat once: rows that cannot be shared out are found to be so i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice, pairwise
 from typing import Any, Final, TypeAlias
 
 from ...analysis.values import definition, resolve
@@ -17,13 +17,10 @@ from .. import reasons
 from ..parts import is_decided_last, root_ops
 from ..pattern import DFPattern, Extent, PrimArrPattern, RepeatPattern, all_patterns
 from .conditions import leaf_check
-from .machine import FAILED, Closing, Goal, Goals, MatchState, Rejection, Step
+from .machine import FAILED, Goal, Goals, MatchState, Step
 
 _MOST_TO_EXPLAIN: Final = 1000
 """The most ways, about, to share out a row that are tried only to say why they do not match."""
-
-Limits: TypeAlias = Sequence["list[int] | list[bool] | None"]
-"""For each part, and each value: how many in a row a repeat can take from there, or whether a single part may be it."""
 
 
 class Run:
@@ -64,14 +61,14 @@ class Run:
     def keep_awaiting(self, search: MatchState, old: int, row: Sequence[Any]) -> bool:
         """Decide what this element rejects, or keep for later what it binds; whether it may still match."""
         own = dict(zip(self.own, row, strict=True))
-        fresh = [
-            one._replace(own={**one.own, **own}) if isinstance(one, Rejection) else one for one in search.awaiting[old:]
-        ]
+        fresh = search.awaiting[old:]
         search.change("awaiting", search.awaiting[:old])
-        for one in fresh:
-            if isinstance(one, Closing) or any(p not in search.bound and p not in own for p in one.awaited):
-                search.change("awaiting", (*search.awaiting, one))
-            elif search.refuses(one):
+        for late in fresh:
+            if late.own is not None:
+                late = late._replace(own={**late.own, **own})
+            if late.awaited is None or any(p not in search.bound and p not in own for p in late.awaited):
+                search.change("awaiting", (*search.awaiting, late))
+            elif not search.holds(late):
                 return False
         return True
 
@@ -104,34 +101,26 @@ def bind_run(
 
 
 class ChildRow:
-    """The parts of ``owner`` that stand in a row, from its child ``first`` on.
+    """The parts of ``owner`` that stand in a row, from its child ``first`` on, with their steps.
 
-    ``runs`` are those of the repeats among them. With ``allow_rest`` values may be left over at the end.
+    With ``allow_rest`` values may be left over at the end.
     """
 
     def __init__(
-        self,
-        owner: DFPattern,
-        parts: Sequence[DFPattern],
-        steps: Sequence[Step],
-        first: int,
-        *,
-        allow_rest: bool,
+        self, owner: DFPattern, parts: Sequence[DFPattern], steps: Sequence[Step], first: int, *, allow_rest: bool
     ) -> None:
         self.owner = owner
         self.parts = parts
-        self.repeats = [(number, part) for number, part in enumerate(parts) if isinstance(part, RepeatPattern)]
+        self.repeats = [part for part in parts if isinstance(part, RepeatPattern)]
         self.is_open = bool(self.repeats)
-        self._steps = steps
         self._backwards = list(enumerate(steps))[::-1]
         self._first = first
         self._allow_rest = allow_rest
         self._split = Step(owner, self._share_out, self._why, apart=frozenset({owner}))
-        self._units = _units(parts)
-        self._ops = [root_ops(part) if self.is_open else None for part in parts]
-        many = len(self.repeats) + allow_rest > 2
-        # Whether an element is refused may be decided by a neighbour, so it cannot be tried alone.
-        self._tried = [many and not any(map(is_decided_last, all_patterns(part))) for part in parts]
+        if self.is_open:
+            many = len(self.repeats) + allow_rest > 2
+            self._stretches = _stretches(parts)
+            self._accepts = [_acceptance(part, step, by_trial=many) for part, step in zip(parts, steps, strict=True)]
 
     def goals(self, values: Sequence[Expr], rest: Goals, place: Goal) -> Goals:
         """The goals of matching ``values``, in front of ``rest``; ``place`` is a goal of the owner."""
@@ -149,136 +138,128 @@ class ChildRow:
         for lengths, extents in self._splits(search, values):
             if extents is not search.extents:
                 search.change("extents", extents)
-            goals, at = goal[2], sum(lengths)
-            for (first, singles), length in zip(self._units[::-1], lengths[::-1], strict=True):
+            goals, at, left = goal[2], sum(lengths) + len(self.parts) - len(lengths), list(lengths)
+            for number, step in self._backwards:
+                is_run = isinstance(self.parts[number], RepeatPattern)
+                length = left.pop() if is_run else 1
                 at -= length
-                if not singles:
-                    goals = (self._steps[first], values[at : at + length], goals, goal, first + self._first)
-                for offset in range(singles - 1, -1, -1):
-                    number = first + offset
-                    goals = (self._steps[number], values[at + offset], goals, goal, number + self._first)
+                goals = (step, values[at : at + length] if is_run else values[at], goals, goal, number + self._first)
             yield goals
 
     def _why(self, search: MatchState, goal: Goal) -> reasons.Reason:
-        known = [search.extents.get(repeat.extent) for _, repeat in self.repeats if repeat.extent is not None]
+        known = [search.extents.get(repeat.extent) for repeat in self.repeats if repeat.extent is not None]
         return reasons.wrong_run(self.owner, search.bound[self.owner][0], len(goal[1]), self.parts, known)
 
-    def _splits(self, search: MatchState, values: Sequence[Expr]) -> Iterator[tuple[list[int], Mapping[Extent, int]]]:
-        """The number of ``values`` that each unit takes, and the extents that follow."""
+    def _splits(self, search: MatchState, values: Sequence[Expr]) -> Iterator[_Split]:
+        """The numbers of ``values`` that the repeats take, and the extents that follow."""
         count, unlimited = len(values), [None] * len(self.parts)
         if len(self.repeats) == 1 and not self._allow_rest:
-            return self._shared_out(count, unlimited, search.extents)
+            return self._shares(count, unlimited, search.extents)
         few = count ** (len(self.repeats) + self._allow_rest - 1) <= _MOST_TO_EXPLAIN
         if search.tracer is None or not few:
-            limited = self._limits(search, values)
-            if search.tracer is None or next(self._shared_out(count, limited, search.extents), None) is not None:
-                return self._shared_out(count, limited, search.extents)
+            limits = self._limits(search, values)
+            if search.tracer is None or next(self._shares(count, limits, search.extents), None) is not None:
+                return self._shares(count, limits, search.extents)
         # What cannot match is tried, too, to say why; not for ever, though.
-        return islice(self._shared_out(count, unlimited, search.extents), None if few else _MOST_TO_EXPLAIN)
-
-    def _shared_out(
-        self, count: int, limits: Limits, extents: Mapping[Extent, int]
-    ) -> Iterator[tuple[list[int], Mapping[Extent, int]]]:
-        for total in range(count, -1, -1) if self._allow_rest else (count,):
-            yield from _shares(self.parts, self._units, total, limits, extents)
+        return islice(self._shares(count, unlimited, search.extents), None if few else _MOST_TO_EXPLAIN)
 
     def _limits(self, search: MatchState, values: Sequence[Expr]) -> Limits:
-        leaves = [resolve(search.definitions, value) for value in values]
-        callees = [getattr(definition(search.definitions, leaf), "op", None) for leaf in leaves]
         mark = len(search.trail)
         search.change("tracer", None)
-        found: list[list[int] | list[bool] | None] = []
-        for part, step, ops, is_tried in zip(self.parts, self._steps, self._ops, self._tried, strict=True):
-            takes: list[bool] | None = None
-            if not part.children() and not isinstance(part, PrimArrPattern):
-                accepts = leaf_check(part)
-                takes = [accepts(search.definitions, leaf) for leaf in leaves]
-            elif ops is not None:
-                takes = [callee in ops for callee in callees]
-            if isinstance(part, RepeatPattern):
-                if is_tried:
-                    known = takes or [True] * len(values)
-                    takes = [ok and _fits_alone(search, step, value) for ok, value in zip(known, values, strict=True)]
-                found.append(takes and _run_lengths(takes))
-            else:
-                found.append(takes)
+        limits = [
+            None if accepts is None else [accepts(search, value) for value in values] for accepts in self._accepts
+        ]
         search.undo(mark)
-        return found
+        return limits
+
+    def _shares(self, count: int, limits: Limits, extents: Mapping[Extent, int]) -> Iterator[_Split]:
+        for total in range(count, -1, -1) if self._allow_rest else (count,):
+            yield from _shares(self.parts, self._stretches, total, limits, extents)
 
 
-def _fits_alone(search: MatchState, run: Step, value: Expr) -> bool:
-    return search.trial((run, [value], None, None, 0)) is not None
+def _acceptance(part: DFPattern, step: Step, *, by_trial: bool) -> Callable[[MatchState, Expr], bool] | None:
+    """The check whether a value may match ``part``, or be in its run, by itself; None if nothing is known.
 
-
-def _run_lengths(takes: Sequence[bool]) -> list[int]:
-    """For each place, and the end, how many True values in a row begin there."""
-    ahead = [0] * (len(takes) + 1)
-    for at in range(len(takes) - 1, -1, -1):
-        ahead[at] = ahead[at + 1] + 1 if takes[at] else 0
-    return ahead
-
-
-def _longest(repeat: RepeatPattern, reach: Sequence[int] | None, at: int, total: int) -> int:
-    longest = total - at if reach is None else min(total - at, reach[at])
-    return longest if repeat.max is None else min(longest, repeat.max)
-
-
-Units: TypeAlias = Sequence[tuple[int, int]]
-"""The parts of a row as units: the first part, and how many single parts in a row it begins; 0 for a repeat."""
-
-
-def _units(parts: Sequence[DFPattern]) -> list[tuple[int, int]]:
-    units: list[tuple[int, int]] = []
-    for number, part in enumerate(parts):
-        if isinstance(part, RepeatPattern):
-            units.append((number, 0))
-        elif units and units[-1][1]:
-            units[-1] = (units[-1][0], units[-1][1] + 1)
-        else:
-            units.append((number, 1))
-    return units
-
-
-def _completable(parts: Sequence[DFPattern], units: Units, limits: Limits, total: int) -> list[list[bool]]:
-    """For each unit, and the end, and each place: whether all units from there on can take what is left.
-
-    Extents aside. Cost: units * total, and the single parts of which something is known.
+    ``by_trial`` tries each value with a repeat, but for those whose elements a neighbour may decide on.
     """
-    fits = [[at == total for at in range(total + 1)]]
-    for first, singles in reversed(units):
-        after, own, part = fits[-1], [False] * (total + 1), parts[first]
-        if isinstance(part, RepeatPattern):
-            sums = list(accumulate(after, initial=0))
-            for at in range(total + 1):
-                least, most = at + part.min, at + _longest(part, limits[first], at, total)
-                own[at] = least <= most and sums[most + 1] > sums[least]
-        else:
-            known = [(offset, limit) for offset in range(singles) if (limit := limits[first + offset]) is not None]
-            for at in range(total + 1 - singles):
-                own[at] = after[at + singles] and all(limit[at + offset] for offset, limit in known)
-        fits.append(own)
-    return fits[::-1]
+    ops = root_ops(part)
+    if not part.children() and not isinstance(part, PrimArrPattern):
+        accepts = leaf_check(part)
+        return lambda search, value: accepts(search.definitions, resolve(search.definitions, value))
+    fits_alone = by_trial and isinstance(part, RepeatPattern) and not any(map(is_decided_last, all_patterns(part)))
+    if ops is None and not fits_alone:
+        return None
+
+    def may_match(search: MatchState, value: Expr) -> bool:
+        call = definition(search.definitions, resolve(search.definitions, value))
+        if ops is not None and getattr(call, "op", None) not in ops:
+            return False
+        return not fits_alone or search.trial((step, [value], None, None, 0)) is not None
+
+    return may_match
+
+
+# --- sharing out
+
+Limits: TypeAlias = Sequence["list[bool] | None"]
+"""For each part, and each value: whether it may match that part, or be in its run, by itself."""
+
+_Split: TypeAlias = tuple[Sequence[int], Mapping[Extent, int]]
+
+_Stretches: TypeAlias = Sequence[tuple[int, int]]
+"""The number of each repeat among the parts, and how many single parts follow it; -1 stands for the row's begin."""
+
+
+def _stretches(parts: Sequence[DFPattern]) -> _Stretches:
+    starts = [-1, *(number for number, part in enumerate(parts) if isinstance(part, RepeatPattern)), len(parts)]
+    return [(number, following - number - 1) for number, following in pairwise(starts)]
+
+
+def _reach(repeat: RepeatPattern, limit: Sequence[bool] | None, total: int) -> list[int]:
+    """For each place of a row, and its end, how many values in a row ``repeat`` can take from there."""
+    most = total if repeat.max is None else repeat.max
+    ahead = [0] * (total + 1)
+    for at in range(total - 1, -1, -1):
+        ahead[at] = ahead[at + 1] + 1 if limit is None or limit[at] else 0
+    return [min(length, most) for length in ahead]
 
 
 def _shares(
-    parts: Sequence[DFPattern], units: Units, total: int, limits: Limits, known: Mapping[Extent, int]
-) -> Iterator[tuple[list[int], Mapping[Extent, int]]]:
-    """The ways to share ``total`` values out between ``units``; nothing is begun that cannot be completed."""
-    fits = _completable(parts, units, limits, total)
+    parts: Sequence[DFPattern], stretches: _Stretches, total: int, limits: Limits, known: Mapping[Extent, int]
+) -> Iterator[_Split]:
+    """The ways to share ``total`` values out; nothing is begun that cannot be completed, extents aside.
 
-    def options(unit: int, at: int, extents: Mapping[Extent, int]) -> Iterator[tuple[int, int, Mapping[Extent, int]]]:
-        first, singles = units[unit]
-        part = parts[first]
-        if not isinstance(part, RepeatPattern):
-            yield singles, at + singles, extents
-            return
-        wanted = None if part.extent is None else extents.get(part.extent)
-        for length in range(_longest(part, limits[first], at, total), part.min - 1, -1):
-            if fits[unit + 1][at + length] and wanted in (None, length):
-                yield length, at + length, extents if part.extent is None else {**extents, part.extent: length}
+    Cost before the first: repeats * total, and the single parts of which something is known.
+    """
+    runs: list[tuple[RepeatPattern, list[int], list[bool], int]] = []
+    begins = [place == total for place in range(total + 1)]
+    ends: list[bool] = []
+    for number, singles in reversed(stretches):
+        of_singles = [
+            (offset, limit) for offset in range(singles) if (limit := limits[number + 1 + offset]) is not None
+        ]
+        ends = [False] * (total + 1)
+        for at in range(total + 1 - singles):
+            ends[at] = begins[at + singles] and all(limit[at + offset] for offset, limit in of_singles)
+        repeat = parts[number]
+        if number >= 0 and isinstance(repeat, RepeatPattern):
+            reach = _reach(repeat, limits[number], total)
+            sums = list(accumulate(ends, initial=0))
+            least = repeat.min
+            begins = [most >= least and sums[at + most + 1] > sums[at + least] for at, most in enumerate(reach)]
+            runs.append((repeat, reach, ends, singles))
+    runs.reverse()
+
+    def options(run: int, at: int, extents: Mapping[Extent, int]) -> Iterator[tuple[int, int, Mapping[Extent, int]]]:
+        repeat, reach, ends, singles = runs[run]
+        wanted = None if repeat.extent is None else extents.get(repeat.extent)
+        for length in range(reach[at], repeat.min - 1, -1):
+            if ends[at + length] and wanted in (None, length):
+                after = extents if repeat.extent is None else {**extents, repeat.extent: length}
+                yield length, at + length + singles, after
 
     lengths: list[int] = []
-    ways = [options(0, 0, known)] if fits[0][0] else []
+    ways = [options(0, stretches[0][1], known)] if ends[0] else []
     while ways:
         del lengths[len(ways) - 1 :]
         length, at, extents = next(ways[-1], (-1, 0, known))
@@ -286,7 +267,7 @@ def _shares(
             ways.pop()
             continue
         lengths.append(length)
-        if len(lengths) == len(units):
+        if len(lengths) == len(runs):
             yield lengths, extents
         else:
             ways.append(options(len(lengths), at, extents))

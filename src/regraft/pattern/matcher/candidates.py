@@ -1,0 +1,121 @@
+"""The candidates for a root of a context: near which value that is known already it has to be sought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ...analysis.values import BlockView, Definitions, definition, resolve
+from ...ir.builder import operands_of
+from ...ir.expr import Expr, Tuple, Var
+from ...ir.op import Op
+from ..chain_pattern import ChainPattern
+from ..parts import inner_first
+from ..pattern import (
+    CallPattern,
+    DFPattern,
+    FunctionPattern,
+    IfPattern,
+    NotPattern,
+    OrPattern,
+    RepeatPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    UnorderedTuplePattern,
+)
+from .machine import MatchState
+
+
+class Near(NamedTuple):
+    """Where to look for a root: at most ``height`` uses above the value of ``part``, or, if that is -1, just below it.
+
+    Without a part: anywhere. ``ops`` are the operators that the root may call.
+    """
+
+    part: DFPattern | None
+    height: int
+    ops: tuple[Op, ...] | None
+
+    def value(self, search: MatchState) -> Var | None:
+        """The variable near which to look; None for the whole block, also where the part stands for a constant."""
+        leaf = None if self.part is None else search.bound[self.part][0]
+        return leaf if isinstance(leaf, Var) else None
+
+    def cost(self, search: MatchState) -> float:
+        """About how many candidates there are."""
+        value = self.value(search)
+        return float("inf") if value is None else len(search.block.users.get(value, ()))
+
+    def candidates(self, search: MatchState) -> list[Var]:
+        """The values to try, each under one name, in block order."""
+        view, value = search.block, self.value(search)
+        if value is None:
+            return values_of(view, self.ops)
+        if self.height < 0:
+            return [v for v in _held_below(view.definitions, value) if isinstance(v, Var)]
+        reached: dict[Var, None] = {value: None}
+        frontier: list[Var] = [value]
+        for _ in range(self.height):
+            frontier = [
+                user for user in dict.fromkeys(u for v in frontier for u in view.users_of(v)) if user not in reached
+            ]
+            reached.update(dict.fromkeys(frontier))
+        if self.ops is None:
+            found = [v for v in reached if resolve(view.definitions, v) is v]
+        else:
+            calls = [view.by_op.get(op, {}) for op in self.ops]
+            found = [v for v in reached if any(v in table for table in calls)]
+        return sorted(found, key=view.rank)
+
+
+def values_of(view: BlockView, ops: Iterable[Op] | None) -> list[Var]:
+    """The calls of one of ``ops``, or else all values that the block binds or uses, in order."""
+    if ops is not None:
+        return view.candidates(ops)
+    outside = [var for var in view.users if var not in view.position]
+    found = (*outside, *sorted(view.position, key=view.rank))
+    return [var for var in found if resolve(view.definitions, var) is var]
+
+
+def _held_below(definitions: Definitions, leaf: Expr) -> list[Expr]:
+    """The operands of ``leaf``, resolved, and what the tuples among them hold."""
+    found: dict[Expr, None] = {}
+    pending = list(reversed(operands_of(definition(definitions, leaf))))
+    while pending:
+        operand = resolve(definitions, pending.pop())
+        if operand not in found:
+            found[operand] = None
+            whole = definition(definitions, operand)
+            if type(whole) is Tuple:
+                pending.extend(reversed(whole.fields))
+    return list(found)
+
+
+def height_above(root: DFPattern, part: DFPattern) -> int | None:
+    """The most uses that may lie between the value of ``part`` and that of ``root``.
+
+    None if some match of ``root`` leaves ``part`` out (it stands only in one alternative, or in a run of none), or has
+    it any number of uses below (at the end of a chain).
+    """
+    above: dict[DFPattern, int | None] = {part: 0}
+    for pattern in inner_first(root):
+        if pattern is part:
+            continue
+        parts = pattern.args if isinstance(pattern, CallPattern) else pattern.children()
+        known = [height for one in parts if (height := above[one]) is not None]
+        match pattern:
+            case NotPattern() | ChainPattern():
+                known = []
+            case RepeatPattern() if pattern.min == 0:
+                known = []
+            case OrPattern() if len(known) < 2:
+                known = []
+            case FunctionPattern() | IfPattern():
+                # What is used inside of a branch or a function is used by the binding that holds it.
+                known = [1 for _ in known]
+            case CallPattern() | TuplePattern() | UnorderedTuplePattern() | TupleGetItemPattern():
+                known = [height + 1 for height in known]
+            case _:
+                pass
+        above[pattern] = max(known, default=None)
+    return above[root]
