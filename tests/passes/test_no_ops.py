@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from regraft.transform import RemoveNoOps, report
@@ -48,6 +49,38 @@ def test_what_changes_something_stays(line: str) -> None:
         assert counts(after) == {"exp": 1, "add": 1}  # -0 + 0 is 0
     else:
         assert after is before
+
+
+@pytest.mark.parametrize("ends", ["[n - 1], [n]", "[n - 3], [n]", "[0], [n - 1]"])
+def test_a_slice_whose_length_is_not_known_stays(ends: str) -> None:
+    lines = f"n = T.int64()\na = R.strided_slice(x, [0], {ends})\nb = R.exp(a)"
+    before = program('x: R.Tensor(("n", 4), "float32")', lines, "b")
+    after = checked(RemoveNoOps(), before, exact=True, inputs=[np.ones((5, 4), np.float32)])
+    assert counts(after) == {"strided_slice": 1, "exp": 1}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a = R.broadcast_to(y, s)",
+        "a = R.image.resize2d(y, s)",
+        'a = R.const([[[[1.0, 1.0, 1.0]]]], "float32") * R.reshape(y, s)',
+    ],
+)
+def test_a_change_to_a_shape_that_is_not_known_stays(line: str) -> None:
+    given = 's: R.Shape(ndim=2), y: R.Tensor((1, 1, 7, 6), "float32")'
+    if "image" not in line:
+        given = given.replace("ndim=2", "ndim=4")
+    before = program(given, f"{line}\nb = R.exp(a)", "b")
+    assert RemoveNoOps()(before) is before
+
+
+@pytest.mark.parametrize(
+    "line", ['a = R.astype(x, "float32")', 'a = x * R.const(1.0, "float32")', "a = R.nn.pad(x, [0, 0, 0, 0])"]
+)
+def test_what_keeps_any_shape_goes_where_the_shape_is_not_known(line: str) -> None:
+    before = program('x: R.Tensor(dtype="float32", ndim=2)', f"{line}\nb = R.exp(a)", "b")
+    assert counts(RemoveNoOps()(before)) == {"exp": 1}
 
 
 MODES = (

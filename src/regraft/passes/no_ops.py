@@ -24,13 +24,20 @@ _data, _one = wildcard(), is_const()
 _by_one = is_op("relax.multiply")(_data, _one) | is_op("relax.divide")(_data, _one)
 _padded = is_op("relax.nn.pad")(_data)
 _sliced = is_op("relax.strided_slice")(_data, varg_default_wildcard=True)
-_same_again = is_op("relax.broadcast_to")(_data, wildcard()) | is_op("relax.astype")(_data)
+_converted = is_op("relax.astype")(_data)
+_same_again = is_op("relax.broadcast_to")(_data, wildcard()) | _converted
 _resized = is_op("relax.image.resize2d")(_data, wildcard()) | is_op("relax.image.resize3d")(_data, wildcard())
 _MOVED: Final = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 """The ways to place elements in which those of a result of the same size lie elsewhere."""
 
 
-def _itself(expr: Expr, data: Expr) -> Expr | Decline:
+def _itself(expr: Expr, data: Expr, *, keeps_shape: bool = False) -> Expr | Decline:
+    """``data`` in place of ``expr``, where both have one type.
+
+    A shape that is not known is that of ``data`` only for an operator that ``keeps_shape``.
+    """
+    if not keeps_shape and stated_shape(expr) is None:
+        return decline("the shape of the result is not known")
     return data if is_subtype(data.ty, expr.ty) is True else decline("the shape or dtype is another one")
 
 
@@ -38,12 +45,14 @@ def _without_factor(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decli
     one: Constant = matchings[_one]
     if not bool((np.asarray(one.data.numpy()) == 1).all()):
         return decline("the number is not 1")
-    return _itself(expr, matchings[_data])
+    return _itself(expr, matchings[_data], keeps_shape=not one.data.shape)
 
 
 def _without_padding(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     assert isinstance(expr, Call)
-    return decline("it pads or cuts") if any(expr.attrs.pad_width) else _itself(expr, matchings[_data])
+    if any(expr.attrs.pad_width):
+        return decline("it pads or cuts")
+    return _itself(expr, matchings[_data], keeps_shape=True)
 
 
 def _without_slice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
@@ -56,7 +65,7 @@ def _without_slice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Declin
 
 
 def _without_change(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    return _itself(expr, matchings[_data])
+    return _itself(expr, matchings[_data], keeps_shape=_converted in matchings)
 
 
 def _without_resize(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
