@@ -9,7 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from regraft.ir import Call, OpTypeError, SymVar, TensorType, Var
+import regraft as rx
+from regraft.ir import Call, Function, OpTypeError, SymVar, TensorType, Var
 from regraft.op import nn
 from tests.op.harness import check
 
@@ -76,3 +77,18 @@ X = Var("x", TensorType((2, 3), "float32"))
 def test_wrong_padding_names_attribute_and_expectation(build: Callable[[], Call], message: str) -> None:
     with pytest.raises(OpTypeError, match=message):
         build()
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("target", ["numpy", "onnxruntime", "torch"])
+def test_padding_wider_than_the_data_is_folded_for_sizes_that_the_run_tells(mode: str, target: str) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    data = Var("x", TensorType((2, SymVar("n")), "float32"))
+    open_size = Function([data], nn.pad(data, (0, 0, 4, 7), mode))
+    expected = np.pad(x, [(0, 0), (4, 7)], mode=NUMPY_MODES[mode])  # type: ignore[call-overload]
+    np.testing.assert_array_equal(np.asarray(rx.build(open_size, target=target)["main"](x)), expected)
+
+
+def test_padding_that_onnx_has_no_form_for_is_one_gather_where_sizes_are_known() -> None:
+    model = rx.to_onnx(Function([X], nn.pad(X, (0, 0, 4, 7), "reflect")))
+    assert [node.op_type for node in model.graph.node] == ["Gather"]

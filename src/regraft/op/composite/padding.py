@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ...ir.dims import Dim, dim_at_least
+from ...ir.dims import Dim, dim_at_least, dim_max
 from ...ir.expr import Expr
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..rules import as_int_tuple, tensor_operand
-from ..semantics import index_array, pad_constant
+from ..semantics import pad_constant, positions
 
 __all__ = ["pad"]
 
@@ -39,15 +39,15 @@ def _pad_type(call: Call) -> Type:
     return TensorType(dims, ty.dtype)
 
 
-def pad_source(place: int, size: int, mode: str) -> int:
-    """The index of the element that stands at ``place`` (0: the first element) of an axis of ``size``."""
+def pad_sources(xp: Any, places: Any, size: Dim, mode: str) -> Any:
+    """The indices of the elements that stand at ``places``, before, on and after an axis of ``size`` elements."""
     if mode == "replicate":
-        return min(max(place, 0), size - 1)
+        return xp.clip(places, 0, size - 1)
     if mode == "circular":
-        return place % size
-    period = max(2 * (size - 1), 1)
-    place %= period
-    return place if place < size else period - place
+        return places % size
+    period = dim_max((size - 1) * 2, 1)
+    turned = places % period
+    return xp.minimum(turned, period - turned)
 
 
 def _pad(xp: Any, x: Any, pad_width: tuple[int, ...], pad_mode: str, pad_value: float) -> Any:
@@ -57,8 +57,8 @@ def _pad(xp: Any, x: Any, pad_width: tuple[int, ...], pad_mode: str, pad_value: 
     for axis, (before, after) in enumerate(pairs):
         if before or after:
             size = x.shape[axis]
-            sources = [pad_source(place, size, pad_mode) for place in range(-before, size + after)]
-            x = xp.take(x, index_array(xp, sources, x), axis=axis)
+            places = positions(xp, before + size + after, x) - before
+            x = xp.take(x, pad_sources(xp, places, size, pad_mode), axis=axis)
     return x
 
 

@@ -17,6 +17,8 @@ from ....ir.dims import Dim, dim_at_least
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr, PrimValue, ShapeExpr, const
 from ....ir.types import TensorType
+from ....op.composite.padding import pad_sources
+from ....op.program_xp import ProgramArray, ProgramNamespace
 from .importing import NodeImporter, in_dtype
 from .sizes import Sizes
 
@@ -234,13 +236,15 @@ def _pad_by_places(node: NodeImporter, mode: str) -> Expr:
             continue
         before = ops.take(parts[0], PrimValue(axis), axis=0)
         places = node.emit(ops.subtract(ops.arange(sizes[axis], dtype="int64"), before))
-        size = node.emit(Sizes.scalar(shape[axis]).expression())
         if mode == "constant":
+            size = node.emit(Sizes.scalar(shape[axis]).expression())
             x = node.emit(ops.concat([x, _filled(node, x, axis, 1)], axis=axis))
             inside = ops.logical_and(ops.greater_equal(places, integers(0)), ops.less(places, size))
             source = ops.where(inside, places, size)
         else:
-            source = _source(node, places, size, mode)
+            builder = node.graph.builder
+            array = ProgramArray(builder, places)
+            source = pad_sources(ProgramNamespace(builder), array, shape[axis], mode).expr
         x = node.emit(ops.take(x, node.emit(source), axis=axis))
     return x
 
@@ -255,19 +259,6 @@ def _filled(node: NodeImporter, x: Expr, axis: int, width: Dim) -> Expr:
     else:
         number = const(np.asarray(0), node.dtype())
     return node.emit(ops.full(ShapeExpr([*ty.shape[:axis], width, *ty.shape[axis + 1 :]]), node.emit(number)))
-
-
-def _source(node: NodeImporter, places: Expr, size: Expr, mode: str) -> Expr:
-    """The source positions, along an axis of ``size`` elements, of elements at ``places`` before, in or after it."""
-    zero, one = integers(0), integers(1)
-    last = node.emit(ops.subtract(size, one))
-    if mode == "replicate":
-        return ops.minimum(ops.maximum(places, zero), last)
-    if mode == "circular":
-        return ops.floor_mod(places, size)
-    period = node.emit(ops.maximum(ops.multiply(last, integers(2)), one))
-    around = node.emit(ops.floor_mod(places, period))
-    return ops.where(ops.less(around, size), around, ops.subtract(period, around))
 
 
 # --- axes

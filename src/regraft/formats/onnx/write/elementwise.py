@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .... import op as ops
-from ....ir.dims import SymExpr
+from ....ir.dims import SymExpr, dim_at_least
 from ....ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize
 from ....ir.expr import Constant, Expr
 from ....ir.op import Call, Op
@@ -135,6 +135,15 @@ def _never(divisor: Expr, *values: int) -> bool:
     return isinstance(divisor, Constant) and not np.isin(divisor.data.numpy(), values).any()
 
 
+def _is_at_least(graph: GraphWriter, value: ir.Value, least: int) -> bool:
+    """True if ``value`` holds a size, in whatever shape, that is known to be ``least`` or more."""
+    producer = value.producer()
+    if producer is not None and producer.op_type == "Reshape" and producer.inputs[0] is not None:
+        return _is_at_least(graph, producer.inputs[0], least)
+    dim = graph.dims.get(value)
+    return dim is not None and dim_at_least(dim, least) is True
+
+
 class _Integers:
     """Division of integers, with the divisors that would stop the process taken out."""
 
@@ -147,10 +156,10 @@ class _Integers:
         self.is_zero: ir.Value | None = None
         self.is_minus: ir.Value | None = None
         self.safe = self.y
-        if not _never(call.args[1], 0):
+        if not _never(call.args[1], 0) and not _is_at_least(self.graph, self.y, 1):
             self.is_zero = self.graph.op("Equal", self.y, self.zero)
             self.safe = self.graph.op("Where", self.is_zero, one, self.safe)
-        if minus and not _never(call.args[1], -1):
+        if minus and not _never(call.args[1], -1) and not _is_at_least(self.graph, self.y, 0):
             self.is_minus = self.graph.op("Equal", self.y, self.graph.constant(-1, dtype))
             self.safe = self.graph.op("Where", self.is_minus, one, self.safe)
 

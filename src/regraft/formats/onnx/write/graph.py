@@ -173,7 +173,7 @@ class GraphWriter:
         self._rows: dict[tuple[Dim, ...], _Row] = {}
         self._read_rows: dict[tuple[Dim, ...], ir.Value] = {}
         self._around: list[_BlockState] = []
-        self._dims: Final[dict[ir.Value, SymExpr]] = {}
+        self.dims: Final[dict[ir.Value, SymExpr]] = {}
         """The sizes that values hold."""
         self._counts: Final[dict[tuple[Dim, ...], Dim]] = {}
         """The products of rows."""
@@ -465,7 +465,7 @@ class GraphWriter:
         known = self._sizes.get(dim)
         if known is None:
             known = self._sizes[dim] = self._from_around([dim]) or self._compute_size(dim)
-            self._dims[known] = dim
+            self.dims[known] = dim
         return known
 
     def _row_of(self, product: SymExpr) -> tuple[Dim, ...] | None:
@@ -484,7 +484,7 @@ class GraphWriter:
 
     def is_size(self, value: ir.Value) -> bool:
         """True if ``value`` is a size of a shape, of which there is one of rank 0 at no more cost."""
-        dim = self._dims.get(value)
+        dim = self.dims.get(value)
         return dim is not None and self._row_of(dim) is not None
 
     def _compute_size(self, dim: SymExpr) -> ir.Value:
@@ -591,7 +591,7 @@ class GraphWriter:
 
     def scalar(self, value: ir.Value) -> ir.Value:
         """A tensor of one element as one of rank 0."""
-        dim = self._dims.get(value)
+        dim = self.dims.get(value)
         row = None if dim is None else self._row_of(dim)
         if row is not None:
             whole, first, last = self._rows[row]

@@ -263,35 +263,10 @@ def _pad(lowering: Lowering, call: Call) -> Lowered | None:
         pairs = zip(sizes, widths[::2], widths[1::2], strict=True)
         has_room = [max(a, b) <= n - reach if isinstance(n, int) else lowering.is_from_onnx for n, a, b in pairs]
         if min(widths, default=0) < 0 or not all(has_room):
-            return _gathered(lowering, call)
+            return None
     if mode == "replicate" and min(widths, default=0) < 0:
-        return _gathered(lowering, call)
+        return None
     x = lowering.tensor(call.args[0])
     pads = graph.integers([*widths[::2], *widths[1::2]])
     fill = graph.constant(call.attrs["pad_value"], dtype_of(x)) if mode == "constant" else None
     return graph.op("Pad", x, pads, fill, mode=_PAD_MODES[mode])
-
-
-def _gathered(lowering: Lowering, call: Call) -> ir.Value:
-    """Padding with copies of elements, however wide, and of axes of any size: the number of each one's source."""
-    graph, widths = lowering.graph, call.attrs["pad_width"]
-    found = lowering.tensor(call.args[0])
-    zero, one, two = (graph.constant(number, "int64") for number in range(3))
-    for axis, (before, after) in enumerate(zip(widths[::2], widths[1::2], strict=True)):
-        if not before and not after:
-            continue
-        size = graph.scalar(graph.op("Shape", found, start=axis, end=axis + 1))
-        last = graph.op("Sub", size, one)
-        end = graph.op("Add", size, graph.constant(after, "int64"))
-        place = graph.op("Range", graph.constant(-before, "int64"), end, one)
-        match call.attrs["pad_mode"]:
-            case "replicate":
-                source = graph.op("Min", graph.op("Max", place, zero), last)
-            case "circular":
-                source = graph.op("Mod", place, size)
-            case _:
-                period = graph.op("Max", graph.op("Mul", last, two), one)
-                turned = graph.op("Mod", place, period)
-                source = graph.op("Min", turned, graph.op("Sub", period, turned))
-        found = graph.op("Gather", found, source, axis=axis)
-    return found

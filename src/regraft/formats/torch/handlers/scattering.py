@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, TypeAlias
 from .... import op as R
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
+from ....op.primitive.reduction import extreme_of_none
 from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
 from .indexing import without_masks
-from .unary import lowest_of
 
 ScatterReduction: TypeAlias = Literal["update", "add", "mul", "mean", "max", "min"]
 _REDUCTIONS: Final[dict[str, ScatterReduction]] = {
@@ -70,7 +70,7 @@ def _neutral(reduce: str, x: Expr) -> Expr:
     if reduce == "prod":
         return _number(1, x)
     if reduce in ("amax", "amin"):
-        return _number(lowest_of(dtype_of(x), highest=reduce == "amin"), x)
+        return _number(extreme_of_none(dtype_of(x), greatest=reduce == "amax"), x)
     return _number(0, x)
 
 

@@ -14,19 +14,6 @@ from ....op.program_xp import over_expressions
 from ..context import Context, cast, converts, dtype_of
 from ..tensors import dtype_name
 
-
-def lowest_of(dtype: str, *, highest: bool = False) -> float:
-    """The number below (above) all others of a dtype; infinite for floats."""
-    if is_float(dtype):
-        return math.inf if highest else -math.inf
-    if is_bool(dtype):
-        return highest
-    import torch
-
-    limits = torch.iinfo(getattr(torch, dtype))
-    return limits.max if highest else limits.min
-
-
 _BITS: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
