@@ -1,6 +1,6 @@
-"""The number of bytes of a large file that have been read, told to whoever waits for it.
+"""Progress of reading large files, in bytes.
 
-Inside `telling` the readers of files say how far they are; outside they count for nobody.
+Inside `telling`, the readers of files report how many bytes they have read. Outside, they report nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 Told: TypeAlias = Callable[[int, int], None]
-"""``told(done, total)``: so many bytes of so many have been read."""
+"""``told(done, total)`` is called when ``done`` of ``total`` bytes have been read."""
 
 _told: Final[ContextVar[Told | None]] = ContextVar("regraft_bytes_read", default=None)
 
@@ -32,7 +32,7 @@ def telling(told: Told) -> Generator[None]:
 
 
 def tell_read(done: int, total: int) -> None:
-    """Say that ``done`` bytes of ``total`` have been read, or looked at."""
+    """Report that ``done`` of ``total`` bytes have been read or skipped."""
     told = _told.get()
     if told is not None:
         told(min(done, total), total)
@@ -40,7 +40,7 @@ def tell_read(done: int, total: int) -> None:
 
 @final
 class CountedFile(io.FileIO):
-    """A file to be read that tells how much of it has been."""
+    """A file that reports how much of it has been read."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "rb")

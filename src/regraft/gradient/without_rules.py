@@ -20,9 +20,10 @@ from .reverse import active_values, refuse_operator, stops_gradient
 
 
 def with_rules(function: Function, required: Iterable[Var], target: Expr) -> Function:
-    """``function``, in normal form, with each call on the way from ``required`` to ``target`` of operators with a rule.
+    """``function`` with calls between ``required`` and ``target`` decomposed until each operator has a gradient rule.
 
-    The same function if all have one. A call that cannot be decomposed raises `GradientError`. Cost: linear.
+    The function is in normal form. It is returned unchanged if all operators have rules. A call that cannot be
+    decomposed raises `GradientError`. Cost: linear.
     """
     wanted = _on_the_way(function, required, target)
     if not wanted:

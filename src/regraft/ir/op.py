@@ -238,7 +238,7 @@ class Op(OpAttributes, Expr):
 
     @staticmethod
     def foreign(name: str, source: str = "onnx", version: int = 1, pure: bool = False) -> Op:
-        """The operator ``"domain::Name"`` of a model, which nobody has declared; the same one each time.
+        """The undeclared operator ``"domain::Name"`` of a model; the same object each time.
 
         Calls of it take any operands and attributes, and are of the types that they state (``ty_args``). ``source`` is
         the format that knows it, ``"onnx"`` or ``"torch"``. Unless it is ``pure``, its calls stay where they are.
@@ -279,12 +279,12 @@ class Op(OpAttributes, Expr):
 
     @property
     def is_open(self) -> bool:
-        """True if it is no part of the vocabulary: somebody else has declared it, or nobody."""
+        """True for operators outside the vocabulary: those that users declare, and undeclared ones."""
         return not self.name.startswith("relax.")
 
     @property
     def onnx_name(self) -> OnnxName:
-        """Its name in ONNX: the one that is declared, or its own, of which the last part is that of the operator."""
+        """Its name in ONNX: the declared one, or its own name, split into a domain and its last part."""
         domain, _, op_type = self.name.rpartition(".")
         return OnnxName(domain or "regraft", op_type) if self.onnx is None else self.onnx
 

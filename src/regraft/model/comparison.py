@@ -31,7 +31,7 @@ class OutputDifference:
     shapes: tuple[tuple[int, ...], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Plain data, for JSON."""
         return {
             "output": self.name,
             "dtype": self.dtype,

@@ -1,4 +1,4 @@
-"""What the parameters and results of a decoder are: ids and logits, keys and values, states, a mask and places."""
+"""The roles of a decoder's parameters and results: ids, logits, keys, values, states, the mask, and positions."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from ..ir.visitor import iter_bindings, walk
 
 ATTENTION = "com.microsoft.GroupQueryAttention"
 PAST = 3
-"""Where this attention is given keys and values of before; its results have them two places earlier."""
+"""The index of the operand with earlier keys, before their values. Among the results both are two places earlier."""
 
 
 def caches_of_attention(function: Function) -> Mapping[Var, Call]:

@@ -186,7 +186,7 @@ def run_on(model: Model, bench: Bench) -> RunOriginal:
 
 
 def _exactly(model: Model, run: RunOriginal, engine: str) -> RunOriginal:
-    """What gives the values of ``model`` on ``engine`` without the overflow of products of bytes, else as ``run``."""
+    """A run of ``model`` on ``engine`` in which products of bytes do not overflow; ``run`` where there is none."""
     if engine == "openvino":
         return run_program(model.module, model.name, engine, exact=True)
     return (run_exactly(model) if engine == "onnxruntime" else None) or run

@@ -1,4 +1,4 @@
-"""The progress of a longer job, told to whoever shows it."""
+"""Progress of a longer job, reported to a callback."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..ir.program import Function
 from ..passes import Pass, PassInstrument
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""``progress(stage, done, total)``: a stage begins, after so many of so many."""
+"""``progress(stage, done, total)`` is called when a stage begins, after ``done`` of ``total`` stages."""
 
 
 def unseen(_stage: str, _done: int, _total: int) -> None:
-    """The progress that nobody looks at."""
+    """A progress callback that shows nothing."""
 
 
 class Stages(PassInstrument):

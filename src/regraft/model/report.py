@@ -67,7 +67,7 @@ class OptimizationReport(Shown):
 
     @property
     def shown_counts(self) -> tuple[str, Mapping[str, int], Mapping[str, int]]:
-        """What is counted in the files, "nodes" or "operators", and how often each kind occurs before and after."""
+        """The kind of thing that is counted, "nodes" or "operators", and the counts by kind before and after."""
         if self.nodes_before is not None and self.nodes_after is not None:
             return "nodes", self.nodes_before, self.nodes_after
         return "operators", _own_names(self.ops_before), _own_names(self.ops_after)

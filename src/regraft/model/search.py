@@ -80,18 +80,18 @@ class PrecisionSearch:
     opened: IRModule | None = None
     """``smoothed`` with attention as its products, where there is attention and samples."""
     waiting: int = 1
-    """How many candidates are to be tried yet, or to be narrowed, this one included; they share the time that is left.
+    """The number of candidates that still have to be tried or narrowed, including this one. They share the time left.
 
-    While they are tried whole, their turns take half of it.
+    While whole models are tried, the turns take half of that time.
     """
     begun: bool = False
-    """True once a candidate was tried: the first one is, whatever the budget."""
+    """True after the first candidate was tried. That one is tried even without a budget."""
     keeps_half: bool = False
-    """True where half of the time is for layers to go back: of what is faster than the best so far, but errs."""
+    """True to keep half of the time for candidates that are fast but err: some of their layers return to float32."""
     is_cut_short: bool = False
     """True if the deadline left something undone, so that with more time another choice could come out."""
     ruled: dict[tuple[int, int], IRModule] = field(default_factory=dict[tuple[int, int], IRModule])
-    """What candidates begin with, by their rules and by what they read."""
+    """The modules that candidates start from, by the rules and the module that the rules read."""
     groups: dict[str, list[LayerGroup]] = field(default_factory=dict[str, list[LayerGroup]])
     """By the name of a candidate, what was found on the first engine that needed it: the errors of groups of layers."""
     rest_errors: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
@@ -266,7 +266,7 @@ class PrecisionSearch:
         return lambda inputs: flat_arrays(entry(*inputs))
 
     def _start(self, one: Candidate) -> IRModule:
-        """What ``one`` begins with after the rules of its engine: ranges of samples are those of its values."""
+        """The module that ``one`` starts from: the rules of its engine applied to the module that it reads."""
         read = self._read_by(one)
         key = id(one.rules), id(read)
         if key not in self.ruled:

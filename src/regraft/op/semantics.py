@@ -46,9 +46,9 @@ def cast(xp: Any, x: Any, name: str) -> Any:
 
 
 def widened(xp: Any, x: Any) -> Any:
-    """``x`` in the dtype that sums over it are kept in: float32 for narrower floats, else its own.
+    """``x`` in the dtype for sums over it: float32 for narrower floats, else its own.
 
-    Whoever widens rounds once, at the end, with `cast` to the dtype of the result.
+    Callers compute in that dtype and round once, at the end, with `cast` to the dtype of the result.
     """
     name = dtype_name(x.dtype)
     return cast(xp, x, "float32") if is_float(name) and itemsize(name) < 4 else x

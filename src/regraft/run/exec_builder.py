@@ -74,7 +74,7 @@ class ExecBuilder:
         return operand(Kind.FUNCTION, list(self._functions).index(name))
 
     def void_arg(self) -> int:
-        """The place of a result that nobody reads."""
+        """The register of an unread result."""
         return int(SpecialReg.VOID_ARG)
 
     def vm_state(self) -> int:

@@ -106,7 +106,7 @@ class FunctionWriter:
     def _body(
         self, body: SeqExpr, owned: Iterable[Var], result: str, indent: int, promised: Type | None = None
     ) -> None:
-        """The lines of a body; ``result`` is what stands before its outcome, nothing if nobody reads it."""
+        """Write the lines of a body. ``result`` is the text before its result; it is empty if the result is unread."""
         statements, outcome = statements_of(body)
         for statement in statements:
             if isinstance(statement.value, Function) or (self._is_inside and isinstance(statement.value, If)):

@@ -73,7 +73,7 @@ def compile_module(module: IRModule, *, verify_types: bool = False) -> Executabl
 
 @final
 class _NumpyExecutable(Executable):
-    """Straight-line Python, whose calls somebody may look on at."""
+    """Straight-line Python. `watched` runs it with a hook around each call."""
 
     __slots__ = ("_program", "_signatures")
 
@@ -90,7 +90,7 @@ class _NumpyExecutable(Executable):
 
 
 def compile_program(module: IRModule, *, verify_types: bool = False) -> tuple[PythonModule, dict[str, EntryFunction]]:
-    """The text that `compile_module` runs, with its places, and what runs each function."""
+    """The program that `compile_module` runs, and the entry of each function."""
     with collection_paused():
         program = write_module(module, DIALECT, f"<regraft numpy {next(_serial)}>", verify_types=verify_types)
     return program, {name: _entry(program, name, function.params) for name, function in module.items()}

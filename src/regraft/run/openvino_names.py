@@ -11,9 +11,9 @@ from ..formats.openvino.layers import ROWS
 from ..ir.builder import NameSupply
 
 _NUMBERED: Final = re.compile(r"(?:constant|lv|value_+|([A-Z]\w*?)(?=\d))\d*(?:_\d+|_part\d*|/[A-Z]\w*)*")
-"""A kind and a number, as readers and writers give them, and what is put behind where several layers are one value."""
+"""A generated name: a kind and a number, and a suffix where several layers compute one value."""
 _STEP: Final = re.compile(r"/[A-Z]\w*$")
-"""What is put behind the name of a value for the layers before it."""
+"""The suffix that marks the layers before the one that gives a value."""
 _PART: Final = re.compile(r"_part\d*$")
 
 

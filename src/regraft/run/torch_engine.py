@@ -63,7 +63,7 @@ def compile_module(
 def compile_program(
     module: IRModule, *, device: Any = None, verify_types: bool = False, speed: Speed = AS_IT_IS
 ) -> tuple[PythonModule, dict[str, EntryFunction]]:
-    """The text that `compile_module` runs, with its places, and what runs each function."""
+    """The program that `compile_module` runs, and the entry of each function."""
     import torch
 
     try:

@@ -100,7 +100,7 @@ class _TracedLoop:
 
 
 def _unread() -> torch.Tensor:
-    """The number of a step where nobody reads it."""
+    """The step number for bodies that do not read it."""
     return torch.zeros((), dtype=torch.int64)
 
 

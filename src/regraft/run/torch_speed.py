@@ -22,7 +22,7 @@ class Speed(NamedTuple):
     dtype: str | None = None
 
     def checked(self) -> Speed:
-        """The same; raises `BuildError` for a dtype or backend that PyTorch does not have."""
+        """Itself. Raises `BuildError` for a dtype or backend that PyTorch does not have."""
         import torch
 
         if self.dtype is not None and self.dtype not in DTYPES:

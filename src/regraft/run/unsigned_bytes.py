@@ -131,7 +131,7 @@ class _Change:
                 self._read_unsigned(right)
 
     def drop_unread(self) -> None:
-        """Leave out the constants that nobody reads any more."""
+        """Remove constants that are no longer read."""
         for value in self._changed:
             if not value.uses() and value.name is not None:
                 self._graph.initializers.pop(value.name, None)

@@ -1,4 +1,4 @@
-"""A Python program of an engine, made to let somebody look on at each of its calls."""
+"""The program of an engine with a hook around each call, for profilers and instruments."""
 
 from __future__ import annotations
 

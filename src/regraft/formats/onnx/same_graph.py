@@ -125,7 +125,7 @@ def _counts(graph: onnx.GraphProto) -> tuple[int, ...]:
 
 
 def _numbers(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray | None:
-    """The bytes of a tensor; None for one that lies in a file that nobody named."""
+    """The bytes of a tensor; None if they are in a file whose name is not known."""
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         if folder is None:
             return None

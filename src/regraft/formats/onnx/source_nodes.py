@@ -53,9 +53,9 @@ class SourceNode(NamedTuple):
 
 
 class SourceOrigin(Origin):
-    """The origin that the steps of a node carry. A copy that leaves the process has its name alone.
+    """The origin of the steps of a node. A pickled copy keeps only the name.
 
-    ``told`` are the origins that the metadata of the node lists, if it was written here before.
+    ``told`` holds the origins listed in the node's metadata, if regraft wrote the file.
     """
 
     source: SourceNode | None = None
@@ -93,7 +93,7 @@ def source_of(
     outputs: Sequence[Expr | None],
     bindings: Iterable[Binding],
 ) -> SourceNode | None:
-    """The record of a node; None where its steps cannot be told from those of others.
+    """The record of a node; None if its steps cannot be separated from the steps of other nodes.
 
     ``bindings`` are those that were made while it was read, among which may be some that later nodes share.
     """

@@ -29,7 +29,7 @@ class Value(NamedTuple):
 
 
 def _unlike(names: Iterable[str]) -> str:
-    """What none of the names begins with."""
+    """A prefix that none of the names has."""
     known, prefix = list(names), "value_"
     while any(name.startswith(prefix) for name in known):
         prefix += "_"

@@ -39,7 +39,8 @@ from .quiet import quiet
 _COUNT, _PAST = 3, 5
 """The sizes that a decoder is exported on, which are neither 0 nor 1, nor each other."""
 _SLACK: Final = 1e-3
-"""How far logits from states may be off those of the whole text, as a part of the largest."""
+"""The largest difference allowed between logits computed from states and from the whole text, relative to the
+largest logit."""
 
 
 _check: Any = getattr(torch, "_check")  # noqa: B009 - public in all but its name

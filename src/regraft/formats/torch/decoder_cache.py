@@ -1,4 +1,4 @@
-"""What a causal language model of transformers keeps of a text: keys and values, and states of one size.
+"""The cache of a causal language model of transformers: keys, values, and states of fixed size.
 
 A cache of transformers is an object with tensors somewhere in it: keys and values of attention, which grow, and states
 of convolutions and recurrences (Mamba, linear attention), which do not. Its tensors are taken out and put back by their
@@ -20,8 +20,8 @@ from ..errors import ConvertError
 Path: TypeAlias = tuple[str | int, ...]
 
 _NAMES: Final = ("cache", "past_key_values", "cache_params")
-"""What models call the argument, and the field of what they give, that is their cache: the first since transformers
-5.24, the others before."""
+"""The names of the argument and of the result field that hold the cache. transformers uses the first one since 5.24,
+and used the others before."""
 _ROWS: Final = ("keys", "values")
 
 
@@ -111,7 +111,7 @@ def _items(holder: Any) -> Iterator[tuple[str | int, Any]]:
 
 
 def tensor_at(cache: Any, path: Path) -> Any:
-    """What ``cache`` has at ``path``."""
+    """The tensor at ``path`` in ``cache``."""
     found = cache
     for key in path:
         found = dict(_items(found))[key]

@@ -97,7 +97,7 @@ class SourceCall:
                     yield pattern.step, index, part
 
     def record(self, args: Sequence[Any], kwargs: Mapping[str, Any], bindings: Sequence[Binding], result: Any) -> None:
-        """Fill in what the call was read as; it stays without steps where they cannot be told again."""
+        """Record the bindings that the call was read as; no steps if these could not be recognized again."""
         recorder = _Recorder(bindings)
         kept = {name: value for name, value in kwargs.items() if name not in _STORAGE or value is False}
         given = recorder.template(args), {name: recorder.template(value) for name, value in kept.items()}

@@ -1,4 +1,4 @@
-"""Composite operators: functions over the array API, told once.
+"""Composite operators: each is one function over the array API.
 
-Run on NumPy such a function is the reference, run over expressions it is a program of primitives (`decompose`).
+On NumPy arrays this function is the reference. On expressions it writes a program of primitives (`decompose`).
 """

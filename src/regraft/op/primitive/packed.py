@@ -180,7 +180,7 @@ CALL_PURE_PACKED = primitive("relax.call_pure_packed", ("func", "*args"), infer=
 
 
 def call_pure_packed(func: Callee, *args: Any, ty_args: Types | None = None, sinfo_args: Types | None = None) -> Call:
-    """`call_packed` of a function that has no effects, which whoever writes the call vouches for.
+    """`call_packed` of a function without effects; the author of the call guarantees that.
 
     Operands: ``func``, its registered name or an expression of it, and what it is given. ``ty_args``: the
     type of the result (for several types, a tuple of them). Raises `OpTypeError` when the type is not stated.
@@ -229,7 +229,7 @@ def call_inplace_packed(
 ) -> Call:
     """`call_pure_packed` of a function that writes results into its arguments.
 
-    It counts as pure: whoever writes the call vouches that no argument that is written into is used after it.
+    It counts as pure: the author of the call guarantees that arguments that it overwrites are not used afterwards.
     Operands: ``func``, its registered name or an expression of it, and what it is given. Attributes:
     ``inplace_indices``, for each result the argument, from 0, that it is written into, or -1 for a new
     tensor. ``ty_args``: the type of the result (for several types, a tuple of them). Raises `OpTypeError`
@@ -295,7 +295,7 @@ def invoke_pure_closure(
     *,
     sinfo_args: Types | None = None,
 ) -> Call:
-    """`invoke_closure` of a closure that has no effects, which whoever writes the call vouches for."""
+    """`invoke_closure` of a closure without effects; the author of the call guarantees that."""
     types = one_of(INVOKE_PURE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
     return Call(INVOKE_PURE_CLOSURE, (closure, as_packed_arguments(args)), None, types)
 

@@ -109,7 +109,7 @@ def _fixed_dtype(type_str: str) -> str | None:
 
 
 def dtype_of(value: ir.Value) -> str:
-    """The element type of a value that a `GraphWriter` gave. Raises `ConvertError` where nobody has said it."""
+    """The element type of a value of a `GraphWriter`. Raises `ConvertError` if it is not known."""
     if value.dtype is None:
         raise ConvertError(
             f"the dtype of {value.name or 'a value'}, the result of an operator that is not declared, is not known; "

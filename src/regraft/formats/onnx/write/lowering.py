@@ -83,7 +83,7 @@ def tensor_type(expr: Expr) -> TensorType:
 
 
 def known_dtype(ty: TensorType) -> str:
-    """The dtype of ``ty``, which ONNX has to be told."""
+    """The dtype of ``ty``. ONNX needs it, so an unknown dtype raises `ConvertError`."""
     if ty.dtype is None:
         raise ConvertError(f"a tensor of {ty!r}: ONNX needs every dtype; state it with a match_cast")
     return ty.dtype
@@ -106,7 +106,7 @@ def size_at(expr: Expr, axis: int) -> Dim | None:
 
 
 def nothing(_name: OnnxName, _call: Call) -> bool:
-    """The kernels of a runtime that has no operators but the standard's."""
+    """False: a runtime that has only the standard operators has no kernel for others."""
     return False
 
 
@@ -115,7 +115,7 @@ _OF_RUNTIMES: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 
 
 def widely_had(name: OnnxName, _call: Call | None = None) -> bool:
-    """True if a runtime that nobody names has an operator."""
+    """True if common runtimes have an operator."""
     return name.domain in _OF_RUNTIMES
 
 

@@ -22,11 +22,11 @@ _LEAST_IR_VERSION: Final = 8
 
 
 _HOW_TO_RUN: Final = "regraft.run."
-"""How the names of attributes of a function begin that say by a number how it is to be run, which files keep."""
+"""The prefix of function attributes that hold numbers for the runtime. Files keep these attributes."""
 _MOST_DIGITS: Final = 18
 
 VERSIONS: Final = "onnx_versions"
-"""The attribute of a module that says in which opset and version of the format it is to be written, 0 for any."""
+"""The module attribute with the opset and the format version to write; 0 stands for any."""
 
 
 def with_versions(module: IRModule, opset: int | None, ir_version: int | None) -> IRModule:

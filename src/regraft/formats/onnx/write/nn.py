@@ -169,7 +169,7 @@ def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value
 
 
 def _operands(value: ir.Value | None, kind: str) -> tuple[ir.Value | None, ...]:
-    """What a node of that kind reads, if one makes ``value``."""
+    """The inputs of the node that makes ``value``, if it is of that kind; else none."""
     producer = None if value is None else value.producer()
     return tuple(producer.inputs) if producer is not None and producer.op_type == kind else ()
 

@@ -214,7 +214,7 @@ def _share_shape(node: ir.Node, found: list[ir.Node], shapes: dict[ir.Value | No
 def _write_down_node(
     graph: GraphWriter, node: ir.Node, opset: int, written_for: int, insert: Callable[[ir.Node], None]
 ) -> None:
-    """The same for a node, and for the nodes inside it; ``insert`` puts a new node before it."""
+    """Bring a node and the nodes inside it into the forms of ``opset``; ``insert`` puts a new node before it."""
     if node not in graph.kept and _has_older_form(node):
         span = span_of(node, written_for)
         if span is not None and opset not in span:

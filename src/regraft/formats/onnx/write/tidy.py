@@ -1,7 +1,7 @@
-"""A lowered graph without what is there only because operators were lowered one at a time.
+"""Clean-up of a written graph: nodes that exist only because operators were written one at a time are removed.
 
-Works on nodes and knows no operator of the vocabulary: what is done to constants alone is done here, a sum that
-follows a product or a convolution becomes its bias, and nodes whose results nobody reads go.
+It works on nodes and knows no operator of the vocabulary. Rearrangements of constants are done while the model is
+written, a sum after a product or a convolution becomes its bias, and unread nodes are removed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .scans import arrange_scan
 
 
 def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
-    """Make the graph smaller, in place; gives what stands for those of ``results`` that are gone.
+    """Make the graph smaller, in place. Returns the replacements of those ``results`` that were removed.
 
-    Nodes that do the same to the same operands are one. What only arranges a constant is done once, when the model is
-    written, unless the constant is read as it is elsewhere. Axes that are added twice in a row are added once. What is
-    added after a convolution or a product of two matrices, one number for each channel or column, becomes an operand
-    of it. A scan goes along other axes itself. Nodes whose results nobody reads are gone. The bodies of branches and
-    loops are tidied too, as far as what is computed twice and what nobody reads go. Cost: linear in the nodes.
+    Equal nodes with equal operands are merged. A node that only rearranges a constant is replaced by the rearranged
+    constant, unless something else reads the constant as it is. Two `Unsqueeze` in a row become one. A sum after a
+    convolution or a product of two matrices, with one number for each channel or column, becomes an operand of that
+    node. A `Scan` takes transposes and reversals into its own attributes. Unread nodes are removed. In the bodies of
+    branches and loops, equal nodes are merged and unread nodes are removed. Cost: linear in the nodes.
     """
     tidying = _Tidying(graph, results)
     tidying.compute_all_once(graph.nodes)
@@ -236,7 +236,7 @@ class _Tidying:
         return node in self._graph.effects or any(self._has_effects(inner) for inner in inside)
 
     def _leave_out_unread(self, node: ir.Node) -> None:
-        """Let a node of another domain not give what nobody reads: runtimes do not always compute all results."""
+        """Remove unread results of a node of another domain: some runtimes do not compute all of its results."""
         given = self._graph.given
         first = 0 if any(output in given for output in node.outputs) else 1  # where nothing is said, one is wanted
         for output in node.outputs[first:]:

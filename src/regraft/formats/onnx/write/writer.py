@@ -124,7 +124,7 @@ def to_onnx(
 
 
 def _metadata(module: IRModule, function: Function) -> dict[str, str]:
-    """What the module keeps of its source, and the numbers that say how to run the function."""
+    """The metadata of the source model that the module keeps, and the numbers for the runtime."""
     return {**dict(module.attrs.get(METADATA, ())), **how_to_run(function)}
 
 
