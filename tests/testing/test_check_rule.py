@@ -377,6 +377,22 @@ def test_programs_are_found_for_operands_of_one_dtype_and_for_sizes_that_the_rul
     assert check_rule(Rule(is_op("relax.matmul")(x, y), one_batch, "one batch"), examples=8, near_misses=0).rewrites
 
 
+def test_programs_have_the_dtypes_that_the_code_of_the_rule_speaks_of() -> None:
+    def by_mask(expr: Any, m: dict[DFPattern, Any]) -> Any:
+        divisor, dtype = m[number].data.numpy(), str(m[x].ty.dtype)
+        if not dtype.startswith("uint") or divisor.size != 1 or divisor <= 0 or divisor & (divisor - 1):
+            return decline("signed, or no power of two")
+        return R.bitwise_and(m[x], R.const(divisor - 1, dtype))
+
+    assert check_rule(Rule(is_op("relax.mod")(x, number), by_mask, "remainder by a power of two")).rewrites > 30
+
+
+def test_a_rule_that_is_wrong_for_unsigned_numbers_is_caught() -> None:
+    lowest = rx.rule(lambda v: R.argmax(-v, axis=-1), lambda v: R.argmin(v, axis=-1), name="lowest")
+    with pytest.raises(AssertionError, match=r"(?s)rule 'lowest' is wrong.*uint8"):
+        check_rule(lowest, near_misses=120)
+
+
 def test_a_rule_over_branches_is_tried_on_programs_with_branches() -> None:
     c, x, y = wildcard(), wildcard(), wildcard()
     same = Rule(is_if(c, x, x), lambda _, found: found[x], "same branches")

@@ -363,7 +363,7 @@ class Op(OpAttributes, Expr):
 
         return enter
 
-    def __call__(self, *operands: object, ty_args: Any = (), **attributes: Any) -> Call:
+    def __call__(self, /, *operands: object, ty_args: Any = (), **attributes: Any) -> Call:
         """A call of this operator. Numbers become constants of the dtype of the tensor beside them.
 
         ``ty_args`` are the types of the results of a foreign operator. Attribute values must already be in canonical

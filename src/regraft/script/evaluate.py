@@ -139,7 +139,7 @@ class ScriptEvaluator:
         self._depth -= 1
         return value
 
-    def guarded(self, node: ast.AST, action: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    def guarded(self, node: ast.AST, action: Callable[..., Any], /, *args: Any, **keywords: Any) -> Any:
         """``action(*args, **keywords)``, whose refusal becomes an error at ``node``."""
         try:
             return action(*args, **keywords)

@@ -23,7 +23,7 @@ from ..ir.visitor import iter_bindings
 from ..rewrite import Event, PatternMatchingRewriter, Rule
 from .instances import Instance, Mutation, UnsupportedPatternError
 from .open_choices import NoInstanceError
-from .rule_facts import numbers_of
+from .rule_facts import named_dtypes_of, numbers_of
 from .same_values import NotRunnableError, assert_same_values
 from .special_values import ALL, FINITE
 
@@ -144,7 +144,7 @@ class _RuleCheck:
         progress: Callable[[str, int, int], None] | None,
     ) -> None:
         self.rule = rule
-        self.numbers = numbers_of(rule)
+        self.numbers, self.named_dtypes = numbers_of(rule), named_dtypes_of(rule)
         self.random = Random(seed)
         self.any_dtype = False
         self.guided = False
@@ -237,7 +237,15 @@ class _RuleCheck:
                 self._try(self._instance(seed, mutation, plain=True).write(self.rule.pattern))
 
     def _instance(self, seed: int, mutation: Mutation | None, *, plain: bool = False) -> Instance:
-        return Instance(seed, mutation, plain=plain, numbers=self.numbers, any_dtype=self.any_dtype, guided=self.guided)
+        return Instance(
+            seed,
+            mutation,
+            plain=plain,
+            numbers=self.numbers,
+            named_dtypes=self.named_dtypes,
+            any_dtype=self.any_dtype,
+            guided=self.guided,
+        )
 
     def _try(self, program: Function | IRModule) -> None:
         """Apply the rule and compare."""

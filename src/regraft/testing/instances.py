@@ -101,8 +101,8 @@ class Instance:
     A ``plain`` one has nothing around the match: no second one, no further users, no operands computed. With the same
     ``seed`` it has the same match as the other. ``numbers`` are those that the rule's own code speaks of: constants
     that the pattern leaves open are often one of them, and sizes at times. With ``any_dtype`` operands are of any
-    dtype, not mostly of float32: for patterns that only some dtypes fulfil. ``guided`` makes the search
-    for operands longer, and asks the type rule what is wrong.
+    dtype, those included that the code names (``named_dtypes``), not mostly of float32: for rules that are about some
+    dtypes only. ``guided`` makes the search for operands longer, and asks the type rule what is wrong.
     """
 
     def __init__(
@@ -112,6 +112,7 @@ class Instance:
         *,
         plain: bool = False,
         numbers: Sequence[float] = (),
+        named_dtypes: Sequence[str] = (),
         any_dtype: bool = False,
         guided: bool = False,
     ) -> None:
@@ -138,7 +139,7 @@ class Instance:
         self.victim: DFPattern | None = None
         self.tries = _TRIES + (_GUIDED_TRIES if guided else 0)
         self.is_guided = False
-        self.dtypes = ("float32", "float32", "float64", "float16", "int64", "int32", "bool")
+        self.dtypes = ("float32", "float32", "float64", "float16", "int64", "int32", "uint8", "bool", *named_dtypes)
         self.dtype = "float32"
 
     def write(self, pattern: DFPattern | PatternContext) -> Function:

@@ -24,7 +24,7 @@ class NoInstanceError(RegraftError):
 
 
 _SIZES: Final = (2, 3, 4, 5, 6, 7)
-_OTHER_DTYPES: Final = ("int64", "bool", "float64", "int32", "float16")
+_OTHER_DTYPES: Final = ("int64", "bool", "float64", "int32", "float16", "uint8")
 _ROWS: Final = SymVar("n")
 _COLUMNS: Final = SymVar("m")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, Final
 
 from ..ir.expr import Constant
 from ..ir.types import TensorType
@@ -20,6 +20,24 @@ from ..pattern.pattern import (
 )
 from ..rewrite import Rule
 
+COMMON_DTYPES: Final = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+)
+"""The dtypes that most operators take, if they are of their kind."""
+_SHORTEST: Final = len("int")
+
 
 def numbers_of(rule: Rule) -> tuple[float, ...]:
     """The numbers that ``rule`` may compare constants with: those of its pattern, and those in its rewriter's code."""
@@ -29,6 +47,16 @@ def numbers_of(rule: Rule) -> tuple[float, ...]:
     for code in _codes(rule.rewriter):
         found.update(dict.fromkeys(one for one in code.co_consts if type(one) in (int, float)))
     return tuple([number for number in found if abs(number) < 2**15])
+
+
+def named_dtypes_of(rule: Rule) -> tuple[str, ...]:
+    """The dtypes that the code of ``rule``'s rewriter names, whole or by how they begin: "uint8", "uint"."""
+    found: set[str] = set()
+    for code in _codes(rule.rewriter):
+        for held in code.co_consts:
+            words = held if isinstance(held, tuple | frozenset) else (held,)
+            found.update(word for word in words if isinstance(word, str) and len(word) >= _SHORTEST)
+    return tuple([dtype for dtype in COMMON_DTYPES if any(dtype.startswith(word) for word in found)])
 
 
 def _codes(function: Callable[..., Any]) -> Iterator[CodeType]:

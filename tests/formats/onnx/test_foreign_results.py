@@ -57,6 +57,45 @@ def test_types_tables_bytes_and_empty_lists_leave_a_foreign_node_as_they_came() 
         rx.to_onnx(rx.parse(broken))
 
 
+def test_attributes_of_any_name_and_strings_that_look_like_ours_leave_a_foreign_node_as_they_came() -> None:
+    model = foreign(["a", "b"])
+    [node] = [node for node in model.graph.node if node.op_type == "Parts"]
+    taken = ("a-b", "class", "ty_args", "captured", "self", "domain", "inputs", "attribute0", "0")
+    values: dict[str, Any] = {name: index for index, name in enumerate(taken)}
+    values |= {"names": ["attribute", "b"], "steps": ["graph", "b"], "words": ["tensor", "float32"], "all": ["graphs"]}
+    values["texts"] = helper.make_tensor("t", TensorProto.STRING, [2], [b"a", b"b"])
+    node.attribute.extend(helper.make_attribute(name, value) for name, value in values.items())
+    module = rx.from_onnx(model)
+    rx.assert_structural_equal(rx.parse(module.script()), module)
+    for again in (rx.to_onnx(module), rx.to_onnx(rx.parse(module.script()))):
+        [back] = [node for node in again.graph.node if node.op_type == "Parts"]
+        assert {one.name: one for one in back.attribute} == {one.name: one for one in node.attribute}
+
+
+def body(read: str) -> onnx.GraphProto:
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("i", "o")]
+    one = [number("one", 2)]
+    return helper.make_graph([helper.make_node("Add", ["i", read], ["o"])], f"of_{read}", ports[:1], ports[1:], one)
+
+
+def test_lists_of_graphs_leave_a_foreign_node_with_what_they_read_from_around_them() -> None:
+    model = foreign(["a", "b"])
+    model.graph.node.insert(0, helper.make_node("Neg", ["x"], ["outer"]))
+    [node] = [node for node in model.graph.node if node.op_type == "Parts"]
+    node.attribute.append(helper.make_attribute("steps", [body("outer"), body("one"), body("x")]))
+    node.attribute.append(helper.make_attribute("last", body("outer")))
+    node.attribute.append(helper.make_attribute("none", [], attr_type=onnx.AttributeProto.GRAPHS))
+    module = rx.from_onnx(model)
+    rx.assert_structural_equal(rx.parse(module.script()), module)
+    for again in (rx.to_onnx(module), rx.to_onnx(rx.parse(module.script()))):
+        [negated] = [node.output[0] for node in again.graph.node if node.op_type == "Neg"]
+        [back] = [node for node in again.graph.node if node.op_type == "Parts"]
+        [steps, last, none] = back.attribute
+        read = [graph.node[0].input[1] for graph in (*steps.graphs, last.g)]
+        assert read == [negated, steps.graphs[1].initializer[0].name, "x", negated]
+        assert (list(back.input), none.type, len(none.graphs)) == (["x"], onnx.AttributeProto.GRAPHS, 0)
+
+
 def test_results_that_a_runtime_wants_to_be_named_are_named_where_nothing_reads_them() -> None:
     inputs = [ints(0, 5, (2, 3), "int32"), None, f(5, 8), f(4, 8), None, f(8), f(8)]
     model = model_of("EmbedLayerNormalization", inputs, {}, [0, 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -20,10 +20,15 @@ _TENSOR: Final = "tensor"
 
 GRAPH: Final = "graph"
 """The first field of a pair that holds the body of a node, as the bytes of a model of that graph in base 85."""
+GRAPHS: Final = "graphs"
+"""The first field of a tuple that holds the bodies of one attribute, each as the bytes of such a model."""
 WHOLE: Final = "attribute"
-"""The first field of a pair that holds an attribute of another kind, as the bytes of the message in base 85."""
+"""The first field of a pair that holds an attribute with its name, as the bytes of the message in base 85.
+
+It is of another kind, or has a name that programs cannot show."""
 CAPTURED: Final = "captured"
 """The attribute of a call with the names under which bodies read the last operands, where there are such."""
+_TAGS: Final = frozenset({_TENSOR, GRAPH, GRAPHS, WHOLE})
 STANDARD_DOMAIN: Final = "ai.onnx"
 """The name of ONNX's own domain in the names of foreign operators."""
 
@@ -41,27 +46,36 @@ _READ: Final = frozenset(
 
 def bodies_of(node: ir.Node) -> list[ir.Graph]:
     """The graphs of the branches of a node, or of what it repeats."""
-    return [attr.as_graph() for attr in node.attributes.values() if attr.type == ir.AttributeType.GRAPH]
+    return [body for attribute in node.attributes.values() for body in graphs_of(attribute)]
+
+
+def graphs_of(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    """The graphs that an attribute holds; none for one of another kind."""
+    if attribute.type == ir.AttributeType.GRAPHS:
+        return attribute.as_graphs()
+    return [attribute.as_graph()] if attribute.type == ir.AttributeType.GRAPH else []
 
 
 def foreign_attribute(attribute: ir.Attr) -> Any:
-    """An attribute but a graph as a foreign call holds it: whole, where `call_attribute` has no plain form of it.
-
-    Raises `ConvertError` for graphs.
-    """
+    """An attribute but of graphs as a foreign call holds it: whole, where `call_attribute` has no plain form of it."""
     kind, value = attribute.type, attribute.value
-    if kind in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
-        raise ConvertError(f"attribute {attribute.name} is of the kind {kind.name}, which foreign calls do not carry")
-    plain = kind == ir.AttributeType.TENSOR or (kind in _READ and value != () and value != [])
-    if not plain or not _is_text(value):
-        return WHOLE, base64.b85encode(ir.to_proto(attribute).SerializeToString()).decode("ascii")
-    return call_attribute(attribute)
+    if kind == ir.AttributeType.TENSOR:
+        is_plain = value.dtype != ir.DataType.STRING
+    else:
+        is_plain = kind in _READ and _is_text(value) and value not in ((), [])
+    return call_attribute(attribute) if is_plain else whole_attribute(attribute)
+
+
+def whole_attribute(attribute: ir.Attr) -> tuple[str, str]:
+    """An attribute with its name, as a foreign call holds it."""
+    return WHOLE, base64.b85encode(ir.to_proto(attribute).SerializeToString()).decode("ascii")
 
 
 def _is_text(value: Any) -> bool:
-    """False for bytes that are no text in UTF-8, and for lists that hold such."""
+    """False for bytes that are no text in UTF-8, and for lists that hold such, or that look like what is held here."""
     if isinstance(value, list | tuple):
-        return all(map(_is_text, cast("Iterable[Any]", value)))
+        items = cast("Sequence[Any]", value)
+        return all(map(_is_text, items)) and not (items and items[0] in _TAGS)
     return not isinstance(value, bytes) or value.decode(errors="ignore").encode() == value
 
 

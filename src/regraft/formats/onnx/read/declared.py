@@ -19,7 +19,7 @@ from ....ir.types import ObjectType, TensorType, TupleType, Type
 from ...errors import ConvertError
 from ..attributes import CAPTURED, call_attribute
 from .importing import IMPORTERS, NodeImporter
-from .whole import captured_values, carried_attribute
+from .whole import captured_values, carried_attributes
 
 _OWN: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
 """The domains that ONNX itself defines: an operator there that cannot be read is an error, and no foreign one."""
@@ -124,11 +124,7 @@ def _asked(node: NodeImporter) -> int:
 def _foreign_call(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
     name = f"{node.node.domain}::{node.op_type}"
     op = Op.foreign(name, version=node.opset, pure=is_pure)
-    attributes: dict[str, Any] = {}
-    for key, attribute in node.node.attributes.items():
-        if not key.isidentifier() or key == "ty_args":
-            raise ConvertError(f"the attribute {key} of {name} cannot be carried: programs cannot show that name")
-        attributes[key] = carried_attribute(node, attribute)
+    attributes = carried_attributes(node)
     captured = captured_values(node.node)
     if captured:
         attributes[CAPTURED] = tuple(captured)

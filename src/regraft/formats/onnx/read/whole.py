@@ -7,6 +7,8 @@ attributes, as the bytes of their graphs; what these read from around them becom
 from __future__ import annotations
 
 from base64 import b85encode
+from keyword import iskeyword
+from itertools import count
 from typing import Any, Final
 
 import onnx
@@ -16,13 +18,24 @@ from ....ir.expr import Expr
 from ....ir.op import Op
 from ....ir.types import TensorType, TupleType
 from ...errors import ConvertError
-from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, bodies_of, foreign_attribute
+from ..attributes import (
+    CAPTURED,
+    GRAPH,
+    GRAPHS,
+    STANDARD_DOMAIN,
+    bodies_of,
+    foreign_attribute,
+    graphs_of,
+    whole_attribute,
+)
 from ..element_types import from_onnx_dtype
 from .importing import REFUSED, NodeImporter, UnsupportedNodeError
 
 _STANDARD: Final = ("", "ai.onnx")
 _MOST_BYTES: Final = 1 << 22
 """Bodies of more bytes, with constants of their own, would make programs that nobody can print."""
+_TAKEN: Final = ("ty_args", CAPTURED)
+"""The names that a foreign call has for other things than attributes."""
 _OF_ONE_RANK: Final = frozenset({"ConvTranspose", "DeformConv", "MaxUnpool", "Pad", "TensorScatter"})
 """Operators whose result has the rank of the first operand, sizes unknown or not."""
 _RANKS: Final = {"MelWeightMatrix": 2, "STFT": 4}
@@ -55,7 +68,7 @@ def read_whole(node: NodeImporter, reason: UnsupportedNodeError) -> tuple[Expr |
     if not can_be_whole(node.node, node.opset):
         raise reason
     try:
-        attributes = {key: carried_attribute(node, attribute) for key, attribute in node.node.attributes.items()}
+        attributes = carried_attributes(node)
         captured = captured_values(node.node)
         operands = [node.optional(index) for index in range(len(node.node.inputs))]
         while operands and operands[-1] is None and not captured:
@@ -76,21 +89,39 @@ def read_whole(node: NodeImporter, reason: UnsupportedNodeError) -> tuple[Expr |
     return tuple([found[index] if value.name else None for index, value in enumerate(node.node.outputs[: len(types)])])
 
 
-def carried_attribute(node: NodeImporter, attribute: ir.Attr) -> Any:
-    """An attribute of ``node`` as a call holds it; of a body with the versions of the operators in it.
+def carried_attributes(node: NodeImporter) -> dict[str, Any]:
+    """The attributes of ``node`` as a call holds them, bodies included. Raises `ConvertError` for too large ones."""
+    found: dict[str, Any] = {}
+    for name, attribute in node.node.attributes.items():
+        if name.isidentifier() and not iskeyword(name) and name not in _TAKEN:
+            found[name] = _carried(node, attribute)
+        elif graphs_of(attribute):
+            raise ConvertError(f"the body {name} of {node.op_type} cannot be carried: programs cannot show that name")
+        else:
+            place = next(key for at in count() if (key := f"attribute{at}") not in {*node.node.attributes, *found})
+            found[place] = whole_attribute(attribute)
+    return found
 
-    Raises `ConvertError` for what cannot be carried.
-    """
-    if attribute.type != ir.AttributeType.GRAPH:
-        return foreign_attribute(attribute)
-    body = attribute.as_graph()
+
+def _carried(node: NodeImporter, attribute: ir.Attr) -> Any:
+    match [_carried_body(node, attribute.name, body) for body in graphs_of(attribute)]:
+        case []:
+            return foreign_attribute(attribute)
+        case [body] if attribute.type == ir.AttributeType.GRAPH:
+            return GRAPH, body
+        case bodies:
+            return GRAPHS, *bodies
+
+
+def _carried_body(node: NodeImporter, name: str, body: ir.Graph) -> str:
+    """A body with the versions of the operators in it."""
     domains = {"", *(each.domain for each in ir.traversal.RecursiveGraphIterator(body))}
     versions = {domain: node.graph.opset_imports.get(domain, node.graph.opset) for domain in sorted(domains)}
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
     content = onnx.ModelProto(graph=ir.to_proto(body), opset_import=imports).SerializeToString()
     if len(content) > _MOST_BYTES:
-        raise ConvertError(f"the body {attribute.name} is too large to be carried")
-    return GRAPH, b85encode(content).decode("ascii")
+        raise ConvertError(f"the body {name} is too large to be carried")
+    return b85encode(content).decode("ascii")
 
 
 def captured_values(node: ir.Node) -> dict[str, ir.Value]:
@@ -148,7 +179,7 @@ def _defined_rank(node: NodeImporter) -> int:
 
 def _inferred(node: NodeImporter) -> dict[str, onnx.TypeProto]:
     """The types that ONNX infers for the results from those of the operands, as far as it can."""
-    if any(attribute.type == ir.AttributeType.GRAPH for attribute in node.node.attributes.values()):
+    if bodies_of(node.node):
         return {}
     given: dict[str, onnx.TypeProto] = {}
     for value, text in zip(node.node.inputs, node.graph.input_types(node.node), strict=True):

@@ -250,9 +250,12 @@ def _what_it_does(node: ir.Node) -> tuple[object, ...] | None:
     for name, attribute in sorted(node.attributes.items()):
         if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
             return None
-        is_tensor = attribute.type == ir.AttributeType.TENSOR
-        value = attribute.as_tensor() if is_tensor else attribute.value
-        attributes.append((name, (value.dtype, tuple(value.shape), value.tobytes()) if is_tensor else value))
+        told: object = attribute.value
+        if attribute.type == ir.AttributeType.TENSOR:
+            tensor = attribute.as_tensor()
+            held = tensor.string_data() if isinstance(tensor, ir.StringTensor) else tensor.tobytes()
+            told = tensor.dtype, tuple(tensor.shape), held
+        attributes.append((name, told))
     return node.domain, node.op_type, len(node.outputs), *node.inputs, tuple(map(repr, attributes))
 
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from ....ir.op import Call, OnnxName
 from ...errors import ConvertError
-from ..attributes import CAPTURED, GRAPH, STANDARD_DOMAIN, bodies_of, onnx_attribute
+from ..attributes import CAPTURED, GRAPH, GRAPHS, STANDARD_DOMAIN, bodies_of, onnx_attribute
 from .graph import GraphWriter
 
 
@@ -25,13 +25,13 @@ def whole_node(
     operands = list(inputs[:count])
     while operands and operands[-1] is None:
         operands.pop()
-    attributes = {
-        key: _attribute(graph, key, value, around, keeps_names=name.domain != STANDARD_DOMAIN)
-        for key, value in call.attrs.items()
-        if key != CAPTURED
-    }
-    domain = "" if name.domain == STANDARD_DOMAIN else name.domain
-    node = graph.add(name.op_type, operands, outputs, domain=domain, **attributes)
+    keeps_names = name.domain != STANDARD_DOMAIN
+    attributes: dict[str, Any] = {}
+    for key, value in call.attrs.items():
+        if key != CAPTURED:
+            attribute = _attribute(graph, key, value, around, keeps_names)
+            attributes[attribute.name if isinstance(attribute, ir.Attr) else key] = attribute
+    node = graph.add_with(attributes, name.op_type, operands, outputs, name.domain if keeps_names else "")
     _is_of(graph, node, name.version)
     return node
 
@@ -49,6 +49,8 @@ def _attribute(graph: GraphWriter, key: str, value: Any, around: Mapping[str, ir
     match value:
         case (str() as tag, str() as content) if tag == GRAPH:
             return _body(graph, key, content, around, keeps_names)
+        case (str() as tag, *contents) if tag == GRAPHS:
+            return [_body(graph, key, content, around, keeps_names) for content in contents]
         case _:
             return onnx_attribute(key, value)
 
