@@ -16,10 +16,10 @@ import numpy as np
 
 from .. import op as ops
 from ..ir.dims import Dim, dim_product, dims_equal, exact_divide
-from ..ir.expr import Expr, Var
+from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call, Op
 from ..op.primitive.manipulate import permutation
-from .tensors import shape_of, without_factor
+from .tensors import same_sizes, shape_of, without_factor
 from .values import definition, resolve
 
 
@@ -83,6 +83,18 @@ def aligned(shape: Sequence[Dim], groups: Groups) -> Groups:
         () if _is_one(size) else group if dims_equal(size, size_of(group)) is True else (Axis(size),)
         for size, group in zip(shape, own, strict=True)
     ]
+
+
+def spread(value: Expr, groups: Groups) -> View:
+    """``value``, which broadcasts to ``groups``, as a view of those that it has.
+
+    An axis of another size than it is known to have is 1, or that size, and is broadcast to it.
+    """
+    sizes = shape_of(value)
+    own = groups[len(groups) - len(sizes) :]
+    found = [() if _is_one(size) else group for size, group in zip(sizes, own, strict=True)]
+    wide = _sizes(found)
+    return View(value if same_sizes(sizes, wide) else ops.broadcast_to(value, wide), found)
 
 
 def regrouped(groups: Iterable[AxisGroup], shape: Sequence[Dim]) -> Groups | None:
@@ -283,3 +295,16 @@ def nearest(views: Sequence[View | None], wanted: Groups) -> Arrangement | None:
             # Of several, the outermost: it is there already.
             best = (calls, way) if best is None or calls <= best[0] else best
     return None if best is None else best[1]
+
+
+def alone(view: View, wanted: AxisGroup, definitions: Mapping[Var, Expr]) -> Expr | None:
+    """``view`` with the one axis ``wanted``, where it is the same along all others; None where that is not known."""
+    known, groups, _ = view = View(resolve(definitions, view.value), view.groups)
+    if not isinstance(known, Constant):
+        found = nearest(sources(view, definitions, multiples=False), [wanted])
+        return None if found is None else found.written()
+    others = [axis for axis in together(groups) if axis not in atoms(wanted)]
+    numbers = arrangement(view, [wanted, others]).of_array(np.asarray(known.data.numpy()))
+    if numbers is None or not (numbers == numbers[:, :1]).all():
+        return None
+    return Constant(numbers[:, 0])

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ..ir.dims import Dim, dims_equal
-from ..ir.expr import Constant, Expr, Var
+from ..ir.expr import Constant, Expr, PrimValue, Tuple, Var
 from ..ir.op import Call, Op, is_call_of
 from ..ir.types import TensorType
 from .values import definition, resolve
@@ -49,6 +49,13 @@ def number_of(expr: Expr) -> float | None:
     if not isinstance(expr, Constant) or expr.data.size != 1:
         return None
     return float(np.asarray(expr.data.numpy(), dtype="float64").reshape(()))
+
+
+def whole_numbers(operand: Expr) -> list[int] | None:
+    """The numbers that an operand such as the bounds of a slice lists; None where one of them is not known."""
+    fields = operand.fields if isinstance(operand, Tuple) else [operand]
+    found = [field.value for field in fields if isinstance(field, PrimValue) and isinstance(field.value, int)]
+    return found if len(found) == len(fields) else None
 
 
 def without_factor(expr: Expr, bindings: Mapping[Var, Expr]) -> tuple[Expr, float] | None:

@@ -459,8 +459,8 @@ class Op(OpAttributes, Expr):
     @property
     def arity(self) -> tuple[int, int | None]:
         """The least and the greatest number of arguments of a call; None: any number."""
-        required = [index for index, operand in enumerate(self.operands) if not operand.optional]
-        least = (required[-1] + 1 if required else 0) - self.variadic
+        each = self.operands[:-1] if self.variadic else self.operands
+        least = max((index + 1 for index, operand in enumerate(each) if not operand.optional), default=0)
         return least, None if self.variadic else len(self.operands)
 
     def check_arity(self, count: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import is_
 from typing import Any, Final, TypeAlias, cast
 
+from ..analysis.tensors import whole_numbers
 from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.dims import dims_equal
@@ -324,16 +325,10 @@ def _expanded(converter: _Converter, call: Call, order: Permutation) -> Arranged
 
 
 def _sliced(converter: _Converter, call: Call, order: Permutation) -> Arranged | None:
-    axes = call.args[1]
-    if not isinstance(axes, Tuple) or not all(isinstance(axis, PrimValue) for axis in axes.fields):
+    axes = whole_numbers(call.args[1])
+    if axes is None:
         return None
-    places = [
-        PrimValue(order.index(axis.value % len(order)))
-        for axis in axes.fields
-        if isinstance(axis, PrimValue) and isinstance(axis.value, int)
-    ]
-    if len(places) < len(axes.fields):
-        return None
+    places = [PrimValue(order.index(axis % len(order))) for axis in axes]
     args = [converter.in_order(call.args[0], order), Tuple(places), *call.args[2:]]
     return Call(call.op, args, call.attrs), order
 

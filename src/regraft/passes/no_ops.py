@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from .. import op as ops
-from ..analysis.tensors import stated_shape
+from ..analysis.tensors import stated_shape, whole_numbers
 from ..ir.dims import dim_product, dims_equal
-from ..ir.expr import Constant, Expr, PrimValue, Tuple, Var
+from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call
 from ..ir.types import TensorType, is_subtype
 from ..pattern import PatternContext, is_const, is_op, wildcard
@@ -58,8 +58,8 @@ def _without_padding(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decl
 def _without_slice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     assert isinstance(expr, Call)
     for strides in expr.args[4:]:
-        steps = strides.fields if isinstance(strides, Tuple) else [strides]
-        if not all(isinstance(step, PrimValue) and isinstance(step.value, int) and step.value > 0 for step in steps):
+        steps = whole_numbers(strides)
+        if steps is None or min(steps, default=1) <= 0:
             return decline("it may turn an axis around")
     return _itself(expr, matchings[_data])
 

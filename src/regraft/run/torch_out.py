@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: bool = False) -> RegraftModule:
-    """``module`` as a `torch.nn.Module` whose ``forward`` runs the function ``name``.
+    """``module`` as a `torch.nn.Module` whose ``forward`` runs the function ``name``, or the function that it is.
 
     Named constants are parameters and buffers under their dotted names (nested modules are made for the dots), as
     they were in the model that `from_torch` read; those of other sources that have no name are buffers. ``forward``
@@ -31,6 +31,7 @@ def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: b
     from .torch_module import as_torch_module
 
     whole = IRModule.from_expr(module) if isinstance(module, Function) else module
+    [name] = whole if isinstance(module, Function) else [name]
     return as_torch_module(settled(whole), name, share_memory=share_memory)
 
 

@@ -120,9 +120,7 @@ class Instance:
         self.around = Random(seed + 1)
         self.sizing = Random(seed + 2)
         self.emptying = Random(seed + 3)
-        self.any_dtype = any_dtype
-        self.mutation = mutation
-        self.plain = plain
+        self.any_dtype, self.mutation, self.plain = any_dtype, mutation, plain
         self.numbers = tuple(numbers)
         self.likely_sizes = [int(number) for number in self.numbers if number in range(1, 9)]
         self.builder = BlockBuilder()

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ...analysis.masks import AS_GOOD_AS_INFINITE
 from ...analysis.tensors import number_of, same_sizes, shape_of
 from ...analysis.uniform import uniform_of
 from ...analysis.values import resolve
 from ...ir.dims import Dim, SymVar, dims_equal
 from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, Var
 from ...ir.op import Call, Op
-from ..fuse_attention.scores import AS_GOOD_AS_INFINITE
 
 
 class Index(NamedTuple):

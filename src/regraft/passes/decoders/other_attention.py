@@ -12,9 +12,9 @@ from ...ir.op import Call, Op
 from ...ir.program import Function
 from ...ir.types import Type
 from ...op.composite.attention import ATTENTION, attention
+from ..attention_operands import AttentionParts, NoAttention
 from ..context import PassContext
-from ..fuse_attention.fuse import AttentionParts, with_attention
-from ..fuse_attention.heads import NoAttention
+from ..fuse_attention.fuse import with_attention
 
 LEFT_OUT: Final = Tuple([])
 """An operand that is not given, before one that is."""

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ...analysis.masks import AS_GOOD_AS_INFINITE
 from ...analysis.tensors import shape_of
 from ...ir.expr import Expr
-from ..fuse_attention.scores import AS_GOOD_AS_INFINITE
 from .tables import PositionTables
 
 _AT_ONCE: Final = 1 << 22

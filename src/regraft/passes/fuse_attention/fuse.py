@@ -7,17 +7,17 @@ module decides, and writes the layout that `heads` knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ... import op as ops
 from ...analysis.axes import AxisGroup, Groups, View, arrangement, atoms, axis_of, source, sources
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
-from ...analysis.tensors import dtype_of, number_of, same_sizes, shape_of
+from ...analysis.tensors import dtype_of, number_of, same_sizes, shape_of, whole_numbers
 from ...analysis.values import definition, resolve
 from ...ir.dims import dims_equal
-from ...ir.expr import Expr, PrimValue, Tuple, Var
+from ...ir.expr import Expr, Var
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Function
@@ -27,12 +27,12 @@ from ...pattern import PatternContext, below, chain, is_const, is_op, is_tuple, 
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ...rewrite.drive import vars_of
 from ...rewrite.one_name import tidied
+from ..attention_operands import CONSTANT_BIAS, SHARE_HEADS, Attend, AttentionParts, NoAttention, as_nn_attention
 from ..compile_time import weights_of
 from ..context import PassContext
 from ..layout import SHORTER_VIEWS
 from ..passes import FunctionPass, Pass
-from .causal import CONSTANT_BIAS
-from .heads import SHARE_HEADS, HeadLayout, NoAttention
+from .heads import HeadLayout
 from .scores import bias_of, moved, read_scores
 
 with PatternContext() as _ATTENTION:
@@ -62,11 +62,6 @@ _missing = is_op("relax.isnan")(_guarded)
 _GUARD = is_op("relax.where")(_missing, _zero, _guarded)
 
 
-def _zeros(matchings: Mapping[Any, Any]) -> list[Expr]:
-    """What stands in the place of weights that are NaN."""
-    return [zero for zero in matchings.get(_zero, ()) if zero is not None]
-
-
 def _guard_of(product: Var, bindings: Bindings) -> Var | None:
     """What is ``product`` with 0 in the place of NaN, where nothing else needs ``product``; None if nothing is."""
     for guard in bindings.users_of(product):
@@ -87,7 +82,7 @@ def _softmax_of(matchings: Mapping[Any, Any], bindings: Bindings) -> Call:
     between = [var for var in vars_of(matchings.values()) if var not in operands and var != matchings[_product]]
     if (part := bindings.needed_elsewhere(between, [matchings[_product]])) is not None:
         raise NoAttention(f"{part.name_hint} is needed elsewhere, too")
-    if any(number_of(zero) != 0.0 for zero in _zeros(matchings)):
+    if any(zero is not None and number_of(zero) != 0.0 for zero in matchings.get(_zero, ())):
         raise NoAttention("queries that see no key give something else than 0")
     if not {dtype_of(var) for var in between} <= {dtype_of(softmax), dtype_of(values), "bool", None}:
         raise NoAttention("the weights are rounded to another dtype than that of the values")
@@ -101,15 +96,10 @@ def _is_cut_off(softmax: Call, matchings: Mapping[Any, Any], bindings: Bindings)
     scores, sinks, cut = (shape_of(matchings[place]) for place in (_scores, _sinks, _cut))
     slicing = bindings[matchings[_cut]]
     assert isinstance(slicing, Call)
-    begin, _, *strides = slicing.args[2:]
-    is_first = same_sizes(scores, cut) and _is_all(0, begin) and all(_is_all(1, stride) for stride in strides)
+    begin, _, *strides = map(whole_numbers, slicing.args[2:])
+    is_first = same_sizes(scores, cut) and not any(begin or [1]) and all({*(one or ())} == {1} for one in strides)
     is_one = same_sizes([*cut[:-1], 1], sinks) and same_sizes([*cut[:-1], cut[-1] + 1], shape_of(softmax))
     return is_first and is_one and softmax.attrs.axis in (-1, len(cut) - 1)
-
-
-def _is_all(number: int, operand: Expr) -> bool:
-    fields = operand.fields if isinstance(operand, Tuple) else [operand]
-    return all(isinstance(field, PrimValue) and field.value == number for field in fields)
 
 
 def _weighted_sum(
@@ -149,35 +139,6 @@ def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
     return NoAttention(f"the keys are {how}; expected their last two axes exchanged, so that each key is a row")
 
 
-class AttentionParts(NamedTuple):
-    """The parts of an attention, (batch, sequence, heads, size) as ``nn.attention`` takes them.
-
-    With a ``cap``, scaled scores become ``cap * tanh(scores / cap)`` before the bias and the mask. ``sinks`` (heads,)
-    are scores of a key without a value, which take a part of the weights.
-    """
-
-    query: Expr
-    key: Expr
-    value: Expr
-    bias: Expr | None
-    scale: float
-    causal: str | None
-    cap: float | None
-    sinks: Expr | None
-
-
-Attend: TypeAlias = Callable[[AttentionParts], Expr]
-"""An attention as an operator; raises `NoAttention` for what the operator cannot be."""
-
-
-def _as_nn_attention(parts: AttentionParts) -> Expr:
-    if parts.cap is not None:
-        raise NoAttention(f"the scores are capped at {parts.cap:g} by tanh, which nn.attention does not do")
-    if parts.sinks is not None:
-        raise NoAttention("a sink takes a part of the weights, which nn.attention does not have")
-    return ops.nn.attention(parts.query, parts.key, parts.value, parts.bias, parts.scale, parts.causal)
-
-
 def _fused(
     matchings: Mapping[Any, Any], bindings: Bindings, finite: FiniteValues, sees_a_key: bool, attend: Attend
 ) -> dict[Var, Expr]:
@@ -195,7 +156,7 @@ def _fused(
     if not any(as_rows):
         raise _not_rows(of_keys, bindings)
     layout = HeadLayout.of(groups, along, product.rows, product.keys)
-    operands = [layout.queries(of_query, product.size), *layout.shared(as_rows, of_values, (product.size, last))]
+    operands = layout.operands(of_query, as_rows, of_values, (product.size, last))
     query, key, value = (operand.written() for operand in operands)
     for factor, own in scores.factors:
         query = ops.multiply(query, layout.factor(factor, own))
@@ -203,7 +164,8 @@ def _fused(
         raise NoAttention("queries, keys and values have different dtypes")
     bias, causal, doubt = bias_of(scores.masks, layout, bindings, finite)
     guard = _guard_of(matchings[_product], bindings)
-    if doubt is not None and not sees_a_key and not _zeros(matchings) and guard is None:
+    is_guarded = guard is not None or any(zero is not None for zero in matchings.get(_zero, ()))
+    if doubt is not None and not sees_a_key and not is_guarded:
         raise NoAttention(f"{doubt}; say every_query_sees_a_key=True if there is no such query")
     if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
         bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
@@ -259,6 +221,6 @@ def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        return with_attention(function, context, _as_nn_attention, "fuse_attention", every_query_sees_a_key)
+        return with_attention(function, context, as_nn_attention, "fuse_attention", every_query_sees_a_key)
 
     return FunctionPass(transform, "FuseAttention")

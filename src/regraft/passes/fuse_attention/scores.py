@@ -17,6 +17,7 @@ from ... import op as ops
 from ...analysis.axes import AxisGroup, Groups, View, atoms, axis_of, size_of, source
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
+from ...analysis.masks import AS_GOOD_AS_INFINITE, causal_kind
 from ...analysis.tensors import HALF, dtype_of, same_sizes, shape_of
 from ...analysis.uniform import uniform_of
 from ...analysis.values import resolve
@@ -24,8 +25,8 @@ from ...ir.expr import Constant, Expr, Var, const
 from ...ir.op import Call, Op
 from ...pattern import DFPattern, below, chain, is_const, is_op, wildcard
 from ...rewrite import Bindings
-from .causal import AS_GOOD_AS_INFINITE, causal_kind
-from .heads import HeadLayout, NoAttention
+from ..attention_operands import NoAttention
+from .heads import HeadLayout
 
 _HIDES: Final = -1e4
 """No score of use is that low: the exponential of the difference is 0."""

@@ -7,8 +7,8 @@ attributes, as the bytes of their graphs; what these read from around them becom
 from __future__ import annotations
 
 from base64 import b85encode
-from keyword import iskeyword
 from itertools import count
+from keyword import iskeyword
 from typing import Any, Final
 
 import onnx

@@ -1,0 +1,115 @@
+"""Attention that is one operator, and its operands: all that there may be, heads that share keys, constant biases.
+
+Attention over keys and values that were repeated for several heads each is given those from before: the values are the
+same to the bit, and the keys of a long text are read as they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from .. import op as ops
+from ..analysis.axes import Arrangement, AxisGroup, Groups, View, atoms, axis_of, nearest, sources
+from ..analysis.masks import causal_kind
+from ..analysis.tensors import shape_of
+from ..ir.expr import Constant, Expr
+from ..ir.op import Call
+from ..pattern import is_const, is_op, wildcard
+from ..rewrite import Bindings, Decline, Rule, decline
+
+
+class NoAttention(Exception):
+    """Why something that looks like attention is none, or is left as it is."""
+
+
+class AttentionParts(NamedTuple):
+    """The parts of an attention, (batch, sequence, heads, size) as ``nn.attention`` takes them.
+
+    With a ``cap``, scaled scores become ``cap * tanh(scores / cap)`` before the bias and the mask. ``sinks`` (heads,)
+    are scores of a key without a value, which take a part of the weights.
+    """
+
+    query: Expr
+    key: Expr
+    value: Expr
+    bias: Expr | None
+    scale: float
+    causal: str | None
+    cap: float | None
+    sinks: Expr | None
+
+
+Attend: TypeAlias = Callable[[AttentionParts], Expr]
+"""An attention as an operator; raises `NoAttention` for what the operator cannot be."""
+
+
+def as_nn_attention(parts: AttentionParts) -> Expr:
+    """``parts`` as one ``nn.attention``."""
+    if parts.cap is not None:
+        raise NoAttention(f"the scores are capped at {parts.cap:g} by tanh, which nn.attention does not do")
+    if parts.sinks is not None:
+        raise NoAttention("a sink takes a part of the weights, which nn.attention does not have")
+    return ops.nn.attention(parts.query, parts.key, parts.value, parts.bias, parts.scale, parts.causal)
+
+
+def of_fewest_heads(
+    lead: Groups, heads: AxisGroup, operands: Sequence[Sequence[View | None]], sizes: Groups
+) -> list[Arrangement] | None:
+    """Operands with the axes ``lead``, the fewest that consecutive ``heads`` may share, and their own of ``sizes``.
+
+    Each is given by its `sources`. None where not all have these axes.
+    """
+    parts = atoms(heads)
+    for count in range(len(parts) + 1):
+        found = [nearest(views, [*lead, parts[:count], size]) for views, size in zip(operands, sizes, strict=True)]
+        placed = [one for one in found if one is not None]
+        if len(placed) == len(found):
+            return placed
+    return None
+
+
+_query, _key, _value, _bias = wildcard(), wildcard(), wildcard(), is_const()
+_attention = is_op("relax.nn.attention")(_query, _key, _value)
+_biased = is_op("relax.nn.attention_bias")(_query, _key, _value, wildcard())
+_with_constant = is_op("relax.nn.attention_bias")(_query, _key, _value, _bias)
+
+
+def _shared(attention: Call, matchings: dict[Any, Any], bindings: Bindings) -> Expr | Decline:
+    operands = [matchings[_key], matchings[_value]]
+    if any(len(shape_of(operand)) != 4 for operand in operands):
+        return decline("the sizes of keys and values are not known")
+    shape, last = shape_of(operands[0]), shape_of(operands[1])[3]
+    batch, sequence, heads, *sizes = [axis_of(size, divisible=at == 2) for at, size in enumerate((*shape, last))]
+    views = [View(one, [batch, sequence, heads, size]) for one, size in zip(operands, sizes, strict=True)]
+    before = [sources(view, bindings, multiples=False) for view in views]
+    placed = of_fewest_heads([batch, sequence], heads, before, sizes) or ()
+    written = [one.written() for one in placed]
+    if not written or shape_of(written[0])[2] == shape[2]:
+        return attention
+    return attention.with_args([attention.args[0], *written, *attention.args[3:]])
+
+
+SHARE_HEADS: Final = Rule(_attention | _biased, _shared, "share_repeated_heads")
+"""Attention of keys and values from before each of their heads was repeated."""
+
+
+def _without_bias(attention: Call, matchings: dict[Any, Any]) -> Expr | Decline:
+    bias, attrs, (query, key, value) = matchings[_bias], attention.attrs, attention.args[:3]
+    assert isinstance(bias, Constant)
+    added = bias.data.numpy().astype(np.float32)
+    if not added.any():
+        return ops.nn.attention(query, key, value, None, attrs.scale, attrs.causal_mask, attrs.window_size)
+    sizes = [size for operand in (query, key) for size in shape_of(operand)[1:2]]
+    if attrs.causal_mask is not None or len(sizes) < 2:
+        return decline("there is a causal mask already, or the sizes are not known")
+    # Of the two kinds, the one that all engines have.
+    if causal_kind(added, sizes, alone=True) != "TopLeft":
+        return decline("the bias is another one than a causal mask")
+    return ops.nn.attention(query, key, value, None, attrs.scale, "TopLeft")
+
+
+CONSTANT_BIAS: Final = Rule(_with_constant, _without_bias, "constant_bias").assuming_finite()
+"""Attention whose constant bias is a causal mask, as attention with that mask; one of zeros is left out."""
