@@ -379,3 +379,33 @@ def test_lists_as_attributes_are_held_as_tuples_and_arrays_are_refused() -> None
         )
     with pytest.raises(rx.OpTypeError, match=r"axes=array\(\[0\]\).* as a list of numbers"):
         listed(x, axes=np.array([0]))
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "onnxruntime"])
+def test_any_number_of_operands_may_follow_one_that_is_left_out(target: str) -> None:
+    @rx.operator("declared.added_up")
+    def added_up(xp: Any, x: Any, bias: Any = None, *rest: Any) -> Any:
+        total = x if bias is None else x + bias
+        for one in rest:
+            total = total + one
+        return total, xp.sum(total, axis=0)
+
+    program = rx.parse("""
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        alone = R.declared.added_up(x)
+        a = alone[1]
+        two = R.declared.added_up(x, y)
+        b = two[0]
+        four = R.declared.added_up(x, y, x, y)
+        c = four[0]
+        R.output(a, b, c)
+    return a, b, c
+""")
+    rx.assert_structural_equal(rx.parse(program.script()), program)
+    x, y = np.arange(6, dtype="float32").reshape(2, 3), np.ones(3, "float32")
+    for made in (program, rx.from_onnx(rx.to_onnx(program))):
+        found = rx.build(made, target)["main"](x, y)
+        for one, expected in zip(found, (x.sum(axis=0), x + y, 2 * x + 2 * y), strict=True):
+            np.testing.assert_allclose(np.asarray(one), expected)

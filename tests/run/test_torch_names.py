@@ -191,3 +191,15 @@ def test_a_file_of_pytorch_goes_through_optimize_and_back_under_its_names(tmp_pa
     loaded: Any = torch.export.load(output)
     _assert_same(loaded.module(), x)
     assert any("query_key_value" in name for name in loaded.state_dict)
+
+
+def test_a_function_alone_becomes_a_module_whatever_its_name_is() -> None:
+    program = rx.parse("""
+@R.function
+def doubled(x: R.Tensor((2,), "float32")):
+    with R.dataflow():
+        y = R.add(x, x)
+        R.output(y)
+    return y
+""")
+    assert rx.to_torch(program)(torch.ones(2)).tolist() == [2.0, 2.0]

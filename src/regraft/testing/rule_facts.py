@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, MethodType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..ir.expr import Constant
 from ..ir.types import TensorType
@@ -54,7 +54,7 @@ def named_dtypes_of(rule: Rule) -> tuple[str, ...]:
     found: set[str] = set()
     for code in _codes(rule.rewriter):
         for held in code.co_consts:
-            words = held if isinstance(held, tuple | frozenset) else (held,)
+            words = cast("Iterable[Any]", held) if isinstance(held, tuple | frozenset) else (held,)
             found.update(word for word in words if isinstance(word, str) and len(word) >= _SHORTEST)
     return tuple([dtype for dtype in COMMON_DTYPES if any(dtype.startswith(word) for word in found)])
 

@@ -7,7 +7,7 @@ by its operator and operands alone. Knows ONNX's operator schemas; nothing of th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from math import prod
@@ -260,17 +260,6 @@ class GraphWriter:
         **attributes: Any,
     ) -> ir.Node:
         """Append a node as it is."""
-        return self.add_with(attributes, op_type, inputs, outputs, domain)
-
-    def add_with(
-        self,
-        attributes: Mapping[str, Any],
-        op_type: str,
-        inputs: Sequence[ir.Value | None],
-        outputs: Sequence[ir.Value],
-        domain: str,
-    ) -> ir.Node:
-        """Append a node as it is, with attributes of any names."""
         metadata = {ORIGIN_KEY: origins_text(self.origins)} if self.origins else None
         node = ir.node(
             op_type,

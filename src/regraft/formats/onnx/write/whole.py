@@ -28,10 +28,12 @@ def whole_node(
     keeps_names = name.domain != STANDARD_DOMAIN
     attributes: dict[str, Any] = {}
     for key, value in call.attrs.items():
-        if key != CAPTURED:
-            attribute = _attribute(graph, key, value, around, keeps_names)
+        attribute = None if key == CAPTURED else _attribute(graph, key, value, around, keeps_names)
+        if attribute is not None:
             attributes[attribute.name if isinstance(attribute, ir.Attr) else key] = attribute
-    node = graph.add_with(attributes, name.op_type, operands, outputs, name.domain if keeps_names else "")
+    node = graph.add(name.op_type, operands, outputs, domain=name.domain if keeps_names else "")
+    for attribute in ir.convenience.convert_attributes(attributes):  # of any names, "domain" included
+        node.attributes.add(attribute)
     _is_of(graph, node, name.version)
     return node
 
