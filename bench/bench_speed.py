@@ -91,26 +91,37 @@ class Row:
 
 
 def measure(name: str) -> Row:
-    """All variants of one model; each group that memory holds takes turns in a process of its own."""
+    """All variants of one model; each group that memory holds takes turns in a process of its own.
+
+    What ends its process for memory ends no other; of a model that cannot even be exported the row says so.
+    """
+    row = Row([], {})
     with TemporaryDirectory() as text:
         folder = Path(text)
-        row = _alone(export, name, folder)
-        row, waiting = _alone(take, name, folder, row)
-        while waiting:
-            row, waiting = _further(name, folder, row, waiting)
-        return row
+        try:
+            row = _alone(export, name, folder)
+            row, waiting = _turns(name, folder, row)
+            while waiting:
+                row, waiting = _turns(name, folder, row, waiting)
+        except (BrokenProcessPool, MemoryError):
+            row.outcomes.append(Outcome("the model itself", is_ours=False, problem=_TOO_LARGE))
+            _keep(name, row)
+    return row
 
 
-def _further(name: str, folder: Path, row: Row, waiting: Sequence[str]) -> tuple[Row, Sequence[str]]:
+_TOO_LARGE: Final = "the memory of this machine does not hold it"
+
+
+def _turns(name: str, folder: Path, row: Row, waiting: Sequence[str] | None = None) -> tuple[Row, Sequence[str]]:
     """As `take`; where a tool ends the process for memory, its variants take turns one by one, and it is named."""
     try:
         return _alone(take, name, folder, row, waiting)
-    except BrokenProcessPool:
-        if len(waiting) > 1:
-            row, _ = _further(name, folder, row, waiting[:1])
-            return row, waiting[1:]
-        problem = "the memory of this machine does not hold it"
-        row.outcomes.append(Outcome(waiting[0], waiting[0].startswith("regraft"), problem=problem))
+    except (BrokenProcessPool, MemoryError):
+        names = _alone(names_of, name, folder) if waiting is None else waiting
+        if len(names) > 1:
+            row, _ = _turns(name, folder, row, names[:1])
+            return row, names[1:]
+        row.outcomes.append(Outcome(names[0], names[0].startswith("regraft"), problem=_TOO_LARGE))
         _keep(name, row)
         return row, []
 
@@ -156,18 +167,31 @@ def take(name: str, folder: Path, row: Row, waiting: Sequence[str] | None = None
     import torch
 
     torch.set_num_threads(1)
-    source = Source(folder / "model.onnx", folder, partial(_module, name), name in CONVOLUTIONAL)
+    source = _source(name, folder)
     inputs = source.samples[0]
     arrays = list(np.load(inputs).values())
-    if name in DECODERS:
-        from bench.speed_decoder import variants
-
-        listed = variants(source.module, source.path, folder, arrays)
-    else:
-        listed = [variant for variant in VARIANTS if variant.fits(source)]
+    listed = _variants(name, source)
     chosen = [one for place, one in enumerate(listed) if waiting is None or place == 0 or one.name in waiting]
     left = Trial(name, source, arrays, np.load(folder / "expected.npy"), inputs).take(chosen, row)
     return row, [one.name for one in left]
+
+
+def names_of(name: str, folder: Path) -> list[str]:
+    """The names of all variants of a model that was exported into ``folder``."""
+    return [variant.name for variant in _variants(name, _source(name, folder))]
+
+
+def _source(name: str, folder: Path) -> Source:
+    return Source(folder / "model.onnx", folder, partial(_module, name), name in CONVOLUTIONAL)
+
+
+def _variants(name: str, source: Source) -> list[Variant]:
+    if name in DECODERS:
+        from bench.speed_decoder import variants
+
+        arrays = list(np.load(source.samples[0]).values())
+        return list(variants(source.module, source.path, source.folder, arrays))
+    return [variant for variant in VARIANTS if variant.fits(source)]
 
 
 def _module(name: str) -> Any:
@@ -197,18 +221,19 @@ class Trial(NamedTuple):
         runs = [lambda one=one: one.run(self.arrays) for one, _ in ready]
         taken: list[list[float]] = [[] for _ in ready]
         before = list(row.outcomes)
+        base = next((one.milliseconds for one in before if one.name == variants[0].name), None)
         for number in range(ROUNDS):
             if number >= LEAST_ROUNDS and perf_counter() - started > SECONDS:
                 break
             for place, own in enumerate(time_once(runs, backwards=number % 2 == 1)):
                 taken[place].append(own * 1e3)
             # The first variant is the same in all turns.
-            scale = (before[0].milliseconds or 1.0) / min(taken[0]) if before else 1.0
+            scale = base / min(taken[0]) if base else 1.0
             timed = [
                 replace(known, milliseconds=min(times) * scale, median=median(times) * scale)
                 for (_, known), times in zip(ready, taken, strict=True)
             ]
-            row.outcomes[:] = [*before, *timed[bool(before) :], *failed]
+            row.outcomes[:] = [*before, *timed[bool(base) :], *failed]
             _keep(self.name, row)
         for made, known in ready:
             if perf_counter() - started > (1 + WEIGHING) * SECONDS:
@@ -354,7 +379,7 @@ def run(names: Sequence[str] = ()) -> list[Table]:
                 "ours / theirs",
                 "others that err by more",
             ),
-            tuple(_best(name, row) for name, row in rows.items()),
+            tuple(filter(None, (_best(name, row) for name, row in rows.items()))),
             f"Ours may err by {MOST_ERROR}. Others count that err by no more than that, or than ours; those that are "
             "faster and err by more stand in the last column, with how many times as fast they are and their error.",
         ),
@@ -375,8 +400,8 @@ _KINDS: Final = ("float32", "bfloat16", "int8")
 
 
 def _lines(name: str, row: Row) -> list[tuple[str | int | float, ...]]:
-    base = next(one.milliseconds for one in row.outcomes if one.milliseconds is not None)
     done = [one for one in row.outcomes if one.milliseconds is not None]
+    base = (done[0].milliseconds if done else None) or 1.0
     ordered = sorted(done, key=lambda one: one.milliseconds or 0.0)
     lines: list[tuple[str | int | float, ...]] = []
     for one in ordered:
@@ -395,17 +420,22 @@ def _megabytes(count: int | None) -> int | str:
     return "" if count is None else round(count / 1e6)
 
 
-def _best(name: str, row: Row) -> tuple[str | int | float, ...]:
+def _best(name: str, row: Row) -> tuple[str | int | float, ...] | None:
+    """The line of a model; None where nothing of ours, or nothing of the others, was measured."""
     done = [one for one in row.outcomes if one.milliseconds is not None]
-    base = done[0].milliseconds or 1.0
+    base = (done[0].milliseconds if done else None) or 1.0
 
     def speed(one: Outcome) -> float:
         return base / (one.milliseconds or 1.0)
 
-    own = max((one for one in done if one.is_ours), key=speed)
+    own = max((one for one in done if one.is_ours), key=speed, default=None)
+    if own is None:
+        return None
     allowed = max(MOST_ERROR, own.error or 0.0)
     others = sorted((one for one in done if not one.is_ours), key=speed, reverse=True)
-    other = next(one for one in others if one.error is None or one.error <= allowed)
+    other = next((one for one in others if one.error is None or one.error <= allowed), None)
+    if other is None:
+        return None
     wrong = [f"{one.name}: {speed(one):.3g}, {one.error:.3g}" for one in others[: others.index(other)]]
     gains = speed(own), speed(other)
     errors = _number(own.error), _number(other.error)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench import bench_speed
 from bench.__main__ import available, main
 from bench.table import Table
 
@@ -34,6 +38,45 @@ def test_an_unknown_benchmark_is_an_error_that_lists_the_known(
 
 def test_every_benchmark_has_a_run_function() -> None:
     assert [name for name in available() if not callable(import_module(f"bench.bench_{name}").run)] == []
+
+
+def _ended_for_memory(too_large: Callable[[str, Sequence[str]], bool]) -> Callable[..., Any]:
+    """A process of its own that ends where ``too_large`` says so of the model's export, or of variants together."""
+
+    def alone(step: Callable[..., Any], _: str, __: Path, *given: Any) -> Any:
+        if step is bench_speed.export:
+            if too_large("export", []):
+                raise BrokenProcessPool
+            return bench_speed.Row([], {})
+        known = ["as exported", "regraft int8", "large"]
+        if step is bench_speed.names_of:
+            return known
+        row, names = given[0], (known if given[1] is None else given[1])
+        if too_large("turns", names):
+            raise BrokenProcessPool
+        row.outcomes.extend(bench_speed.Outcome(one, one.startswith("regraft"), 1.0, 1.0, 0.0, 1.0) for one in names)
+        return row, []
+
+    return alone
+
+
+@pytest.mark.parametrize("stage", ["export", "turns"])
+def test_memory_that_runs_out_ends_the_row_of_what_needs_it_and_no_other(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_speed, "KEPT", tmp_path)
+    ended = _ended_for_memory(lambda at, names: at == stage and (not names or "large" in names))
+    monkeypatch.setattr(bench_speed, "_alone", ended)
+    whole, best, _ = bench_speed.run(["MobileNet V2"])
+    problem = "the memory of this machine does not hold it"
+    failed = [row[1] for row in whole.rows if problem in str(row[1])]
+    if stage == "export":
+        assert failed == [f"the model itself: {problem}"]
+        assert best.rows == ()
+    else:
+        assert failed == [f"large: {problem}"]
+        assert [row[1] for row in whole.rows if row[2]] == ["as exported", "regraft int8"]
+        assert [row[0] for row in best.rows] == ["MobileNet V2"]
 
 
 def test_the_cookbook_gives_the_counts_of_its_benchmark() -> None:
