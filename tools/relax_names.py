@@ -171,8 +171,9 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   read; but where a function that nothing calls declares `R.Tensor` and returns a tuple, it has the tuple's type.
   One size variable may stand in several functions; Relax's `well_formed` wants one of its own for each.
 - **Programs never change.** Functions, blocks and expressions are immutable. A module's table may be edited in place.
-- **Two values that differ between tools are fixed here.** The gradient of `relu` at 0 is 0, as in PyTorch.
-  `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples.
+- **Values that differ between tools are fixed here.** The gradient of `relu` at 0 is 0, as in PyTorch.
+  `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples. The softmax of
+  `CrossEntropyLoss` is over the classes, axis 1; Relax's is over the last axis, which may be another one.
 - **Calls that no machine computes are refused.** `sort`, `argsort` and `topk` of a scalar, windows of a pool that fit
   nowhere, a branch on a tensor that is no boolean scalar, a `view` of more bytes than there are, axes that an operand
   lacks (of `cumsum`, `sort`, `scatter_elements`, or where Relax does not know the shape). `softmax`, `attention` and
@@ -228,6 +229,9 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
 - **Calls have attributes.** `attrs` of a call without attributes is empty, and never None.
   The type of a slice from or to a scalar parameter has no sizes.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.
+- **What no rule matched stays as it was.** Where `rewrite_call` or a pass that is a rewrite changed something, Relax
+  also merges equal values of the whole function and drops what nothing reads. Here that is the work of
+  `EliminateCommonSubexpr` and `DeadCodeElimination`.
 
 ## Models as modules
 

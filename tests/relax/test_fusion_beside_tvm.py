@@ -90,6 +90,7 @@ PATTERNS: Final[dict[str, Callable[[_Words], list[Any]]]] = {
     "mul": lambda w: [("x.mul", w.op("multiply", w.any(), w.any()))],
     "concat": lambda w: [("x.concat", w.op("concat", w.dpl.is_tuple([w.any(), w.any()])))],
     "split": _split,
+    "parts": lambda w: [("x.split", w.op("split", w.any()))],
     "check_no": _checked(lambda context: context.annotated_expr["m"].op.name != "relax.matmul"),
     "check_users": _checked(_used_once),
     "fp_attrs": _with_attributes,

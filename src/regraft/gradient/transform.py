@@ -35,7 +35,8 @@ class Gradient:
     or by name, or variables that the function binds; None means all tensors and tuples of tensors among the
     parameters, so that gradients stand in the parameters' order. A gradient has its parameter's type, tuples included;
     it is zeros where the target does not depend on the parameter, and for integers, such as indices.
-    ``target_index`` chooses the target among several results; it must be a floating scalar.
+    ``target_index`` chooses the target among several results, by default the first of those that are written out as a
+    tuple; it must be a floating scalar.
 
     The function may have dataflow blocks and plain ones. No gradient passes through integers, operators that stop it
     (``argmax``, comparisons, ``R.grad.no_grad`` ...), or parameters that are not required. Values between
@@ -55,7 +56,7 @@ class Gradient:
         self,
         func_name: str,
         require_grads: Var | str | Sequence[Var | str] | None = None,
-        target_index: int = 0,
+        target_index: int | None = None,
         *,
         simplify: bool = True,
         fields_apart: bool = False,
@@ -131,9 +132,15 @@ class Gradient:
         return tuple(found)
 
     def _target(self, function: Function) -> tuple[Expr, Path]:
-        result, index = function.body.body, self.target_index
+        result = function.body.body
         several = isinstance(result.ty, TupleType)
         count = len(result.ty.fields) if isinstance(result.ty, TupleType) else 1
+        if self.target_index is None and several and not isinstance(result, Tuple):
+            raise GradientError(
+                f"Gradient of {self.func_name!r}: the function returns {_named(result)}, a tuple of {count} "
+                "results; name the one to differentiate with target_index"
+            )
+        index = self.target_index or 0
         if not 0 <= index < count:
             raise GradientError(
                 f"Gradient of {self.func_name!r}: target_index={index}; the function has {count} "
@@ -145,12 +152,16 @@ class Gradient:
             target, path = result.fields[index], ()
         ty = result.ty.fields[index] if isinstance(result.ty, TupleType) else result.ty
         if not (isinstance(ty, TensorType) and ty.ndim == 0 and is_float(ty.dtype)):
-            shown = target.name_hint if isinstance(target, Var) else "result"
             raise GradientError(
-                f"Gradient of {self.func_name!r}: the target, {shown}, is {ty!r}; expected a floating scalar, such as "
-                'R.Tensor((), "float32"): reduce it with R.sum or R.mean, or choose another result with target_index'
+                f"Gradient of {self.func_name!r}: the target, {_named(target)}, is {ty!r}; expected a floating scalar, "
+                'such as R.Tensor((), "float32"): reduce it with R.sum or R.mean, or choose another result with '
+                "target_index"
             )
         return target, path
+
+
+def _named(result: Expr) -> str:
+    return result.name_hint if isinstance(result, Var) else "result"
 
 
 def _holds_numbers(ty: Type) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from ..ir.collection import collection_paused
 from ..ir.expr import Expr, Var
@@ -17,6 +18,9 @@ class SessionWalk(FunctionWalk):
 
     Bindings that nothing needs go when a block is written again. Those of functions defined inside, too.
     """
+
+    shares: ClassVar[bool] = True
+    """A value that the block computes already is used, and not computed twice."""
 
     def __init__(self, function: Function) -> None:
         super().__init__(function)
@@ -36,7 +40,7 @@ class SessionWalk(FunctionWalk):
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
         """The replacement of ``block``."""
-        session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes)
+        session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes, share=self.shares)
         changed = self.edit(session, scope)
         bindings = Emission(session, self.renames).run() if changed or self.renames else block.bindings
         session.release()

@@ -11,12 +11,13 @@ from itertools import chain, count
 from typing import cast
 
 from ..analysis import free_symbolic_vars, free_vars
+from ..analysis.values import leaves_of
 from ..ir.expr import Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Binding, Function, VarBinding
-from ..ir.types import OBJECT, FuncType, Type
+from ..ir.types import OBJECT, FuncType, Type, is_subtype
 from ..ir.visitor import iter_bindings
 from .context import PassContext
 from .passes import ModulePass, Pass
@@ -42,6 +43,8 @@ class _FunctionLifting(ExprMutator):
         self._lifted = lifted
         self._closures: dict[Var, FuncType] = {}
         """The types of the functions that variables hold closures of."""
+        self._refined: set[Expr] = set()
+        """The lifted functions, and the variables whose types follow theirs."""
         self._stated: Type = OBJECT
         """The type of the variable that is being bound, as it was before functions became closures."""
 
@@ -60,6 +63,10 @@ class _FunctionLifting(ExprMutator):
         function = binding.value
         if isinstance(function, Call) and function.op in self._makers and isinstance(self._stated, FuncType):
             self._closures[binding.var] = self._stated
+        if isinstance(function, Call) and not self._refined.isdisjoint([function.op, *leaves_of(function)]):
+            refined = _as_precise_as_the_value(self, binding)
+            self._refined.add(refined.var)
+            return refined
         if not isinstance(function, Function) or free_symbolic_vars(function):
             return binding
         captured = [var for var in free_vars(function) if var is not binding.var]
@@ -68,16 +75,18 @@ class _FunctionLifting(ExprMutator):
         own_type = function.ty
         assert isinstance(own_type, FuncType)
         params = [Var(var.name_hint, var.ty, var.origins) for var in captured]
-        whole = [*(param.ty for param in function.params), *(param.ty for param in params)]
-        variable = GlobalVar(
-            self._free_name(f"{self._name}_{binding.var.name_hint}"),
-            FuncType(whole, function.ret_ty, function.is_pure),
-        )
+        row = [*function.params, *params]
+        whole = FuncType([param.ty for param in row], function.ret_ty, function.is_pure)
+        variable = GlobalVar(self._free_name(f"{self._name}_{binding.var.name_hint}"), whole)
         inside = _Inside(binding.var, variable, captured, params)
-        body = inside.mutate(Function([], function.body, function.ret_ty, function.is_pure))
+        body = inside.mutate(Function([], function.body, function.ret_ty, function.is_pure)).body
         attrs = {key: value for key, value in function.attrs.items() if key != "global_symbol"}
-        made = Function([*function.params, *params], body.body, function.ret_ty, function.is_pure, attrs)
+        made = Function(row, body, function.ret_ty, function.is_pure, attrs)
+        if binding.var not in free_vars(function):  # the type by which a function calls itself stays
+            made = _more_precise(made, Function(row, body, None, function.is_pure, attrs))
+            variable = GlobalVar(variable.name_hint, made.ty)
         self._lifted[variable] = made
+        self._refined.add(variable)
         if _gives_closure(made):
             self._makers.add(variable)
         if not captured:
@@ -97,8 +106,26 @@ class _FunctionLifting(ExprMutator):
         return Call(Op.get(name), [call.op, Tuple(call.args)], {}, [own_type.ret])
 
 
+def _as_precise_as_the_value(mutator: ExprMutator, binding: VarBinding) -> VarBinding:
+    """``binding`` of a variable that has the type of its value, where that says more than what was stated."""
+    old, value = binding.var, binding.value
+    if value.ty == old.ty or is_subtype(value.ty, old.ty) is not True:
+        return binding
+    var = type(old)(old.name_hint, value.ty, old.origins)
+    mutator.remap(old, var)
+    return VarBinding(var, value)
+
+
+def _more_precise(stated: Function, derived: Function) -> Function:
+    """The one of two functions of one body whose result type says more; ``stated``, where that is not known."""
+    return derived if is_subtype(derived.ret_ty, stated.ret_ty) is True else stated
+
+
 class _Inside(ExprMutator):
-    """The body of a local function on its own: captured variables are parameters, and it calls itself by its name."""
+    """The body of a local function on its own: captured variables are parameters, and it calls itself by its name.
+
+    Variables have the types of their values, as in Relax.
+    """
 
     def __init__(self, own: Var, variable: GlobalVar, captured: list[Var], params: list[Var]) -> None:
         super().__init__()
@@ -109,6 +136,9 @@ class _Inside(ExprMutator):
             self.remap(var, param)
         if not captured:
             self.remap(own, variable)
+
+    def visit_var_binding_(self, binding: VarBinding) -> Binding:
+        return _as_precise_as_the_value(self, binding)
 
     def visit_call_(self, call: Call) -> Expr:
         if call.op is self._own and self._params:
@@ -152,7 +182,7 @@ def LambdaLift() -> Pass:
                     function
                 )
                 # A closure says less than the function that it was made of; what was promised still holds.
-                function = Function(new.params, new.body, function.ret_ty, new.is_pure, new.attrs)
+                function = _more_precise(Function(new.params, new.body, function.ret_ty, new.is_pure, new.attrs), new)
                 pending[:0] = lifted.items()
             elif makers:
                 function = _FunctionLifting(variable.name_hint, taken, {}, set(), makers).mutate(function)

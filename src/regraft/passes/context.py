@@ -33,6 +33,10 @@ class PassTypeError(PassError, TypeError):
     """An option of passes is of a wrong type."""
 
 
+class PassConfigError(PassError, AttributeError):
+    """A context is given an option that does not exist; an `AttributeError`, as in Relax."""
+
+
 class RewriteDecision(NamedTuple):
     """One decision of a pass: a rewrite (``reason`` is None), or a place that it left as it was, and why.
 
@@ -114,7 +118,7 @@ def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
         if kind is None:
             near = get_close_matches(name, _CONFIG, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(_CONFIG))}"
-            raise PassError(f"PassContext: config has no key {name!r}; {hint}")
+            raise PassConfigError(f"PassContext: config has no key {name!r}; {hint}")
         if not isinstance(value, kind):
             raise PassError(f"PassContext: config[{name!r}] is {value!r}; expected {kind.__name__}")
     return dict(config)

@@ -15,7 +15,7 @@ from ..ir.hashing import structural_hash
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
-from ..ir.types import TupleType, type_symvars
+from ..ir.types import type_symvars
 from ..pattern.matcher.match import match_expr
 from ..pattern.pattern import DFPattern
 from ..rewrite.session import EditSession, substitute
@@ -116,25 +116,10 @@ def outputs_in_order(session: EditSession, group: Collection[Var]) -> list[Var]:
     return sorted(met, key=met.__getitem__)
 
 
-def replace_by_call(session: EditSession, outputs: Sequence[Var], call: Call, named: Var) -> None:
-    """Put ``call``, or the fields of its result where there are several, in the place of ``outputs``.
-
-    The variable of such a result has the name and origins of ``named``.
-    """
-    if len(outputs) == 1:
-        session.replace(outputs[0], call)
-        return
-    results = session.add_value(call, named.name_hint, named.origins)
-    for index, var in enumerate(outputs):
-        session.replace(var, TupleGetItem(results, index))
-
-
-def _with_fields_together(block: BindingBlock, functions: Collection[GlobalVar]) -> BindingBlock:
+def _with_fields_together(block: BindingBlock, functions: Collection[Expr]) -> BindingBlock:
     """``block`` with the fields of what ``functions`` give right after the calls, in their order. Cost: linear."""
     fields: dict[Var, list[Binding]] = {
-        binding.var: []
-        for binding in block
-        if isinstance(binding.value.ty, TupleType) and isinstance(binding.value, Call) and binding.value.op in functions
+        binding.var: [] for binding in block if isinstance(binding.value, Call) and binding.value.op in functions
     }
     if not fields:
         return block
@@ -148,19 +133,37 @@ def _with_fields_together(block: BindingBlock, functions: Collection[GlobalVar])
 
 
 class WalkWithNewFunctions(SessionWalk):
-    """Edits blocks of one function so that they call new functions, whose fields stand right after the calls."""
+    """Edits blocks of one function so that they call new functions.
+
+    The results of a function that gives several stand right after the call, as fields of a tuple. A result that is a
+    tuple itself is taken apart where it was.
+    """
 
     def __init__(self, function: Function, new: NewFunctions, context: PassContext) -> None:
         super().__init__(function)
         self._new = new
         self._context = context
+        self._giving_several: set[Expr] = set()
+
+    def replace_by_call(self, session: EditSession, outputs: Sequence[Var], call: Call, named: Var) -> None:
+        """Put ``call``, or the fields of its result where there are several, in the place of ``outputs``.
+
+        The variable of such a result has the name and origins of ``named``.
+        """
+        if len(outputs) == 1:
+            session.replace(outputs[0], call)
+            return
+        self._giving_several.add(call.op)
+        results = session.add_value(call, named.name_hint, named.origins)
+        for index, var in enumerate(outputs):
+            session.replace(var, TupleGetItem(results, index))
 
     def block(
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
         """The replacement of ``block``."""
         new = super().block(block, outer, scope, later)
-        return new if new is block else _with_fields_together(new, self._new.functions)
+        return new if new is block else _with_fields_together(new, self._giving_several)
 
 
 def with_new_functions(
@@ -306,7 +309,7 @@ class _Fusing(WalkWithNewFunctions):
         name = "fused_" + "_".join(op.replace(".", "_") for op in ops)
         target = match.pattern.name.partition(".")[0] if self._options.annotate_codegen else None
         call = Call(self._new.same_or_added(name, function, target), arguments)
-        replace_by_call(session, outputs, call, match.root)
+        self.replace_by_call(session, outputs, call, match.root)
         return None
 
     def _function(

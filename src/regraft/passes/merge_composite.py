@@ -15,7 +15,7 @@ from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from ..rewrite.session import EditSession
 from .context import PassContext
-from .fuse_by_pattern import NewFunctions, WalkWithNewFunctions, outputs_in_order, replace_by_call, with_new_functions
+from .fuse_by_pattern import NewFunctions, WalkWithNewFunctions, outputs_in_order, with_new_functions
 from .passes import ModulePass, Pass
 
 
@@ -110,7 +110,7 @@ class _Merging(WalkWithNewFunctions):
         variable = self._new.same_or_added("_".join(["fused", *names]), function, target)
         call = Call(variable, list(arguments))
         self._context.tell("merge_composite_functions", outputs[0].name_hint, None)
-        replace_by_call(session, outputs, call, outputs[0])
+        self.replace_by_call(session, outputs, call, outputs[0])
 
 
 def _reaches(session: EditSession, groups: Mapping[Expr, _Group], start: Sequence[Var], goal: _Group) -> bool:

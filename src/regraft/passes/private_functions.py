@@ -100,7 +100,7 @@ def _used_parameters(function: Function) -> _Params | None:
         return None
     params = [function.params[place] for place in kept]
     lost = free_symbolic_vars(Function(params, function.body, function.ret_ty, function.is_pure))
-    sizes = sorted(lost, key=lambda size: size.name)
+    sizes = list(reversed(lost))
     if [param.ty for index, param in enumerate(function.params) if index not in kept] == list(map(_alone, sizes)):
         return None
     return _Params(kept, sizes)
@@ -239,6 +239,8 @@ def _with_fields(function: Function, kept: Sequence[int]) -> Function:
 
 class _Retaking(SessionWalk):
     """Calls the shorter functions, and takes the fields from where they now stand."""
+
+    shares = False
 
     def __init__(
         self, function: Function, variables: Mapping[str, GlobalVar], kept: Mapping[str, Sequence[int]]

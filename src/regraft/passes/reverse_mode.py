@@ -12,7 +12,7 @@ from .passes import ModulePass, Pass
 
 
 def Gradient(
-    func_name: str, require_grads: Var | str | Sequence[Var | str] | None = None, target_index: int = 0
+    func_name: str, require_grads: Var | str | Sequence[Var | str] | None = None, target_index: int | None = None
 ) -> Pass:
     """Adds ``<func_name>_adjoint``: the function's result, and the gradients of one scalar of it.
 

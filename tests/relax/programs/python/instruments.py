@@ -113,6 +113,13 @@ def t_bad_config_raises():
         pass
 
 
+def t_unknown_config():
+    try:
+        tvm.transform.PassContext(config={"relax.nope": True})
+    except AttributeError as error:
+        return "relax.nope" in str(error)
+
+
 def t_context_config_type():
     try:
         with tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": "abc"}):
