@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _COMPLEX: Final = {"float32": "complex64", "float64": "complex128"}
 _PREFIX: Final = "torch.ops."
+_ORDER: Final = "regraft.torch.row_by_row"
 _OUTCOME: Final = 1 << 60
 """The position of what a body leads to."""
 
@@ -306,7 +307,9 @@ class _CallRestoration:
         yield from paired
         if call.target in _ROW_BY_ROW and operands[0] in self._computed:
             ordered = Var("contiguous", operands[0].ty)
-            yield VarBinding(ordered, aten_call("aten.contiguous.default", [operands[0]], ordered.ty))
+            may_fail = call.target == _PAIRS and not call.reads_copy
+            order = _ordered_pairs if may_fail else _ordered
+            yield VarBinding(ordered, order(operands[0]))
             operands[0] = ordered
         origins = next(iter(found.outputs.values())).origins
         types = [_result_type(found, index) for index in range(len(call.results))]
@@ -405,6 +408,20 @@ def aten_call(target: str, operands: Sequence[Expr], ty: Type, args: Any = None,
     return Call(ExternFunc(f"{_PREFIX}{target}"), operands, {"args": given, "kwargs": kwargs}, [ty])
 
 
+def _ordered(value: Expr) -> Call:
+    """``value``, to lie row by row whatever the inputs of the program do."""
+    return aten_call("aten.contiguous.default", [value], value.ty)
+
+
+def _ordered_pairs(value: Expr) -> Call:
+    """``value``, to lie row by row; a program that PyTorch traces tells from its example whether it does."""
+    return Call(ExternFunc(_ORDER), [value], {}, [value.ty])
+
+
+def _order(value: torch.Tensor) -> torch.Tensor:
+    return value if value.is_contiguous() else value.contiguous()
+
+
 def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
     """One of two branches; both, as `torch.cond`, in a program that PyTorch traces."""
     if isinstance(condition, torch.Tensor | torch.SymBool) and (
@@ -422,7 +439,7 @@ def is_aten(function: ExternFunc) -> bool:
 def write_extern(writer: FunctionWriter, call: Call) -> str:
     """The text of a call of an outside function, operators of PyTorch among them."""
     assert isinstance(call.op, ExternFunc)
-    tool = TOOLS.get(call.op.global_symbol)
+    tool = _ALL_TOOLS.get(call.op.global_symbol)
     if tool is not None:
         return f"{writer.module.shared_global(*tool)}({', '.join(writer.operands(call.args))})"
     if not is_aten(call.op):
@@ -455,5 +472,8 @@ _INSTEAD: Final = {
     "aten.view_as.default": "aten.reshape_as.default",
 }
 """Operators that ask how a tensor is stored, by those of the same meaning that do not: copies are left out here."""
-_ROW_BY_ROW: Final = ("aten.view_as_complex.default", "aten.as_strided.default")
+_PAIRS: Final = "aten.view_as_complex.default"
+"""An operator that fails, rather than reads something else, where its operand lies in another order."""
+_ROW_BY_ROW: Final = (_PAIRS, "aten.as_strided.default")
 """Operators that read a tensor's memory: what is computed here is to lie row by row for them."""
+_ALL_TOOLS: Final = {**TOOLS, _ORDER: ("kernel_row_by_row", _order)}

@@ -47,3 +47,41 @@ def test_what_nothing_rewrote_is_the_same_operators_again(name: str) -> None:
     again = rx.optimize(model, verify=True)
     counts = [Counter(str(n.target) for n in m.graph.nodes if n.op == "call_function") for m in (model, again)]
     assert counts[1].total() <= counts[0].total(), counts
+
+
+def _names(program: torch.export.ExportedProgram) -> Counter[str]:
+    return Counter(str(n.target) for n in program.graph.nodes if n.op == "call_function")
+
+
+def _rotated(x: torch.Tensor) -> torch.Tensor:
+    pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * pairs[:, :1]).flatten(2)
+
+
+@pytest.mark.parametrize(
+    ("function", "copies"),
+    [
+        (_rotated, 0),
+        (lambda x: torch.view_as_complex(x.transpose(1, 2).contiguous().unflatten(-1, (-1, 2))).abs() * x.shape[1], 1),
+    ],
+)
+def test_pairs_are_put_in_order_only_where_the_model_did(function: Callable[..., Any], copies: int) -> None:
+    length = torch.export.Dim("length", min=2, max=20) * 2
+    program = torch.export.export(Of(function), (torch.randn(2, 8, 4),), dynamic_shapes={"args": ({1: length},)})
+    reports: list[Any] = []
+    again = rx.optimize(program, report=reports.append)
+    assert reports[0].kept is None or "operators" not in reports[0].kept
+    assert _names(again)["aten.contiguous.default"] == copies
+    for x in (torch.randn(2, 12, 4), torch.randn(2, 4, 8).transpose(1, 2), torch.randn(2, 8, 8)[:, :, ::2]):
+        if copies or x.is_contiguous():
+            torch.testing.assert_close(again.module()(x), function(x))
+
+
+@pytest.mark.parametrize("function", [torch.nn.functional.hardshrink, torch.nn.functional.softshrink])
+def test_an_operator_stays_whole_beside_one_that_works_in_place(function: Callable[..., Any]) -> None:
+    program = torch.export.export(Of(lambda x: function(torch.sin(x).relu_())), (_IMAGE,))
+    reports: list[Any] = []
+    again = rx.optimize(program, report=reports.append, verify=True)
+    assert reports[0].kept is None
+    name = f"aten.{function.__name__}.default"
+    assert _names(again)[name] == _names(program)[name] == 1

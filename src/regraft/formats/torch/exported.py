@@ -21,7 +21,7 @@ from ..errors import ConvertError
 from .autocast import with_parts_in_regions
 from .dropout import has_dropout, hide_dropout, show_dropout
 from .gradient_stops import detach_regions, has_regions
-from .nodes import all_nodes, is_transform
+from .nodes import all_nodes, is_operator, is_transform
 from .outside import is_outside
 from .quiet import quiet
 
@@ -109,7 +109,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
         raise ConvertError(f"expected a torch.nn.Module or an ExportedProgram, not a {type(program).__name__}")
     if any(map(_has_effect, all_nodes(program.graph_module))):
         try:
-            with torch.no_grad(), quiet(), _keeping_calls(program):
+            with torch.no_grad(), quiet(), _keeping_calls(program), _keeping_operators(program):
                 functional = cast(Any, _ready(program)).run_decompositions({})
         except Exception as error:
             raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
@@ -133,6 +133,23 @@ def _keeping_calls(program: ExportedProgram) -> Generator[None]:
             yield
     finally:
         known -= new
+
+
+@contextmanager
+def _keeping_operators(program: ExportedProgram) -> Generator[None]:
+    """Inside, PyTorch keeps operators whole that it otherwise takes apart for gradients, such as `hardshrink`."""
+    key: Any = torch._C.DispatchKey.Autograd  # pyright: ignore[reportPrivateUsage]
+    called: list[Any] = list({node.target for node in all_nodes(program.graph_module) if is_operator(node.target)})
+    whole = [operator for operator in called if key in operator.py_kernels and not operator._can_decompose()]
+    hidden = [operator.py_kernels.pop(key) for operator in whole]
+    for operator in whole:
+        operator._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for operator, kernel in zip(whole, hidden, strict=True):
+            operator.py_kernels[key] = kernel
+            operator._dispatch_cache.clear()
 
 
 def _ready(program: ExportedProgram) -> ExportedProgram:

@@ -40,7 +40,17 @@ from .expansion import expansion, unchanged_operand
 from .exported import IGNORED, argument_names, dim_names, export, memory_of, prepared, state_tensor
 from .gradient_stops import detaching
 from .loops import computed_with_tensors, is_loop, read_loop
-from .nodes import all_nodes, asserted, has_tensor_for_number, is_branch, is_integer, is_of_sizes, is_size, narrowed
+from .nodes import (
+    all_nodes,
+    asserted,
+    has_tensor_for_number,
+    is_branch,
+    is_integer,
+    is_of_sizes,
+    is_size,
+    narrowed,
+    pairs_of_copy,
+)
 from .origins import origin_of, place_of
 from .outside import can_be_carried, declared_for, has_effect, is_outside, mutating_call, outside_call, why_not_carried
 from .signature import (
@@ -329,7 +339,7 @@ class _Importer:
         if mutating_call(node) is not None:  # PyTorch runs it in another form, so there is no call to remember
             with self.builder.origin(origin_of(node)):
                 return self._bound(node, self._outside(node))
-        self._within = call = SourceCall(str(node.target))
+        self._within = call = SourceCall(str(node.target), reads_copy=pairs_of_copy(node))
         emitted = self.builder.emitted()
         before = len(emitted)
         try:

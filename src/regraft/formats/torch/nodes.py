@@ -111,3 +111,29 @@ def is_size(node: torch.fx.Node) -> bool:
         return False
     value = node.meta.get("val")
     return isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def pairs_of_copy(node: torch.fx.Node) -> bool:
+    """True if a call makes complex numbers of pairs in a tensor that was copied to lie row by row, or in a view of it.
+
+    Copies are left out where a program is read, so the operand may lie otherwise there.
+    """
+    if str(node.target) != "aten.view_as_complex.default":
+        return False
+    operand = node.args[0]
+    while isinstance(operand, torch.fx.Node) and operand.op == "call_function" and operand.args:
+        if str(operand.target) in _COPIES:
+            return True
+        if not is_operator(operand.target) or not _is_view(operand.target):
+            return False
+        operand = operand.args[0]
+    return False
+
+
+_COPIES: Final = ("aten.clone.default", "aten.contiguous.default")
+_VIEWS: Final = ("aten.reshape.default", "aten.flatten.using_ints")
+"""Operators that give a view where they can, which their schemas do not say."""
+
+
+def _is_view(target: Any) -> bool:
+    return str(target) in _VIEWS or target._schema.arguments[0].alias_info is not None

@@ -76,7 +76,8 @@ class SourceCall:
 
     ``args`` and ``kwargs`` are its arguments, with a `Slot` for each value (a `PairOfReals` for complex numbers) and
     with dims. ``results`` are its results in the same form, `Inner` for those that a step gives; ``is_tuple`` tells
-    several results, or a tuple of one, from a single one.
+    several results, or a tuple of one, from a single one. ``reads_copy``: the model copied what it reads, to lie row by
+    row.
     """
 
     target: str
@@ -87,6 +88,7 @@ class SourceCall:
     results: tuple[Result, ...] = ()
     is_tuple: bool = False
     unread: Mapping[int, Var] = field(default_factory=dict[int, Var])
+    reads_copy: bool = False
 
     def outputs(self) -> Iterator[tuple[int, int, int]]:
         """Each step that gives a result: the step, the index of the result, and 1 for an imaginary part."""
