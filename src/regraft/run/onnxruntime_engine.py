@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -107,22 +107,12 @@ def open_function(module: IRModule, name: str, *, threads: int | None = None) ->
     return _open_session(lowered, name, options, where_it_runs(module))
 
 
-class _OnnxRuntimeOptions:
-    __slots__ = ("libraries", "optimization", "profile", "providers", "threads")
-
-    def __init__(
-        self,
-        threads: int | None,
-        providers: tuple[str, ...],
-        optimization: str,
-        libraries: tuple[str, ...],
-        profile: tuple[str, list[Callable[[], str]]] | None,
-    ) -> None:
-        self.threads = threads
-        self.providers = providers
-        self.optimization = optimization
-        self.libraries = libraries
-        self.profile = profile
+class _OnnxRuntimeOptions(NamedTuple):
+    threads: int | None
+    providers: tuple[str, ...]
+    optimization: str
+    libraries: tuple[str, ...]
+    profile: tuple[str, list[Callable[[], str]]] | None
 
     def has_kernel(self, name: OnnxName, call: Call) -> bool:
         """True if ONNX Runtime, with these providers and libraries, computes ``call``, declared under that name."""

@@ -48,6 +48,19 @@ class CallText:
     untrusted: bool = False
 
 
+def kernel_texts(
+    target: str, table: Mapping[str, Callable[..., Any]]
+) -> tuple[dict[str, CallText], dict[str, Callable[..., Any]]]:
+    """The texts of calls of an engine's own kernels, by operator, and the globals that these texts refer to."""
+    names = {name: f"{target}_{name.removeprefix('relax.').replace('.', '_')}" for name in table}
+    texts = {name: CallText(partial(_applied, text)) for name, text in names.items()}
+    return texts, {text: table[name] for name, text in names.items()}
+
+
+def _applied(name: str, writer: FunctionWriter, call: Call) -> str:
+    return writer.applied(name, call)
+
+
 def write_extern_call(writer: FunctionWriter, call: Call) -> str:
     """The text of a call of an outside function, by the helper ``call_packed``."""
     assert isinstance(call.op, ExternFunc)

@@ -20,10 +20,10 @@ from .arrays import Signature
 from .errors import BuildError, TypeCheckError
 from .executable import EntryFunction, Executable
 from .failures import located
-from .function_writer import FunctionWriter, write_module
+from .function_writer import write_module
 from .onnx_node import NodeEngine, carried_node, is_carried_node
 from .packed import LOWERINGS, helpers
-from .python_source import CallText, Dialect, PythonModule
+from .python_source import Dialect, PythonModule, kernel_texts
 from .torch_meanings import with_meanings
 from .torch_speed import AS_IT_IS, Speed, with_speed
 
@@ -106,9 +106,7 @@ def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
         return to_numpy(value, "what decides the meaning of a node")
 
     table = {**KERNELS, **quantization.KERNELS} if goes_out else KERNELS
-    names = {name: f"torch_{name.removeprefix('relax.').replace('.', '_')}" for name in table}
-    lowerings = {name: CallText(partial(_write_kernel, text)) for name, text in names.items()}
-    kernels = {text: table[name] for name, text in names.items()}
+    lowerings, kernels = kernel_texts("torch", table)
     tools = {
         **helpers(allocate, torch.clone, loop),
         **kernels,
@@ -137,10 +135,6 @@ def _carried(engine: NodeEngine, call: Call) -> Callable[..., Any] | None:
     found = carried_node(call, engine)
     # Its program is read in the run, which nothing else is to be traced of.
     return found and torch.compiler.disable(found)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-
-
-def _write_kernel(name: str, writer: FunctionWriter, call: Call) -> str:
-    return writer.applied(name, call)
 
 
 def _entry(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from math import prod
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -26,7 +25,7 @@ from .failures import located
 from .function_writer import FunctionWriter, write_module
 from .lifted_constants import CompiledKey, constant_key
 from .onnx_node import NodeEngine, carried_node
-from .python_source import CallText, Dialect, PythonModule
+from .python_source import CallText, Dialect, PythonModule, kernel_texts
 from .sharding_gate import ShardedTensor
 from .xla_calls import LOWERINGS, OutsideCalls, call_extern, helpers
 from .xla_kernels import KERNELS
@@ -62,9 +61,7 @@ def dialect(module: IRModule, outside: OutsideCalls, placement: Placement) -> Di
             return operand
         return f"annotated({operand}, {placement.annotation(f'{writer.name}: {operand}', call, meshes)!r})"
 
-    names = {name: f"xla_{name.removeprefix('relax.').replace('.', '_')}" for name in KERNELS}
-    lowerings = {name: CallText(partial(_write_kernel, text)) for name, text in names.items()}
-    kernels = {text: _scoped(KERNELS[name]) for name, text in names.items()}
+    lowerings, kernels = kernel_texts("xla", {name: _scoped(kernel) for name, kernel in KERNELS.items()})
     made = Dialect(
         "xla",
         jnp,
@@ -91,10 +88,6 @@ def _numbers(value: Any) -> np.ndarray | None:
 
 def _known_constant(data: TensorData) -> JaxArray:
     return jnp.asarray(data.numpy())
-
-
-def _write_kernel(name: str, writer: FunctionWriter, call: Call) -> str:
-    return writer.applied(name, call)
 
 
 def _caller_line() -> int:

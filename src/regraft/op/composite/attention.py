@@ -200,26 +200,16 @@ def _scale_of_heads(call: Call) -> dict[str, Any]:
     return {"scale": 1.0 / sqrt(size)} if isinstance(size, int) and size > 0 else {}
 
 
-ATTENTION = Op(
-    "relax.nn.attention",
-    ("query", "key", "value"),
-    _ATTRIBUTES,
-    infer=_attention_type,
+_row: Final = partial(
+    Op,
+    attributes=_ATTRIBUTES,
     reference=with_attrs(_attention),
     finite=True,
     cost=attention_operations,
     written_out=_scale_of_heads,
 )
-ATTENTION_BIAS = Op(
-    "relax.nn.attention_bias",
-    ("query", "key", "value", "bias"),
-    _ATTRIBUTES,
-    infer=_attention_bias_type,
-    reference=with_attrs(_attention),
-    finite=True,
-    cost=attention_operations,
-    written_out=_scale_of_heads,
-)
+ATTENTION = _row("relax.nn.attention", ("query", "key", "value"), infer=_attention_type)
+ATTENTION_BIAS = _row("relax.nn.attention_bias", ("query", "key", "value", "bias"), infer=_attention_bias_type)
 ATTENTION_VAR_LEN = Op(
     "relax.nn.attention_var_len",
     ("queries", "keys", "values", "seqstart_q", "max_seqlen_q", "seqstart_k", "max_seqlen_k"),

@@ -346,20 +346,13 @@ def _scale_and_shift_shares(
 
 
 @operator_of(layer_norm).define_gradient
-def _layer_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    data, axes = call.args[0], call.attrs.axes
-    ndim = known_rank(call, data, "data")
-    whole = _Standardized.of(widened_expr(data), axes, call.attrs.epsilon)
-    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), whole.normal, axes, ndim)
-    return [converted_like(whole.share(share), data), gamma, beta]
-
-
 @operator_of(instance_norm).define_gradient
-def _instance_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    data, channel = call.args[0], (call.attrs.channel_axis,)
+def _layer_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, attrs = call.args[0], call.attrs
     ndim = known_rank(call, data, "data")
-    whole = _Standardized.of(widened_expr(data), call.attrs.axes, call.attrs.epsilon)
-    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), whole.normal, channel, ndim)
+    of_parameters = (attrs.channel_axis,) if "channel_axis" in attrs else attrs.axes
+    whole = _Standardized.of(widened_expr(data), attrs.axes, attrs.epsilon)
+    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), whole.normal, of_parameters, ndim)
     return [converted_like(whole.share(share), data), gamma, beta]
 
 

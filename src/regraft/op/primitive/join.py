@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max, dim_min, dim_product, dims_equal, exact_divide
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue, Tuple
-from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
 from ..public_function import declares, operator_of
@@ -207,17 +207,37 @@ def _split(xp: Any, x: Any, indices_or_sections: int | tuple[int, ...], axis: in
     return tuple(x[(*before, slice(start, end))] for start, end in zip(starts, ends, strict=True))
 
 
-SPLIT = Op(
-    "relax.split",
-    ("x",),
-    {"indices_or_sections": REQUIRED, "axis": 0},
-    infer=_split_type,
-    reference=_split,
-    traits=(Trait.MOVES,),
-)
+def _as_cuts(cuts: Any, op_name: str, name: str) -> int | tuple[Dim, ...]:
+    if isinstance(cuts, PrimValue):
+        cuts = cuts.value
+    if hasattr(cuts, "__index__") and not isinstance(cuts, bool):
+        return int(cuts)
+    if isinstance(cuts, Iterable):
+        items: Iterable[Any] = cuts  # pyright: ignore[reportUnknownVariableType]
+        return tuple([_as_cut(item, op_name, name) for item in items])
+    raise _wrong_cuts(cuts, op_name, name)
 
 
-def split(x: Expr, indices_or_sections: int | Sequence[Dim | Expr], axis: int = 0) -> Call:
+def _as_cut(cut: Any, op_name: str, name: str) -> Dim:
+    if isinstance(cut, PrimValue):
+        cut = cut.value
+    if isinstance(cut, SymExpr):
+        return cut
+    if hasattr(cut, "__index__") and not isinstance(cut, bool):
+        return int(cut)
+    raise _wrong_cuts(cut, op_name, name)
+
+
+def _wrong_cuts(cuts: object, op_name: str, name: str) -> OpTypeError:
+    return OpTypeError(f"{op_name}: {name}={cuts!r}; expected a number of sections, or places to cut at")
+
+
+_Cuts: TypeAlias = "int | Sequence[Dim | Expr]"
+"""A number of sections, or the places to cut at."""
+
+
+@declares("relax.split", forms={"_Cuts": _as_cuts}, infer=_split_type, reference=_split, traits=(Trait.MOVES,))
+def split(x: Expr, indices_or_sections: _Cuts, axis: int = 0) -> Call:
     """``x`` cut along an axis, as a tuple of tensors; the places to cut at are those of ``numpy.split``.
 
     Operands: ``x``, any tensor. Attributes: ``indices_or_sections``, a number of sections, or the places to
@@ -227,34 +247,10 @@ def split(x: Expr, indices_or_sections: int | Sequence[Dim | Expr], axis: int = 
     it has one field only. Raises `OpTypeError` for an axis that ``x`` does not have, less than one section,
     or a negative place.
     """
-    return SPLIT(x, indices_or_sections=_as_cuts(indices_or_sections), axis=axis)
+    ...
 
 
-def _as_cuts(cuts: Any) -> int | tuple[Dim, ...]:
-    if isinstance(cuts, PrimValue):
-        cuts = cuts.value
-    if hasattr(cuts, "__index__") and not isinstance(cuts, bool):
-        return int(cuts)
-    if isinstance(cuts, Iterable):
-        items: Iterable[Any] = cuts  # pyright: ignore[reportUnknownVariableType]
-        return tuple([_as_cut(item) for item in items])
-    raise _wrong_cuts(cuts)
-
-
-def _as_cut(cut: Any) -> Dim:
-    if isinstance(cut, PrimValue):
-        cut = cut.value
-    if isinstance(cut, SymExpr):
-        return cut
-    if hasattr(cut, "__index__") and not isinstance(cut, bool):
-        return int(cut)
-    raise _wrong_cuts(cut)
-
-
-def _wrong_cuts(cuts: object) -> OpTypeError:
-    return OpTypeError(
-        f"{SPLIT.name}: indices_or_sections={cuts!r}; expected a number of sections, or places to cut at"
-    )
+SPLIT = operator_of(split)
 
 
 # --- meshgrid

@@ -6,6 +6,7 @@ from .... import op as ops
 from ....ir.dims import Dim
 from ....ir.dtypes import is_float, is_integer, itemsize
 from ....ir.expr import Expr, const
+from ....op.semantics import integer_range
 from .convolution import shifted, with_bias
 from .elementwise import greatest_number
 from .importing import Imported, NodeImporter, in_dtype, reads
@@ -147,8 +148,7 @@ def _quantize_blocks(node: NodeImporter, x: Expr, target: str, axis: int) -> Exp
     if is_float(target):
         greatest = greatest_number(target)
         return in_dtype(node.emit(ops.clip(node.emit(ratio), -greatest, greatest)), target)
-    bits = int(target.removeprefix("u").removeprefix("int"))
-    least, greatest = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    least, greatest = integer_range(target)
     limited = ops.clip(node.emit(ratio), float(least), float(greatest))
     return in_dtype(in_dtype(limited, "int32"), target)
 
