@@ -71,3 +71,26 @@ def test_floats_are_quantized_to_narrow_ones(kind: int, dtype: str, block: int) 
     expected = np.clip(x / wide, -greatest, greatest).astype(kind_of)
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4])
+@pytest.mark.parametrize("engine", ["onnxruntime", "numpy"])
+def test_blocks_with_zero_points_of_four_bits_run_as_they_are_read(kind: int, engine: str) -> None:
+    generator = np.random.default_rng(0)
+    least = 0 if kind == TensorProto.UINT4 else -8
+    codes, zeros = generator.integers(least, least + 16, (6, 4)), generator.integers(least, least + 16, (2, 4))
+    scale = generator.random((2, 4), np.float32)
+    tensors = [
+        helper.make_tensor(name, kind, array.shape, array.reshape(-1).tolist())
+        for name, array in {"codes": codes, "zeros": zeros}.items()
+    ]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["codes", "scale", "zeros"], ["weights"], axis=0, block_size=3),
+        helper.make_node("Add", ["x", "weights"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, (6, 4)) for name in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y], [*tensors, numpy_helper.from_array(scale, "scale")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    expected = (codes - zeros.repeat(3, axis=0)) * scale.repeat(3, axis=0)
+    found = np.asarray(rx.build(from_onnx(model), target=engine)["main"](np.zeros((6, 4), np.float32)))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
