@@ -85,3 +85,11 @@ def test_an_operator_stays_whole_beside_one_that_works_in_place(function: Callab
     assert reports[0].kept is None
     name = f"aten.{function.__name__}.default"
     assert _names(again)[name] == _names(program)[name] == 1
+
+
+def test_batch_norms_beside_activations_in_place_are_folded_into_convolutions() -> None:
+    layers = torch.nn.Conv2d(4, 6, 3, bias=False), torch.nn.BatchNorm2d(6), torch.nn.Hardswish(inplace=True)
+    model = torch.nn.Sequential(*layers, torch.nn.BatchNorm2d(6)).eval()
+    again = rx.optimize(torch.export.export(model, (_IMAGE,)), verify=True)
+    norm = "aten._native_batch_norm_legit_no_training.default"
+    assert {"aten.conv2d.default": 1, "aten.hardswish.default": 1, norm: 1}.items() <= _names(again).items()

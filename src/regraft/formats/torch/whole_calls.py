@@ -16,11 +16,12 @@ _OPEN: Final = frozenset(
         *("add", "subtract", "multiply", "divide", "power", "sqrt", "rsqrt", "exp", "tanh", "sigmoid", "erf"),
         *("matmul", "permute_dims", "reshape", "expand_dims", "squeeze", "broadcast_to", "astype", "mean", "variance"),
         *("concat", "split", "strided_slice", "take", "nn.softmax", "nn.attention", "nn.pad", "nn.batch_norm"),
-        *("nn.conv1d", "nn.conv2d", "nn.conv3d"),
+        *("nn.conv1d", "nn.conv2d", "nn.conv3d", "zeros"),
     )
 )
-"""The forms of `linear`, convolutions, attention and the like on which the passes of a level work. An operator of
-several bindings is kept whole where it has others, or more than `_MOST_STEPS`.
+"""The forms of `linear`, convolutions, attention and the like on which the passes of a level work, and the empty
+results that PyTorch's own batch norm has beside the first. An operator of several bindings is kept whole where it has
+others, or more than `_MOST_STEPS`.
 """
 
 
