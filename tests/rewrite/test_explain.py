@@ -417,3 +417,13 @@ def test_sentences_are_made_for_the_misses_that_are_reported_only(monkeypatch: p
     monkeypatch.setattr(reasons, "wrong_call", counted)
     [finding] = explain(exp(sigmoid(wildcard())), builder.get()["main"], limit=3).findings
     assert (finding.miss_count, len(finding.misses), len(made)) == (50, 3, 3)
+
+
+def test_what_a_refused_replacement_would_have_added_is_no_value_that_other_rules_see() -> None:
+    x, y = wildcard(), wildcard()
+    foreign = rx.Var("foreign", rx.TensorType((2, 3), "float32"))
+    wrong = Rule(exp(x), lambda _, found: R.negative(R.sin(R.add(found[x], foreign))), "uses an unknown value")
+    sine = Rule(is_op("relax.sin")(y), lambda _, found: R.cos(found[y]), "sine")
+    refused, absent = explain(wrong | sine, reused).findings
+    assert refused.refused_count == 1
+    assert (absent.match_count, absent.miss_count) == (0, 0)

@@ -147,9 +147,9 @@ def test_a_value_that_a_replacement_needs_from_further_down_comes_first() -> Non
 def test_a_cycle_is_found_and_given_as_a_closed_path() -> None:
     session = open_session(straight)
     v = variables(straight)
-    assert session.find_cycle({v["a"]: R.negative(v["d"])}) == [v["a"], v["d"], v["c"], v["b"], v["a"]]
-    assert session.find_cycle({v["a"]: R.negative(v["a"])}) == [v["a"], v["a"]]
-    assert session.find_cycle({v["d"]: R.negative(v["a"])}) is None
+    assert session.find_cycle({v["a"]: R.negative(v["d"])}, {}) == [v["a"], v["d"], v["c"], v["b"], v["a"]]
+    assert session.find_cycle({v["a"]: R.negative(v["a"])}, {}) == [v["a"], v["a"]]
+    assert session.find_cycle({v["d"]: R.negative(v["a"])}, {}) is None
 
 
 def test_a_cycle_through_two_edits_is_found_though_neither_makes_one_alone() -> None:
@@ -157,8 +157,8 @@ def test_a_cycle_through_two_edits_is_found_though_neither_makes_one_alone() -> 
     v = variables(straight)
     x, y = straight.params
     # d no longer needs c, so b may use d; unless d needs b itself.
-    assert session.find_cycle({v["d"]: R.add(x, y), v["b"]: R.negative(v["d"])}) is None
-    assert session.find_cycle({v["d"]: R.add(x, v["b"]), v["b"]: R.negative(v["d"])}) is not None
+    assert session.find_cycle({v["d"]: R.add(x, y), v["b"]: R.negative(v["d"])}, {}) is None
+    assert session.find_cycle({v["d"]: R.add(x, v["b"]), v["b"]: R.negative(v["d"])}, {}) is not None
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_cycle_through_100_000_values_is_found() -> None:
             result = builder.emit_output(chain[-1])
         builder.emit_func_output([result])
     session = open_session(builder.get()["main"])
-    cycle = session.find_cycle({chain[0]: R.abs(chain[-1])})
+    cycle = session.find_cycle({chain[0]: R.abs(chain[-1])}, {})
     assert cycle is not None
     assert len(cycle) == 100_002
     assert session.depends_on(chain[-1], [chain[0]])
@@ -269,7 +269,7 @@ def test_after_any_edits_the_block_is_ordered_well_formed_and_worth_what_a_naive
         if inner not in alive:
             model[inner] = session.definitions[inner]  # a value that was dropped before may come back in another form
         wanted = {**{v: session.definitions[v] for v in session.definitions}, var: value}
-        cycle = session.find_cycle({var: value})
+        cycle = session.find_cycle({var: value}, {})
         assert (cycle is not None) is _is_cyclic(wanted)
         assert session.depends_on(inner, [var]) is _depends(session.definitions, inner, var)
         if cycle is None:

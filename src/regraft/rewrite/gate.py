@@ -8,7 +8,8 @@ everywhere else: that match is declined, with the cycle as the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Container, Mapping
 from typing import Any, Final, TypeAlias
 
 from ..analysis.values import leaves_of
@@ -18,6 +19,7 @@ from ..ir.op import Call
 from ..ir.origin import Origin, Origins, merge_origins
 from ..ir.program import Function, If, SeqExpr
 from ..ir.types import is_subtype
+from .draft import Draft
 from .errors import Decline, RewriteError, RewriteLoopError, RewriteScopeError, RewriteTypeError
 from .rules import Rule
 from .session import EditSession
@@ -201,22 +203,16 @@ class Gate:
         computed: tuple[Var, ...],
     ) -> str | None:
         session = self.session
-        added_before = len(session.added)
-        flat: dict[Var, Expr] = {}
-        session.replacing = edits
-        done: dict[int, Expr] = {}
-        for var, expr in edits.items():
-            flat[var] = session.flatten(expr, known, var.name_hint, origins, done)
-        session.replacing = ()
-        added = session.added[added_before:]
-        reason = self._check(rule, flat, added)
+        draft = Draft(session, edits, known, origins)
+        flat = draft.flat
+        reason = self._check(rule, flat, draft.values)
         if reason is not None or self.dry:
-            del session.added[added_before:]
-            session.drop_unused(added)
             return reason
         old = {var: session.definitions[var] for var in flat}
         if self.verify is not None:
-            self.unverified = check_values(rule, old, flat, edits, session.definitions, computed)
+            definitions = ChainMap(draft.values, session.definitions)
+            self.unverified = check_values(rule, old, flat, edits, definitions, computed)
+        draft.make()
         # None of them, and nothing that they need, goes because another one was replaced first.
         session.replacing = {
             *flat,
@@ -227,22 +223,20 @@ class Gate:
             session.replace(var, value, settle=False)
         session.replacing = ()
         session.raise_positions(flat)
-        session.drop_unused(added)
+        session.drop_unused(draft.values)
         if len(flat) > 1:
             session.drop_unused(flat)
         self._record(rule, old, flat)
         return None
 
-    def _check(self, rule: Rule, flat: Mapping[Var, Expr], added: list[Var]) -> str | None:
+    def _check(self, rule: Rule, flat: Mapping[Var, Expr], added: Mapping[Var, Expr]) -> str | None:
         session = self.session
         if self._is_there_already(flat):
             return UNCHANGED
-        for value in flat.values():
-            self._check_visible(rule, value)
-        for var in added:
-            self._check_visible(rule, session.definitions[var])
+        for value in (*flat.values(), *added.values()):
+            self._check_visible(rule, value, added)
         if added or len(flat) > 1 or not self._only_old_operands(flat):
-            cycle = session.find_cycle(flat)
+            cycle = session.find_cycle(flat, added)
             if cycle is not None:
                 return f"{CYCLE}: " + " <- ".join(v.name_hint for v in cycle)
         return None
@@ -268,10 +262,10 @@ class Gate:
                     return False
         return True
 
-    def _check_visible(self, rule: Rule, value: Expr) -> None:
+    def _check_visible(self, rule: Rule, value: Expr, added: Container[Var]) -> None:
         session = self.session
         for leaf in leaves_of(value):
-            if isinstance(leaf, Var) and leaf not in session.position and leaf not in self.scope:
+            if isinstance(leaf, Var) and not (leaf in session.position or leaf in added or leaf in self.scope):
                 why = (
                     "is local to another dataflow block" if isinstance(leaf, DataflowVar) else "is not bound before it"
                 )

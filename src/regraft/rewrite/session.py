@@ -12,13 +12,13 @@ cycles; it is not yet the order of the emitted block, which stays as close to th
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import floor
 from typing import Final
 
 from ..analysis.values import BlockView, leaves_of, resolve
-from ..ir.builder import flatten, operands_of, with_operands
 from ..ir.dims import SymVar
 from ..ir.expr import (
     Constant,
@@ -109,7 +109,7 @@ class EditSession(BlockView):
         self.original: dict[Var, Binding] = {}
         self.symvar_binders: dict[SymVar, Var] = {}
         self.replacing: Collection[Var] = ()
-        """Variables that the edit under way gives other values, so that what they hold now must not be shared."""
+        """Variables that the edits under way give other values, and what these need: none of them goes meanwhile."""
         self._fresh_name = fresh_name
         self._serial = 0
         self._crowded = 0
@@ -164,45 +164,29 @@ class EditSession(BlockView):
 
     # --- editing
 
-    def flatten(
-        self,
-        value: Expr,
-        known: Mapping[int, Var],
-        name: str,
-        origins: Origins,
-        done: dict[int, Expr] | None = None,
-    ) -> Expr:
-        """``value`` with its inner calls added to the block as values; ``known`` are calls that are bound already.
-
-        ``done`` is one table for values that share expressions; without ``known`` these are added once for all.
-        """
-        if id(value) in known:
-            return known[id(value)]
-
-        def bind(inner: Expr) -> Expr:
-            return self.add_value(inner, name, origins)
-
-        if known:
-            return flatten(_name_known(value, known), bind)
-        return flatten(value, bind, done=done)
-
     def add_value(self, value: Expr, name: str, origins: Origins) -> Var:
         """A variable for ``value``: one that holds it already, if it is pure and values are shared, else a new one."""
-        pure = type(value) is not Call or value.is_pure
         key = self.key(value)
-        if pure:
-            found = self._find_same(value, key)
-            if found is not None:
-                return found
-        make = DataflowVar if self.is_dataflow else Var
-        var = make(self._fresh_name(name), value.ty, origins)
-        self._insert(var, value, key)
-        if not pure:
-            self.pinned[var] = None
+        var = self.find_same(value, key)
+        if var is None:
+            var = self.new_variable(value, name, origins)
+        if var not in self.definitions:
+            self.insert(var, value, key)
         return var
 
-    def _find_same(self, value: Expr, key: ValueKey) -> Var | None:
+    def new_variable(self, value: Expr, name: str, origins: Origins) -> Var:
+        """A variable of this block for ``value``, which nothing binds so far."""
+        return (DataflowVar if self.is_dataflow else Var)(self._fresh_name(name), value.ty, origins)
+
+    @staticmethod
+    def is_pure(value: Expr) -> bool:
+        """True if ``value`` has no effect, so that two of it are one."""
+        return type(value) is not Call or value.is_pure
+
+    def find_same(self, value: Expr, key: ValueKey) -> Var | None:
         """A pure value of that key: one that is alive, if values are shared, or one that was dropped before."""
+        if not self.is_pure(value):
+            return None
         if self.share and type(value) is Call and value.op not in self._indexed_ops:
             self._indexed_ops.add(value.op)
             for var in self.by_op.get(value.op, ()):
@@ -210,17 +194,17 @@ class EditSession(BlockView):
                     self._keys[var] = made = self.key(self.definitions[var])
                     self._by_key.setdefault(made, var)
         found = self._by_key.get(key)
-        if found is None or found in self.replacing or self._keys.get(found) != key:
+        if found is None or self._keys.get(found) != key:
             return None
-        if found not in self.definitions:
-            self._insert(found, value, key)
-            return found
-        return found if self.share else None
+        return found if self.share or found not in self.definitions else None
 
-    def _insert(self, var: Var, value: Expr, key: ValueKey) -> None:
+    def insert(self, var: Var, value: Expr, key: ValueKey) -> None:
+        """Bind ``var``, which nothing uses so far, to ``value`` of that ``key``."""
         self.position[var] = self._position_after(value)
         self._link(var, value, key)
         self.added.append(var)
+        if not self.is_pure(value):
+            self.pinned[var] = None
 
     def _position_after(self, value: Expr) -> float:
         position = self.position
@@ -351,11 +335,13 @@ class EditSession(BlockView):
                 self.journal[var] = None
             pending.extend(self._unlink(var, value))
 
-    def find_cycle(self, edits: Mapping[Var, Expr]) -> list[Var] | None:
+    def find_cycle(self, edits: Mapping[Var, Expr], added: Mapping[Var, Expr]) -> list[Var] | None:
         """The values that would depend on themselves if ``edits`` were made, as a closed path; None if none would.
 
-        Cost: the values that stand after the first edited one and that the replacements depend on.
+        ``added`` are values that the edits need beside those of the block. Cost: the values that stand after the first
+        edited one and that the replacements depend on.
         """
+        changed = ChainMap(dict(edits), dict(added))
         first = min(self.position[var] for var in edits)
         state: dict[Var, bool] = {}
         for root in edits:
@@ -369,14 +355,14 @@ class EditSession(BlockView):
                 if step is None:
                     state[path.pop()[0]] = False
                     continue
-                if not isinstance(step, Var) or self.position.get(step, -1.0) < first:
+                if not isinstance(step, Var) or (step not in changed and self.position.get(step, -1.0) < first):
                     continue
                 if state.get(step):
                     names = [var for var, _ in path]
                     return [*names[names.index(step) :], step]
                 if step not in state:
                     state[step] = True
-                    path.append((step, iter(leaves_of(edits[step]) if step in edits else self._read_by(step))))
+                    path.append((step, iter(leaves_of(changed[step]) if step in changed else self._read_by(step))))
         return None
 
     def depends_on(self, value: Var, others: Iterable[Var]) -> bool:
@@ -482,23 +468,3 @@ def substitute(value: Expr, table: Mapping[Var, Expr]) -> Expr:
     for var, leaf in table.items():
         mutator.remap(var, leaf)
     return mutator.mutate(value)
-
-
-def _name_known(value: Expr, known: Mapping[int, Var]) -> Expr:
-    """``value`` with calls that are bound already replaced by their variables, wherever they stand inside it."""
-    done: dict[int, Expr] = {}
-    stack: list[tuple[Expr, bool]] = [(value, False)]
-    while stack:
-        current, expanded = stack.pop()
-        if id(current) in done:
-            continue
-        if current is not value and id(current) in known:
-            done[id(current)] = known[id(current)]
-            continue
-        operands = operands_of(current)
-        if not expanded:
-            stack.append((current, True))
-            stack.extend((operand, False) for operand in reversed(operands))
-            continue
-        done[id(current)] = with_operands(current, [done[id(operand)] for operand in operands])
-    return done[id(value)]

@@ -203,7 +203,8 @@ class MatchState:
                 goal = goals
                 goals = goal[0].run(self, goal)
             if goals is None:
-                goals = next((late.goal for late in self.awaiting if not self.holds(late)), None)
+                if self.awaiting:
+                    goals = next((late.goal for late in self.awaiting if not self.holds(late)), None)
                 if goals is None:
                     self.found += 1
                     yield
