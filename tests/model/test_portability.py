@@ -144,3 +144,20 @@ def test_a_model_that_has_no_time_at_the_sizes_of_the_estimate_comes_back_as_it_
         )
     ]
     assert is_larger(open_model(small), rx.from_onnx(large), large)
+
+
+def test_as_many_nodes_with_more_bytes_are_larger_and_so_are_more_nodes_with_fewer() -> None:
+    short, long, three = [
+        onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+            agraph (float[8] x) => (float[8] y) {{ {body} }}""")
+        for body in (
+            "a = Abs (x) y = Neg (a)",
+            "a_name_that_takes_very_many_bytes = Abs (x) y = Neg (a_name_that_takes_very_many_bytes)",
+            "a = Abs (x) b = Neg (a) y = Neg (b)",
+        )
+    ]
+    module = rx.from_onnx(short)
+    assert is_larger(open_model(short), module, long)
+    assert not is_larger(open_model(long), module, short)
+    assert three.ByteSize() < long.ByteSize()
+    assert is_larger(open_model(long), module, three)

@@ -182,3 +182,18 @@ def test_rows_that_are_needed_together_stay_together(lines: str, results: str, r
     before = program(params, f"r = R.reshape(x, (6, 4))\np = R.matmul(r, w)\n{lines}", results)
     assert RemoveNoOps()(before) is before
     assert reason in str(report(RemoveNoOps(), before))
+
+
+UNKNOWN = 'x: R.Tensor("float32")'
+
+
+@pytest.mark.parametrize("line", ['a = x * R.const([[1.0]], "float32")', "a = R.broadcast_to(x, R.shape([2, 3]))"])
+def test_what_may_give_more_axes_to_a_tensor_of_unknown_rank_stays(line: str) -> None:
+    before = program(UNKNOWN, f"{line}\nb = R.exp(a)", "b")
+    assert RemoveNoOps()(before) is before
+
+
+@pytest.mark.parametrize("line", ['a = x * R.const(1.0, "float32")', 'a = R.astype(x, "float32")'])
+def test_what_keeps_any_shape_goes_also_where_the_rank_is_unknown(line: str) -> None:
+    before = program(UNKNOWN, f"{line}\nb = R.exp(a)", "b")
+    assert counts(RemoveNoOps()(before)) == {"exp": 1}

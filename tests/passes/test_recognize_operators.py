@@ -159,3 +159,11 @@ def test_groups_of_a_symbolic_batch_are_recognized() -> None:
     lines = _groups(shape="(n, 2, 45)").replace("(2, 6, 5, 3)", "(n, 6, 5, 3)")
     after = checked(RecognizeOperators(), program(params, lines, "y", "n = T.int64()"))
     assert counts(after) == {"nn.group_norm": 1, "reshape": 2}
+
+
+def test_a_formula_on_a_tensor_of_unknown_rank_is_left_where_its_numbers_have_axes() -> None:
+    lines = f"{ERF}h = x * {_c(0.5)}\ny = h * s"
+    before = program('x: R.Tensor("float32")', lines.replace(_c(1.0), 'R.const([[1.0]], "float32")'), "y")
+    assert RecognizeOperators()(before) is before
+    assert "its numbers may give the result more axes" in str(report(RecognizeOperators(), before))
+    assert counts(RecognizeOperators()(program('x: R.Tensor("float32")', lines, "y"))) == {"nn.gelu": 1}

@@ -12,13 +12,14 @@ from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias
 
 from ..analysis import direct_uses, free_symbolic_vars, used_vars
-from ..ir.expr import ShapeExpr, Tuple, Var
+from ..ir.expr import Expr, ShapeExpr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
 from ..ir.types import ShapeType
 from ..passes import CanonicalizeBindings, DeadCodeElimination, InlinePrivateFunctions, Sequential
+from ..rewrite.walk import FunctionWalk
 
 
 class Whole(NamedTuple):
@@ -42,16 +43,13 @@ class WholeCalls(NamedTuple):
 
 def fold_calls(module: IRModule, whole_of: WholeOf) -> WholeCalls:
     """``module`` with private functions for what ``whole_of`` says is kept whole. Cost: linear."""
-    folding = _Outlining(module, whole_of)
+    outlined = _Outlined(module)
     changed: dict[str, Function] = {}
     for name, function in module.items():
-        later: list[set[Var]] = [set(direct_uses(function.body.body).variables)]
-        for block in reversed(function.body.blocks):
-            later.append(later[-1].union(*[_used(binding) for binding in block.bindings]))
-        blocks = [folding.block(block, later[-2 - place]) for place, block in enumerate(function.body.blocks)]
-        if any(new is not old for new, old in zip(blocks, function.body.blocks, strict=True)):
-            changed[name] = function.with_body(SeqExpr(blocks, function.body.body))
-    return WholeCalls(folding.module.with_functions(changed), folding.functions)
+        new = _Outlining(function, whole_of, outlined).run()
+        if new is not function:
+            changed[name] = new
+    return WholeCalls(outlined.module.with_functions(changed), outlined.functions)
 
 
 def unfold_calls(module: IRModule, functions: Mapping[str, Function]) -> IRModule:
@@ -64,18 +62,28 @@ def unfold_calls(module: IRModule, functions: Mapping[str, Function]) -> IRModul
     )
 
 
-class _Outlining:
-    """Makes the functions, and the blocks that call them."""
+class _Outlined:
+    """The module with the functions that were made so far."""
 
-    def __init__(self, module: IRModule, whole_of: WholeOf) -> None:
+    def __init__(self, module: IRModule) -> None:
         self.module = module
-        self._whole_of = whole_of
         self.functions: Final[dict[str, Function]] = {}
 
-    def block(self, block: BindingBlock, returned: Iterable[Var]) -> BindingBlock:
-        """``block`` with calls of functions; ``returned`` is what is used after it."""
+
+class _Outlining(FunctionWalk):
+    """Makes the functions, and the blocks that call them, those of branches and loops included."""
+
+    def __init__(self, function: Function, whole_of: WholeOf, outlined: _Outlined) -> None:
+        super().__init__(function)
+        self._whole_of = whole_of
+        self._outlined = outlined
+
+    def block(
+        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
+    ) -> BindingBlock:
+        """``block`` with calls of functions; ``later`` is what is used after it."""
         runs = [(whole, list(run)) for whole, run in groupby(block.bindings, self._whole_of)]
-        used = _used_elsewhere(runs, returned)
+        used = _used_elsewhere(runs, later)
         bindings: list[Binding] = []
         for whole, run in runs:
             is_there = whole is not None and len(run) >= whole.steps
@@ -97,10 +105,11 @@ class _Outlining:
         if sizes:  # those that its operands do not show, such as the n of a size of (n + 1) // 2
             given = Var("sizes", ShapeType(sizes))
             function = Function([*function.params, given], function.body)
-        name = _free_name(self.module, whole.name.replace(".", "_"))
-        self.module = self.module.with_function(name, function)
-        self.functions[name] = function
-        value = Call(self.module.get_global_var(name), [*operands, ShapeExpr(sizes)] if sizes else operands)
+        outlined = self._outlined
+        name = _free_name(outlined.module, whole.name.replace(".", "_"))
+        outlined.module = outlined.module.with_function(name, function)
+        outlined.functions[name] = function
+        value = Call(outlined.module.get_global_var(name), [*operands, ShapeExpr(sizes)] if sizes else operands)
         if len(outputs) == 1:
             return [VarBinding(outputs[0], value)]
         parts = type(run[0].var)(name, value.ty, outputs[0].origins)

@@ -282,7 +282,7 @@ def _handed_over(
     ``most`` times its operators, or cannot be written. With None for ``most`` these two are taken as they come.
     """
     if not stays:
-        why = "the result has more operators" if opened.form == "torch" else "the result has more nodes and more bytes"
+        why = "the result has more operators" if opened.form == "torch" else "the result is larger"
         is_alike = (path is None) == (opened.path is None) and (path is None or form_of(path) == opened.form)
         result: Any = path
         try:

@@ -35,6 +35,8 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
 """For each operator that is recognized, the form that it is recognized by, and the operator of ONNX."""
 _ATTENTION: Final = ("relax.nn.attention", "relax.nn.attention_bias")
 _OLDEST: Final = 13
+_FREE: Final = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")
+"""Operators that take no time of the estimate: the same bytes in another shape."""
 _SIZE: Final = 64
 """The number that stands for every size that is not known."""
 MOST_GROWN: Final = 256
@@ -126,11 +128,11 @@ def is_as_it_was(opened: Model, result: Any) -> bool:
 def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) -> bool:
     """True if ``result``, a file or an object, is larger than the model that was opened, in the terms of its format.
 
-    ``after`` is the module that ``result`` was written from. An ONNX model then has more than ``most`` times the nodes
-    and more bytes, as happens to one of functions, whose nodes are written wherever a function is called; one that is
-    expected to pay may have a few more bytes. A program of PyTorch has more than ``most`` times the operators,
-    as happens to one that writes in place. The bodies of loops and branches count. Cost: results of PyTorch, and larger
-    ones of ONNX, are read again.
+    ``after`` is the module that ``result`` was written from. A program of PyTorch has more than ``most`` times the
+    operators, as happens to one that writes in place. An ONNX model of a level that rewrites whether that pays or not,
+    with ``most`` over 1, has more bytes, and more than that many times the nodes or more bytes than `MOST_GROWN`; of
+    the other levels, see `_has_grown`.
+    The bodies of loops and branches count. Cost: models in files are read again.
     """
     if opened.is_changed:
         return False
@@ -142,14 +144,32 @@ def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) ->
         sizes = sum(files.sizes_of_files(opened.files)), sum(files.sizes_of(result).values())
     else:
         sizes = opened.source.ByteSize(), result.ByteSize()
+
+    from ..formats.onnx.described import node_count, written_out_count
+
+    if most > 1.0:
+        if sizes[1] > sizes[0] + MOST_GROWN:
+            return not _pays(opened.module, after)
+        return sizes[1] > sizes[0] and node_count(result) > most * node_count(opened.source)
     if sizes[1] <= sizes[0]:
-        return False
-    if sizes[1] <= sizes[0] + MOST_GROWN and _seconds(after) <= _PAYS * _seconds(opened.module):
-        return False
+        return written_out_count(result) > written_out_count(opened.source) and not _pays(opened.module, after)
+    return _has_grown(opened, after, node_count(result) - node_count(opened.source), sizes[1] - sizes[0])
 
-    from ..formats.onnx.described import node_count
 
-    return node_count(result) > most * node_count(opened.source)
+def _has_grown(opened: Model, after: IRModule, nodes: int, size: int) -> bool:
+    """True if an ONNX model of so many ``nodes`` and of ``size`` more bytes is not worth them.
+
+    Fewer nodes are worth up to `MOST_GROWN` bytes, and as many nodes are if they are expected to take less time. More
+    nodes, as those of a model of functions, which are written wherever a function is called, or more bytes have to pay.
+    """
+    if size <= MOST_GROWN and nodes <= 0:
+        return nodes == 0 and not _seconds(after) < _seconds(opened.module)
+    return size > MOST_GROWN or not _pays(opened.module, after)
+
+
+def _pays(before: IRModule, after: IRModule) -> bool:
+    """True if ``after`` is expected to take so much less time that a few more nodes or bytes are worth it."""
+    return _seconds(after) <= _PAYS * _seconds(before)
 
 
 def _forms(raised: Raised | None) -> set[str]:
@@ -181,5 +201,6 @@ def _seconds(module: IRModule) -> float:
         except OpTypeError:
             return math.nan
         calls = [binding.value for binding in iter_bindings(bound) if isinstance(binding.value, Call)]
-        taken += sum(call_seconds(call) or 0.0 for call in calls)
+        timed = (call for call in calls if not any(is_call_of(call, name) for name in _FREE))
+        taken += sum(call_seconds(call) or 0.0 for call in timed)
     return taken

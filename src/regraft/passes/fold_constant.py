@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final
@@ -17,6 +18,7 @@ from ..ir.op import Call, Op, Trait, is_call_of
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
+from ..ir.visitor import iter_bindings
 from ..op.evaluate import EvaluationError, Evaluator
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
@@ -31,11 +33,15 @@ _MOST_AT_ONCE: Final = 1 << 20
 class _Folding(SessionWalk):
     """Puts constants in the place of calls of constants, in order, so that whole chains fold."""
 
-    def __init__(self, function: Function, context: PassContext, most_grown: int, keep_named: bool) -> None:
+    def __init__(
+        self, function: Function, context: PassContext, most_grown: int, keep_named: bool, keep_shared: bool
+    ) -> None:
         super().__init__(function)
         self._context = context
         self._most_grown = most_grown
         self._keep_named = keep_named
+        self._readers = _readers(function) if keep_shared else Counter[int]()
+        """How many read a constant, by its data, where that counts."""
         self._views: dict[Var, Constant] = {}
         """A view of a named tensor: it stays in the program, and its value is known to what is computed from it."""
 
@@ -48,6 +54,8 @@ class _Folding(SessionWalk):
             known = self._known(session, var, value)
             if known is None or is_subtype(known.ty, var.ty) is not True:
                 continue
+            if self._readers and isinstance(known, Constant):
+                self._readers[id(known.data)] = len(session.users.get(var, ())) + (var in session.outputs)
             session.replace(var, known)
             self._context.tell("fold_constant", var.name_hint, None)
             changed = True
@@ -97,7 +105,7 @@ class _Folding(SessionWalk):
             self._views[var] = _later(call, named)
             return None
         size = _size(call.ty)
-        if size is None or (size > self._most_grown and _grows(call.ty, constants)):
+        if size is None or (size > self._most_grown and _grows(call.ty, constants, self._readers)):
             self._context.tell("fold_constant", var.name_hint, "the result is larger than the constants it is made of")
             return None
         waits = size > _MOST_AT_ONCE and _is_arrangement(call)
@@ -152,12 +160,29 @@ def _size(ty: Type) -> int | None:
     return prod(dim for dim in ty.shape if isinstance(dim, int)) if is_static(ty) else None
 
 
-def _grows(ty: Type, constants: Sequence[Constant]) -> bool:
-    """True if a value of that type takes more bytes than the constants that it is made of."""
+def _readers(function: Function) -> Counter[int]:
+    """How many bindings of ``function`` read each constant, by its data."""
+    return Counter(
+        identity
+        for binding in iter_bindings(function)
+        for identity in {id(constant.data) for constant in _constants(_operands(binding.value))}
+    )
+
+
+def _operands(value: Expr) -> tuple[Expr, ...]:
+    return value.args if isinstance(value, Call) else (value,)
+
+
+def _grows(ty: Type, constants: Sequence[Constant], readers: Mapping[int, int]) -> bool:
+    """True if a value of that type takes more bytes than its part of the constants that it is made of.
+
+    A constant that n values are made of counts for each by an n-th part, where ``readers`` says how many they are.
+    """
     leaves = ty.fields if isinstance(ty, TupleType) else (ty,)
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
     made = sum((_size(leaf) or 0) * itemsize(leaf.dtype or "float32") for leaf in tensors)
-    return made > sum({id(constant.data): constant.data.nbytes for constant in constants}.values())
+    sizes = {id(constant.data): constant.data.nbytes for constant in constants}
+    return made > sum(size / max(1, readers.get(identity, 1)) for identity, size in sizes.items())
 
 
 def _evaluate(call: Expr) -> Any:
@@ -200,20 +225,24 @@ def _read(operand: Expr) -> Expr:
     return Constant(TensorData(operand.data.read())) if isinstance(operand, Constant) else operand
 
 
-def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False) -> Pass:
+def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False, keep_shared: bool = False) -> Pass:
     """Compute what depends on constants only, by the operators' reference semantics.
 
     A result that takes more bytes than the constants it is made of (zeros, a constant broadcast, weights of int8 or
     half precision made wider) is folded up to ``most_grown`` elements only, so that the program does not grow.
     Constants that are not in memory are not read: what is made of them is computed when it is first read, and so are
     large weights that are joined or arranged otherwise. With ``keep_named``, a tensor that the source model names is
-    not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. Shapes and scalars
+    not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. With ``keep_shared``,
+    a constant that several values are made of counts for each by its part only, since it stays until all of them are
+    folded. Shapes and scalars
     that types say in full are written down.
 
     Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; calls
     whose reference refuses its operands stay. Cost: linear, and the folded operators' own.
     """
     return FunctionPass(
-        lambda function, _module, context: _Folding(function, context, most_grown, keep_named).transformed(),
+        lambda function, _module, context: _Folding(
+            function, context, most_grown, keep_named, keep_shared
+        ).transformed(),
         "FoldConstant",
     )

@@ -109,11 +109,13 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without:
     than the last digits.
 
     ``without``: forms that stay written out, by the names that `RecognizeOperators` has for them, or `ATTENTION`;
-    with `GROWING_CONSTANTS`, so do constants that are larger than what they are made of.
+    with `GROWING_CONSTANTS`, so do constants that are larger than what they are made of, or would stand beside it.
     """
     number = level_number(level)
     folding = (
-        FoldConstant(_MOST_GROWN, keep_named=True) if GROWING_CONSTANTS in without else FoldConstant(keep_named=True)
+        FoldConstant(_MOST_GROWN, keep_named=True, keep_shared=True)
+        if GROWING_CONSTANTS in without
+        else FoldConstant(keep_named=True)
     )
     first: list[Pass] = [CanonicalizeBindings()]
     if number >= 1:

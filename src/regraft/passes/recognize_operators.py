@@ -55,9 +55,19 @@ class _Formula(NamedTuple):
                 return decline(found)
             if is_subtype(found.ty, result.ty) is not True:
                 return decline("the operator's result has another dtype, or a shape that is less precisely known")
+            if stated_shape(result) is None and any(_may_widen(value, found) for value in matchings.values()):
+                return decline("its numbers may give the result more axes or larger ones, as no shape is known")
             return {result: found}
 
         return Rule(self.context, rewriter, self.name)
+
+
+def _may_widen(value: Any, found: Expr) -> bool:
+    """True if ``value`` is a constant that has more than one element, or axes that ``found`` may lack."""
+    if not isinstance(value, Constant):
+        return False
+    rank = found.ty.ndim if isinstance(found.ty, TensorType) else 0
+    return value.data.size != 1 or len(value.data.shape) > max(rank, 0)
 
 
 def _is_number(expr: Expr, number: float) -> bool:

@@ -405,3 +405,20 @@ def test_means_and_variances_are_taken_out_of_half_precision(
     (expected,), (found,) = run_onnxruntime(model, inputs), run_onnxruntime(rx.optimize(model), inputs)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_allclose(run_here(model, inputs)[0], expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_celu_of_a_single_number_is_a_single_number(alpha: float) -> None:
+    x = np.asarray(-0.3, np.float32)
+    model = one_node("Celu", {"x": x}, opset=14, alpha=alpha)
+    assert_same(run_here(model, {"x": x}), run_onnxruntime(model, {"x": x}))
+
+
+def test_a_remainder_of_floats_that_came_with_opset_28_is_not_written_in_an_older_one() -> None:
+    x, y = np.asarray([5.5, -5.5, 7.0], np.float32), np.asarray([3.0, 3.0, -4.0], np.float32)
+    model = one_node("Mod", {"x": x, "y": y}, opset=28)
+    model.graph.node.append(helper.make_node("Neg", ["y0"], ["z"]))
+    model.graph.node.append(helper.make_node("Neg", ["z"], ["again"]))
+    model.graph.output[0].name = "again"
+    written = rx.optimize(model, level=3)
+    assert_same(run_onnxruntime(written, {"x": x, "y": y}), [np.mod(x, y)])

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
-from tests.formats.onnx.single_node import assert_same, run_here
+from tests.formats.onnx.single_node import assert_same, run_here, run_onnxruntime
 
 
 def _model(opset: int | None, *nodes: onnx.NodeProto, **constants: np.ndarray) -> onnx.ModelProto:
@@ -36,7 +36,8 @@ def test_old_broadcasts_and_reshapes_mean_what_they_meant(opset: int | None) -> 
     model = _model(opset, add, act, b=bias)
     expected = np.maximum(x + bias, 0)
     assert_same(run_here(model, {"x": x}), [expected])
-    assert rx.optimize(model).opset_import[0].version == 13
+    assert rx.to_onnx(rx.from_onnx(model)).opset_import[0].version == 13
+    assert rx.optimize(model).ByteSize() <= model.ByteSize()
 
 
 @pytest.mark.parametrize("opset", [1, 6])
@@ -55,3 +56,25 @@ def test_a_function_may_be_of_another_opset_than_its_model() -> None:
     imports = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=9, functions=[function])
     assert [node.op_type for node in rx.optimize(model).graph.node] == ["Relu", "Add"]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("sizes", [[2, 3, 4], [2, "n", None]])
+@pytest.mark.parametrize("op_type", ["Hardmax", "Softmax", "LogSoftmax"])
+def test_before_opset_13_a_softmax_is_over_all_axes_from_its_own_on(
+    op_type: str, sizes: list[int | str | None], axis: int
+) -> None:
+    x = np.random.default_rng(axis).standard_normal((2, 3, 4)).astype(np.float32)
+    model = _model(11, helper.make_node(op_type, ["x"], ["y"], axis=axis))
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, sizes))
+    expected = run_onnxruntime(model, {"x": x})
+    assert_same(run_here(model, {"x": x}), expected)
+    assert_same(run_onnxruntime(rx.optimize(model), {"x": x}), expected)
+
+
+@pytest.mark.parametrize(("opset", "kind"), [(7, TensorProto.FLOAT), (10, TensorProto.BOOL), (12, TensorProto.BOOL)])
+def test_the_mask_of_a_dropout_that_drops_nothing_is_that_of_the_runtime(opset: int, kind: int) -> None:
+    x = np.ones((2, 3, 4), np.float32)
+    model = _model(opset, helper.make_node("Dropout", ["x"], ["y", "mask"]))
+    model.graph.output.append(helper.make_tensor_value_info("mask", kind, None))
+    assert_same(run_here(model, {"x": x}), run_onnxruntime(model, {"x": x}))

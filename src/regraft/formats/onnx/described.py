@@ -34,9 +34,33 @@ def description_size(graph: ir.Graph) -> int:
 
 def node_count(model: Path | onnx.ModelProto) -> int:
     """The nodes of a model, in a file or a message, those in the bodies of loops and branches included."""
+    return sum(len(graph.node) for graph in graphs_of(_message(model).graph))
+
+
+def written_out_count(model: Path | onnx.ModelProto) -> int:
+    """The nodes of a model with those of its functions wherever they are called, as they are written here."""
+    model = _message(model)
+    functions = {(one.domain, one.name, one.overload): one for one in model.functions}
+    counts: dict[tuple[str, str, str], int] = {}
+
+    def count(nodes: Iterable[onnx.NodeProto]) -> int:
+        total = 0
+        for node in nodes:
+            key = node.domain, node.op_type, node.overload
+            if key in functions and key not in counts:
+                counts[key] = 1  # for one that calls itself, which is no model
+                counts[key] = count(functions[key].node)
+            inner = [graph.node for attribute in node.attribute if attribute.HasField("g") for graph in [attribute.g]]
+            total += counts.get(key, 1) + sum(map(count, inner))
+        return total
+
+    return count(model.graph.node)
+
+
+def _message(model: Path | onnx.ModelProto) -> onnx.ModelProto:
     if isinstance(model, Path):
-        model = onnx.load(model, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
-    return sum(len(graph.node) for graph in graphs_of(model.graph))
+        return onnx.load(model, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+    return model
 
 
 def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

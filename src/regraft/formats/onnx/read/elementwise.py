@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from .... import op as ops
+from ....analysis.tensors import stated_shape
 from ....ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
 from ....ir.expr import Constant, Expr
 from ..same_operators import SAME
@@ -163,6 +164,14 @@ def _prelu(node: NodeImporter) -> Imported:
     return ops.where(ops.less(x, node.like(0)), ops.multiply(x, slope), x)
 
 
+@reads("Celu")
+def _celu(node: NodeImporter) -> Imported:
+    alpha, x = node.attr("alpha", 1.0), node.operand(0)
+    if alpha == 1.0:
+        return ops.nn.elu(x)
+    return ops.multiply(ops.nn.elu(ops.divide(x, node.like(alpha))), node.like(alpha))
+
+
 @reads("Selu")
 def _selu(node: NodeImporter) -> Imported:
     alpha, gamma = node.attr("alpha", 1.67326319217681884765625), node.attr("gamma", 1.05070102214813232421875)
@@ -178,16 +187,22 @@ def _swish(node: NodeImporter) -> Imported:
     return ops.nn.silu(x) if alpha == 1.0 else ops.multiply(x, ops.sigmoid(ops.multiply(x, node.like(alpha))))
 
 
+def _along_axis(node: NodeImporter, function: Callable[[Expr, int], Expr]) -> Imported:
+    """``function`` of operand 0 along the axis of a node: before opset 13, along all axes from that on as if one."""
+    x = node.operand(0)
+    if node.opset >= 13:
+        return function(x, node.attr("axis", -1))
+    axis = node.attr("axis", 1) % max(node.rank(), 1)
+    if all(size == 1 for size in node.shape()[axis + 1 :]):  # the rows that it flattens to are those of the axis
+        return function(x, axis)
+    flat = node.emit(ops.reshape(x, [_product(node, 0, axis), _product(node, axis, node.rank())]))
+    return ops.reshape(function(flat, -1), list(node.shape()))
+
+
 @reads("Softmax", "LogSoftmax")
 def _softmax(node: NodeImporter) -> Imported:
     function = ops.nn.softmax if node.op_type == "Softmax" else ops.nn.log_softmax
-    if node.opset >= 13:
-        return function(node.operand(0), node.attr("axis", -1))
-    axis = node.attr("axis", 1) % max(node.rank(), 1)
-    if all(size == 1 for size in node.shape()[axis + 1 :]):  # the rows that it flattens to are those of the axis
-        return function(node.operand(0), axis)
-    flat = ops.reshape(node.operand(0), [_product(node, 0, axis), _product(node, axis, node.rank())])
-    return ops.reshape(function(flat, -1), list(node.shape()))
+    return _along_axis(node, function)
 
 
 def _product(node: NodeImporter, first: int, last: int) -> Any:
@@ -199,16 +214,17 @@ def _product(node: NodeImporter, first: int, last: int) -> Any:
 
 @reads("Hardmax")
 def _hardmax(node: NodeImporter) -> Imported:
-    axis: int = node.attr("axis", -1 if node.opset >= 13 else 1)
-    if 0 in node.shape():
-        return node.operand(0)
-    size = node.shape()[axis]
-    if isinstance(size, int):
-        place = ops.argmax(node.operand(0), axis=axis)
-        return ops.one_hot(place, node.like(1), node.like(0), depth=size, axis=axis)
-    along = [size if place == axis % node.rank() else 1 for place in range(node.rank())]
-    places = node.emit(ops.reshape(ops.arange(size, dtype="int64"), along))
-    return in_dtype(ops.equal(places, ops.argmax(node.operand(0), axis=axis, keepdims=True)), node.dtype())
+    def hard(x: Expr, axis: int) -> Expr:
+        shape = stated_shape(x)
+        assert shape is not None
+        size = shape[axis]
+        if isinstance(size, int):
+            return ops.one_hot(ops.argmax(x, axis=axis), node.like(1), node.like(0), depth=size, axis=axis)
+        along = [size if place == axis % len(shape) else 1 for place in range(len(shape))]
+        places = node.emit(ops.reshape(ops.arange(size, dtype="int64"), along))
+        return in_dtype(ops.equal(places, ops.argmax(x, axis=axis, keepdims=True)), node.dtype())
+
+    return node.operand(0) if 0 in node.shape() else _along_axis(node, hard)
 
 
 @reads("Dropout")
@@ -224,5 +240,8 @@ def _dropout(node: NodeImporter) -> tuple[Imported | None, ...]:
     x = node.operand(0)
     if len(node.node.outputs) < 2:
         return x, None
+    # Before opset 12 the standard leaves the mask open where nothing is dropped: ONNX Runtime gives zeros then.
+    number = node.opset >= 12
+    dtype = "bool" if node.opset >= 10 else node.dtype()
     shape = node.ty(0).shape
-    return x, ops.ones_like(x, "bool") if shape is None else ops.full(shape, True, "bool")
+    return x, ops.full_like(x, number, dtype) if shape is None else ops.full(shape, number, dtype)

@@ -42,6 +42,17 @@ def _text(node: ir.Node, name: str) -> str:
     return "" if found is None else found.as_string()
 
 
+def _number(node: ir.Node, name: str) -> int:
+    found = node.attributes.get(name)
+    return 0 if found is None else found.as_int()
+
+
+def _is_float(node: ir.Node) -> bool:
+    """True if operand 0 of a node holds floats, or may."""
+    dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
+    return dtype is None or dtype.is_floating_point()
+
+
 def _has_input(node: ir.Node, index: int) -> bool:
     return index < len(node.inputs) and node.inputs[index] is not None
 
@@ -53,6 +64,7 @@ _ANEW: Final[Mapping[tuple[str, int], Callable[[ir.Node], bool]]] = {
     ("GroupNormalization", 21): _always,  # factors by channel, not by group
     ("Hardmax", 13): _always,
     ("LogSoftmax", 13): _always,
+    ("Mod", 28): lambda node: not _number(node, "fmod") and _is_float(node),  # as Python's, and no longer C's alone
     ("Pad", 19): lambda node: _text(node, "mode") == "wrap",
     ("Resize", 11): _always,
     ("Resize", 19): lambda node: _text(node, "coordinate_transformation_mode") == "half_pixel_symmetric",
