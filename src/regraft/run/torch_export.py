@@ -104,8 +104,11 @@ class _Limits:
         return fitting[place % len(fitting)] if fitting else self.near(0)
 
     def near(self, more: int) -> int:
-        """A size that much greater than that of the example, within the limits."""
-        size = max(self.low, self.example + more)
+        """A size that much greater than that of the example, within the limits; 1 only if that is the example's.
+
+        PyTorch traces a program for sizes of 2 or more, and may refuse 1.
+        """
+        size = max(self.low, min(2, self.example), self.example + more)
         return size if self.high is None else min(size, self.high)
 
 

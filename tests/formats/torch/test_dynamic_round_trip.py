@@ -92,6 +92,18 @@ def _bounds(program: torch.export.ExportedProgram) -> list[tuple[int, int]]:
     return sorted((int(v.lower), int(v.upper)) for name, v in limits if not str(name).startswith("u"))
 
 
+def test_a_multiple_of_a_size_may_be_the_multiple_of_one_again() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv1d(1, 3, 3, stride=2, padding=1, bias=False), torch.nn.BatchNorm1d(3))
+    width = 8 * torch.export.Dim("width", min=1, max=6)
+    program = torch.export.export(model.eval(), (torch.randn(2, 1, 16),), dynamic_shapes=({2: width},))
+    result = _rewritten(program)
+    assert _bounds(result) == _bounds(program)
+    assert (8, 48) in _bounds(result)
+    for size in (8, 24):
+        x = torch.randn(2, 1, size)
+        torch.testing.assert_close(result.module()(x), program.module()(x), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("factor", [0.5, 1.5, 1 / 3, 0.7])
 def test_sizes_that_are_fractions_of_dynamic_ones_stay_dynamic(factor: float) -> None:
     def resize(x: torch.Tensor) -> Any:

@@ -183,13 +183,29 @@ class SizeTable:
 
     def limits(self, ranges: Mapping[Any, Any]) -> Iterator[tuple[str, int, int | None, int]]:
         """The name, the least and greatest value, and the value in the example of each of PyTorch's symbols."""
+        lower = self._least_of_multiples(ranges)
         for symbol, values in ranges.items():
             name = str(getattr(symbol, "name", ""))
             found = self._variables.get(name)
             if found is not None:
                 low = int(values.lower) if values.lower.is_Integer else 0
                 high = int(values.upper) if values.upper.is_Integer else None
-                yield found.name, low, high, self._examples.get(name, low)
+                yield found.name, min(low, lower.get(found, low)), high, self._examples.get(name, low)
+
+    def _least_of_multiples(self, ranges: Mapping[Any, Any]) -> dict[SymVar, int]:
+        """The least value of each size of which a multiple is declared.
+
+        PyTorch takes the size itself for 2 or more there, although the multiple may be that of 1.
+        """
+        found: dict[SymVar, int] = {}
+        for expression, values in ranges.items():
+            if expression.func.__name__ != "Mul" or len(expression.args) != _TWO or not values.lower.is_Integer:
+                continue
+            factor, symbol = expression.args
+            variable = self._variables.get(str(getattr(symbol, "name", "")))
+            if variable is not None and factor.is_Integer and factor > 0:
+                found[variable] = int(ceildiv(int(values.lower), int(factor)))
+        return found
 
     def _variable(self, symbol: str) -> SymVar:
         found = self._variables.get(symbol)
