@@ -47,6 +47,16 @@ def settled(value: Expr) -> Expr:
     return const(found, tensor_type(value).dtype)
 
 
+def matmul_along(value: Expr, axis: int, matrix: Expr) -> Expr:
+    """``value``, of a known rank, with the vectors along ``axis`` multiplied by ``matrix`` from the right."""
+    ndim = tensor_type(value).ndim
+    if axis == ndim - 1:
+        return matmul(value, matrix)
+    order = [*range(axis), *range(axis + 1, ndim), axis]
+    product = matmul(permute_dims(value, order), matrix)
+    return permute_dims(product, [order.index(place) for place in range(ndim)])
+
+
 def map_axis(call: Call, value: Expr, axis: int, size: Dim, resample: Callable[[Expr], Expr]) -> Expr:
     """The gradient of ``resample`` along ``axis``, of ``size`` elements before, for the adjoint ``value`` after it.
 
@@ -62,10 +72,4 @@ def map_axis(call: Call, value: Expr, axis: int, size: Dim, resample: Callable[[
     else:
         weights = resample(eye(size, dtype=dtype))
         turned = permute_dims(weights)
-    if axis == ndim - 2:
-        return matmul(weights, value)
-    if axis == ndim - 1:
-        return matmul(value, turned)
-    order = [*range(axis), *range(axis + 1, ndim), axis]
-    moved = matmul(permute_dims(value, order), turned)
-    return permute_dims(moved, [order.index(place) for place in range(ndim)])
+    return matmul(weights, value) if axis == ndim - 2 else matmul_along(value, axis, turned)

@@ -15,6 +15,7 @@ import numpy as np
 from .... import op as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
+from ....op.axis_maps import matmul_along
 from ..complex_numbers import ComplexPair, by_parts, converts_complex
 from ..context import HANDLERS, Context, axis_of, cast, dtype_of, rank, shape_of
 from .unary import array_function, in_wide_floats
@@ -185,16 +186,6 @@ def _size(context: Context, x: Expr, axis: int) -> int:
     return size
 
 
-def _along(x: Expr, axis: int, matrix: Expr) -> Expr:
-    """``x`` multiplied with a matrix from the right along an axis."""
-    last = rank(x) - 1
-    if axis == last:
-        return R.matmul(x, matrix)
-    order = [place for place in range(rank(x)) if place != axis] + [axis]
-    product = R.matmul(R.permute_dims(x, order), matrix)
-    return R.permute_dims(product, [order.index(place) for place in range(rank(x))])
-
-
 def _operator(x: ComplexPair | Expr, axis: int, *, length: int | None = None, **how: bool) -> Expr:
     """The operator for the transform, with real and imaginary part on the last axis, before and behind."""
     parts = R.stack([x.real, x.imag], axis=rank(x.real)) if isinstance(x, ComplexPair) else R.expand_dims(x, axis=-1)
@@ -214,10 +205,10 @@ def _transformed(context: Context, x: ComplexPair, axis: int, forward: bool) -> 
         return _parted(_operator(x, axis, inverse=not forward), 1 if forward else size)
     cosines, sines = _waves(size, size, size, dtype_of(x.real))
     real, imag = context.emit(x.real), context.emit(x.imag)
-    across = (_along(imag, axis, sines), _along(real, axis, sines))
+    across = (matmul_along(imag, axis, sines), matmul_along(real, axis, sines))
     if forward:
-        return ComplexPair(_along(real, axis, cosines) + across[0], _along(imag, axis, cosines) - across[1])
-    return ComplexPair(_along(real, axis, cosines) - across[0], _along(imag, axis, cosines) + across[1])
+        return ComplexPair(matmul_along(real, axis, cosines) + across[0], matmul_along(imag, axis, cosines) - across[1])
+    return ComplexPair(matmul_along(real, axis, cosines) - across[0], matmul_along(imag, axis, cosines) + across[1])
 
 
 def _scale(count: int, normalization: int) -> float:
@@ -259,7 +250,7 @@ def _transform_of_real(
         columns = size // 2 + 1 if onesided else size
         cosines, _ = _waves(size, columns, size, dtype_of(x))
         _, sines = _waves(size, columns, size, dtype_of(x), -1.0)
-        found = ComplexPair(_along(x, last, cosines), _along(x, last, sines))
+        found = ComplexPair(matmul_along(x, last, cosines), matmul_along(x, last, sines))
     for axis in others:
         found = _transformed(context, found, axis, True)
     return ComplexPair(_scaled(found.real, factor), _scaled(found.imag, factor))
@@ -284,4 +275,4 @@ def _transform_to_real(
     # Each frequency stands for its negative one as well, but for the first, and the last where the size is even.
     weights = np.where((np.arange(rows) == 0) | (2 * np.arange(rows) == size), 1.0, 2.0)[:, None]
     cosines, sines = _waves(rows, size, size, dtype_of(x.real), weights)
-    return _scaled(_along(x.real, last, cosines) - _along(x.imag, last, sines), factor)
+    return _scaled(matmul_along(x.real, last, cosines) - matmul_along(x.imag, last, sines), factor)

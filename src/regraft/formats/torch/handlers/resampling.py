@@ -11,6 +11,7 @@ import torch
 from .... import op as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
+from ....op.axis_maps import matmul_along
 from ..context import Context, arguments_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
 
 
@@ -68,17 +69,9 @@ def _weighted(context: Context, x: Expr, align_corners: bool, scales: Sequence[f
         found = function(units, sizes, align_corners, *own)[0]
         weights = found[(slice(None), *[slice(None) if i == axis else 0 for i in range(count)])]
         matrix = weights.numpy() if dtype_of(x) == "float64" else weights.float().numpy()
-        moved = x if axis == count - 1 else R.permute_dims(x, _swapped(count + 2, 2 + axis))
-        product = cast(R.matmul(cast(moved, str(matrix.dtype)), const(matrix)), dtype_of(x))
-        x = context.emit(product if axis == count - 1 else R.permute_dims(product, _swapped(count + 2, 2 + axis)))
+        product = matmul_along(cast(x, str(matrix.dtype)), 2 + axis, const(matrix))
+        x = context.emit(cast(product, dtype_of(x)))
     return x
-
-
-def _swapped(ndim: int, axis: int) -> list[int]:
-    """The axes with ``axis`` and the last one exchanged."""
-    order = list(range(ndim))
-    order[axis], order[-1] = order[-1], order[axis]
-    return order
 
 
 def _image(given: Any) -> Expr:
