@@ -31,7 +31,7 @@ def refuse_or_stream(precision: str, needed: int, allowed: int) -> None:
 
 
 def weights_by_layer(
-    module: IRModule, name: str, precision: str, most_error: float, machine: MachineDescription
+    module: IRModule, precision: str, most_error: float, machine: MachineDescription
 ) -> tuple[IRModule | None, PrecisionReport]:
     """``module`` with the weights in blocks of layers that alone err by ``most_error`` or less; None if there are none.
 

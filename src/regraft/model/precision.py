@@ -392,7 +392,7 @@ def choose(
     if free is not None and needed > free:
         refuse_or_stream(asked.precision, needed, free)
         tell("layer by layer")
-        found, report = weights_by_layer(module, opened.name, asked.precision, allowed, asked.machine)
+        found, report = weights_by_layer(module, asked.precision, allowed, asked.machine)
         return Choice(found, None, report, [], [])
     bench = replace(asked.bench, engine=engines[0] if asked.bench.engine and opened.form != "torch" else "")
     with asked.deadline.standing_still():

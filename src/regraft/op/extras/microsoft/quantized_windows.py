@@ -41,7 +41,7 @@ def _window_type(call: Call, channels_last: Any, function: Any, *others: Expr, *
     return (permute_dims(found, to_last(rank)) if channels_last else found).ty
 
 
-def _in(call: Call, dtype: str | None, ty: Type) -> Type:
+def _in(dtype: str | None, ty: Type) -> Type:
     assert isinstance(ty, TensorType)
     return TensorType(ty.shape, dtype, ty.ndim)
 
@@ -64,7 +64,7 @@ def _conv_type(call: Call) -> Type:
         return TensorType(None, dtype, tensor_operand(call, 0).ndim)
     arguments = window_arguments(call.attrs, len(data), data, kernel)
     function = CONVOLUTIONS[len(data) - 2][1]
-    return _in(call, dtype, _window_type(call, last, function, astype(call.args[3], "float32"), **arguments))
+    return _in(dtype, _window_type(call, last, function, astype(call.args[3], "float32"), **arguments))
 
 
 @contributed("QLinearConv", _conv_type, shared=WINDOW)
@@ -118,7 +118,7 @@ def _average_type(call: Call) -> Type:
     if data is None:
         return TensorType(None, ty.dtype, ty.ndim)
     arguments = pool_arguments(call.attrs, data)
-    return _in(call, ty.dtype, _window_type(call, last, _AVERAGES[ty.ndim - 2][1], **arguments))
+    return _in(ty.dtype, _window_type(call, last, _AVERAGES[ty.ndim - 2][1], **arguments))
 
 
 @contributed("QLinearAveragePool", _average_type, shared=POOL)
@@ -148,7 +148,7 @@ def _greatest_type(call: Call) -> Type:
     data, ty = _sizes(call, 0, 1), tensor_operand(call, 0)
     if data is None:
         return TensorType(None, ty.dtype, ty.ndim)
-    return _in(call, ty.dtype, _window_type(call, 1, _GREATEST[ty.ndim - 2][1], **pool_arguments(call.attrs, data)))
+    return _in(ty.dtype, _window_type(call, 1, _GREATEST[ty.ndim - 2][1], **pool_arguments(call.attrs, data)))
 
 
 @contributed("NhwcMaxPool", _greatest_type, shared=POOL)
