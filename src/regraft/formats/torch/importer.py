@@ -440,12 +440,8 @@ class _Importer:
             return self._bound(node, paired(fields_of(chosen), node.meta["val"]))
 
     def _side(self, node: torch.fx.Node, side: torch.fx.Node, operands: Sequence[Any]) -> SeqExpr:
-        graph = self.submodule(side).graph
-        parameters = [inner for inner in graph.nodes if inner.op == "placeholder"]
-        self._values.update(zip(parameters, operands, strict=True))
         self.builder.begin_scope()
-        self._nodes(graph)
-        results = self.value(next(inner for inner in graph.nodes if inner.op == "output").args[0])
+        results = self.inlined(self.submodule(side).graph, operands)
         return self.builder.end_scope(Tuple([part for value in results for _, part in parts_of("", value)]))
 
     def _loop(self, node: torch.fx.Node) -> Any:
