@@ -155,9 +155,18 @@ def test_instruments_see_each_pass_and_can_stop_it() -> None:
         def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
             seen.append(f"after {info.name}")
 
+    class WatchSinglePasses(Watch):
+        sees_sequences = False
+
+    passes = Sequential([CanonicalizeBindings(), DeadCodeElimination()], name="both")
+    with PassContext(instruments=[WatchSinglePasses()]):
+        passes(_simple())
+    canonicalize = ["before CanonicalizeBindings", "after CanonicalizeBindings"]
+    assert seen == ["enter", *canonicalize, "exit"]
+    seen.clear()
     with PassContext(instruments=[Watch()]):
-        Sequential([CanonicalizeBindings(), DeadCodeElimination()])(_simple())
-    assert seen == ["enter", "before CanonicalizeBindings", "after CanonicalizeBindings", "exit"]
+        passes(_simple())
+    assert seen == ["enter", "before both", *canonicalize, "after both", "exit"]
 
 
 def test_a_context_whose_instrument_fails_is_not_entered() -> None:
@@ -179,18 +188,20 @@ def test_a_context_whose_instrument_fails_is_not_entered() -> None:
 def test_times_are_taken_pass_by_pass() -> None:
     timing = PassTimingInstrument()
     with PassContext(instruments=[timing]):
-        Sequential([CanonicalizeBindings(), EliminateCommonSubexpr()])(_simple())
-    assert [time.name for time in timing.times] == ["CanonicalizeBindings", "EliminateCommonSubexpr"]
+        Sequential([CanonicalizeBindings(), EliminateCommonSubexpr()], name="both")(_simple())
+    assert [time.name for time in timing.times] == ["both", "CanonicalizeBindings", "EliminateCommonSubexpr"]
     assert all(time.seconds > 0 for time in timing.times)
-    assert "ms  EliminateCommonSubexpr" in timing.render()
+    assert "ms  both" in timing.render()
+    assert "ms    EliminateCommonSubexpr" in timing.render()
 
 
 def test_programs_are_shown_before_and_after_the_passes_asked_for() -> None:
     shown: list[str] = []
     with PassContext(instruments=[PrintBeforeAll(shown.append), PrintAfter("Common", shown.append)]):
-        Sequential([CanonicalizeBindings(), EliminateCommonSubexpr()])(_simple())
+        Sequential([CanonicalizeBindings(), EliminateCommonSubexpr()], name="both")(_simple())
     heads = [text.splitlines()[0] for text in shown]
     assert heads == [
+        "# before both",
         "# before CanonicalizeBindings",
         "# before EliminateCommonSubexpr",
         "# after EliminateCommonSubexpr",

@@ -171,6 +171,7 @@ def explain(
     class Explaining(PassInstrument):
         """Explains each search of a pass before it is made; of those beside the caller's rules, none."""
 
+        sees_sequences = False
         shown: list[Explanation] | None = None
 
         def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:

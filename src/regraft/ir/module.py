@@ -101,8 +101,8 @@ class IRModule(Folded, Node):
         return found
 
     def get_global_vars(self) -> tuple[GlobalVar, ...]:
-        """The global variables of all functions, in order; then those of functions of the outside."""
-        return (*self.functions, *map(GlobalVar, self.outside))
+        """The global variables of all functions, those of the outside included, in the order of their names."""
+        return tuple(sorted([*self.functions, *map(GlobalVar, self.outside)], key=lambda variable: variable.name_hint))
 
     def __getitem__(self, name: str | GlobalVar) -> Function:
         if isinstance(name, GlobalVar):

@@ -79,6 +79,8 @@ _ALIKE: Final = {"FuseAttention": Rule(_sum, _between), "FoldBatchnormToConv2D":
 class _AppliedRules(PassInstrument):
     """The rules that each pass applies, by the name of the pass and their own."""
 
+    sees_sequences = False
+
     def __init__(self) -> None:
         self.of: dict[str, dict[str, Rule]] = {}
         self._name = ""

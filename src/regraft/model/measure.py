@@ -39,6 +39,8 @@ class Snapshot(NamedTuple):
 class Snapshots(PassInstrument):
     """Keeps each module that a pass has changed; modules share what they have in common."""
 
+    sees_sequences = False
+
     def __init__(self) -> None:
         self.found: Final[list[Snapshot]] = []
         self._before: Function | IRModule | None = None

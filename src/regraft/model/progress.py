@@ -22,6 +22,8 @@ def unseen(_stage: str, _done: int, _total: int) -> None:
 class Stages(PassInstrument):
     """Counts the stages of a job, passes among them, and keeps the time of each that is not a pass."""
 
+    sees_sequences = False
+
     def __init__(self, show: Progress, total: int) -> None:
         self._show: Final = show
         self._total: Final = total

@@ -7,11 +7,11 @@ the vocabulary's reference semantics, and no pass.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from difflib import get_close_matches
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar, final
 
 from ..ir.collection import collection_paused
 from ..ir.errors import RegraftError
@@ -57,7 +57,10 @@ class RewriteDecision(NamedTuple):
 
 
 class PassInstrument:
-    """Looks on while passes run; override the methods of interest. Sequences are not seen, only their passes."""
+    """Looks on while passes run; override the methods of interest."""
+
+    sees_sequences: ClassVar[bool] = True
+    """False for one that looks at single passes alone, and not at the sequences that they stand in."""
 
     def enter_pass_ctx(self) -> None:
         """The context is entered."""
@@ -296,23 +299,25 @@ class PassContext:
 
     def run(self, one: Pass, program: Program) -> Program:
         """The result of ``one`` for ``program``, with the instruments told and the values verified."""
+        instruments = [each for each in self.instruments if each.sees_sequences or not one.is_sequence]
         # Each is asked, also after one has said no: instruments may count.
-        answers = [instrument.should_run(program, one) for instrument in self.instruments]
+        answers = [instrument.should_run(program, one) for instrument in instruments]
         if not all(answers):
             return program
-        for instrument in self.instruments:
+        for instrument in instruments:
             instrument.run_before_pass(program, one)
         before, self._place.pass_name = self._place.pass_name, one.name
         try:
-            with collection_paused():
+            # Memory is collected between the passes of a sequence.
+            with nullcontext() if one.is_sequence else collection_paused():
                 result = one.transform(program, self)
         finally:
             self._place.pass_name = before
-        if self.verify is not None and result is not program and one.keeps_values:
+        if self.verify is not None and result is not program and one.keeps_values and not one.is_sequence:
             from .verification import check_same_values
 
             check_same_values(one.name, program, result)
-        for instrument in self.instruments:
+        for instrument in instruments:
             instrument.run_after_pass(result, one)
         return result
 

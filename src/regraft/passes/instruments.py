@@ -22,31 +22,33 @@ from .verification import changed_value
 
 
 class PassTime(NamedTuple):
-    """The time of one run of a pass, in seconds."""
+    """The time of one run of a pass, in seconds; ``depth`` is the number of sequences around it."""
 
     name: str
     seconds: float
+    depth: int = 0
 
 
 @final
 class PassTimingInstrument(PassInstrument):
-    """Measures each pass; ``times`` are the measurements, in order, and `render` is a table of them."""
+    """Measures each pass; ``times`` are the measurements, a sequence before its passes, and `render` is their table."""
 
     def __init__(self) -> None:
         self.times: list[PassTime] = []
-        self._started: list[float] = []
+        self._started: list[tuple[int, float]] = []
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
         """Start the clock."""
-        self._started.append(perf_counter())
+        self._started.append((len(self.times), perf_counter()))
 
     def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
         """Stop it, and keep the time."""
-        self.times.append(PassTime(info.name, perf_counter() - self._started.pop()))
+        place, start = self._started.pop()
+        self.times.insert(place, PassTime(info.name, perf_counter() - start, len(self._started)))
 
     def render(self) -> str:
-        """One line for each pass: milliseconds and name."""
-        return "\n".join(f"{time.seconds * 1000:10.2f} ms  {time.name}" for time in self.times)
+        """One line for each pass: milliseconds and name, indented under its sequence."""
+        return "\n".join(f"{time.seconds * 1000:10.2f} ms  {'  ' * time.depth}{time.name}" for time in self.times)
 
 
 @final
@@ -56,6 +58,8 @@ class WellFormedInstrument(PassInstrument):
     ``check_ty`` is that of `regraft.analysis.well_formed`. Without ``validate_before_transform`` only results are
     checked. Raises `PassError`, which names the pass and the rule that is broken.
     """
+
+    sees_sequences = False
 
     def __init__(self, check_ty: bool = True, validate_before_transform: bool = True) -> None:
         self.check_ty = check_ty
@@ -136,6 +140,8 @@ class PassReport(NamedTuple):
 class Recorder(PassInstrument):
     """Keeps a `PassReport` for each pass that runs: ``reports``, in order."""
 
+    sees_sequences = False
+
     def __init__(self) -> None:
         self.reports: list[PassReport] = []
         self._steps: list[RewriteDecision] = []
@@ -164,6 +170,8 @@ class Tape(PassInstrument):
 
     It holds the programs between the passes, which share what did not change.
     """
+
+    sees_sequences = False
 
     def __init__(self) -> None:
         self._told: list[tuple[str, Callable[[PassInstrument], None]]] = []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from itertools import cycle, islice
-from typing import Any, Final, Generic, TypeAlias, TypeVar, cast, final
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, cast, final
 
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -52,6 +52,8 @@ class Pass(PassInfo):
     """
 
     __slots__ = ("keeps_values",)
+    is_sequence: ClassVar[bool] = False
+    """True if it runs other passes, each of which is looked at by itself."""
 
     def __init__(
         self,
@@ -197,10 +199,12 @@ MOST_ROUNDS: Final = 4
 class Sequential(Pass):
     """Passes one after another, each on what the one before gave.
 
-    Rules, sets and lists of rules, and functions from a module to a module stand for passes.
+    Rules, sets and lists of rules, and functions from a module to a module stand for passes. Instruments are asked
+    about the sequence, and told of it, before they are of its passes.
     """
 
     __slots__ = ("passes",)
+    is_sequence = True
 
     def __init__(
         self,
@@ -220,18 +224,12 @@ class Sequential(Pass):
     def __len__(self) -> int:
         return len(self.passes)
 
-    def __call__(self, program: Program) -> Program:
-        """The program after all passes."""
-        context = PassContext.current()
+    def transform(self, program: Program, context: PassContext) -> Program:
+        """The program after all passes that the context enables."""
         for one in self.passes:
-            if isinstance(one, Sequential) or context.enables(one):
+            if context.enables(one):
                 program = one(program)
         return program
-
-    def transform(self, program: Program, context: PassContext) -> Program:
-        """The program after all passes."""
-        del context
-        return self(program)
 
     def __repr__(self) -> str:
         return f"Sequential([{', '.join(map(repr, self.passes))}])"

@@ -30,6 +30,8 @@ class Recording(PassInstrument):
     ``explain_misses`` is how many matches and near misses of each rule are kept; 0 asks for none, which is faster.
     """
 
+    sees_sequences = False
+
     def __init__(self, records: Records, explain_misses: int = 0) -> None:
         self.records: Final = records
         self.explain_misses = explain_misses

@@ -347,3 +347,56 @@ def t_convert_in_mutator_pass():
             return e.builder_.get()
 
     return P()(M0)
+
+
+def sequence_log(skipped=(), **context):
+    log = []
+
+    @tvm.instrument.pass_instrument
+    class Log:
+        def should_run(self, mod, info):
+            return info.name not in skipped
+
+        def run_before_pass(self, mod, info):
+            log.append("before " + info.name)
+
+        def run_after_pass(self, mod, info):
+            log.append("after " + info.name)
+
+    def same(name):
+        return tvm.transform.module_pass(lambda mod, ctx: mod, opt_level=0, name=name)
+
+    inner = tvm.transform.Sequential([same("b")], name="inner", opt_level=3)
+    outer = tvm.transform.Sequential([same("a"), inner, same("c")], name="outer")
+    with tvm.transform.PassContext(instruments=[Log()], **context):
+        outer(M0)
+    return log
+
+
+def t_sequences_are_passes():
+    return sequence_log(opt_level=3), sequence_log(skipped=["outer"]), sequence_log(skipped=["a"])
+
+
+def t_levels_of_sequences_in_sequences():
+    return [
+        sequence_log(),
+        sequence_log(opt_level=1, required_pass=["inner"]),
+        sequence_log(opt_level=3, disabled_pass=["inner"]),
+        sequence_log(disabled_pass=["outer"]),
+    ]
+
+
+def t_times_of_a_sequence():
+    timing = tvm.instrument.PassTimingInstrument()
+    with tvm.transform.PassContext(instruments=[timing]):
+        tvm.transform.Sequential([relax.transform.DeadCodeElimination(), relax.transform.LambdaLift()], name="both")(M0)
+        lines = timing.render().splitlines()
+    return [name in line for name, line in zip(["both", "DeadCodeElimination", "LambdaLift"], lines)]
+
+
+def t_global_variables_by_name():
+    mod = tvm.IRModule(
+        {"b": M0["main"].with_attr("global_symbol", "b"), "c": M0["main"].with_attr("global_symbol", "c")}
+    )
+    mod["a"] = M0["main"].with_attr("global_symbol", "a")
+    return [variable.name_hint for variable in mod.get_global_vars()], [gv.name_hint for gv in mod.functions]
