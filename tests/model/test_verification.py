@@ -18,6 +18,8 @@ from regraft.model.comparison import compare_outputs
 from regraft.model.models import open_model, run_exactly
 from regraft.model.verification import Verification, run_program, verify
 from regraft.reference.trials import tolerance
+from regraft.run.errors import ExecutionError
+from regraft.run.originals import onnx_original
 from regraft.run.processor import multiplies_bytes
 from regraft.transform import FunctionPass, PassContext
 from tests.model.models import WIDTHS, files, projections, save
@@ -417,3 +419,16 @@ def test_a_quantized_model_that_overflows_here_is_held_against_its_exact_values(
     for suffix in (".onnx", ".relax", ".xml"):
         result = optimize(model, output=tmp_path / f"out{suffix}", verify=True, ranges={"x": (2, 3)})
         assert result.exists()
+
+
+def test_a_result_of_more_axes_than_numpy_has_is_an_error_of_the_run() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Unsqueeze", ["x", "axes"], ["y"])],
+        "deep",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.arange(70), "axes")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    with pytest.raises(ExecutionError, match="64"):
+        onnx_original(model)([np.ones(4, np.float32)])

@@ -169,3 +169,21 @@ def test_equal_whole_numbers_are_one_constant_as_they_are_once_they_are_read_aga
     assert {"first", "second"} <= {one.name for one in once.graph.initializer}
     (found,) = _run(once, {once.graph.input[0].name: example.numpy()})
     np.testing.assert_allclose(found, model.module()(example).detach().numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_a_resize_of_an_old_opset_with_empty_factors_beside_its_sizes_can_be_read_again(level: int) -> None:
+    nodes = [
+        helper.make_node("Identity", ["x"], ["a"]),
+        helper.make_node("Identity", ["a"], ["b"]),
+        helper.make_node("Resize", ["b", "none", "none", "sizes"], ["y"], mode="cubic"),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2, "h", 6]) for name in "xy"]
+    constants = {"none": np.zeros(0, np.float32), "sizes": np.asarray([1, 2, 8, 5])}
+    tensors = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "resized", ends[:1], ends[1:], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+    once = rx.optimize(model, level=level)
+    assert rx.optimize(once, level=level).SerializeToString() == once.SerializeToString()
+    x = np.random.default_rng(0).standard_normal((1, 2, 4, 6)).astype(np.float32)
+    np.testing.assert_allclose(_run(once, {"x": x})[0], _run(model, {"x": x})[0], rtol=1e-5, atol=1e-6)

@@ -67,6 +67,7 @@ _ANEW: Final[Mapping[tuple[str, int], Callable[[ir.Node], bool]]] = {
     ("Mod", 28): lambda node: not _number(node, "fmod") and _is_float(node),  # as Python's, and no longer C's alone
     ("Pad", 19): lambda node: _text(node, "mode") == "wrap",
     ("Resize", 11): _always,
+    ("Resize", 13): lambda node: _has_input(node, 2) and _has_input(node, 3),  # sizes no longer beside empty factors
     ("Resize", 19): lambda node: _text(node, "coordinate_transformation_mode") == "half_pixel_symmetric",
     ("RoiAlign", 16): lambda node: "coordinate_transformation_mode" not in node.attributes,
     ("ScatterElements", 18): lambda node: _text(node, "reduction") in ("max", "min"),
