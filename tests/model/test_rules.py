@@ -157,6 +157,7 @@ def test_a_wrong_rule_is_named_when_each_rewrite_is_checked(file: Path) -> None:
         ("makers.py:fails", r"makers\.py:fails: the function fails: KeyError: 'gone'"),
         ("makers.py:leaves", r"makers\.py:leaves: the function fails: SystemExit: 3"),
         ("makers.py:mixed", r"makers\.py:mixed\[1\] is 3; expected a rule, a set of rules, or a list of them"),
+        ("makers.py:anything", r"makers\.py:anything is the pattern \*; a rule has a rewriter, too"),
     ],
 )
 def test_what_is_no_source_of_rules_is_an_error(file: Path, source: str, message: str) -> None:
@@ -165,6 +166,7 @@ def test_what_is_no_source_of_rules_is_an_error(file: Path, source: str, message
     (file.parent / "makers.py").write_text(
         "import sys\ndef of_module(module): return module\ndef fails(): return {}['gone']\n"
         "def leaves(): sys.exit(3)\nmixed = [[], 3]\n"
+        "from regraft.dpl import wildcard\nanything = wildcard()\n"
     )
     name = str(file.parent / source) if ".py" in source else source
     with pytest.raises(UsageError, match=message):

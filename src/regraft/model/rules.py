@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias, cast
 
 from ..ir.errors import RegraftError
+from ..pattern import DFPattern
 from ..rewrite import PatternMatchingRewriter, Rule, RuleSet
 from ..rewrite.rules import LAMBDA
 from .errors import UsageError
@@ -191,6 +192,8 @@ def _rules_in(value: Any, where: str) -> Sequence[Rule]:
             return [rule for one in tops for rule in one.rules()]
         case str():
             raise UsageError(f"{where} is {value!r}, which is no rule")
+        case DFPattern():
+            raise UsageError(f"{where} is the pattern {value!r}; a rule has a rewriter, too: rx.Rule(pattern, rewriter)")
         case Iterable():
             each = cast("Iterable[Any]", value)
             return [rule for index, one in enumerate(each) for rule in _rules_in(one, f"{where}[{index}]")]
