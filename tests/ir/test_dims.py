@@ -636,3 +636,20 @@ def test_a_linear_pattern_binds_what_makes_it_equal(tree: object, offset: int, f
 def test_atoms_are_built_only_where_nothing_is_simpler() -> None:
     assert isinstance(dim_max(n, m), Max)
     assert dim_max(n, m).operands == (n, m)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_the_parts_of_a_split_add_up_to_the_whole(count: int) -> None:
+    size = SymVar("n")
+    part = (size + count - 1) // count
+    rest = [dim_max(dim_min(size - part * place, part), 0) for place in range(1, count)]
+    assert dims_equal(sum(rest, part), size) is True
+    assert dims_equal(sum(rest[1:], part), size) is None
+
+
+def test_extrema_that_are_the_same_in_other_words_are_equal() -> None:
+    n, m = SymVar("n"), SymVar("m")
+    assert dims_equal(dim_min(n, m) + dim_max(n, m), n + m) is True
+    assert dims_equal(dim_max(n - m, 0) + m, dim_max(n, m)) is True
+    assert dims_equal(dim_max(dim_min(n - 2, m), 0), dim_max(n - 2, 0) - dim_max(n - 2 - m, 0)) is True
+    assert dims_equal(dim_min(n, m), dim_max(n, m)) is None

@@ -193,7 +193,9 @@ def _rules_in(value: Any, where: str) -> Sequence[Rule]:
         case str():
             raise UsageError(f"{where} is {value!r}, which is no rule")
         case DFPattern():
-            raise UsageError(f"{where} is the pattern {value!r}; a rule has a rewriter, too: rx.Rule(pattern, rewriter)")
+            raise UsageError(
+                f"{where} is the pattern {value!r}; a rule has a rewriter, too: rx.Rule(pattern, rewriter)"
+            )
         case Iterable():
             each = cast("Iterable[Any]", value)
             return [rule for index, one in enumerate(each) for rule in _rules_in(one, f"{where}[{index}]")]

@@ -29,6 +29,35 @@ def dim_max(first: Dim, second: Dim) -> Dim:
     return _extremum(Max, first, second)
 
 
+def over_zero(dim: Dim) -> Dim:
+    """``dim`` with its extrema of two operands by those over zero: ``min(a, b)`` as ``a - max(a - b, 0)``.
+
+    What is the same in other words becomes the same: the parts of a split add up to the whole.
+    """
+    found = dim
+    for atoms, coefficient in terms_of(dim).items():
+        if len(atoms) == 1 and isinstance(atoms[0], Min | Max) and len(atoms[0].operands) == 2:
+            first, second = atoms[0].operands
+            excess = _above_zero(first - second)
+            found += ((first - excess if isinstance(atoms[0], Min) else second + excess) - atoms[0]) * coefficient
+    return found
+
+
+def _above_zero(dim: Dim) -> Dim:
+    """``max(dim, 0)``; of what is cut at ``end``, as a difference of two."""
+    parts = _alternatives(Min, dim)
+    if len(parts) == 2:
+        for cut, end in (parts, parts[::-1]):
+            if dim_less_equal(0, end) is True:
+                return _in_one_form(cut) - _in_one_form(cut - end)
+    return _in_one_form(dim)
+
+
+def _in_one_form(dim: Dim) -> Dim:
+    """``max(dim, 0)``, so that those of ``dim`` and of ``-dim`` speak of one extremum."""
+    return dim_max(dim, 0) if leading_coefficient(dim) > 0 else dim_max(-dim, 0) + dim
+
+
 def _extremum(kind: type[Min] | type[Max], *operands: Dim) -> Dim:
     if all(isinstance(operand, int) for operand in operands):
         values = cast("tuple[int, ...]", operands)

@@ -8,6 +8,7 @@ from typing import cast
 
 from .bounds import bounds, dim_at_least
 from .division import exact_divide, expand_divisions
+from .extremum import over_zero
 from .symbolic import (
     Dim,
     FloorDiv,
@@ -29,7 +30,7 @@ def dims_equal(first: Dim, second: Dim) -> bool | None:
     difference = first - second
     if isinstance(difference, int):
         return difference == 0
-    expanded = expand_divisions(difference)
+    expanded = over_zero(expand_divisions(difference))
     if isinstance(expanded, int):
         return expanded == 0
     for form in (difference,) if expanded is difference else (difference, expanded):
