@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import regraft as rx
@@ -106,6 +107,43 @@ def test_a_replacement_that_does_not_type_check_is_a_no() -> None:
     assert wrong(program, listener=lambda event: reasons.append(event.reason)) is program
     assert reasons[0] is not None
     assert "does not type-check here: relax.matmul" in reasons[0]
+
+
+@pytest.mark.parametrize(("shape", "count"), [((), 0), ((1,), 0), ((1, 1), 1)])
+def test_a_replacement_is_left_out_where_operands_broadcast_to_another_shape(
+    shape: tuple[int, ...], count: int
+) -> None:
+    @R.function
+    def scaled(x: R.Tensor((3,), "float32")):
+        with R.dataflow():
+            y = x * R.const(np.ones(shape, "float32"))
+            R.output(y)
+        return y
+
+    reasons: list[str | None] = []
+    after = rx.rule(lambda x: x * 1, lambda x: x)(scaled, listener=lambda event: reasons.append(event.reason))
+    assert after.script().count("R.multiply") == count
+    told = [
+        'the replacement is R.Tensor((3,), dtype="float32") here, in the place of R.Tensor((1, 3), dtype="float32")'
+    ]
+    assert reasons == (told if count else [None])
+
+
+def test_of_several_outputs_none_is_replaced_where_one_has_another_shape() -> None:
+    @R.function
+    def sums(x: R.Tensor((1,), "float32"), y: R.Tensor((4, 3), "float32")):
+        with R.dataflow():
+            a = x + y
+            b = a - y
+            c = R.exp(a)
+            R.output(b, c)
+        return b, c
+
+    def before(x: Any, y: Any) -> Any:
+        a = x + y
+        return a - y, R.exp(a)
+
+    assert rx.rule(before, lambda x, y: (x, R.exp(y + x)), name="back")(sums) is sums
 
 
 def test_a_replacement_takes_whatever_there_is_by_name() -> None:

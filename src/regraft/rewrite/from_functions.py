@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from ..ir.errors import IRError, RegraftError
 from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, TupleGetItem, Var, as_expr
 from ..ir.op import Call, Op, attribute_key
-from ..ir.types import TensorType, Type
+from ..ir.types import TensorType, Type, is_subtype
 from ..pattern.build import is_const, is_expr, is_op, is_scalar, is_shape, is_tuple, is_tuple_get_item, wildcard
 from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern
@@ -61,8 +61,9 @@ def rule(
             One that ``after`` takes is given to it.
 
     Numbers match in any dtype, to the bit (`is_const`); attributes match exactly, unless they are loose. Where
-    ``after`` builds a call that does not type-check, the match is declined with that message. Raises `RewriteError` for
-    functions that make no rule. Cost: that of calling ``before``.
+    ``after`` builds a call that does not type-check, the match is declined with that message, and also where the shape
+    of the result is not certainly the old one, as operands broadcast there. Raises `RewriteError` for functions that
+    make no rule. Cost: that of calling ``before``.
     """
     called = name or (
         name_of(before) if hasattr(before, "__name__") else f"part of {getattr(before, 'name', 'a program')}"
@@ -259,7 +260,7 @@ class _ReplacementBuilder:
             raise RewriteError(
                 f"rule {self.name!r}: after gives {len(built)} values for {expr!r}, for which before gives one"
             )
-        return built[0]
+        return _of_another_shape(built[0], expr) or built[0]
 
     def rewrite_bindings(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> dict[Var, Expr] | Decline:
         """The rewriter of a rule with several outputs."""
@@ -273,7 +274,8 @@ class _ReplacementBuilder:
             raise RewriteError(
                 f"rule {self.name!r}: after gives {len(built)} values, for which before gives {len(targets)}"
             )
-        return dict(zip(targets, built, strict=True))
+        replaced = dict(zip(targets, built, strict=True))
+        return next(filter(None, (_of_another_shape(new, old) for old, new in replaced.items())), replaced)
 
     def _build(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> list[Expr] | Decline:
         values = {key: matchings[pattern] for key, pattern in self.operands.items()}
@@ -307,3 +309,12 @@ class _ReplacementBuilder:
         except IRError as error:
             told = f"after gives {result!r}; expected an expression, or rx.decline(...) with the reason"
             raise RewriteError(f"rule {self.name!r}: {told}") from error
+
+
+def _of_another_shape(new: Expr, old: Expr) -> Decline | None:
+    """A decline where only the shape of ``new`` does not serve: a rule that states no types cannot rule that out."""
+    if not isinstance(new.ty, TensorType) or not isinstance(old.ty, TensorType) or new.ty.dtype != old.ty.dtype:
+        return None
+    if is_subtype(new.ty, old.ty) is True:
+        return None
+    return decline(f"the replacement is {new.ty!r} here, in the place of {old.ty!r}")
