@@ -13,8 +13,10 @@ import pytest
 import regraft.op as R
 from regraft import optimize
 from regraft.engine import BuildError, ExecutionError, TypeCheckError, build
-from regraft.ir import Expr, Function, TensorType, Tuple, Var, const
-from regraft.passes.quantize import QuantizeWeights
+from regraft.ir import BlockBuilder, Expr, Function, TensorType, Tuple, Var, const
+from regraft.model.calibration import calibrated
+from regraft.passes import op_counts
+from regraft.passes.quantize import Quantize, QuantizeWeights
 from regraft.run.openvino_engine import save_openvino, supported_precisions
 from regraft.run.originals import openvino_original
 from tests.kit import assert_close
@@ -107,6 +109,28 @@ def test_products_of_weights_in_bytes_are_those_of_the_program_where_exact_is_as
     (found,) = openvino_original(tmp_path / "bytes.xml", threads=1, exact=True)([array])
     assert_close(found, expected)
     optimize(tmp_path / "bytes.xml", output=tmp_path / "out.onnx", verify=True)
+
+
+def test_a_product_after_the_maximum_of_channels_stays_where_openvino_errs_in_bytes() -> None:
+    generator = np.random.default_rng(0)
+
+    def weights(*shape: int) -> Expr:
+        return const((generator.standard_normal(shape) / shape[1] ** 0.5).astype(np.float32))
+
+    def layers(builder: BlockBuilder, x: Expr) -> Expr:
+        first = builder.emit(R.nn.relu(builder.emit(R.nn.conv1d(x, weights(32, 8, 1)))))
+        second = builder.emit(R.add(builder.emit(R.nn.conv1d(first, weights(64, 32, 1))), weights(64, 1)))
+        return R.matmul(builder.emit(R.max(second, axis=[2])), weights(64, 16))
+
+    module = module_of((2, 8, 40), layers)
+    x = generator.standard_normal((2, 8, 40)).astype(np.float32)
+    lowered = Quantize(calibrated(module, "main", [[x]]), bits=7)(module)
+    assert op_counts(lowered)["relax.dequantize"] == 5, "both convolutions and a bias are in bytes"
+    expected = np.asarray(build(lowered, target="numpy")["main"](x))
+    found = build(lowered, target=TARGET, threads=1)["main"](x)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
+    for_onnxruntime = Quantize(calibrated(module, "main", [[x]]), bits=7, results=True)(module)
+    assert op_counts(for_onnxruntime)["relax.dequantize"] > 6, "ONNX Runtime has the product in bytes, too"
 
 
 def test_a_precision_that_does_not_exist_is_refused_with_those_that_do() -> None:

@@ -68,6 +68,9 @@ _PASSING: Final = (
 )
 """Operators whose results lie in the range of their operand, so that these keep its scale."""
 
+_EXTREMA: Final = ("relax.max", "relax.min")
+"""What OpenVINO moves scales of bytes over, to the wrong elements: a product in bytes after one erred by a half."""
+
 with PatternContext() as _CONVOLUTION:
     _data, _weights = wildcard(), is_const()
     _conv = is_op(CONVOLUTIONS[0])(_data, _weights)
@@ -152,6 +155,17 @@ def _read_in_bytes(function: Function, images: Container[Expr]) -> frozenset[Exp
     return frozenset(found)
 
 
+def _after_extrema(function: Function) -> frozenset[Expr]:
+    """Maxima and minima of float32, and what only moves their elements."""
+    found = set[Expr]()
+    for binding in iter_bindings(function):
+        value = binding.value
+        name = getattr(value.op, "name", "") if isinstance(value, Call) else ""
+        if name in _EXTREMA or (isinstance(value, Call) and name in _PASSING and value.args[0] in found):
+            found.add(binding.var)
+    return frozenset(found)
+
+
 def _with_shared(function: Function, ranges: Ranges) -> Ranges:
     """``ranges`` where what moves elements gives the range of its operand: runtimes then move bytes."""
     found = dict(ranges)
@@ -193,6 +207,7 @@ class _Bytes:
         self._known = known_before_inputs(function)
         self._images = image_values(function, keep, results=results)
         self._read = _read_in_bytes(function, self._images)
+        self._wrong = frozenset[Expr]() if results else _after_extrema(function)
         self._ranges = ranges
         self._keep = keep
         self._least = least
@@ -321,6 +336,8 @@ class _Bytes:
 
     def _in_bytes(self, data: Expr) -> Expr | Decline:
         """``data`` quantized and dequantized again, by the range that samples gave."""
+        if data in self._wrong:
+            return decline("OpenVINO errs where what it reads in bytes is a maximum or minimum")
         return in_bytes(data, self._ranges.get(data.name_hint) if isinstance(data, Var) else None)
 
 
@@ -450,6 +467,7 @@ def Quantize(
     leaves a bit of the weights unused, as `QuantizeDynamic` does. ``results``: the form for ONNX Runtime. What
     convolutions give is quantized too where float32 is read from it, as their kernels on bytes ask for; so is what
     swish, sigmoid and leaky relu between them read. A transposed convolution reads bytes and is computed in float32.
+    Otherwise layers that read maxima or minima stay, on which OpenVINO errs.
 
     Needs: weights as constants, batch norms folded (`FoldBatchnormToConv2D`). Guarantees: dtypes and shapes as before.
     Values change by about 1 to 6 % of the largest, so this is never done by default. Activations are unsigned: ONNX
