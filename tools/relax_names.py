@@ -99,6 +99,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.frontend.nn.ObjectModule": "names the functions of a file; engines link no native code",
     "tvm.relax.BasePyModule": "holds functions of the language, of Python and of the outside; no TensorIR",
     "tvm.relax.TensorType": "`shape` is a tuple of dims that reads as a ShapeExpr",
+    "tvm.relax.VMExecutable": "the class of what `regraft.build` gives; only `build` makes one",
     "tvm.relax.ShapeExpr": "`values` is a tuple of dims: ints and symbolic sizes",
     "tvm.relax.FuncType": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.VirtualMachine": (
@@ -206,7 +207,9 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   tuples by itself is written as it is in a program, `R.Tuple(...)`, and patterns have texts of their own:
   `add(*, var(y))`.
 - **Sizes of an ONNX file are names.** A name such as `n + 1` is one size, and no sum: ONNX Runtime checks neither.
-- **Sizes are no variables.** `all_vars` and its like list variables of the language; `free_symbolic_vars` lists sizes.
+- **Sizes are no variables of the language.** `all_vars` and its like leave them out; `free_symbolic_vars` lists them.
+  Visitors and mutators meet them in `visit_var_`, as there. A known size is an int; one that is read from a shape by
+  index or as `values` has a `value`, too.
 - **Gradients are those of PyTorch at kinks**: of `relu` and `abs` at 0, and where both sides of a `maximum` are equal.
   `variance`, `cumsum`, `conv2d`, squares and a weight that a batch of products shares have forms that round less or
   run faster. `power` has no NaN where its base or exponent is 0, the adjoint of an operand of `where` has the shape of
@@ -215,8 +218,9 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
 - **Optimizers count in float64.** `Adam` keeps the powers of its betas so, since in float32 they lose digits.
 - **Sizes are at least 0.** A size variable that is a scalar parameter may be negative. `arange(1, n)` has
   `T.max(n, 1) - 1` elements, since `n` may be 0; Relax says `n - 1`. A size of another dtype than int64 is allowed.
-- **Some forms are wider.** `concat` with `axis=None` flattens tensors of any rank, `reshape` takes one size, and the
-  value of `full` may have an unknown rank. A `layout_transform` that only permutes axes is a `permute_dims`.
+- **Some forms are wider.** A number beside a tensor is a constant (`x + 1`), `TupleGetItem` counts from the end, too,
+  `concat` with `axis=None` flattens tensors of any rank, `reshape` takes one size, and the value of `full` may have an
+  unknown rank. A `layout_transform` that only permutes axes is a `permute_dims`.
 - **Optimizers describe their first states.** `optim_state` of a module that `SetupTrainer` made holds, for each state,
   dtype, sizes and the number that fills it (or all numbers), and no arrays: it is small, and can be printed and read.
 - **Private functions of a rewriter become the module's**, as there; in a function on its own they are written out.
@@ -224,8 +228,8 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   A replacement computes with the values as they are, without a `match_cast` to the types of its parameters. A result
   that is less precise than what it replaces is bound by a `match_cast` to that type; in Relax what follows becomes less
   precise. A dataflow block stays one.
-- **Expressions have types from the start.** A visitor meets the sizes of a call that is not bound yet. A mutator that
-  changes nothing gives the same object. `post_order_visit` does not go into types.
+- **Expressions have types from the start.** A mutator that changes nothing gives the same object. `post_order_visit`
+  does not go into types.
 - **Calls have attributes.** `attrs` of a call without attributes is empty, and never None.
   The type of a slice from or to a scalar parameter has no sizes.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.

@@ -222,7 +222,7 @@ _ON_DEMAND = {
     ),
 }
 """Names that load when first named: their homes import a framework, or take a third of what all others take."""
-_SECOND_NAMES = {"compile": build, "register_global_func": register_global_func}
+_SECOND_NAMES = {"VMExecutable": Executable, "compile": build, "register_global_func": register_global_func}
 """TVM's names of what has another one here."""
 
 

@@ -1,5 +1,7 @@
 """Relax's name for the module of expressions: what `regraft.ir` and `regraft.script` hold of them."""
 
+from typing import Any
+
 from .ir import (
     Binding,
     BindingBlock,
@@ -27,6 +29,15 @@ from .ir import (
     prim_value,
 )
 from .op.primitive.shape import get_shape_of
+from .second_paths import names_around
+
+
+def make_shape(shape: list[Any] | tuple[Any, ...]) -> ShapeExpr:
+    """A shape of a list or tuple of sizes; of anything else it raises TypeError."""
+    if not isinstance(shape, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"make_shape takes a list or tuple of sizes, not {type(shape).__name__}")
+    return ShapeExpr(shape)
+
 
 __all__ = [
     "Binding",
@@ -53,5 +64,8 @@ __all__ = [
     "const",
     "extern",
     "get_shape_of",
+    "make_shape",
     "prim_value",
 ]
+
+__getattr__ = names_around(__name__)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -29,6 +29,7 @@ _PASSES: Final = (
 PATHS: Final[dict[str, str]] = {
     "regraft.analysis.analysis": "regraft.analysis",
     "regraft.analysis.estimate_memory_usage": "regraft.analysis",
+    "regraft.attrs": "regraft",
     "regraft.base": "regraft",
     "regraft.base_py_module": "regraft",
     **{f"regraft.dpl.{name}": "regraft.dpl" for name in ("context", "pattern", "rewrite")},
@@ -38,6 +39,7 @@ PATHS: Final[dict[str, str]] = {
         f"regraft.frontend.torch.{name}": "regraft.frontend.torch"
         for name in ("dynamo", "exported_program_translator", "fx_translator")
     },
+    "regraft.function": "regraft",
     "regraft.global_info": "regraft",
     **{f"regraft.ir.{name}": "regraft.ir" for name in ("base", "function", "global_info")},
     "regraft.ir.instrument": "regraft.instrument",
@@ -57,6 +59,8 @@ PATHS: Final[dict[str, str]] = {
     "regraft.runtime.device": "regraft.runtime",
     "regraft.runtime.executable": "regraft",
     "regraft.runtime.vm": "regraft",
+    **{f"regraft.script.builder{below}": "regraft.script.ir_builder.relax" for below in ("", ".ir")},
+    "regraft.script.ir_builder.base": "regraft.script.ir_builder",
     "regraft.script.tirx": "regraft.script.tir",
     **{f"regraft.support{below}": "regraft.testing" for below in ("", ".utils")},
     **{f"regraft.testing.{name}": "regraft.testing" for name in ("attention", "matmul", "utils")},
@@ -109,6 +113,21 @@ class _BelowLeftOut(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Such a module has no code."""
+
+
+def names_around(module: str) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module whose namesake in Relax also has names that it imports for itself.
+
+    `tvm.relax.expr` has `Span` and `Type` so, and programs import them from there.
+    """
+
+    def find(name: str) -> Any:
+        found = None if name.startswith("_") else getattr(import_module("regraft"), name, None)
+        if found is None or isinstance(found, LeftOut):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return found
+
+    return find
 
 
 def make_second_paths() -> None:

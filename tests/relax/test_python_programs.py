@@ -13,7 +13,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 TAKEN_HERE: Final = "a form that Relax refuses and that can mean but one thing"
 STRICTER: Final = "a program that cannot run, which Relax types"
-TYPED: Final = "a call has its type before it is bound, and its sizes are visited"
 WRITTEN_OUT: Final = "a private function that a replacement calls is written out in a function; Relax wants a module"
 FIELDS: Final = "a tuple that was taken apart is not put together again"
 EXACT: Final = "the result of a replacement is cast to the type of what it replaces, and not its operands to wider ones"
@@ -49,9 +48,6 @@ DIFFERS: Final = {
     "operators.t_reshape_infers_one_size": TAKEN_HERE,
     "operators.t_index_put": TAKEN_HERE,
     "operators.t_memory_operators": "TVM binds the dtype that is left out, and needs a block for that",
-    "functors.t_call": TYPED,
-    "functors.t_call_nested_tuple": TYPED,
-    "functors.t_if": TYPED,
     "mutators.t_unchanged_is_same": "a mutator that changes nothing gives the same object",
     "functions_of_a_builder.t_numbered": "a number follows a name that ends with a digit after an underscore",
     "rewriters.t_global_call": "a name that is taken is numbered; Relax stops at its own check",

@@ -32,7 +32,8 @@ def test_a_path_has_the_names_of_relax_that_are_here(path: str) -> None:
     home = importlib.import_module(PATHS[path])
     in_tvm = path.startswith(("regraft.support", "regraft.testing.utils"))
     theirs = path.replace("regraft.", "tvm." if in_tvm else "tvm.relax.", 1)
-    of_tvm = ("regraft.base", "regraft.ir.", "regraft.module", "regraft.runtime.", "regraft.script.", "regraft.tirx")
+    rooms = "attrs base function ir. module runtime. script. tirx"
+    of_tvm = tuple(f"regraft.{room}" for room in rooms.split())
     if path == "regraft.base_py_module" or not path.startswith(of_tvm):
         names = [
             name

@@ -99,6 +99,8 @@ def held_attribute(op_name: str, name: str, value: Any) -> Any:
         return value
     if kind is list or kind is tuple:
         return tuple([held_attribute(op_name, name, item) for item in cast("list[Any]", value)])
+    if isinstance(value, int):  # a size that was read from a shape
+        return int(value)
     try:
         hash(value)
     except TypeError:

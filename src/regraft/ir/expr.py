@@ -27,6 +27,7 @@ from .types import (
     STRING,
     UNSTATED,
     FuncType,
+    KnownSize,
     ObjectType,
     PrimType,
     Shape,
@@ -35,6 +36,7 @@ from .types import (
     TupleType,
     Type,
     as_dim,
+    as_read,
 )
 
 
@@ -300,7 +302,7 @@ class ShapeExpr(Expr):
 
     def __getitem__(self, index: int) -> Dim:  # pyright: ignore[reportIncompatibleMethodOverride]
         try:
-            return self.values[index]
+            return as_read(self.values[index])
         except IndexError:
             raise FieldIndexError(f"ShapeExpr index out of range: {index} of {len(self.values)} sizes") from None
 
@@ -330,6 +332,8 @@ class PrimValue(Expr):
     def __init__(self, value: Dim | float | bool, dtype: str | None = None) -> None:
         if not isinstance(value, int | float | SymExpr):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise IRError(f"a PrimValue holds an int, float, bool or symbolic size, not {value!r}")
+        if isinstance(value, KnownSize):
+            value = value.value
         init_field(self, "value", value)
         init_field(self, "ty", PrimType(dtype, value))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final, Self, TypeVar, cast
 
 from .builder import BlockBuilder, flatten
+from .dims import Dim, SymVar, substitute, uses_of_symvars
 from .errors import IRError
 from .expr import (
     Constant,
@@ -41,7 +42,7 @@ from .program import (
     is_leaf,
     merge_blocks,
 )
-from .types import TensorType, TupleType, Type, is_subtype
+from .types import TensorType, TupleType, Type, as_dim, is_subtype
 from .visitor import METHODS, iter_bindings
 
 _Class = TypeVar("_Class", bound=type)
@@ -50,12 +51,9 @@ _Class = TypeVar("_Class", bound=type)
 class ExprFunctor:
     """Calls the method for the kind of an expression, binding or block; base of the two classes below."""
 
-    def visit_expr(self, expr: Expr) -> Any:
+    def visit_expr(self, expr: Expr | SymVar) -> Any:
         """Call the method for the kind of ``expr``."""
-        name = METHODS.get(type(expr))
-        if name is None:
-            raise IRError(f"{type(self).__name__} cannot visit a {type(expr).__name__}")
-        return getattr(self, name)(expr)
+        return getattr(self, _method_of(expr))(expr)
 
     def visit_binding(self, binding: Binding) -> Any:
         """Call `visit_var_binding_` or `visit_match_cast_`."""
@@ -88,9 +86,9 @@ class ExprFunctor:
         """A tuple."""
         return self.visit_expr_fallback_(op)
 
-    def visit_var_(self, op: Var) -> Any:
-        """A use of a variable that is no `DataflowVar`."""
-        return self.visit_expr_fallback_(op)
+    def visit_var_(self, op: Var | SymVar) -> Any:
+        """A use of a variable that is no `DataflowVar`, or of a size variable."""
+        return self.visit_expr_fallback_(cast("Expr", op))
 
     def visit_dataflow_var_(self, op: DataflowVar) -> Any:
         """A use of a variable of a dataflow block."""
@@ -177,8 +175,16 @@ class PyExprVisitor(ExprFunctor):
     """A visitor of a program; each method visits the parts of its node, unless it is overridden.
 
     ``visit_expr(function)`` starts it. The order is that of evaluation, an operator before its arguments. After an
-    expression, the sizes of its type are visited, as a `ShapeExpr`.
+    expression, the sizes of its type are visited, as a `ShapeExpr`; by default, that visits the variables in them.
     """
+
+    _in_program = False
+
+    def visit_binding(self, binding: Binding) -> None:
+        """Call `visit_var_binding_` or `visit_match_cast_`."""
+        around, self._in_program = self._in_program, True
+        super().visit_binding(binding)
+        self._in_program = around
 
     def visit_expr_fallback_(self, expr: Expr) -> None:
         """A leaf: there is nothing to go on to."""
@@ -195,9 +201,15 @@ class PyExprVisitor(ExprFunctor):
         """A constant: its type."""
         self.visit_type_(op.ty)
 
-    def visit_var_(self, op: Var) -> None:
+    def visit_var_(self, op: Var | SymVar) -> None:
         """A use of a variable: its type."""
         self.visit_type_(op.ty)
+
+    def visit_shape_expr_(self, op: ShapeExpr) -> None:
+        """A shape written out: its size variables, each time one is used."""
+        for dim in op.values:
+            for size in uses_of_symvars(dim):
+                self.visit_expr(size)
 
     def visit_dataflow_var_(self, op: DataflowVar) -> None:
         """A use of a variable of a dataflow block: its type."""
@@ -211,32 +223,37 @@ class PyExprVisitor(ExprFunctor):
 
     def visit_function_(self, op: Function) -> None:
         """A function: its parameters, then its body."""
+        around, self._in_program = self._in_program, True
         for param in op.params:
             self.visit_var_def(param)
         self.visit_expr(op.body)
+        self._in_program = around
 
     def visit_call_(self, op: Call) -> None:
-        """A call: what is called, the types it is called with, the arguments, then its type."""
+        """A call: what is called, the types it is called with, the arguments, then its type in a program."""
         self.visit_expr(op.op)
         for ty in op.ty_args:
             self.visit_type_(ty)
         for arg in op.args:
             self.visit_expr(arg)
-        self.visit_type_(op.ty)
+        if self._in_program:  # in Relax a call by itself has no type yet
+            self.visit_type_(op.ty)
 
     def visit_seq_expr_(self, op: SeqExpr) -> None:
-        """A body: its blocks, then its result and its type."""
+        """A body: its blocks, then its result, and its type in a program."""
         for block in op.blocks:
             self.visit_binding_block(block)
         self.visit_expr(op.body)
-        self.visit_type_(op.ty)
+        if self._in_program or op.blocks:
+            self.visit_type_(op.ty)
 
     def visit_if_(self, op: If) -> None:
-        """A branch: the condition, both sides, then its type."""
+        """A branch: the condition, both sides, then its type in a program."""
         self.visit_expr(op.cond)
         self.visit_expr(op.true_branch)
         self.visit_expr(op.false_branch)
-        self.visit_type_(op.ty)
+        if self._in_program:
+            self.visit_type_(op.ty)
 
     def visit_tuple_getitem_(self, op: TupleGetItem) -> None:
         """A field of a tuple: the tuple, then its type."""
@@ -280,14 +297,14 @@ class PyExprMutator(ExprFunctor):
     """
 
     builder_: BlockBuilder
-    _remap: dict[Var, Var]
+    _remap: dict[Any, Any]
     _sees_shapes = False
 
     def __init_subclass__(cls) -> None:
-        """A class that rewrites shapes is given those of types, too."""
+        """A class that rewrites shapes or their variables is given those of types, too."""
         super().__init_subclass__()
-        own = cls.visit_shape_expr_, cls.visit_expr
-        cls._sees_shapes = own != (PyExprMutator.visit_shape_expr_, PyExprMutator.visit_expr)
+        names = "visit_shape_expr_", "visit_var_", "visit_expr"
+        cls._sees_shapes = any(getattr(cls, name) is not getattr(PyExprMutator, name) for name in names)
 
     def __new__(cls, *_args: Any, **_keywords: Any) -> Self:
         """A mutator over an empty module; ``__init__`` puts another in its place."""
@@ -301,14 +318,15 @@ class PyExprMutator(ExprFunctor):
 
     # --- what methods use
 
-    def visit_expr(self, expr: Expr) -> Any:
+    def visit_expr(self, expr: Expr | SymVar) -> Any:
         """``expr`` rewritten by the method for its kind, with its inner calls bound."""
         new = super().visit_expr(expr)
         return self._flat(new) if isinstance(new, Expr) else new
 
-    def visit_expr_post_order(self, expr: Expr) -> Expr:
+    def visit_expr_post_order(self, expr: Expr | SymVar) -> Expr:
         """``expr`` with its parts rewritten, as the default method for its kind does it."""
-        return getattr(PyExprMutator, METHODS[type(expr)])(self, expr)
+        name = "visit_generic_const_" if isinstance(expr, Constant) else _method_of(expr)
+        return getattr(PyExprMutator, name)(self, expr)
 
     def visit_with_new_scope(self, expr: Expr) -> SeqExpr:
         """The body of a branch or function rewritten, with bindings of its own."""
@@ -336,9 +354,19 @@ class PyExprMutator(ExprFunctor):
         """A leaf stays as it is."""
         return expr
 
-    def visit_var_(self, op: Var) -> Expr:
+    def visit_var_(self, op: Var | SymVar) -> Expr:
         """A use of a variable: what was set for it."""
         return self._remap.get(op, op)
+
+    def visit_shape_expr_(self, op: ShapeExpr) -> Expr:
+        """A shape written out, of what its size variables become."""
+        table: dict[SymVar, Dim] = {}
+        for dim in op.values:
+            for size in uses_of_symvars(dim):
+                new = self.visit_expr(size)
+                if new is not size:
+                    table[size] = as_dim(new)
+        return ShapeExpr([substitute(dim, table) for dim in op.values]) if table else op
 
     def visit_dataflow_var_(self, op: DataflowVar) -> Expr:
         """A use of a variable of a dataflow block."""
@@ -499,6 +527,14 @@ def _marked(decorated: _Class, base: type) -> _Class:
         raise IRError(f"{decorated.__name__} must derive from {base.__name__}")
     setattr(decorated, "_cls", decorated)  # noqa: B010 - the name by which Relax's subclasses reach a marked class
     return decorated
+
+
+def _method_of(expr: Expr | SymVar) -> str:
+    """The method for the kind of ``expr``; a size variable is a variable."""
+    name = "visit_var_" if isinstance(expr, SymVar) else METHODS.get(type(expr))
+    if name is None:
+        raise IRError(f"a {type(expr).__name__} is no expression that can be visited")
+    return name
 
 
 def _same(new: Any, old: Any) -> bool:

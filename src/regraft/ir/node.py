@@ -66,6 +66,10 @@ class TextOptions(NamedTuple):
     """Before a piece that is no function stand the variables that it does not bind, with their types; None: before
     bindings, blocks and branches."""
     module_name: str = "Module"
+    module_alias: str = "cls"
+    """The name by which functions call others of the module; without one they name its class."""
+    ir_prefix: str = "I"
+    """The name that the text imports `regraft.script.ir` by."""
 
 
 class Node:
@@ -126,6 +130,8 @@ class Node:
         indent_spaces: int = 4,
         print_line_numbers: bool = False,
         extra_config: Mapping[str, Any] | None = None,
+        module_alias: str = "cls",
+        ir_prefix: str = "I",
         **_relax_options: Any,
     ) -> str:
         """The text of this piece of program; it parses back to an equal one.
@@ -133,12 +139,14 @@ class Node:
         With ``show_meta=False`` large constants are elided, as `show` does, and the text is for reading only. Without
         ``show_all_ty`` a binding has its type beside it only where its value does not say it. The variables that a
         binding, block or branch does not bind itself stand before the lines that use them, with their types; those of
-        other expressions do with ``verbose_expr``. ``name`` is the name of a module's class. ``indent_spaces`` and
-        ``print_line_numbers`` lay the text out. ``extra_config`` may hold ``"relax.show_all_ty"``, as in Relax, whose
-        other options are taken and change nothing. Cost: linear in the size of the program.
+        other expressions do with ``verbose_expr``. ``name`` is the name of a module's class, ``module_alias`` the one
+        that its functions use (with ``""`` they use ``name``), and ``ir_prefix`` stands for ``I``. ``indent_spaces``
+        and ``print_line_numbers`` lay the text out. ``extra_config`` may hold ``"relax.show_all_ty"``, as in Relax,
+        whose other options are taken and change nothing. Cost: linear in the size of the program.
         """
         all_types = show_all_ty and bool((extra_config or {}).get("relax.show_all_ty", True))
-        text = Node.text_of(self, TextOptions(not show_meta, all_types, verbose_expr or None, name or "Module"))
+        options = TextOptions(not show_meta, all_types, verbose_expr or None, name or "Module", module_alias, ir_prefix)
+        text = Node.text_of(self, options)
         if indent_spaces == 4 and not print_line_numbers:
             return text
         lines = text.split("\n")

@@ -10,7 +10,7 @@ Types are values: equal when they say the same about the same size variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, final
+from typing import Any, Final, SupportsIndex, cast, final, overload
 
 from .dims import Condition, Dim, SymExpr, SymVar, dims_equal, free_symvars, match_dim, substitute
 from .dtypes import as_optional_dtype
@@ -83,15 +83,55 @@ def as_dim(value: object, where: str = "shape") -> Dim:
     return dim
 
 
+class KnownSize(int):
+    """A known size as Relax's programs read it: an int that has ``value``, ``dtype`` and ``ty``."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        """The size as a plain int."""
+        return int(self)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of all known sizes."""
+        return "int64"
+
+    @property
+    def ty(self) -> PrimType:
+        """The type of the size as a scalar."""
+        return PrimType("int64")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (int, (int(self),))
+
+
+def as_read(dim: Dim) -> Dim:
+    """``dim`` as Relax's programs read it: an int has a ``value``."""
+    return KnownSize(dim) if type(dim) is int else dim
+
+
 class Shape(tuple[Dim, ...]):
-    """The sizes of a tensor: a tuple of dims that also reads as Relax's shape expression, ``shape.values``."""
+    """The sizes of a tensor: a tuple of dims that also reads as Relax's shape expression, ``shape.values``.
+
+    A known size is a `KnownSize` where it is read by index or as ``values``; to go through a shape gives plain ints.
+    """
 
     __slots__ = ()
 
     @property
     def values(self) -> tuple[Dim, ...]:
         """The dims."""
-        return self
+        return tuple(map(as_read, self))
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Dim: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Dim, ...]: ...
+    def __getitem__(self, index: Any) -> Any:
+        item = cast("Dim | tuple[Dim, ...]", super().__getitem__(index))
+        return KnownSize(item) if type(item) is int else item
 
     @property
     def ty(self) -> ShapeType:

@@ -35,21 +35,21 @@ WITH_TEXTS: Final = frozenset({"relax.print", "relax.assert_op"})
 GlobalInfo = DeviceMesh | VDevice | DummyGlobalInfo
 
 
-def global_infos_text(named: tuple[tuple[str, tuple[GlobalInfo, ...]], ...]) -> str:
+def global_infos_text(named: tuple[tuple[str, tuple[GlobalInfo, ...]], ...], prefix: str = "I") -> str:
     """The devices, meshes and other information that a module names."""
     entries: list[str] = []
     for name, devices_or_meshes in named:
         texts: list[str] = []
         for entry in devices_or_meshes:
             if isinstance(entry, DummyGlobalInfo):
-                texts.append("I.dummy_global_info()")
+                texts.append(f"{prefix}.dummy_global_info()")
                 continue
             if isinstance(entry, VDevice):
-                texts.append(f"I.vdevice({entry.described()})")
+                texts.append(f"{prefix}.vdevice({entry.described()})")
                 continue
             shape, ids = entry
             in_order = ids == tuple(range(ids[0], ids[0] + len(ids)))
-            devices = f"I.Range({ids[0]}, {ids[0] + len(ids)})" if in_order else str(list(ids))
+            devices = f"{prefix}.Range({ids[0]}, {ids[0] + len(ids)})" if in_order else str(list(ids))
             texts.append(f"R.device_mesh({shape}, {devices})")
         entries.append(f"{string_text(name)}: [{', '.join(texts)}]")
     return "{" + ", ".join(entries) + "}"

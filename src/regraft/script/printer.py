@@ -69,7 +69,7 @@ class FunctionPrinter:
         "_constants",
         "_declared",
         "_functions",
-        "_module_name",
+        "_module",
         "_names",
         "_printed",
         "_read",
@@ -88,10 +88,9 @@ class FunctionPrinter:
         constants: ConstantWriter,
         functions: Mapping[GlobalVar, str] | None = None,
         all_types: bool = True,
-        module_name: str = "Module",
+        module: tuple[str, str] = ("Module", "cls"),
     ) -> None:
-        self._all_types = all_types
-        self._module_name = module_name
+        self._all_types, self._module = all_types, module
         self._constants = constants
         self._functions = functions or {}
         self._supply = IdentifierSupply()
@@ -425,7 +424,8 @@ class FunctionPrinter:
 
     def _global(self, expr: GlobalVar, depth: int) -> str:
         self._calls_module = self._calls_module or expr in self._functions
-        return f"cls.{self._functions.get(expr) or identifier(expr.name_hint)}"
+        name, alias = self._module
+        return f"{alias or name}.{self._functions.get(expr) or identifier(expr.name_hint)}"
 
     def _operator(self, expr: Op, depth: int) -> str:
         if expr.is_foreign:
@@ -559,7 +559,7 @@ class FunctionPrinter:
             body.append(f"R.func_attr({text})")
         statements = [*self._blocks(function.body.blocks), *self._return(function.body.body)]
         if not local:
-            body += [f"cls = {self._module_name}"] if self._calls_module else []
+            body += [" = ".join(self._module[::-1])] if self._calls_module and self._module[1] else []
             body += [f"{self._size(variable).name} = T.{variable.dtype}()" for variable in self._declared]
         return [decorator, head, *[f"{INDENT}{line}" if line else line for line in (*body, *statements)]]
 

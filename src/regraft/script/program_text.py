@@ -29,6 +29,8 @@ def print_script(node: Any, options: TextOptions) -> str:
         return module_text(node, writer, options)
     if isinstance(node, Function):
         return function_text(node, writer, options.all_types)
+    if isinstance(node, GlobalVar):
+        return f"I.GlobalVar({string_text(node.name_hint)})"
     return FunctionPrinter(writer, all_types=options.all_types).piece(node, declare=options.declare)
 
 
@@ -41,9 +43,10 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
     if compiled := kernels_of(module):
         lines.append(f"{INDENT}# compiled: {', '.join(compiled)}")
     if attrs:
-        lines.append(f"{INDENT}I.module_attrs({attribute_text(attrs)})")
+        lines.append(f"{INDENT}{options.ir_prefix}.module_attrs({attribute_text(attrs)})")
     if GLOBAL_INFOS in module.attrs:
-        lines.append(f"{INDENT}I.module_global_infos({global_infos_text(module.attrs[GLOBAL_INFOS])})")
+        infos = global_infos_text(module.attrs[GLOBAL_INFOS], options.ir_prefix)
+        lines.append(f"{INDENT}{options.ir_prefix}.module_global_infos({infos})")
     for name, function in module.outside.items():
         lines.append(f"{INDENT}{identifier(name)} = R.ExternFunc({string_text(function.global_symbol)})")
     uses_scalars = is_after_function = False
@@ -52,15 +55,19 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
         if is_after_function:
             lines.append("")
         is_after_function = True
-        printer = FunctionPrinter(constants, table, options.all_types, options.module_name)
+        used = options.module_name, options.module_alias
+        printer = FunctionPrinter(constants, table, options.all_types, used)
         body = printer.definition(function, table[variable], variable.name_hint)
         lines += [f"{INDENT}{line}" if line else line for line in body]
         uses_scalars = uses_scalars or printer.uses_scalars
         sizes.update(printer.sizes_of_signature)
     if not lines:
         lines.append(f"{INDENT}pass")
-    header = _header(sizes, module="ir", scalars=uses_scalars, relax=bool(module.functions or module.outside))
-    return joined([*header, "@I.ir_module", f"class {options.module_name}:", *lines, *constants.section()])
+    uses_relax = bool(module.functions or module.outside)
+    header = _header(sizes, module="ir", scalars=uses_scalars, relax=uses_relax, prefix=options.ir_prefix)
+    return joined(
+        [*header, f"@{options.ir_prefix}.ir_module", f"class {options.module_name}:", *lines, *constants.section()]
+    )
 
 
 def _place(item: tuple[GlobalVar, Function]) -> tuple[bool, str]:
@@ -79,10 +86,12 @@ def function_text(function: Function, constants: ConstantWriter, all_types: bool
     return joined([*header, *lines, *constants.section()])
 
 
-def _header(sizes: Iterable[str], *, module: str = "", scalars: bool = False, relax: bool = True) -> list[str]:
+def _header(
+    sizes: Iterable[str], *, module: str = "", scalars: bool = False, relax: bool = True, prefix: str = "I"
+) -> list[str]:
     """The imports that a text needs where it is Python's, and the sizes that its signatures name."""
     named = sorted(sizes)
     lines = ["# from typing import TypeVar"] if named else []
-    for room, letter in ((module, "I"), ("tir" * scalars, "T"), ("relax" * relax, "R")):
+    for room, letter in ((module, prefix), ("tir" * scalars, "T"), ("relax" * relax, "R")):
         lines += [f"# from regraft.script import {room} as {letter}"] if room else []
     return [*lines, "", *[f'{name} = TypeVar("{name}")' for name in named]]

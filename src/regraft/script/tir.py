@@ -75,9 +75,26 @@ class ScalarConstructor(TypeConstructor):
         return f"T.{self.dtype}"
 
 
-def Var(name: str, dtype: str = "int64") -> SymVar:
-    """A new size variable of that name."""
-    return SymVar(name, dtype)
+class _Asked(type):
+    """A class that makes nothing of its own kind, and that ``isinstance`` can be asked for."""
+
+    holds: Callable[[Any], builtins.bool]
+
+    def __instancecheck__(cls, instance: Any) -> builtins.bool:
+        return cls.holds(instance)
+
+
+class SizeVariable(metaclass=_Asked):
+    """A new size variable of that name; ``isinstance(dim, T.Var)`` asks whether a size is one."""
+
+    def __new__(cls, name: str, dtype: str = "int64") -> Any:
+        """The size variable."""
+        return SymVar(name, dtype)
+
+    @staticmethod
+    def holds(instance: Any) -> builtins.bool:
+        """True for a size variable."""
+        return isinstance(instance, SymVar)
 
 
 def _size(value: Any) -> Dim:
@@ -133,14 +150,33 @@ def const(value: Any, dtype: str = "int32") -> Any:
     return ScalarConstructor(dtype)(value)
 
 
-def IntImm(dtype: str, value: int) -> Any:
-    """An int of a dtype."""
-    return const(value, dtype)
+Var = SizeVariable
 
 
-def FloatImm(dtype: str, value: float) -> Any:
-    """A float of a dtype."""
-    return const(value, dtype)
+class IntImm(metaclass=_Asked):
+    """An int of a dtype; ``isinstance(dim, IntImm)`` asks whether a size or scalar is an int that is known."""
+
+    def __new__(cls, dtype: str, value: int) -> Any:
+        """The size or scalar."""
+        return const(value, dtype)
+
+    @staticmethod
+    def holds(instance: Any) -> builtins.bool:
+        """True for an int or bool, also of a program."""
+        return isinstance(instance.value if isinstance(instance, PrimValue) else instance, int)
+
+
+class FloatImm(metaclass=_Asked):
+    """A float of a dtype; ``isinstance(value, FloatImm)`` asks whether a scalar is a float that is known."""
+
+    def __new__(cls, dtype: str, value: float) -> Any:
+        """The scalar."""
+        return const(value, dtype)
+
+    @staticmethod
+    def holds(instance: Any) -> builtins.bool:
+        """True for a float of a program."""
+        return isinstance(instance, PrimValue) and isinstance(instance.value, float)
 
 
 # Sizes are not below 0, so that quotients rounded towards zero are those rounded down.

@@ -16,7 +16,7 @@ from ...ir.dims import Dim, SymExpr, SymVar
 from ...ir.dtypes import numpy_dtype
 from ...ir.errors import BuilderError
 from ...ir.expr import Constant, Expr, TupleGetItem, Var, const
-from ...ir.types import ObjectType, TensorType, TupleType
+from ...ir.types import KnownSize, ObjectType, TensorType, TupleType
 from ...run.relax_values import Tensor as Array
 from .operators import TensorOperators
 
@@ -45,7 +45,7 @@ def sizes_of(shape: Sequence[Size], named: dict[str, SymVar]) -> list[Dim]:
     for size in shape:
         if isinstance(size, str):
             sizes.append(named.setdefault(size, SymVar(size)))
-        elif isinstance(size, SymExpr) or type(size) is int:
+        elif isinstance(size, SymExpr) or type(size) in (int, KnownSize):
             sizes.append(size)
         else:
             raise TypeError(f"{size!r} is no size: give an int, the name of a size or a symbolic size")

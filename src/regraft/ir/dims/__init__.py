@@ -47,6 +47,7 @@ from .symbolic import SymExpr as SymExpr
 from .symbolic import SymVar as SymVar
 from .symbolic import dim_product as dim_product
 from .symbolic import free_symvars as free_symvars
+from .symbolic import uses_of_symvars as uses_of_symvars
 from .values import dims_equal as dims_equal
 from .values import evaluate as evaluate
 from .values import match_dim as match_dim

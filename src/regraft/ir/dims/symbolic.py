@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable
-from typing import ClassVar, NoReturn, TypeAlias, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from ..types import PrimType
 
 Dim: TypeAlias = "int | SymExpr"
 Monomial: TypeAlias = "tuple[SymExpr, ...]"
@@ -209,6 +212,13 @@ class SymVar(SymExpr):
     def dtype(self) -> str:
         """The integer dtype of its value, such as ``"int64"``."""
         return self._dtype
+
+    @property
+    def ty(self) -> PrimType:
+        """The type of its value as a scalar."""
+        from ..types import PrimType
+
+        return PrimType(self._dtype)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -448,6 +458,19 @@ def _variables_of(dim: SymExpr) -> tuple[SymVar, ...]:
     atoms = (atom for monomial, _ in dim.terms for atom in monomial)
     inner = dim.operands if isinstance(dim, Operation) else atoms
     return tuple(dict.fromkeys(variable for part in inner for variable in free_symvars(part)))
+
+
+def uses_of_symvars(dim: Dim) -> Iterator[SymVar]:
+    """The variables in ``dim``, each as often as it is used, in the order in which they are written."""
+    if isinstance(dim, SymVar):
+        yield dim
+    elif isinstance(dim, Operation):
+        for operand in dim.operands:
+            yield from uses_of_symvars(operand)
+    elif isinstance(dim, SymExpr):
+        for monomial, _ in dim.terms:
+            for atom in monomial:
+                yield from uses_of_symvars(atom)
 
 
 def _sum_text(dim: SymExpr) -> str:

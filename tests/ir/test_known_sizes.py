@@ -1,0 +1,65 @@
+"""A size that is read from a shape has a ``value``, as in Relax, and is an int wherever it is put."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import regraft as rx
+from regraft.ir.types import KnownSize
+from regraft.script import relax as R
+from regraft.script import tir as T
+
+
+def test_a_known_size_has_a_value_and_is_an_int() -> None:
+    size: Any = rx.TensorType((2, T.Var("n"))).shape[0]
+    assert (size.value, size.dtype, str(size.ty)) == (2, "int64", "T.int64")
+    assert size == 2
+    assert type(size + 1) is int
+    assert type(pickle.loads(pickle.dumps(size))) is int
+
+
+def test_what_is_made_of_a_known_size_is_made_of_an_int() -> None:
+    x = rx.Var("x", R.Tensor((2, 3, 8, 8), "float32"))
+    w = rx.Var("w", R.Tensor((4, 3, 3, 3), "float32"))
+    size: Any = x.ty.shape[0]
+    assert type(size) is KnownSize
+    assert all(type(dim) is int for dim in rx.TensorType((size, 3)).shape)
+    assert all(type(dim) is int for dim in rx.ShapeExpr([size]).values)
+    pairs = [
+        (rx.prim_value(size), rx.prim_value(2)),
+        (rx.op.nn.conv2d(x, w, strides=size), rx.op.nn.conv2d(x, w, strides=2)),
+        (rx.op.sum(x, axis=[size]), rx.op.sum(x, axis=[2])),
+        (rx.const(size), rx.const(2)),
+    ]
+    for made, plain in pairs:
+        assert rx.structural_equal(made, plain)
+        assert rx.structural_hash(made) == rx.structural_hash(plain)
+
+
+def test_names_of_tir_ask_what_a_size_is() -> None:
+    n = T.Var("n")
+    shape: Any = rx.TensorType((2, n, n * 2)).shape
+    assert [isinstance(dim, T.IntImm) for dim in shape] == [True, False, False]
+    assert [isinstance(dim, T.Var) for dim in shape] == [False, True, False]
+    assert isinstance(rx.prim_value(3), T.IntImm)
+    assert not isinstance(rx.prim_value(0.5), T.IntImm)
+    assert isinstance(rx.prim_value(0.5), T.FloatImm)
+
+
+def test_a_mutator_puts_other_sizes_in_the_place_of_those_of_a_program() -> None:
+    n, m = T.Var("n"), T.Var("m")
+    x = rx.Var("x", R.Tensor((n, 4), "float32"))
+
+    @rx.expr_functor.mutator
+    class Renaming(rx.PyExprMutator):
+        def visit_var_(self, op: Any) -> Any:
+            return m if op is n else super().visit_var_(op)
+
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(rx.op.reshape(x, (n * 4,))))
+    after = Renaming().visit_expr(builder.get()["main"])
+    assert [variable.name for variable in rx.analysis.defined_symbolic_vars(after)] == ["m"]
+    assert rx.analysis.free_symbolic_vars(after) == []
+    assert rx.structural_equal(after, builder.get()["main"])
