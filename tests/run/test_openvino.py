@@ -13,7 +13,7 @@ import pytest
 import regraft.op as R
 from regraft import optimize
 from regraft.engine import BuildError, ExecutionError, TypeCheckError, build
-from regraft.ir import BlockBuilder, Expr, Function, TensorType, Tuple, Var, const
+from regraft.ir import BlockBuilder, Expr, Function, IRModule, SymVar, TensorType, Tuple, Var, const
 from regraft.model.calibration import calibrated
 from regraft.passes import op_counts
 from regraft.passes.quantize import Quantize, QuantizeWeights
@@ -131,6 +131,47 @@ def test_a_product_after_the_maximum_of_channels_stays_where_openvino_errs_in_by
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
     for_onnxruntime = Quantize(calibrated(module, "main", [[x]]), bits=7, results=True)(module)
     assert op_counts(for_onnxruntime)["relax.dequantize"] > 6, "ONNX Runtime has the product in bytes, too"
+
+
+@pytest.mark.parametrize("keepdims", [True, False])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("reduction", [R.max, R.min, R.sum, R.mean, R.prod, R.variance, R.std])
+def test_a_reduction_of_three_axes_before_numbers_of_channels(reduction: Any, axis: int, keepdims: bool) -> None:
+    """OpenVINO alone reads the numbers of other channels here, in float32."""
+    generator = np.random.default_rng(0)
+    array = generator.standard_normal((2, 6, 40)).astype(np.float32)
+    sizes = {0: (6, 1), 1: (40,), 2: (6, 1) if keepdims else (6,)}[axis]
+    for first, last in ((2, 40), (SymVar("a"), SymVar("c"))):
+        x = _tensor("x", first, 6, last)
+        scale, shift = (const(generator.random(sizes).astype(np.float32)) for _ in range(2))
+        scaled = R.multiply(R.nn.relu(reduction(x, axis=[axis], keepdims=keepdims)), scale)
+        function = Function([x], R.add(scaled, shift))
+        assert_close(_run([x], function.body, array), build(function, target="numpy")["main"](array))
+
+
+def test_a_written_file_has_the_reductions_that_openvino_computes_rightly(tmp_path: Path) -> None:
+    x = _tensor("x", 2, 6, 40)
+    scale = const(np.random.default_rng(0).random((6, 1)).astype(np.float32))
+    function = Function([x], R.multiply(R.mean(x, axis=[2], keepdims=True), scale))
+    save_openvino(IRModule({"main": function}), "main", tmp_path / "model.xml")
+    array = np.random.default_rng(1).standard_normal((2, 6, 40)).astype(np.float32)
+    (found,) = openvino_original(tmp_path / "model.xml", threads=1)([array])
+    assert_close(found, build(function, target="numpy")["main"](array))
+
+
+def test_maxima_of_a_convolution_in_bytes() -> None:
+    generator = np.random.default_rng(0)
+    weights = [const(generator.standard_normal(shape).astype(np.float32)) for shape in ((32, 8, 1), (64, 32, 1))]
+
+    def layers(builder: BlockBuilder, x: Expr) -> Expr:
+        first = builder.emit(R.nn.relu(builder.emit(R.nn.conv1d(x, weights[0]))))
+        return R.max(builder.emit(R.nn.conv1d(first, weights[1])), axis=[2])
+
+    module = module_of((2, 8, 40), layers)
+    array = generator.standard_normal((2, 8, 40)).astype(np.float32)
+    lowered = Quantize(calibrated(module, "main", [[array]]), bits=7)(module)
+    found = build(lowered, target=TARGET, threads=1)["main"](array)
+    assert_close(found, build(lowered, target="numpy")["main"](array))
 
 
 def test_a_precision_that_does_not_exist_is_refused_with_those_that_do() -> None:

@@ -1,0 +1,155 @@
+"""Reductions over one axis of three, as reductions over one axis of two, on which OpenVINO is right.
+
+OpenVINO's processor plugin joins a reduction with the elementwise operators after it. Where the reduction is over the
+first or the last of three axes, and such an operator has a constant with a number for each channel, the joined kernel
+reads the numbers of other channels (seen in 2026.4, in float32 and in bytes). It does so for no other rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+_REDUCTIONS: Final = tuple(
+    f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+)
+_MOST_AFTER: Final = 16
+"""The most nodes after a reduction that are searched for numbers of channels."""
+_MOST_BEFORE: Final = 4
+"""The most nodes, one after another, that a constant may be made of, or that are asked for the rank of a value."""
+_KEEPING: Final = (
+    "Abs",
+    "Add",
+    "Cast",
+    "Div",
+    "Exp",
+    "Max",
+    "Min",
+    "Mul",
+    "Neg",
+    "Pow",
+    "Relu",
+    "Sqrt",
+    "Sub",
+    "Where",
+)
+"""Operators whose result has the highest rank among their operands; values between the nodes of one call state none."""
+
+
+def over_two_axes(graph: ir.Graph) -> None:
+    """Let the reductions of ``graph`` that OpenVINO would err on read a matrix, in place; values stay what they are.
+
+    These are the ones over the first or last of three axes before numbers of channels. In a graph with quantized values
+    it is every one over such an axis, since OpenVINO moves their scales behind it. Cost: linear in the nodes.
+    """
+    nodes = list(graph.all_nodes())
+    has_scales = any(node.op_type == "DequantizeLinear" and not node.domain for node in nodes)
+    for node in nodes:
+        if node.op_type in _REDUCTIONS and not node.domain:
+            axis = _outer_axis(node)
+            if axis is not None and (has_scales or _meets_channels(node.outputs[0])):
+                _read_matrix(node, axis)
+
+
+def _outer_axis(node: ir.Node) -> int | None:
+    """The one axis of a reduction over the first or last of three; None for other reductions."""
+    data = node.inputs[0]
+    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    if data is None or _rank_of(data) != 3 or axes is None or axes.const_value is None:
+        return None
+    found = [int(axis) % 3 for axis in axes.const_value.numpy().reshape(-1)]
+    return found[0] if found in ([0], [2]) else None
+
+
+def _rank_of(value: ir.Value, depth: int = _MOST_BEFORE) -> int | None:
+    made_by = value.producer()
+    if value.shape is not None:
+        return len(value.shape)
+    if made_by is None or made_by.domain or not depth:
+        return None
+    operands = [one for one in made_by.inputs if one is not None]
+    if made_by.op_type in _REDUCTIONS and made_by.attributes.get_int("keepdims", 1):
+        return _rank_of(operands[0], depth - 1)
+    ranks = [_rank_of(one, depth - 1) for one in operands]
+    known = [rank for rank in ranks if rank is not None]
+    return max(known) if made_by.op_type in _KEEPING and len(known) == len(ranks) else None
+
+
+def _meets_channels(value: ir.Value) -> bool:
+    """True if an elementwise node after ``value`` has several constant numbers, and nothing else reads in between."""
+    for _ in range(_MOST_AFTER):
+        uses = tuple(value.uses())
+        if len(uses) != 1:
+            return False
+        user, place = uses[0].node, uses[0].idx
+        beside = [one for index, one in enumerate(user.inputs) if one is not None and index != place]
+        if any(_is_constant(one) and _has_several(one) for one in beside):
+            return True
+        result = user.outputs[0]
+        is_known = value.shape is not None and result.shape is not None
+        if len(user.outputs) != 1 or (is_known and result.shape != value.shape):
+            return False
+        value = result
+    return True
+
+
+def _is_constant(value: ir.Value, depth: int = _MOST_BEFORE) -> bool:
+    made_by = value.producer()
+    if value.const_value is not None or made_by is None or not depth:
+        return value.const_value is not None
+    return all(one is None or _is_constant(one, depth - 1) for one in made_by.inputs)
+
+
+def _has_several(value: ir.Value) -> bool:
+    return value.shape is None or any(size != 1 for size in value.shape)
+
+
+def _read_matrix(node: ir.Node, axis: int) -> None:
+    """Let the reduction ``node`` over ``axis`` of three read a matrix, and bring its result into shape."""
+    data, old, graph = node.inputs[0], node.outputs[0], node.graph
+    assert data is not None
+    assert graph is not None
+    made = _Nodes(old.name or "reduction")
+    is_last = axis == 2
+    flat = made.add("Flatten", [data], axis=2 if is_last else 1)
+    along = made.constant([1 if is_last else 0])
+    kept = made.add(node.op_type, [flat, along], keepdims=1)
+    other = (0, 1) if is_last else (1, 2)
+    parts = [_sizes(made, data, other[0], other[1] + 1)]
+    if node.attributes.get_int("keepdims", 1):
+        parts.insert(len(parts) if is_last else 0, made.constant([1]))
+    sizes = parts[0] if len(parts) == 1 else made.add("Concat", parts, axis=0)
+    result = made.add("Reshape", [kept, sizes])
+    ir.convenience.replace_nodes_and_values(graph, node, [node], made.nodes, [old], [result])
+
+
+def _sizes(made: _Nodes, data: ir.Value, start: int, end: int) -> ir.Value:
+    """The sizes of ``data`` from axis ``start`` up to ``end``."""
+    stated = () if data.shape is None else data.shape[start:end]
+    known = [size for size in stated if isinstance(size, int)]
+    return made.constant(known) if len(known) == end - start else made.add("Shape", [data], start=start, end=end)
+
+
+class _Nodes:
+    """New nodes in order, whose values are named after one that they replace."""
+
+    def __init__(self, name: str) -> None:
+        self._name: Final = name
+        self.nodes: Final[list[ir.Node]] = []
+
+    def add(self, op_type: str, inputs: Sequence[ir.Value], **attributes: int) -> ir.Value:
+        """The output of a new node."""
+        node = ir.node(op_type, inputs, attributes)
+        node.outputs[0].name = f"{self._name}_{op_type.lower()}_{len(self.nodes)}"
+        self.nodes.append(node)
+        return node.outputs[0]
+
+    def constant(self, numbers: Sequence[int]) -> ir.Value:
+        """The output of a new node that gives these numbers."""
+        node = ir.node("Constant", [], {"value": ir.Tensor(np.array(numbers, np.int64))})
+        node.outputs[0].name = f"{self._name}_constant_{len(self.nodes)}"
+        self.nodes.append(node)
+        return node.outputs[0]
