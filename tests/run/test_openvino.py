@@ -159,6 +159,36 @@ def test_a_written_file_has_the_reductions_that_openvino_computes_rightly(tmp_pa
     assert_close(found, build(function, target="numpy")["main"](array))
 
 
+@pytest.mark.parametrize("shape", [(2, 8, 12), (2, 8, 12, 9), (2, 8, 7, 6, 5)])
+@pytest.mark.parametrize(
+    "activation",
+    [
+        R.abs,
+        R.nn.gelu,
+        R.nn.gelu_tanh,
+        R.nn.silu,
+        R.nn.relu,
+        lambda x: R.nn.leakyrelu(x, -0.5),
+        lambda x: x * R.nn.softplus(x),
+        lambda x: R.nn.gelu(R.reshape(x, (16, -1))),
+    ],
+)
+def test_an_activation_after_a_max_pool_of_a_convolution(activation: Any, shape: tuple[int, ...]) -> None:
+    """OpenVINO alone takes the largest activation here, not the activation of the largest number."""
+    generator = np.random.default_rng(0)
+    rank = len(shape) - 2
+    conv, pool = getattr(R.nn, f"conv{rank}d"), getattr(R.nn, f"max_pool{rank}d")
+
+    def layers(builder: BlockBuilder, x: Expr) -> Expr:
+        weights = const(generator.standard_normal((8, 8) + (1,) * rank).astype(np.float32))
+        pooled = builder.emit(pool(builder.emit(conv(x, weights)), pool_size=[2] * rank))
+        return R.add(activation(pooled), const(np.float32(1)))
+
+    module = module_of(shape, layers)
+    array = generator.standard_normal(shape).astype(np.float32)
+    assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
+
+
 def test_maxima_of_a_convolution_in_bytes() -> None:
     generator = np.random.default_rng(0)
     weights = [const(generator.standard_normal(shape).astype(np.float32)) for shape in ((32, 8, 1), (64, 32, 1))]

@@ -96,14 +96,14 @@ def to_openvino(module: IRModule, name: str) -> Any:
     import onnx_ir as ir
 
     from ..formats.onnx.write.writer import as_model, lower_function
-    from .openvino_reductions import over_two_axes
+    from .openvino_joins import keep_apart
 
     if find_spec("openvino") is None:
         raise MissingDependencyError("files of OpenVINO need the package openvino: pip install 'regraft[openvino]'")
     # OpenVINO writes attention in heads: it would split rows of all heads by reshapes, over those that are here.
     lowered = lower_function(settled(module), name, _OPSET, heads_first=True)
     _refuse(lowered.graph, name)
-    over_two_axes(lowered.graph)
+    keep_apart(lowered.graph)
     for node in lowered.graph.all_nodes():
         if (
             node.op_type == "Transpose"
@@ -182,11 +182,11 @@ class _Session:
 
     def __init__(self, lowered: LoweredFunction, name: str, settings: dict[str, Any]) -> None:
         from ..formats.onnx.write.writer import as_model
-        from .openvino_reductions import over_two_axes
+        from .openvino_joins import keep_apart
         from .unsigned_bytes import without_overflow
 
         _refuse(lowered.graph, name)
-        over_two_axes(lowered.graph)
+        keep_apart(lowered.graph)
         without_overflow(lowered.graph, fold_signed=True)
         model = as_model(lowered)
         try:

@@ -1,8 +1,9 @@
-"""Reductions over one axis of three, as reductions over one axis of two, on which OpenVINO is right.
+"""Nodes that OpenVINO's processor plugin would join to others wrongly, written so that it leaves them apart.
 
-OpenVINO's processor plugin joins a reduction with the elementwise operators after it. Where the reduction is over the
-first or the last of three axes, and such an operator has a constant with a number for each channel, the joined kernel
-reads the numbers of other channels (seen in 2026.4, in float32 and in bytes). It does so for no other rank.
+It joins a reduction with the elementwise operators after it. Where the reduction is over the first or the last of three
+axes, and such an operator has a constant with a number for each channel, the joined kernel reads the numbers of other
+channels. It also joins a convolution with an activation behind a max pool, as if the activation of the largest number
+were the largest activation, which holds for rising functions only. Both were seen in 2026.4, in float32 and in bytes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ _MOST_AFTER: Final = 16
 """The most nodes after a reduction that are searched for numbers of channels."""
 _MOST_BEFORE: Final = 4
 """The most nodes, one after another, that a constant may be made of, or that are asked for the rank of a value."""
+_FALLING: Final = ("Abs", "Gelu", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Sigmoid", "Softplus", "Swish")
+"""Operators of one tensor that are no rising functions, or begin one that OpenVINO takes for an activation."""
+_GATES: Final = ("Div", "Mul")
+"""Operators by which an activation that is written out reads its operand twice."""
+_MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators that OpenVINO moves activations over."""
 _KEEPING: Final = (
     "Abs",
     "Add",
@@ -39,19 +46,27 @@ _KEEPING: Final = (
 """Operators whose result has the highest rank among their operands; values between the nodes of one call state none."""
 
 
-def over_two_axes(graph: ir.Graph) -> None:
-    """Let the reductions of ``graph`` that OpenVINO would err on read a matrix, in place; values stay what they are.
+def keep_apart(graph: ir.Graph) -> None:
+    """Change what OpenVINO would join wrongly in ``graph``, in place; values stay what they are.
 
-    These are the ones over the first or last of three axes before numbers of channels. In a graph with quantized values
-    it is every one over such an axis, since OpenVINO moves their scales behind it. Cost: linear in the nodes.
+    Reductions over the first or last of three axes read a matrix where numbers of channels follow, and in any case
+    in a graph with quantized values, since OpenVINO moves their scales behind them. A max pool before an activation
+    that falls somewhere is followed by one of single elements. Cost: linear in the nodes.
     """
     nodes = list(graph.all_nodes())
     has_scales = any(node.op_type == "DequantizeLinear" and not node.domain for node in nodes)
     for node in nodes:
-        if node.op_type in _REDUCTIONS and not node.domain:
+        if node.domain:
+            continue
+        if node.op_type in _REDUCTIONS:
             axis = _outer_axis(node)
             if axis is not None and (has_scales or _meets_channels(node.outputs[0])):
                 _read_matrix(node, axis)
+        elif node.op_type == "MaxPool" and _falls_somewhere(node.outputs[0]):
+            _pool_again(node)
+
+
+# --- reductions
 
 
 def _outer_axis(node: ir.Node) -> int | None:
@@ -133,6 +148,34 @@ def _sizes(made: _Nodes, data: ir.Value, start: int, end: int) -> ir.Value:
     return made.constant(known) if len(known) == end - start else made.add("Shape", [data], start=start, end=end)
 
 
+# --- max pools
+
+
+def _falls_somewhere(pooled: ir.Value) -> bool:
+    """True if an activation that is no rising function may follow ``pooled``, at once or after it is moved."""
+    users = [use.node for use in pooled.uses()]
+    if len(users) > 1:
+        return any(user.op_type in _GATES for user in users)
+    if len(users) == 1 and users[0].op_type in _MOVES:
+        return _falls_somewhere(users[0].outputs[0])
+    return any(user.op_type in _FALLING for user in users)
+
+
+def _pool_again(node: ir.Node) -> None:
+    """Let a pool of single elements, which changes none, stand between a max pool and what follows."""
+    old, graph = node.outputs[0], node.graph
+    kernel = node.attributes.get_ints("kernel_shape")
+    assert graph is not None
+    assert kernel is not None
+    made = _Nodes(old.name or "pool")
+    again = made.add("MaxPool", [old], kernel_shape=[1] * len(kernel))
+    again.shape, again.type = old.shape, old.type
+    old.name, again.name = again.name, old.name
+    ir.convenience.replace_all_uses_with(old, again, replace_graph_outputs=True)
+    made.nodes[0].replace_input_with(0, old)
+    graph.insert_after(node, made.nodes)
+
+
 class _Nodes:
     """New nodes in order, whose values are named after one that they replace."""
 
@@ -140,7 +183,7 @@ class _Nodes:
         self._name: Final = name
         self.nodes: Final[list[ir.Node]] = []
 
-    def add(self, op_type: str, inputs: Sequence[ir.Value], **attributes: int) -> ir.Value:
+    def add(self, op_type: str, inputs: Sequence[ir.Value], **attributes: int | Sequence[int]) -> ir.Value:
         """The output of a new node."""
         node = ir.node(op_type, inputs, attributes)
         node.outputs[0].name = f"{self._name}_{op_type.lower()}_{len(self.nodes)}"
