@@ -404,7 +404,8 @@ def test_a_budget_that_is_over_leaves_the_most_promising_candidate_and_the_next_
     times[:] = [0.5, 0.4]
     written: list[bytes] = []
     for run in range(2):
-        _, report = lowered(products, "auto", output=tmp_path / "out.onnx", budget=0, cache=tmp_path / "kept")
+        given: dict[str, Any] = {"max_error": 0.05, "budget": 0, "cache": tmp_path / "kept"}
+        _, report = lowered(products, "auto", output=tmp_path / "out.onnx", **given)
         assert (report.decided_before is not None) == (run == 1)
         tried = [one for one in report.attempts if one.error is not None]
         late = [one for one in report.attempts if one.problem and one.problem.startswith("not tried: the 0 seconds")]

@@ -35,6 +35,7 @@ CALLS: dict[str, Callable[[], Expr]] = {
     "hamming_window": lambda: op.hamming_window(8, True, 0.54, 0.46, "float32"),
     "image.resize2d": lambda: image.resize2d(_x(1, 2, 3, 4), (6, 5)),
     "image.resize3d": lambda: image.resize3d(_x(1, 2, 3, 4, 2), (6, 5, 3)),
+    "index_put": lambda: op.index_put(_x(4, 5), (_c([0, 3]), _c([1, 2])), _x(2, name="values")),
     "layout_transform": lambda: op.layout_transform(_x(4, 6), (1, 0)),
     "matmul_blocks": lambda: op.matmul_blocks(
         _x(2, 32), _x(3, 2, 8, dtype="uint8", name="w"), _x(3, 2, name="s"), bits=4, block_size=16
@@ -63,6 +64,7 @@ CALLS: dict[str, Callable[[], Expr]] = {
     "nn.rnn": lambda: nn.rnn(_x(3, 2, 4), _x(1, 3, 4, name="w"), _x(1, 3, 3, name="r"), _x(1, 6, name="b")),
     "nonzero": lambda: op.nonzero(_x(3, 4, dtype="bool")),
     "reverse_sequence": lambda: op.reverse_sequence(_x(4, 3), _c([1, 4, 2]), 0, 1),
+    "scatter_nd": lambda: op.scatter_nd(_x(4, 5), _c([[0, 3], [2, 1]]), _x(2, name="updates")),
     "slice_scatter": lambda: op.slice_scatter(_x(4, 5), _x(2, 5, name="y"), 0, 4, 2, 0),
     "tile": lambda: op.tile(_x(2, 3), (2, 1, 2)),
     "to_vdevice": lambda: op.to_vdevice(_x(2, 3), "cpu:0"),

@@ -388,6 +388,8 @@ def _without_limit(expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
     scale, zero_point = (matchings[one].data.numpy() for one in (_scale, _zero_point))
     if expr.attrs.out_dtype != "uint8" or zero_point.any():
         return decline("bytes go below zero, so the limit has an effect")
+    if not (scale > 0).all():
+        return decline("a scale is not above zero, so the limit has an effect")
     if _relu not in matchings:
         limits = matchings[_clip].args[1:] if _clip in matchings else (PrimValue(0), PrimValue(6))
         low, high = map(number_of, limits)
