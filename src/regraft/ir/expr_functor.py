@@ -86,9 +86,9 @@ class ExprFunctor:
         """A tuple."""
         return self.visit_expr_fallback_(op)
 
-    def visit_var_(self, op: Var | SymVar) -> Any:
+    def visit_var_(self, op: Var) -> Any:
         """A use of a variable that is no `DataflowVar`, or of a size variable."""
-        return self.visit_expr_fallback_(cast("Expr", op))
+        return self.visit_expr_fallback_(op)
 
     def visit_dataflow_var_(self, op: DataflowVar) -> Any:
         """A use of a variable of a dataflow block."""
@@ -201,7 +201,7 @@ class PyExprVisitor(ExprFunctor):
         """A constant: its type."""
         self.visit_type_(op.ty)
 
-    def visit_var_(self, op: Var | SymVar) -> None:
+    def visit_var_(self, op: Var) -> None:
         """A use of a variable: its type."""
         self.visit_type_(op.ty)
 
@@ -354,7 +354,7 @@ class PyExprMutator(ExprFunctor):
         """A leaf stays as it is."""
         return expr
 
-    def visit_var_(self, op: Var | SymVar) -> Expr:
+    def visit_var_(self, op: Var) -> Expr:
         """A use of a variable: what was set for it."""
         return self._remap.get(op, op)
 
