@@ -16,7 +16,7 @@ from ..ir.module import IRModule
 from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, Tape, op_counts
 from ..passes import report as report_passes
 from ..passes.passes import UntilStable
-from ..passes.pipeline import GROWING_CONSTANTS, level_number, named_passes, pipeline, recognizing
+from ..passes.pipeline import GROWING_CONSTANTS, SPLIT_WEIGHTS, level_number, named_passes, pipeline, recognizing
 from .decisions import Cache, Decisions
 from .describing import node_kinds
 from .errors import UsageError, VerificationError
@@ -25,7 +25,7 @@ from .inputs import ValueRange
 from .machines import MachineChoice, MachineDescription, machine_of, this_machine
 from .measure import Bench, Measurement, Snapshots, fastest_state, opened_on
 from .models import Model, as_it_is, as_source, form_of, in_versions, open_model, write_as_it_is, write_model
-from .portability import MOST_GROWN, as_portable, is_as_it_was, is_larger, raised_opset
+from .portability import MOST_GROWN, as_portable, has_split_weights, is_as_it_was, is_larger, raised_opset
 from .precision import Asked, Choice, check_choice, check_precision, choose
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
@@ -323,14 +323,20 @@ def _in_few_bits(
 def _as_portable_and_small(
     opened: Model, whole: IRModule, done: Optimized, level: int | str, rules: Rules | None
 ) -> Optimized:
-    """``done``, or what is no larger than the model was, and stays in its opset where a newer one does not pay."""
-    is_larger = constant_bytes(done.module) > constant_bytes(whole) + MOST_GROWN
-    apart = {GROWING_CONSTANTS} if is_larger else set[str]()
+    """``done``, or what is no larger than the model was, and stays in its opset where a newer one does not pay.
+
+    A weight of a PyTorch model that would be there in two forms stays one weight, which training changes as a whole.
+    """
+    apart: set[str] = set()
+    if constant_bytes(done.module) > constant_bytes(whole) + MOST_GROWN:
+        apart.add(GROWING_CONSTANTS)
+    if opened.form == "torch" and has_split_weights(done.module):
+        apart.add(SPLIT_WEIGHTS)
 
     def again(without: Collection[str]) -> Optimized:
         return optimize_module(whole, passes=passes_for(level, None, rules, {*apart, *without}))
 
-    if is_larger:
+    if apart:
         done = again(())
     return as_portable(opened, whole, done, level, again)
 

@@ -16,9 +16,10 @@ from ..analysis.tensors import stated_shape
 from ..ir.binding_values import bind_sizes, sizes_of
 from ..ir.dims import dims_equal
 from ..ir.errors import OpTypeError
+from ..ir.expr import Constant
 from ..ir.module import IRModule
 from ..ir.op import Call, is_call_of
-from ..ir.visitor import iter_bindings
+from ..ir.visitor import iter_bindings, walk
 from ..passes import op_counts
 from ..passes.pipeline import ATTENTION, level_number
 from . import files
@@ -165,6 +166,21 @@ def _has_grown(opened: Model, after: IRModule, nodes: int, size: int) -> bool:
     if size <= MOST_GROWN and nodes <= 0:
         return nodes == 0 and not _seconds(after) < _seconds(opened.module)
     return size > MOST_GROWN or not _pays(opened.module, after)
+
+
+def has_split_weights(module: IRModule) -> bool:
+    """True if a program of PyTorch has a weight that is trained, and beside it a constant that was made of it."""
+    from ..formats.torch.signature import CallingConvention
+
+    for function in module.functions.values():
+        signature = CallingConvention.of(function)
+        tensors = signature.tensors if signature is not None else ()
+        trained = {name for name, kind in tensors if kind == "parameter"}
+        held = [expr.data for expr in walk(function) if isinstance(expr, Constant)] if trained else []
+        named = {data.name for data in held} & trained
+        if any(source in named for data in held if data.name is None for source in data.sources):
+            return True
+    return False
 
 
 def _pays(before: IRModule, after: IRModule) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 
@@ -34,14 +34,23 @@ class _Folding(SessionWalk):
     """Puts constants in the place of calls of constants, in order, so that whole chains fold."""
 
     def __init__(
-        self, function: Function, context: PassContext, most_grown: int, keep_named: bool, keep_shared: bool
+        self,
+        function: Function,
+        context: PassContext,
+        most_grown: int,
+        keep_named: bool,
+        keep_shared: bool,
+        keep_whole: bool,
     ) -> None:
         super().__init__(function)
         self._context = context
         self._most_grown = most_grown
         self._keep_named = keep_named
-        self._readers = _readers(function) if keep_shared else Counter[int]()
+        self._keep_whole = keep_whole
+        self._readers = _readers(function) if keep_shared or keep_whole else Counter[int]()
         """How many read a constant, by its data, where that counts."""
+        self._staying: Final = _staying(function) if self._readers else frozenset[int]()
+        """The constants that stay whatever is folded, by their data."""
         self._views: dict[Var, Constant] = {}
         """A view of a named tensor: it stays in the program, and its value is known to what is computed from it."""
 
@@ -104,8 +113,14 @@ class _Folding(SessionWalk):
         if self._keep_named and named is not None and _is_view(call) and _size(call.ty) is not None:
             self._views[var] = _later(call, named)
             return None
+        if self._keep_whole and any(
+            constant.data.name and id(constant.data) in self._staying for constant in constants
+        ):
+            self._context.tell("fold_constant", var.name_hint, "a weight that it is made of is used otherwise as well")
+            return None
         size = _size(call.ty)
-        if size is None or (size > self._most_grown and _grows(call.ty, constants, self._readers)):
+        apart = [constant for constant in constants if id(constant.data) not in self._staying]
+        if size is None or (size > self._most_grown and _grows(call.ty, apart, self._readers)):
             self._context.tell("fold_constant", var.name_hint, "the result is larger than the constants it is made of")
             return None
         waits = size > _MOST_AT_ONCE and _is_arrangement(call)
@@ -169,6 +184,26 @@ def _readers(function: Function) -> Counter[int]:
     )
 
 
+def _staying(function: Function) -> frozenset[int]:
+    """The data of the constants that something reads which is not computed from constants alone, or is a view."""
+    return frozenset(
+        id(constant.data)
+        for binding in iter_bindings(function)
+        if not _is_of_constants(binding.value) or _is_view(binding.value)
+        for constant in _constants(_operands(binding.value))
+    )
+
+
+def _is_of_constants(value: Expr) -> TypeGuard[Call]:
+    if type(value) is not Call:
+        return False
+    pending = list(value.args)
+    for operand in pending:
+        if isinstance(operand, Tuple):
+            pending.extend(operand.fields)
+    return not any(isinstance(operand, Var) for operand in pending)
+
+
 def _operands(value: Expr) -> tuple[Expr, ...]:
     return value.args if isinstance(value, Call) else (value,)
 
@@ -177,6 +212,7 @@ def _grows(ty: Type, constants: Sequence[Constant], readers: Mapping[int, int]) 
     """True if a value of that type takes more bytes than its part of the constants that it is made of.
 
     A constant that n values are made of counts for each by an n-th part, where ``readers`` says how many they are.
+    ``constants`` are those that may go then.
     """
     leaves = ty.fields if isinstance(ty, TupleType) else (ty,)
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
@@ -225,7 +261,9 @@ def _read(operand: Expr) -> Expr:
     return Constant(TensorData(operand.data.read())) if isinstance(operand, Constant) else operand
 
 
-def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False, keep_shared: bool = False) -> Pass:
+def FoldConstant(
+    most_grown: int = 1024, *, keep_named: bool = False, keep_shared: bool = False, keep_whole: bool = False
+) -> Pass:
     """Compute what depends on constants only, by the operators' reference semantics.
 
     A result that takes more bytes than the constants it is made of (zeros, a constant broadcast, weights of int8 or
@@ -234,15 +272,16 @@ def FoldConstant(most_grown: int = 1024, *, keep_named: bool = False, keep_share
     large weights that are joined or arranged otherwise. With ``keep_named``, a tensor that the source model names is
     not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. With ``keep_shared``,
     a constant that several values are made of counts for each by its part only, since it stays until all of them are
-    folded. Shapes and scalars
-    that types say in full are written down.
+    folded, and one that is used otherwise as well does not count. With ``keep_whole``, nothing is made of such a one
+    that the source model names: a weight that is trained stays one weight. Shapes and scalars that types say in full
+    are written down.
 
     Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; calls
     whose reference refuses its operands stay. Cost: linear, and the folded operators' own.
     """
     return FunctionPass(
         lambda function, _module, context: _Folding(
-            function, context, most_grown, keep_named, keep_shared
+            function, context, most_grown, keep_named, keep_shared, keep_whole
         ).transformed(),
         "FoldConstant",
     )

@@ -30,6 +30,8 @@ ATTENTION: Final = "attention"
 """The name of what `FuseAttention` recognizes, beside those of the forms of `RecognizeOperators`."""
 GROWING_CONSTANTS: Final = "growing constants"
 """The name of what `FoldConstant` folds although it takes more bytes then."""
+SPLIT_WEIGHTS: Final = "split weights"
+"""The name of what `FoldConstant` makes of a weight that is used otherwise as well."""
 _MOST_GROWN: Final = 16
 """The most elements of such a constant that are folded all the same: no more bytes than the call that they replace."""
 LEVELS: Final = ("canonical", "safe", "default", "aggressive")
@@ -109,13 +111,15 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without:
     than the last digits.
 
     ``without``: forms that stay written out, by the names that `RecognizeOperators` has for them, or `ATTENTION`;
-    with `GROWING_CONSTANTS`, so do constants that are larger than what they are made of, or would stand beside it.
+    with `GROWING_CONSTANTS`, so do constants that are larger than what they are made of, or would stand beside it; with
+    `SPLIT_WEIGHTS`, so does what is computed from a weight that is used otherwise as well.
     """
     number = level_number(level)
+    keep_whole = SPLIT_WEIGHTS in without
     folding = (
-        FoldConstant(_MOST_GROWN, keep_named=True, keep_shared=True)
+        FoldConstant(_MOST_GROWN, keep_named=True, keep_shared=True, keep_whole=keep_whole)
         if GROWING_CONSTANTS in without
-        else FoldConstant(keep_named=True)
+        else FoldConstant(keep_named=True, keep_whole=keep_whole)
     )
     first: list[Pass] = [CanonicalizeBindings()]
     if number >= 1:

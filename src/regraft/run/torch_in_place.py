@@ -284,13 +284,31 @@ def _write(graph: torch.fx.Graph, write: _BufferWrite, buffer: torch.fx.Node) ->
             parts.append(graph.call_function(view.target, (whole := parts[-1], *view.args)))
             parts[-1].meta = {**node.meta, "val": _seen_through(view, whole.meta["val"])}
         if write.source is not None:
-            made = graph.call_function(_ATEN.copy_.default, (parts.pop(), write.source))
+            made = _written_part(graph, parts.pop(), write.source)
             made.meta = {**node.meta, "val": write.source.meta["val"]}
         elif not write.is_done:
             made = graph.call_function(_twin(node), (parts[-1], *node.args[1:]), dict(node.kwargs))
             made.meta = node.meta.copy()
     node.replace_all_uses_with(parts[-1])
     graph.erase_node(node)
+
+
+def _written_part(graph: torch.fx.Graph, part: torch.fx.Node, source: torch.fx.Node) -> torch.fx.Node:
+    """The operator that writes ``source`` to ``part``: one that repeats by itself what is to be in many places."""
+    if source.target is _ATEN.full.default:
+        return graph.call_function(_ATEN.fill_.Scalar, (part, source.args[1]))
+    given = source
+    while given.target in (_ATEN.clone.default, _ATEN.expand.default, _ATEN.broadcast_to.default):
+        given = cast(torch.fx.Node, given.args[0])
+    is_constant = not any(_changing(value) for value in _sharing(_whole_of(given)))
+    return graph.call_function(_ATEN.copy_.default, (part, given if is_constant else source))
+
+
+def _whole_of(node: torch.fx.Node) -> torch.fx.Node:
+    """The value whose memory ``node`` may be a view of."""
+    while node.args and _may_be_view(node) and isinstance(operand := node.args[0], torch.fx.Node):
+        node = operand
+    return node
 
 
 def _merge_views(graph: torch.fx.Graph, whole: torch.fx.Node) -> None:

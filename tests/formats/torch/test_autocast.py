@@ -142,3 +142,29 @@ def test_a_model_that_rounds_between_product_and_sum_still_does() -> None:
     result = rx.optimize(torch.export.export(model, (x,)))
     assert "aten.linear.default" not in _operators(result)
     torch.testing.assert_close(result.module()(x), model(x).detach(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("width", [4, 32])
+def test_a_weight_that_is_used_inside_and_outside_a_region_stays_one_weight(width: int) -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(width, width)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                first = self.inner(x)
+            return (first.float() + self.inner(x)).relu() * 1
+
+    model, x = Twice().eval(), torch.randn(3, width)
+    program = torch.export.export(model, (x,))
+    gradients = [
+        {name: _gradient(one, x, name) for name in program.state_dict} for one in (program, rx.optimize(program))
+    ]
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def _gradient(program: torch.export.ExportedProgram, x: torch.Tensor, name: str) -> torch.Tensor | None:
+    module = program.module()
+    module(x).sum().backward()
+    return module.get_parameter(name).grad

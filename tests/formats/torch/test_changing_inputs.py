@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import regraft as rx
+from regraft.model import OptimizationReport
 from tests.torch_kit import Of
 
 
@@ -77,6 +78,38 @@ def test_a_changed_input_is_written_in_place_and_not_copied_over(name: str) -> N
     operators = [str(node.target) for node in model.graph.nodes if node.op == "call_function"]
     found = [str(node.target) for node in rx.optimize(model).graph.nodes if node.op == "call_function"]
     assert len(found) <= len(operators)
+
+
+def _filled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    y[:, 0] = 0
+    y[1] = 7.5
+    return x * y
+
+
+def _spread(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    y[:, 1] = x[0, 0]
+    y[2:] = x[2:].sum(0)
+    return x + y
+
+
+def _moved(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    y[0] = y[1].clone()
+    y[:, 2] = y[:, 0].clone()
+    return x - y
+
+
+@pytest.mark.parametrize("function", [_filled, _spread, _moved])
+def test_a_part_that_is_written_takes_no_tensor_of_its_own(function: Callable[..., torch.Tensor]) -> None:
+    rows = {0: torch.export.Dim("rows", min=4, max=9)}
+    model = torch.export.export(Of(function), (_TABLE, torch.ones(4, 3)), dynamic_shapes={"args": (rows, rows)})
+    reports: list[OptimizationReport] = []
+    again = rx.optimize(model, report=reports.append)
+    assert reports[0].kept is None
+    for count in (5, 8):
+        x = torch.arange(count * 3.0).reshape(count, 3)
+        first, second = x.cos(), x.cos()
+        torch.testing.assert_close(again.module()(x, second), model.module()(x, first))
+        torch.testing.assert_close(second, first)
 
 
 def test_new_values_of_inputs_come_first_among_the_results_of_the_program() -> None:

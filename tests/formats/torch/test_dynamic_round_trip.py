@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,3 +151,13 @@ def test_halves_of_an_axis_of_dynamic_size_are_computed_on_every_engine() -> Non
         x = torch.randn(3, width)
         for target in ("numpy", "onnxruntime"):
             torch.testing.assert_close(torch.as_tensor(rx.build(program, target=target)["main"](x)), gated(x))
+
+
+def test_a_slice_of_an_axis_of_symbolic_size_leaves_that_size_dynamic(tmp_path: Path) -> None:
+    rows = {0: Dim("rows", min=2, max=9)}
+    program = torch.export.export(
+        Of(lambda x: (x[0] * x[1], x[-1:])), (torch.ones(3, 4),), dynamic_shapes={"args": (rows,)}
+    )
+    rx.save_torch(rx.parse(rx.from_torch(program).script()), tmp_path / "again.pt2")  # the text knows no ATen calls
+    x = torch.arange(20.0).reshape(5, 4)
+    torch.testing.assert_close(torch.export.load(tmp_path / "again.pt2").module()(x), program.module()(x))

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 import regraft as rx
 from tests.kit import assert_close
+from tests.torch_kit import Of
 
 
 class Pair(NamedTuple):
@@ -66,6 +67,16 @@ def test_vmap_inside_a_program_is_read_as_what_it_computes() -> None:
     model = _model(lambda x: associative_scan(lambda a, b: a + b, x, 0, combine_mode="generic"))
     found = rx.build(rx.from_torch(model, (x,)), target="numpy")["main"](x.numpy())
     assert_close(found, torch.cumsum(x, 0).numpy())
+
+
+def test_what_replaces_the_levels_of_vmap_is_not_more_than_they_were() -> None:
+    rows = {0: torch.export.Dim("rows", min=2, max=8)}
+    model = Of(lambda x, y: torch.vmap(lambda a, b: torch.dot(a, b) * a)(x, y))
+    program = torch.export.export(model, (torch.rand(3, 4), torch.rand(3, 4)), dynamic_shapes={"args": (rows, rows)})
+    x, y = torch.rand(5, 4), torch.rand(5, 4)
+    result = rx.optimize(program)
+    assert not any("functorch" in str(node.target) for node in result.graph.nodes)
+    torch.testing.assert_close(result.module()(x, y), program.module()(x, y))
 
 
 def test_a_trilinear_resize_by_a_factor_that_is_no_ratio_of_sizes_is_read() -> None:

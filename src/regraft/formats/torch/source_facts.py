@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 
 from ..source import SourceFacts
 from .files import load_exported
-from .nodes import all_nodes, is_operator
+from .nodes import all_nodes, is_operator, is_transform
 
 
 def torch_facts(program: ExportedProgram) -> SourceFacts:
@@ -23,13 +23,18 @@ def torch_facts(program: ExportedProgram) -> SourceFacts:
 def has_more_operators(before: Any, after: Any, most: float = 1.0) -> bool:
     """True if ``after``, a program or its file, calls more than ``most`` times the operators that ``before`` does.
 
-    False unless both are programs. Branches are counted. Cost: linear; a file is read, but for its weights.
+    False unless both are programs. Branches are counted, and so is what opens, closes and passes a level of
+    `torch.vmap` or of a derivative, which runs as operators do. Cost: linear; a file is read, but for its weights.
     """
     programs = before, load_exported(after) if isinstance(after, Path) else after
     if not all(isinstance(program, ExportedProgram) for program in programs):
         return False
-    counts = [sum(is_operator(node.target) for node in all_nodes(program.graph_module)) for program in programs]
+    counts = [sum(map(_runs, all_nodes(program.graph_module))) for program in programs]
     return counts[1] > most * counts[0]
+
+
+def _runs(node: torch.fx.Node) -> bool:
+    return is_operator(node.target) or is_transform(node)
 
 
 def _name(target: object) -> str:

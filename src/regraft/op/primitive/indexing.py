@@ -194,13 +194,16 @@ def _strided_slice(
 
 
 def _sliced(xp: Any, x: Any, axis: int, part: slice) -> Any:
-    """``x`` cut at one axis; PyTorch has no negative strides, so those are slices that are turned round."""
+    """``x`` cut at one axis; PyTorch has no negative strides, so those are slices that are turned round.
+
+    Forwards the size is not asked for: in a program that PyTorch traces it may be a symbol.
+    """
+    before = (slice(None),) * axis
+    if part.step is None or part.step > 0:
+        return x[(*before, part)]
     places = range(*part.indices(x.shape[axis]))
     if not places:
-        places = range(0)
-    before = (slice(None),) * axis
-    if places.step > 0:
-        return x[(*before, slice(places.start, places.stop, places.step))]
+        return x[(*before, slice(0, 0))]
     return xp.flip(x[(*before, slice(places[-1], places[0] + 1, -places.step))], axis=axis)
 
 
