@@ -139,9 +139,9 @@ def _kernels() -> frozenset[tuple[str, str, str]]:
 
 def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOptions, elsewhere: str) -> Session:
     import onnx
-    import onnx_ir as ir
     import onnxruntime
 
+    from ..formats.onnx.sparse_attributes import as_message
     from ..formats.onnx.write.writer import as_model
     from .unsigned_bytes import without_overflow
 
@@ -158,7 +158,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOpti
         settings.profile_file_prefix = options.profile[0]
     without_overflow(lowered.graph)
     shared = _share_constants(lowered.graph, settings)
-    proto = ir.to_proto(as_model(lowered))
+    proto = as_message(as_model(lowered))
     try:
         session = ort.InferenceSession(
             proto.SerializeToString(),

@@ -68,6 +68,40 @@ def test_foreign_operators_go_out_as_they_came(level: int | None) -> None:
     assert {each.domain: each.version for each in written.opset_import}["com.acme"] == 2
 
 
+def sparse_model() -> onnx.ModelProto:
+    """A foreign node with sparse attributes, one of them of more elements than memory holds, and one inside a body."""
+    values = helper.make_tensor("values", TensorProto.FLOAT, [2], [1.5, 2.5])
+    places = helper.make_tensor("places", TensorProto.INT64, [2], [0, 3])
+    small, large = (helper.make_sparse_tensor(values, places, [size]) for size in (5, 10**15))
+    inner = helper.make_node("Spread", ["x"], ["inside"], domain="com.elsewhere", by=small)
+    several = onnx.AttributeProto(name="several", type=onnx.AttributeProto.SPARSE_TENSORS)
+    several.sparse_tensors.extend([small, large])
+    body = helper.make_graph([inner], "body", [], [helper.make_value_info("inside", onnx.TypeProto())])
+    node = helper.make_node("Spread", ["x"], ["y"], domain="com.elsewhere", by=large, body=body)
+    node.attribute.append(several)
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [4096], np.ones(4096).tobytes()[: 4 * 4096], raw=True)
+    graph = helper.make_graph(
+        [node, helper.make_node("Mul", ["y", "w"], ["z"])], "g", [tensor("x", 4096)], [tensor("z", 4096)], [weights]
+    )
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.elsewhere", 1)]
+    return helper.make_model(graph, opset_imports=imports)
+
+
+@pytest.mark.parametrize("external_data", [False, True])
+def test_sparse_attributes_of_foreign_nodes_go_out_as_they_came(external_data: bool, tmp_path: Path) -> None:
+    before = sparse_model()
+    program = rx.parse(rx.from_onnx(before).script())
+    rx.to_onnx(program, tmp_path / "out.onnx", external_data=external_data)
+    for after in (rx.to_onnx(program), onnx.load(tmp_path / "out.onnx", load_external_data=False)):
+        [found], wanted = (
+            [{one.name: one for one in node.attribute} for node in model.graph.node if node.op_type == "Spread"]
+            for model in (after, before)
+        )
+        assert found["by"] == wanted[0]["by"]
+        assert found["several"] == wanted[0]["several"]
+        assert found["body"].g.node[0].attribute == wanted[0]["body"].g.node[0].attribute
+
+
 def test_a_result_of_unknown_dtype_is_converted_and_goes_out_as_it_came() -> None:
     nodes = [
         helper.make_node("Foo", ["x"], ["a"], domain="com.acme"),

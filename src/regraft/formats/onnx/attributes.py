@@ -14,6 +14,7 @@ from ...ir.dims import SymExpr
 from ...ir.dtypes import as_dtype, numpy_dtype
 from ..errors import ConvertError
 from .element_types import from_onnx_dtype, to_onnx_dtype
+from .sparse_attributes import KINDS, as_text, content_of
 
 _TENSOR: Final = "tensor"
 """The first field of a tuple that holds a tensor: its dtype, shape and little-endian bytes in base64 follow."""
@@ -59,6 +60,9 @@ def graphs_of(attribute: ir.Attr) -> Sequence[ir.Graph]:
 def foreign_attribute(attribute: ir.Attr) -> Any:
     """An attribute but of graphs as a foreign call holds it: whole, where `call_attribute` has no plain form of it."""
     kind, value = attribute.type, attribute.value
+    sparse = content_of(attribute)
+    if sparse is not None:
+        return WHOLE, sparse
     if kind == ir.AttributeType.TENSOR:
         is_plain = value.dtype != ir.DataType.STRING
     else:
@@ -108,7 +112,8 @@ def _text(value: bytes, name: str) -> str:
 
 def _whole(name: str, content: str) -> ir.Attr:
     try:
-        return ir.from_proto(onnx.AttributeProto.FromString(base64.b85decode(content)))
+        held = onnx.AttributeProto.FromString(base64.b85decode(content))
+        return ir.from_proto(as_text(held) if held.type in KINDS else held)
     except Exception as error:  # what protobuf and onnx-ir raise for damaged bytes shares no base but this
         raise ConvertError(f"attribute {name} cannot be read: {error}") from error
 

@@ -16,6 +16,7 @@ from ..errors import ConvertError
 from . import wire
 from .carried import with_ends, without_ends
 from .described import graphs_of
+from .sparse_attributes import as_message, with_sparse_attributes
 
 MOST_IN_ONE_FILE: Final = 2**31 - 2**20
 """Bytes of constants that fit into one file, whose format ends at 2 GB."""
@@ -55,10 +56,10 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str, carried:
             if outside:
                 save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
                 save(model, temporary, external_data=data_name, size_threshold_bytes=_LEAST_OUTSIDE)
-                proto = onnx.load(temporary, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
-                if carried is not None:
-                    proto = with_ends(proto, carried)
-                    temporary.write_bytes(proto.SerializeToString())
+                written = onnx.load(temporary, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+                proto = with_sparse_attributes(written)
+                proto = proto if carried is None else with_ends(proto, carried)
+                temporary.write_bytes(proto.SerializeToString())
                 check_file(temporary, proto)
             elif size >= wire.LEAST_FILE and carried is None:
                 wire.write_model(model, temporary)
@@ -68,7 +69,7 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str, carried:
                 checked.write_bytes(proto.SerializeToString())
                 check_file(checked, proto)
             else:
-                proto = ir.to_proto(model)
+                proto = as_message(model)
                 proto = proto if carried is None else with_ends(proto, carried)
                 temporary.write_bytes(proto.SerializeToString())
                 check_file(temporary, proto)

@@ -20,6 +20,7 @@ import onnx_ir as ir
 
 from ..errors import ConvertError
 from ..reading import tell_read
+from .sparse_attributes import as_message
 
 LEAST_FILE: Final = 1 << 26
 """Files of fewer bytes are parsed whole: that is as quick, and leaves nothing to be read later."""
@@ -139,7 +140,7 @@ def write_model(model: ir.Model, path: Path) -> None:
     for name in large:
         initializers.pop(name)
     try:
-        proto = ir.to_proto(model)
+        proto = as_message(model)
     finally:
         initializers.update(large)
     graph = proto.graph.SerializeToString()

@@ -18,6 +18,7 @@ from ....ir.op import Op
 from ....ir.types import ObjectType, TensorType, TupleType, Type
 from ...errors import ConvertError
 from ..attributes import CAPTURED, call_attribute
+from ..sparse_attributes import content_of
 from .importing import IMPORTERS, NodeImporter
 from .whole import captured_values, carried_attributes
 
@@ -84,7 +85,7 @@ def _declared_call(node: NodeImporter, op: Op) -> tuple[Expr | None, ...] | None
     """The results of a call of ``op``; None where the node says what its declaration does not allow for."""
     attributes: dict[str, Any] = {}
     for name, attribute in node.node.attributes.items():
-        if name not in op.attributes:
+        if name not in op.attributes or content_of(attribute) is not None:
             return None
         value = call_attribute(attribute)
         default = op.attributes[name]

@@ -1,8 +1,7 @@
-"""Sparse constants of a model as the dense ones that everything else reads."""
+"""Sparse constants of a model as the dense ones that everything else reads, and sparse attributes as texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any, Final
 
@@ -11,7 +10,9 @@ import onnx
 from onnx import numpy_helper
 
 from ...errors import ConvertError
+from ..sparse_attributes import KINDS, as_text, scopes
 
+_STANDARD: Final = ("", "ai.onnx")
 _MOST_BYTES: Final = 1 << 28
 """The largest dense tensor that is made of a sparse one: a few bytes may stand for any number of zeros."""
 
@@ -19,19 +20,23 @@ _MOST_BYTES: Final = 1 << 28
 def with_dense_constants(proto: onnx.ModelProto) -> onnx.ModelProto:
     """``proto`` without sparse constants: itself where there are none, else a copy.
 
+    Sparse attributes of nodes of other domains are texts there, which stand for them.
+
     Raises `ConvertError` for one that is damaged, or whose dense form takes more than 256 MB.
     """
-    if not any(_has_sparse(graph) for graph in _scopes(proto)):
+    if not any(_has_sparse(graph) for graph in scopes(proto)):
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
-    for scope in _scopes(copy):
+    for scope in scopes(copy):
         if isinstance(scope, onnx.GraphProto):
             scope.initializer.extend(_dense(tensor, tensor.values.name) for tensor in scope.sparse_initializer)
             del scope.sparse_initializer[:]
         for node in scope.node:
             for attribute in node.attribute:
-                if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
+                if attribute.type in KINDS and node.domain not in _STANDARD:
+                    attribute.CopyFrom(as_text(attribute))
+                elif attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
                     name = node.output[0] if node.output else attribute.name
                     attribute.t.CopyFrom(_dense(attribute.sparse_tensor, name))
                     attribute.ClearField("sparse_tensor")
@@ -42,25 +47,8 @@ def with_dense_constants(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _has_sparse(scope: Any) -> bool:
     return bool(getattr(scope, "sparse_initializer", ())) or any(
-        attribute.type == onnx.AttributeProto.SPARSE_TENSOR for node in scope.node for attribute in node.attribute
+        attribute.type in KINDS for node in scope.node for attribute in node.attribute
     )
-
-
-def _scopes(proto: onnx.ModelProto) -> Iterator[Any]:
-    """The graph of a model, its functions, and the graphs inside them."""
-    pending: list[Any] = [proto.graph, *proto.functions]
-    while pending:
-        scope = pending.pop()
-        yield scope
-        for node in scope.node:
-            pending.extend(_graphs(node.attribute))
-
-
-def _graphs(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
-    for attribute in attributes:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def _dense(sparse: onnx.SparseTensorProto, name: str) -> onnx.TensorProto:

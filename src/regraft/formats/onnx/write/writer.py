@@ -34,6 +34,7 @@ from ..described import description_size
 from ..element_types import to_onnx_dtype
 from ..external_data import as_checked, write_model
 from ..source_nodes import ORIGIN_KEY, SourceNode
+from ..sparse_attributes import as_message
 from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, OutsideOperators, flat
 from .model_facts import ModelFacts, how_to_run, versions_of
@@ -156,7 +157,7 @@ def as_model(lowered: LoweredFunction, metadata: dict[str, str] | None = None) -
 
 def _as_proto(model: ir.Model) -> onnx.ModelProto:
     try:
-        return ir.to_proto(model)
+        return as_message(model)
     except (ValueError, MemoryError, ir.serde.SerdeError) as error:
         raise ConvertError(f"the model cannot be held in one message: {error}; write it to a path") from error
 

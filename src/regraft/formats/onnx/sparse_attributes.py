@@ -1,0 +1,57 @@
+"""Sparse attributes of nodes, which onnx-ir does not hold: as texts while a model is opened, rewritten and written.
+
+Only nodes of other domains have such attributes. What a constant of ONNX's own holds is read as a dense tensor.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any, Final
+
+import onnx
+import onnx_ir as ir
+
+_MARK: Final = "\0sparse attribute\0"
+"""The first characters of such a text: the message of the attribute in base 85 follows."""
+KINDS: Final = (onnx.AttributeProto.SPARSE_TENSOR, onnx.AttributeProto.SPARSE_TENSORS)
+
+
+def as_text(attribute: onnx.AttributeProto) -> onnx.AttributeProto:
+    """The attribute of a text that stands for a sparse one."""
+    text = _MARK + base64.b85encode(attribute.SerializeToString()).decode("ascii")
+    return onnx.helper.make_attribute(attribute.name, text)
+
+
+def content_of(attribute: ir.Attr) -> str | None:
+    """The message of a sparse attribute that a text stands for, in base 85; None for any other attribute."""
+    text: Any = attribute.value
+    return text[len(_MARK) :] if isinstance(text, str) and text.startswith(_MARK) else None
+
+
+def as_message(model: ir.Model) -> onnx.ModelProto:
+    """The message of a model, in which sparse attributes are what they are. Raises onnx-ir's errors."""
+    return with_sparse_attributes(ir.to_proto(model))
+
+
+def with_sparse_attributes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """``proto`` itself, with sparse attributes in place of the texts that stand for them. Cost: linear in its nodes."""
+    for scope in scopes(proto):
+        for node in scope.node:
+            for attribute in node.attribute if node.domain else ():
+                if attribute.s.startswith(_MARK.encode()):
+                    attribute.ParseFromString(base64.b85decode(attribute.s[len(_MARK) :]))
+    return proto
+
+
+def scopes(proto: onnx.ModelProto) -> Iterator[Any]:
+    """The graph of a model, its functions, and the graphs inside them."""
+    pending: list[Any] = [proto.graph, *proto.functions]
+    while pending:
+        scope = pending.pop()
+        yield scope
+        for node in scope.node:
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    pending.append(attribute.g)
+                pending.extend(attribute.graphs)
