@@ -65,7 +65,10 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.analysis.erase_to_well_defined": "`var_map` has no effect: types mention no variables of the program",
     "tvm.relax.analysis.well_formed": "also checks return types, and that each branch binds variables of its own",
     "tvm.relax.dpl.PatternContext": "two patterns may stand for one operand",
-    "tvm.relax.dpl.is_op": "wrong numbers of operands and unknown attributes are refused in a `Rule`",
+    "tvm.relax.dpl.is_op": (
+        "wrong numbers of operands and unknown attributes bring a warning where the pattern is made, and are refused "
+        "in a `Rule`"
+    ),
     "tvm.relax.dpl.rewrite_call": "in a branch, also sees what came before it",
     "tvm.relax.training.SetupTrainer": (
         "`optim_state` describes the first states, each with `numpy()`; batch norms stay whole"

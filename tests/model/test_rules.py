@@ -153,7 +153,7 @@ def test_a_wrong_rule_is_named_when_each_rewrite_is_checked(file: Path) -> None:
         ("broken.py", r"broken\.py:3: the file of rules fails: ZeroDivisionError: division by zero"),
         ("mine.py:absent", r"mine\.py has no rules 'absent'; it has: exp of log, gelu as tanh, .*TwiceRelu"),
         ("nowhere", r"there are no rules 'nowhere'"),
-        ("makers.py:of_module", r"makers\.py:of_module is a function of module; expected rules, or a function without"),
+        ("makers.py:of_two", r"makers\.py:of_two is a function of a, b; expected rules, a function of a module, or a"),
         ("makers.py:fails", r"makers\.py:fails: the function fails: KeyError: 'gone'"),
         ("makers.py:leaves", r"makers\.py:leaves: the function fails: SystemExit: 3"),
         ("makers.py:mixed", r"makers\.py:mixed\[1\] is 3; expected a rule, a set of rules, or a list of them"),
@@ -164,7 +164,7 @@ def test_what_is_no_source_of_rules_is_an_error(file: Path, source: str, message
     (file.parent / "empty.py").write_text("x = 1\n")
     (file.parent / "broken.py").write_text("\n\n1 / 0\n")
     (file.parent / "makers.py").write_text(
-        "import sys\ndef of_module(module): return module\ndef fails(): return {}['gone']\n"
+        "import sys\ndef of_two(a, b): return a\ndef fails(): return {}['gone']\n"
         "def leaves(): sys.exit(3)\nmixed = [[], 3]\n"
         "from regraft.dpl import wildcard\nanything = wildcard()\n"
     )
@@ -228,6 +228,36 @@ def test_sequences_take_rules_and_functions_as_they_are() -> None:
     )
     with pytest.raises(transform.PassError, match="call the pass's name to make it"):
         transform.Sequential([transform.DeadCodeElimination])
+
+
+def test_functions_of_a_module_stand_among_rules_and_run_at_their_place(tmp_path: Path) -> None:
+    x = wildcard()
+    drop = rx.Rule(is_op("relax.exp")(is_op("relax.log")(x)), lambda _, found: found[x], "drop")
+    seen: list[bool] = []
+
+    def look(module: rx.IRModule) -> rx.IRModule:
+        seen.append("R.log" in module.script())
+        return module
+
+    module = rx.IRModule({"main": main})
+    assert "R.log" not in rx.optimize(module, rules=[look, drop, look], level="canonical").script()
+    assert seen == [True]  # a function that is given twice counts once, as a rule does
+    rx.optimize(module, rules=look, level="canonical")
+    rx.optimize(module, rules=[drop, look], level="canonical")
+    rx.optimize(module, passes=look)
+    assert seen == [True, True, False, True]
+    assert "R.log" not in rx.optimize(module, passes=drop).script()
+    assert "R.log" not in rx.optimize(module, passes=[[drop], look]).script()
+    source = tmp_path / "mine.py"
+    source.write_text("def upper(module):\n    return module.with_attr('seen', 1)\n")
+    assert rx.optimize(module, rules=f"{source}:upper", level="canonical").attrs["seen"] == 1
+    done = invoke("explain", "--rules", f"{source}:upper", _saved(module, tmp_path))
+    assert done.exit_code == 0, done.output
+
+
+def _saved(module: rx.IRModule, folder: Path) -> Path:
+    rx.save_script(module, folder / "model.relax")
+    return folder / "model.relax"
 
 
 def test_a_rule_that_found_nothing_is_in_the_table_and_in_the_report(file: Path, tmp_path: Path) -> None:

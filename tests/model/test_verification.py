@@ -15,7 +15,7 @@ from regraft.dpl import is_op, wildcard
 from regraft.ir.mutator import ExprMutator
 from regraft.model import UsageError, VerificationError, optimize
 from regraft.model.comparison import compare_outputs
-from regraft.model.models import open_model, run_exactly
+from regraft.model.models import open_model, run_as_it_is, run_exactly
 from regraft.model.verification import Verification, run_program, verify
 from regraft.reference.trials import tolerance
 from regraft.run.errors import ExecutionError
@@ -324,17 +324,20 @@ def test_a_loop_that_computes_something_else_is_found(
         held_against_each_other(step, right, wrong, tmp_path)
 
 
-def rounded_to_steps(factor: float, offset: float = 0.0, *, gives_codes: bool = False) -> onnx.ModelProto:
+def rounded_to_steps(
+    factor: float, offset: float = 0.0, *, gives_codes: bool = False, domain: str = ""
+) -> onnx.ModelProto:
     """Whole numbers and a half, times ``factor``, to whole ones, times 3; then ``offset`` is added.
 
-    ``gives_codes``: the whole ones alone, transposed, beside those of whole numbers and ``offset``.
+    ``gives_codes``: the whole ones alone, transposed, beside those of whole numbers and ``offset``. ``domain``: whose
+    operators do it.
     """
     nodes = [
         helper.make_node("Floor", ["x"], ["whole"]),
         helper.make_node("Add", ["whole", "half"], ["between"]),
         helper.make_node("Mul", ["between", "factor"], ["near"]),
-        helper.make_node("QuantizeLinear", ["near", "step", "zero"], ["codes"]),
-        helper.make_node("DequantizeLinear", ["codes", "step", "zero"], ["numbers"]),
+        helper.make_node("QuantizeLinear", ["near", "step", "zero"], ["codes"], domain=domain),
+        helper.make_node("DequantizeLinear", ["codes", "step", "zero"], ["numbers"], domain=domain),
         helper.make_node("Mul", ["numbers", "three"], ["times"]),
         helper.make_node("Add", ["times", "offset"], ["y"]),
     ]
@@ -354,14 +357,17 @@ def rounded_to_steps(factor: float, offset: float = 0.0, *, gives_codes: bool = 
         [helper.make_tensor_value_info("y", TensorProto.UINT8 if gives_codes else TensorProto.FLOAT, None)],
         [*weights, numpy_helper.from_array(np.array(0, np.uint8), "zero")],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
-def test_a_value_between_two_steps_of_a_quantization_may_go_to_either() -> None:
-    model = open_model(rounded_to_steps(1))
+@pytest.mark.parametrize("domain", ["", "com.microsoft"])
+def test_a_value_between_two_steps_of_a_quantization_may_go_to_either(domain: str) -> None:
+    model = open_model(rounded_to_steps(1, domain=domain))
 
     def against(factor: float, offset: float = 0.0) -> Verification:
-        return verify(model, open_model(rounded_to_steps(factor, offset)), ranges={"x": (0, 200)}, dims={"n": 4})
+        result = open_model(rounded_to_steps(factor, offset, domain=domain))
+        return verify(model, result, ranges={"x": (0, 200)}, dims={"n": 4})
 
     found = against(1 + 1e-6)
     [row] = found.differences
@@ -373,7 +379,7 @@ def test_a_value_between_two_steps_of_a_quantization_may_go_to_either() -> None:
         with pytest.raises(VerificationError, match="output y"):
             against(**wrong)
     with pytest.raises(VerificationError, match="an error of 3 "):
-        verify(model, open_model(rounded_to_steps(1 + 1e-6)), ranges={"x": (0, 200)}, allowed=1e-5)
+        verify(model, open_model(rounded_to_steps(1 + 1e-6, domain=domain)), ranges={"x": (0, 200)}, allowed=1e-5)
 
 
 def test_codes_may_differ_by_one_where_the_value_before_lies_between_two() -> None:
@@ -419,6 +425,31 @@ def test_a_quantized_model_that_overflows_here_is_held_against_its_exact_values(
     for suffix in (".onnx", ".relax", ".xml"):
         result = optimize(model, output=tmp_path / f"out{suffix}", verify=True, ranges={"x": (2, 3)})
         assert result.exists()
+
+
+def test_products_with_weights_of_few_bits_are_held_against_their_exact_values() -> None:
+    random = np.random.default_rng(0)
+    weights = onnx.helper.make_tensor(
+        "w", TensorProto.INT4, [64, 32], random.integers(-8, 8, 64 * 32).astype(np.int8).tolist()
+    )
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scales"], ["numbers"], axis=0, block_size=32),
+        helper.make_node("MatMul", ["x", "numbers"], ["y"]),
+    ]
+    scales = random.uniform(0.01, 0.1, (2, 32)).astype(np.float32)
+    graph = helper.make_graph(
+        nodes,
+        "few_bits",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 32])],
+        [weights, numpy_helper.from_array(scales, "scales")],
+    )
+    model = open_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    run = run_as_it_is(model)
+    assert run is not None
+    given = random.normal(size=(4, 64)).astype(np.float32)
+    [found], [exact] = run([given]), run_program(model.module, "main", "numpy")([given])
+    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)
 
 
 def test_a_result_of_more_axes_than_numpy_has_is_an_error_of_the_run() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ from regraft.ir import (
     Var,
     const,
 )
+from regraft.pattern import AttrPattern, CallPattern, PatternWarning
 from regraft.script import relax as R
 from tests.pattern.programs import MATRIX, matches, program, tensor
 
@@ -193,13 +195,25 @@ def test_a_call_pattern_wants_as_many_arguments_as_it_lists() -> None:
             r"has_attr: relax\.nn\.softmax has no attribute 'axes'; did you mean 'axis'\?",
         ),
         (lambda: is_op("relax.exp")(wildcard()).has_dtype("float32").has_attr({"axis": 1}), "it has: none"),
+        (
+            lambda: (is_op("relax.exp")(wildcard()) | is_op("relax.log")(wildcard())).has_attr({"axis": 1}),
+            "has no attribute 'axis'",
+        ),
+        (lambda: has_attr({"axis": 1}, is_op("relax.exp")(wildcard())), "it has: none"),
     ],
 )
 def test_what_no_call_can_have_never_matches_and_is_refused_in_a_rule(make: Any, message: str) -> None:
-    pattern = make()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        pattern = make()
     assert not pattern.match(R.exp(tensor()))
     with pytest.raises(PatternError, match=message):
         Rule(pattern, lambda expr, found: expr)
+    if isinstance(pattern, CallPattern | AttrPattern):
+        [warning] = told
+        assert issubclass(warning.category, PatternWarning)
+        assert re.search(message, str(warning.message))
+        assert warning.filename == __file__
 
 
 def test_calls_of_outside_functions_are_matched_by_name_and_arguments() -> None:

@@ -157,7 +157,6 @@ def explain(
     from ..ir.program import Function
     from ..model import open_model
     from ..model.optimizing import RULES, RULES_AGAIN, with_rules
-    from ..model.rules import rules_of
     from ..passes import Pass, PassContext, PassInstrument, Sequential
     from ..passes import report as report_passes
     from ..passes.pipeline import named_passes, pipeline, recognizing
@@ -176,7 +175,7 @@ def explain(
 
         def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
             self.shown = recognized if info.name == RULES_AGAIN else explanations
-            if found is not None and info.name not in (RULES, RULES_AGAIN):
+            if rules and info.name not in (RULES, RULES_AGAIN):
                 self.shown = None
 
         def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
@@ -188,8 +187,7 @@ def explain(
     if name is None and not rules:
         _explain_all(model, function, limit)
         return
-    found = rules_of(rules) if rules else None
-    chosen = named_passes(name or "") if found is None else with_rules(Sequential(recognizing(pipeline())), found)
+    chosen = with_rules(Sequential(recognizing(pipeline())), rules) if rules else named_passes(name or "")
     try:
         with console.shown_progress() as progress:
             progress("reading", 0, 2)
@@ -203,7 +201,7 @@ def explain(
         raise
     _show_explanations(explanations, recognized)
     for one in done.passes:
-        if found is None or one.name in (RULES, RULES_AGAIN):
+        if not rules or one.name in (RULES, RULES_AGAIN):
             console.print_text(str(one))
 
 

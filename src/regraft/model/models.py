@@ -325,7 +325,7 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
         if not _takes_tensors(model):
             return None
         _require_forms(model.function)
-        return onnx_original(model.source, threads=threads)
+        return onnx_original(model.source, threads=threads, exact=True)
     if model.form == "torch":
         original = model.source if model.loaded is None else model.loaded
         if isinstance(original, Path):

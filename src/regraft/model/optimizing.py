@@ -7,16 +7,18 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from ..analysis import constant_bytes
 from ..formats.errors import ConvertError
 from ..ir.module import IRModule
 from ..passes import Pass, PassContext, PassReport, RulePass, Sequential, Tape, op_counts
 from ..passes import report as report_passes
-from ..passes.passes import UntilStable
+from ..passes.passes import AsPass, UntilStable
 from ..passes.pipeline import GROWING_CONSTANTS, SPLIT_WEIGHTS, level_number, named_passes, pipeline, recognizing
+from ..rewrite import PatternMatchingRewriter, Rule, RuleSet
 from .decisions import Cache, Decisions
 from .describing import node_kinds
 from .errors import UsageError, VerificationError
@@ -29,7 +31,7 @@ from .portability import MOST_GROWN, as_portable, has_split_weights, is_as_it_wa
 from .precision import Asked, Choice, check_choice, check_precision, choose
 from .progress import Progress, Stages, unseen
 from .report import OptimizationReport
-from .rules import Rules, rules_of
+from .rules import Rules, Step, rules_of
 from .samples import Samples, TriedOn
 from .timing import Clock, Deadline
 from .verification import Verification, written
@@ -39,7 +41,7 @@ RULES: Final = "rules"
 RULES_AGAIN: Final = "rules, with operators recognized"
 """The names of the two passes that the rules of a caller make."""
 
-Passes: TypeAlias = str | Pass | Iterable[Pass]
+Passes: TypeAlias = "str | AsPass | Iterable[AsPass]"
 ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], None]
 
 _AGGRESSIVE: Final = level_number("aggressive")
@@ -83,8 +85,17 @@ def with_rules(chosen: Sequential, rules: Rules) -> Sequential:
     found = rules_of(rules)
     first = recognizing(chosen)
     rest = [chosen] if isinstance(chosen, UntilStable) else chosen.passes[len(first) :]
-    again = [*first, RulePass(found, RULES_AGAIN)] if first else []
-    return Sequential([RulePass(found, RULES), *again, *rest], name=chosen.name)
+    again = [*first, *_in_order(found, RULES_AGAIN)] if first else []
+    return Sequential([*_in_order(found, RULES), *again, *rest], name=chosen.name)
+
+
+def _in_order(steps: Sequence[Step], name: str) -> list[AsPass]:
+    """Rules in a row as one pass of that ``name``, and functions of a module between them."""
+    found: list[AsPass] = []
+    for are_rules, group in groupby(steps, lambda step: isinstance(step, Rule)):
+        several = list(group)
+        found += [RulePass(RuleSet(cast("list[Rule]", several)), name)] if are_rules else several
+    return found or [RulePass(RuleSet([]), name)]
 
 
 def _chosen(level: int | str, passes: Passes | None) -> Sequential:
@@ -94,7 +105,8 @@ def _chosen(level: int | str, passes: Passes | None) -> Sequential:
         return named_passes(passes)
     if isinstance(passes, Sequential):
         return passes
-    return Sequential([passes] if isinstance(passes, Pass) else passes)
+    is_one = isinstance(passes, Pass | PatternMatchingRewriter) or not isinstance(passes, Iterable)
+    return Sequential(cast("Iterable[AsPass]", [passes] if is_one else passes))
 
 
 def optimize(
@@ -146,10 +158,11 @@ def optimize(
         output: where to write the result, in the format of its suffix; the path is returned then. Without it, the
             result is returned: of the kind of ``model``, or of the kind that a file like the one given holds.
         level: 0 to 3 or its name; `regraft.passes.pipeline.pipeline` says what each does and may assume.
-        passes: passes in place of the level's: names with commas between, a pass, or several.
+        passes: passes in place of the level's: names with commas between, a pass, or several. Rules and functions of
+            the whole module are passes as well.
         rules: rules that run before the passes, on the model as it was read, and once more after `RecognizeOperators`
-            where that is among the passes: rules and sets of them, ``"file.py"`` or ``"file.py:one,two"`` (the file is
-            run, as code), or the name under which a package offers some.
+            where that is among the passes: rules and sets of them, functions of the whole module, ``"file.py"`` or
+            ``"file.py:one,two"`` (the file is run, as code), or the name under which a package offers some.
         verify: run model and result on the same random inputs first, each as its own framework runs it.
         verify_rewrites: run both sides of each rewrite on random inputs as it is made, and the functions before and
             after each pass: a rule that is wrong is named, even where the model hides it.
@@ -464,8 +477,8 @@ def _steps(chosen: Sequential) -> int:
 
 def _rules_first(chosen: Sequential, rules: Rules | None) -> tuple[str, ...]:
     """The names of the rules that `passes_for` put before the passes."""
-    first = chosen.passes[0] if rules is not None else None
-    return tuple(rule.name for rule in first.rules.rules()) if isinstance(first, RulePass) else ()
+    firsts = [one for one in chosen if isinstance(one, RulePass) and one.name == RULES and rules is not None]
+    return tuple(rule.name for one in firsts for rule in one.rules.rules())
 
 
 def _made(

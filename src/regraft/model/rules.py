@@ -17,8 +17,9 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias, cast
 
 from ..ir.errors import RegraftError
+from ..ir.module import IRModule
 from ..pattern import DFPattern
-from ..rewrite import PatternMatchingRewriter, Rule, RuleSet
+from ..rewrite import PatternMatchingRewriter, Rule
 from ..rewrite.rules import LAMBDA
 from .errors import UsageError
 
@@ -28,23 +29,30 @@ GROUP: Final = "regraft.rules"
 ALL: Final = "RULES"
 """The name of a file's list of its rules; without it, they are those that stand at its top level."""
 
-Rules: TypeAlias = str | PatternMatchingRewriter | Iterable[str | PatternMatchingRewriter]
+OnModule: TypeAlias = Callable[[IRModule], IRModule]
+"""A function of a whole module, in a list of rules."""
+
+Step: TypeAlias = Rule | OnModule
+
+Rules: TypeAlias = str | PatternMatchingRewriter | OnModule | Iterable[str | PatternMatchingRewriter | OnModule]
 
 
-def rules_of(given: Rules) -> RuleSet:
+def rules_of(given: Rules) -> tuple[Step, ...]:
     """The rules that were given: as they are, or named as ``"file.py"``, ``"file.py:one,two"`` or ``"package"``.
 
-    A rule that is given twice counts once, and a file that is named twice runs once. Raises `UsageError` for a file,
-    package or name that is not there, for a file that fails, and for what holds no rules. Cost: that of running the
-    files.
+    Functions of a module may stand among them. A rule that is given twice counts once, and a file that is named twice
+    runs once. Raises `UsageError` for a file, package or name that is not there, for a file that fails, and for what
+    holds no rules. Cost: that of running the files.
     """
-    parts = [given] if isinstance(given, str | PatternMatchingRewriter) else list(given)
-    found: dict[Rule, None] = {}
+    one: Any = given
+    is_list = isinstance(one, Iterable) and not isinstance(one, str | PatternMatchingRewriter)
+    parts: list[Any] = list(cast("Iterable[Any]", one)) if is_list else [given]
+    found: dict[Step, None] = {}
     ran: dict[Path, ModuleType] = {}
     for part in parts:
         rules = _named(part, ran) if isinstance(part, str) else _rules_in(part, "rules")
         found.update(dict.fromkeys(rules))
-    return RuleSet(found)
+    return tuple(found)
 
 
 def installed() -> tuple[EntryPoint, ...]:
@@ -52,7 +60,7 @@ def installed() -> tuple[EntryPoint, ...]:
     return tuple(sorted(entry_points(group=GROUP), key=lambda one: one.name))
 
 
-def _named(text: str, ran: dict[Path, ModuleType]) -> Sequence[Rule]:
+def _named(text: str, ran: dict[Path, ModuleType]) -> Sequence[Step]:
     """The rules that ``text`` names; ``ran`` holds the files that have been run, by their full paths."""
     source, names = _split(text)
     if source.endswith(".py"):
@@ -155,7 +163,7 @@ def _member(holder: Any, name: str, source: str) -> Any:
     found = getattr(holder, name, None)
     if found is not None:
         return found
-    rules = _rules_in(holder, source)
+    rules = [one for one in _rules_in(holder, source) if isinstance(one, Rule)]
     named = [rule for rule in rules if rule.name == name]
     if not named:
         tops = [own for own, one in getattr(holder, "__dict__", {}).items() if isinstance(one, PatternMatchingRewriter)]
@@ -164,24 +172,27 @@ def _member(holder: Any, name: str, source: str) -> Any:
     return named
 
 
-def _made(function: Callable[[], Any], where: str) -> Any:
-    """The result of a function that makes rules. Raises `UsageError` for one that needs arguments, or fails."""
+def _called(function: Callable[..., Any], where: str) -> Sequence[Step]:
+    """A function of a module itself, or the rules that a function without arguments gives. Raises `UsageError`."""
     open_kinds = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     parameters = [one for one in signature(function).parameters.values() if one.kind not in open_kinds]
     wanted = [one.name for one in parameters if one.default is Parameter.empty]
-    if wanted:
+    if len(wanted) > 1:
         raise UsageError(
-            f"{where} is a function of {', '.join(wanted)}; expected rules, or a function without arguments that "
-            "gives some; a function of a whole module is a pass: optimize(model, passes=[...])"
+            f"{where} is a function of {', '.join(wanted)}; expected rules, a function of a module, or a function "
+            "without arguments that gives rules"
         )
+    if wanted:
+        return [function]
     try:
-        return function()
+        made = function()
     except (Exception, SystemExit) as error:
         raise UsageError(f"{where}: the function fails: {type(error).__name__}: {error}") from error
+    return _rules_in(made, where)
 
 
-def _rules_in(value: Any, where: str) -> Sequence[Rule]:
-    """The rules that ``value`` is, lists, or has at its top level."""
+def _rules_in(value: Any, where: str) -> Sequence[Step]:
+    """The rules and functions of a module that ``value`` is or lists, or the rules that it has at its top level."""
     match value:
         case PatternMatchingRewriter():
             return value.rules()
@@ -200,6 +211,6 @@ def _rules_in(value: Any, where: str) -> Sequence[Rule]:
             each = cast("Iterable[Any]", value)
             return [rule for index, one in enumerate(each) for rule in _rules_in(one, f"{where}[{index}]")]
         case _ if callable(value) and not isinstance(value, type):
-            return _rules_in(_made(value, where), where)
+            return _called(value, where)
         case _:
             raise UsageError(f"{where} is {value!r}; expected a rule, a set of rules, or a list of them")

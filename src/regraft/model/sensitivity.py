@@ -47,7 +47,14 @@ _WAVES: Final = (1e4, 2e4)
 """The waves between zero and the largest value, so many that neighbours move by chance."""
 
 
-_ROUNDING: Final = ("relax.quantize", "relax.dynamic_quantize")
+_ROUNDING: Final = (
+    "relax.quantize",
+    "relax.dynamic_quantize",
+    "com.microsoft.QuantizeLinear",
+    "com.microsoft.DynamicQuantizeLSTM",
+    "com.microsoft.DynamicQuantizeMatMul",
+)
+"""The operators that round their first operand, of floats, to steps."""
 
 
 def rounds_to_steps(function: Function) -> bool:

@@ -40,6 +40,7 @@ from .pattern import (
     all_patterns,
     checked,
 )
+from .possible import warn_if_impossible
 
 
 def wildcard() -> WildcardPattern:
@@ -162,7 +163,9 @@ def reject(pattern: DFPattern) -> NotPattern:
 
 def has_attr(attrs: Mapping[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
     """``pattern`` (any value, if None) with these attribute values."""
-    return AttrPattern(WildcardPattern() if pattern is None else pattern, attrs)
+    made = AttrPattern(WildcardPattern() if pattern is None else pattern, attrs)
+    warn_if_impossible(made)
+    return made
 
 
 def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:

@@ -59,9 +59,14 @@ class DFPattern:
         """A call whose callee matches this pattern and whose arguments match ``args``.
 
         ``varg_default_wildcard`` lets the call have more arguments than are listed. ``add_constraint`` is taken for
-        Relax's sake; arguments are always matched.
+        Relax's sake; arguments are always matched. A call that no operator makes never matches, which a
+        `PatternWarning` says; so it is for attributes that it does not have. In a rule either is an error.
         """
-        return CallPattern(self, args, varg_default_wildcard)
+        from .possible import warn_if_impossible
+
+        made = CallPattern(self, args, varg_default_wildcard)
+        warn_if_impossible(made)
+        return made
 
     def __or__(self, other: DFPattern) -> OrPattern:
         return OrPattern(self, other)
@@ -77,7 +82,11 @@ class DFPattern:
 
         Axes count from either end, and a default stands for its written-out form, where the rank is known.
         """
-        return AttrPattern(self, attrs)
+        from .possible import warn_if_impossible
+
+        made = AttrPattern(self, attrs)
+        warn_if_impossible(made)
+        return made
 
     def has_ty(self, ty: Type) -> TypePattern:
         """This, with a value that is certainly of type ``ty``; size variables in ``ty`` are bound by the match."""

@@ -2,11 +2,13 @@
 
 An operator that is not called is such a pattern as well: no value of a program is an operator.
 
-A pattern beyond them never matches. That is an answer, as in Relax; in a rule it is a slip of its author.
+A pattern beyond them never matches. That is an answer, as in Relax, and comes with a warning where the pattern is made;
+in a rule it is an error.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -33,17 +35,45 @@ def check_possible(pattern: DFPattern) -> None:
     """
     _check_called(pattern)
     for part in all_patterns(pattern, NotPattern):
-        if isinstance(part, CallPattern):
-            for arg in part.args:
-                _check_called(arg)
-        if isinstance(part, CallPattern) and not any(isinstance(arg, RepeatPattern) for arg in part.args):
+        _check_part(part)
+
+
+def warn_if_impossible(made: DFPattern) -> None:
+    """Warn whoever calls the caller, by a `PatternWarning`, if ``made`` is a part that stands for no value."""
+    from .context import PatternWarning
+
+    try:
+        _check_part(made)
+    except PatternError as error:
+        warnings.warn(f"this pattern never matches: {error}", PatternWarning, stacklevel=3)
+
+
+def _check_part(part: DFPattern) -> None:
+    if isinstance(part, CallPattern):
+        for arg in part.args:
+            _check_called(arg)
+        if not any(isinstance(arg, RepeatPattern) for arg in part.args):
             _check_count(_operators_of(part.op), len(part.args), more=part.varg_default_wildcard)
-        elif isinstance(part, AttrPattern):
-            call = part.pattern
-            while isinstance(call, ConstrainedPattern):
-                call = call.pattern
-            if isinstance(call, CallPattern):
-                _check_names(_operators_of(call.op), part.attrs)
+    elif isinstance(part, AttrPattern):
+        _check_names(_operators_called(part.pattern), part.attrs)
+
+
+def _operators_called(pattern: DFPattern) -> list[Op] | None:
+    """The operators of which ``pattern`` is a call; None where it may be of any, or no call."""
+    found: list[Op] = []
+    stack = [pattern]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, OrPattern):
+            stack.extend((one.left, one.right))
+        elif isinstance(one, ConstrainedPattern):
+            stack.append(one.pattern)
+        else:
+            operators = _operators_of(one.op) if isinstance(one, CallPattern) else None
+            if operators is None:
+                return None
+            found.extend(operators)
+    return found
 
 
 def _check_called(value: DFPattern) -> None:

@@ -35,16 +35,17 @@ def without_overflow_here(model: str | os.PathLike[str] | onnx.ModelProto) -> Ru
     from .unsigned_bytes import model_without_overflow
 
     content = None if multiplies_bytes() else model_without_overflow(model)
-    return None if content is None else onnx_original(content)
+    return None if content is None else onnx_original(content, exact=True)
 
 
 def onnx_original(
-    model: str | os.PathLike[str] | onnx.ModelProto | bytes, *, threads: int | None = None
+    model: str | os.PathLike[str] | onnx.ModelProto | bytes, *, threads: int | None = None, exact: bool = False
 ) -> RunOriginal:
     """An ONNX file or model on ONNX Runtime, with the elements of sequences that it gives one by one.
 
-    ``model`` may be what a file would hold. Raises `BuildError` when ONNX Runtime does not open it, or it takes text,
-    sequences or the like.
+    ``model`` may be what a file would hold. ``exact``: products with weights of few bits keep the other operand in
+    float32, which ONNX Runtime rounds to bytes there of its own accord. Raises `BuildError` when ONNX Runtime does not
+    open it, or it takes text, sequences or the like.
     """
     import onnx_ir as ir
     import onnxruntime
@@ -54,6 +55,8 @@ def onnx_original(
     settings.log_severity_level = 4  # what fails is raised, with its reason
     if threads is not None:
         settings.intra_op_num_threads = threads
+    if exact:
+        settings.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "0")
     load_libraries(settings, libraries_with())
     if isinstance(model, bytes):
         content = model
