@@ -161,3 +161,33 @@ def test_as_many_nodes_with_more_bytes_are_larger_and_so_are_more_nodes_with_few
     assert not is_larger(open_model(long), module, short)
     assert three.ByteSize() < long.ByteSize()
     assert is_larger(open_model(long), module, three)
+
+
+def test_a_result_is_no_larger_by_a_byte_unless_it_is_expected_to_pay() -> None:
+    steps = "a = Abs (x) b = Neg (a) c = Abs (b) d = Neg (c) e = Abs (d) f = Neg (e) g = Abs (f) h = Neg (g)"
+    header = """<ir_version: 8, opset_import: ["" : 17]>
+            agraph (float[8] x) => (float[8] y)"""
+    long, shorter, short = [
+        onnx.parser.parse_model(f"{header} {{ {body} }}")
+        for body in (
+            f"{steps} i = Abs (h) j = Neg (i) y = Abs (j)",
+            f"{steps} a_name_that_takes_the_bytes_of_a_node = Abs (h) y = Neg (a_name_that_takes_the_bytes_of_a_node)",
+            "a = Abs (x) a_name = Neg (a) y = Abs (a_name)",
+        )
+    ]
+    assert shorter.ByteSize() > long.ByteSize()
+    assert is_larger(open_model(long), rx.from_onnx(shorter), shorter)
+    short.graph.doc_string = "-" * (long.ByteSize() - short.ByteSize() + 16)
+    assert not is_larger(open_model(long), rx.from_onnx(short), short)
+    short.graph.doc_string += "-" * 256
+    assert is_larger(open_model(long), rx.from_onnx(short), short)
+
+
+def test_the_shape_of_an_output_that_had_none_is_left_out_where_the_file_would_grow_by_it() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+            agraph (float[2, 3, 4, 5] x) => (y) { a = Identity (x) b = Abs (a) y = Neg (b) }""")
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    again = rx.optimize(model, level=0)
+    assert [node.op_type for node in again.graph.node] == ["Abs", "Neg"]
+    assert again.ByteSize() <= model.ByteSize()
+    assert rx.optimize(again, level=0) == again

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.ir import OpTypeError, SymVar, TensorType, Var
+from regraft.engine import ExecutionError, build
+from regraft.ir import Function, IRModule, OpTypeError, SeqExpr, SymVar, TensorType, Var
 from regraft.op.primitive.row_updates import fold_into_rows
 from regraft.op.primitive.scatter import index_put, scatter_elements, scatter_nd, slice_scatter
 from tests.kit import tensor
@@ -188,3 +189,12 @@ def test_types_are_those_of_data():
 def test_wrong_calls_say_what_was_expected(build, message):
     with pytest.raises(OpTypeError, match=message):
         build()
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_rows_of_more_indices_than_data_has_axes_are_refused_by_the_run_where_types_do_not_tell(target):
+    operands = [tensor((3, 4)), indices((2, SymVar("n"))), tensor((2,))]
+    module = IRModule.from_expr(Function(operands, SeqExpr([], scatter_nd(*operands)), operands[0].ty))
+    run = build(module, target=target)["main"]
+    with pytest.raises(ExecutionError, match="3 numbers in the last axis; expected at most 2, the axes of data"):
+        run(np.zeros((3, 4), "float32"), np.zeros((2, 3), "int64"), np.ones(2, "float32"))

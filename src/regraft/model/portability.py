@@ -131,9 +131,10 @@ def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) ->
 
     ``after`` is the module that ``result`` was written from. A program of PyTorch has more than ``most`` times the
     operators, as happens to one that writes in place. An ONNX model of a level that rewrites whether that pays or not,
-    with ``most`` over 1, has more bytes, and more than that many times the nodes or more bytes than `MOST_GROWN`; of
-    the other levels, see `_has_grown`.
-    The bodies of loops and branches count. Cost: models in files are read again.
+    with ``most`` over 1, has more bytes, and more than that many times the nodes or more bytes than `MOST_GROWN`. One
+    of the other levels has a single byte more, or more nodes, with functions written out wherever they are called, and
+    is not expected to pay; more bytes than `MOST_GROWN` never do. The bodies of loops and branches count. Cost: models
+    in files are read again.
     """
     if opened.is_changed:
         return False
@@ -154,18 +155,7 @@ def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) ->
         return sizes[1] > sizes[0] and node_count(result) > most * node_count(opened.source)
     if sizes[1] <= sizes[0]:
         return written_out_count(result) > written_out_count(opened.source) and not _pays(opened.module, after)
-    return _has_grown(opened, after, node_count(result) - node_count(opened.source), sizes[1] - sizes[0])
-
-
-def _has_grown(opened: Model, after: IRModule, nodes: int, size: int) -> bool:
-    """True if an ONNX model of so many ``nodes`` and of ``size`` more bytes is not worth them.
-
-    Fewer nodes are worth up to `MOST_GROWN` bytes, and as many nodes are if they are expected to take less time. More
-    nodes, as those of a model of functions, which are written wherever a function is called, or more bytes have to pay.
-    """
-    if size <= MOST_GROWN and nodes <= 0:
-        return nodes == 0 and not _seconds(after) < _seconds(opened.module)
-    return size > MOST_GROWN or not _pays(opened.module, after)
+    return sizes[1] > sizes[0] + MOST_GROWN or not _pays(opened.module, after)
 
 
 def has_split_weights(module: IRModule) -> bool:

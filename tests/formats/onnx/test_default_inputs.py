@@ -112,3 +112,11 @@ def test_a_default_that_decides_a_shape_is_a_constant() -> None:
     image = np.arange(4, dtype="float32").reshape(1, 1, 2, 2)
     found = np.asarray(rx.build(from_onnx(model), target="numpy")["main"](image))
     assert found.shape == (1, 1, 4, 4)
+
+
+def test_inputs_with_a_default_keep_their_order() -> None:
+    model = threshold()
+    model.graph.input.extend([model.graph.input.pop(1)])  # the bias last, which nodes read first
+    written = to_onnx(from_onnx(model))
+    assert [value.name for value in written.graph.input] == ["x", "gain", "bias"]
+    assert to_onnx(from_onnx(written)).SerializeToString() == written.SerializeToString()

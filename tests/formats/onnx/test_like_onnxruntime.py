@@ -422,3 +422,20 @@ def test_a_remainder_of_floats_that_came_with_opset_28_is_not_written_in_an_olde
     model.graph.output[0].name = "again"
     written = rx.optimize(model, level=3)
     assert_same(run_onnxruntime(written, {"x": x, "y": y}), [np.mod(x, y)])
+
+
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+def test_the_place_of_the_only_element_of_a_scalar_is_0(op_type: str) -> None:
+    nodes = [helper.make_node("Reshape", ["x", "none"], ["scalar"]), helper.make_node(op_type, ["scalar"], ["y"])]
+    model = _model(nodes, [("x", [1])], ["y"], {"none": np.zeros(0, np.int64)})
+    module = from_onnx(model)
+    assert rx.build(module, target="numpy")["main"](_floats(1)) == 0
+
+
+@pytest.mark.parametrize("turned", [0, 4])
+def test_a_rotary_embedding_may_have_tables_of_a_named_width(turned: int) -> None:
+    node = helper.make_node("RotaryEmbedding", ["x", "cosine", "sine"], ["y"], rotary_embedding_dim=turned)
+    tables = ["b", "t", "width"]
+    model = _model([node], [("x", [2, 3, 4, 8]), ("cosine", tables), ("sine", tables)], ["y"], opset=23)
+    pairs = turned // 2 or 4
+    _check(model, {"x": _floats(2, 3, 4, 8), "cosine": _floats(2, 4, pairs), "sine": _floats(2, 4, pairs)})

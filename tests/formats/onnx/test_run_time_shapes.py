@@ -12,9 +12,10 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from regraft.engine import build
-from regraft.formats import UnsupportedOperatorError, from_onnx
-from regraft.ir import iter_bindings
+from regraft.formats import UnsupportedOperatorError, from_onnx, to_onnx
+from regraft.ir import IRModule, iter_bindings
 from regraft.ir.program import MatchCast
+from regraft.script import parse
 from tests.kit import assert_close
 
 Feeds = dict[str, "np.ndarray[Any, Any]"]
@@ -236,3 +237,13 @@ def test_a_rank_that_an_input_decides_is_refused(op_type: str, feeds: Feeds, mes
         value.type.tensor_type.shape.dim[0].dim_param = "k"
     with pytest.raises(UnsupportedOperatorError, match=message):
         from_onnx(model)
+
+
+def test_a_reduction_over_axes_of_the_run_is_written_out_in_operators_of_opset_13() -> None:
+    feeds = {"x": _x(2, 3, 4), "t": _i(2, 0)}
+    written_out = parse(from_onnx(_with_types(_model("ReduceSum", feeds))).script())
+    assert isinstance(written_out, IRModule)
+    model = to_onnx(written_out)
+    assert [one.version for one in model.opset_import] == [18]  # of reductions over axes
+    [found] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    assert_close(found, feeds["x"].sum((0, 2), keepdims=True))

@@ -181,3 +181,24 @@ def test_an_optional_value_is_its_value() -> None:
 def test_what_a_sequence_cannot_do_is_named(proto: onnx.ModelProto, message: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=message):
         from_onnx(proto)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_a_sequence_of_unknown_length_is_carried_with_what_follows(keepdims: int) -> None:
+    nodes = [
+        node("Add", "x one", "more"),
+        node("Add", "more one", "most"),
+        node("SplitToSequence", "most", "parts", keepdims=keepdims),
+        node("SequenceLength", "parts", "count"),
+        node("SequenceAt", "parts place", "second"),
+        node("Neg", "second", "y"),
+    ]
+    constants = {"one": np.float32(1), "place": np.int64(1)}
+    proto = onnx_model(nodes, {"x": ["n", 3]}, {"y": None}, constants)
+    proto.graph.output.append(helper.make_tensor_value_info("count", TensorProto.INT64, []))
+    with pytest.raises(UnsupportedOperatorError, match="SplitToSequence"):
+        from_onnx(proto)
+    feeds = {"x": np.arange(12, dtype=np.float32).reshape(4, 3)}
+    again = rx.optimize(proto, verify=True)
+    for found, expected in zip(run_onnxruntime(again, feeds), run_onnxruntime(proto, feeds), strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -22,10 +22,13 @@ CARRIED = "onnx_carried"
 """The attribute of a module under which the ends of its model stand, as text."""
 
 
-def without_ends(proto: onnx.ModelProto, with_sequences: bool = False) -> tuple[onnx.ModelProto, str | None]:
+def without_ends(
+    proto: onnx.ModelProto, with_sequences: bool = False, inside: bool = False
+) -> tuple[onnx.ModelProto, str | None]:
     """``proto`` without the nodes that no program holds, and these; itself, and None, where there are none.
 
-    ``with_sequences``: those that make or take sequences and optionals, too, which readers know up to a point.
+    ``with_sequences``: those that make or take sequences and optionals, too, which readers know up to a point;
+    ``inside``: also where no input or output is one.
 
     The middle takes all inputs of numbers, and what the first nodes make; it gives what the last nodes and the
     outputs of numbers need. Cost: linear in the nodes, if there are such; else in the inputs and outputs.
@@ -33,11 +36,14 @@ def without_ends(proto: onnx.ModelProto, with_sequences: bool = False) -> tuple[
     graph = proto.graph
     ports = [*graph.input, *graph.output]
     texts = {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.STRING}
-    if not texts and all(_is_plain(port.type) or (_is_of_tensors(port.type) and not with_sequences) for port in ports):
+    are_plain = all(_is_plain(port.type) or (_is_of_tensors(port.type) and not with_sequences) for port in ports)
+    if not texts and are_plain and not inside:
         return proto, None
     known = {value.name: value for value in _typed(proto)}
     others = texts | {name for name, value in known.items() if not _is_plain(value.type)}
     first, last = _ends(proto, others)
+    if inside and not first | last:
+        return proto, None
     return _middle(proto, first, last, others, known), _packed(proto, first, last)
 
 

@@ -136,8 +136,12 @@ def _scatter_nd_type(call: Call) -> Type:
 
 
 def _scatter_nd(xp: Any, data: Any, indices: Any, updates: Any, reduction: str) -> Any:
-    places = tuple(indices.shape[:-1])
-    return _put(xp, data, [indices[..., i] for i in range(indices.shape[-1])], places, updates, reduction)
+    places, depth = tuple(indices.shape[:-1]), indices.shape[-1]
+    if isinstance(depth, int) and depth > data.ndim:
+        raise ValueError(
+            f"indices have {depth} numbers in the last axis; expected at most {data.ndim}, the axes of data"
+        )
+    return _put(xp, data, [indices[..., i] for i in range(depth)], places, updates, reduction)
 
 
 @declares("relax.scatter_nd", primitive=True, infer=_scatter_nd_type, reference=_scatter_nd)

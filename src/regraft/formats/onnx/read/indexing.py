@@ -98,6 +98,8 @@ def _place(node: NodeImporter) -> Imported:
     axis: int = node.attr("axis", 0)
     keepdims = bool(node.attr("keepdims", 1))
     x = node.operand(0)
+    if node.rank() == 0:  # which runtimes take where they do not infer it first
+        return const(np.asarray(0, np.int64))
     if not node.attr("select_last_index", 0):
         return function(x, axis, keepdims)
     last = node.shape()[axis] - 1

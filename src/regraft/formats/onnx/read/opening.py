@@ -65,7 +65,7 @@ def _bring_to_opsets(function: ir.Function, model: ir.Model) -> None:
             function.opset_imports[domain] = wanted
 
 
-def open_file(path: str, with_sequences: bool = False) -> tuple[ir.Model, str | None]:
+def open_file(path: str, with_sequences: bool = False, inside: bool = False) -> tuple[ir.Model, str | None]:
     """The model in a file, whose weights stay there, and its ends; see `deserialized`. Raises `ConvertError`."""
     if not os.path.isfile(path):
         raise ConvertError(f"{path}: there is no such file")
@@ -77,19 +77,22 @@ def open_file(path: str, with_sequences: bool = False) -> tuple[ir.Model, str | 
         raise ConvertError(f"{path}: {error.strerror or error}") from error
     except Exception as error:  # protobuf's errors share no base but this
         raise ConvertError(f"{path}: this is no ONNX model, or it is damaged: {error}") from error
-    opened, carried = deserialized(proto, path, with_sequences)
+    opened, carried = deserialized(proto, path, with_sequences, inside)
     check_external_data(opened.graph, path)
     return opened, carried
 
 
 def deserialized(
-    proto: onnx.ModelProto, where: str = "the model", with_sequences: bool = False
+    proto: onnx.ModelProto, where: str = "the model", with_sequences: bool = False, inside: bool = False
 ) -> tuple[ir.Model, str | None]:
-    """The model in a message, its nodes in order, and its ends where these are carried. Raises `ConvertError`."""
+    """The model in a message, its nodes in order, and its ends where these are carried. Raises `ConvertError`.
+
+    ``with_sequences`` and ``inside`` are those of `without_ends`.
+    """
     if not proto.HasField("graph") or not (proto.opset_import or proto.ir_version):
         raise ConvertError(f"{where}: this is no ONNX model, or it is damaged: it has no graph")
     check_message(proto, where)
-    proto, carried = without_ends(proto, with_sequences)
+    proto, carried = without_ends(proto, with_sequences, inside)
     try:
         opened = ir.from_proto(with_dense_constants(in_readable_opset(proto, OLDEST_OPSET)))
         if not _is_in_order(opened.graph):

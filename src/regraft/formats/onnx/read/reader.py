@@ -110,10 +110,11 @@ def from_onnx(
             first = _opened(model, True)  # a program would give the parts one by one, which is another signature
         return _read(*first, constants or {}, dims or {}, pure)
     except UnsupportedOperatorError as error:
-        for with_sequences, carries in ((True, False), (False, True), (True, True)):
+        ways = ((True, False, False), (False, False, True), (True, False, True), (True, True, True))
+        for with_sequences, inside, carries in ways:
             if carries and not carry:
                 break
-            opened, carried = _opened(model, with_sequences)
+            opened, carried = _opened(model, with_sequences, inside)
             if with_sequences and carried is None:
                 continue
             with suppress(ConvertError):
@@ -136,11 +137,16 @@ def from_run(proto: onnx.ModelProto) -> IRModule:
     return _read(*deserialized(proto), {}, {}, (), is_of_run=True)
 
 
-def _opened(model: str | os.PathLike[str] | onnx.ModelProto, with_sequences: bool) -> tuple[ir.Model, str | None]:
-    """The model, and its ends; ``with_sequences``: those that make or take sequences are carried, too."""
+def _opened(
+    model: str | os.PathLike[str] | onnx.ModelProto, with_sequences: bool, inside: bool = False
+) -> tuple[ir.Model, str | None]:
+    """The model, and its ends; ``with_sequences``: those that make or take sequences are carried, too.
+
+    ``inside``: and those from which on a model works on sequences that are no inputs or outputs.
+    """
     if isinstance(model, onnx.ModelProto):
-        return deserialized(model, with_sequences=with_sequences)
-    return open_file(os.fspath(model), with_sequences)
+        return deserialized(model, with_sequences=with_sequences, inside=inside)
+    return open_file(os.fspath(model), with_sequences, inside)
 
 
 def _read(
@@ -239,7 +245,7 @@ class GraphImporter:
             OUTPUT_NAMES: tuple(value.name or "" for value in graph.outputs),
         } | how
         if self._defaults:
-            attrs[DEFAULT_INPUTS] = tuple(name for name in graph.initializers if name in self._defaults)
+            attrs[DEFAULT_INPUTS] = tuple(value.name for value in graph.inputs if value.name in self._defaults)
         self._constants(graph)
         self._outputs = frozenset(value.name or "" for value in graph.outputs)
         builder = self.builder

@@ -34,8 +34,10 @@ class RunTimeReduction:
         [self._total] = node.named_sizes(row(node, ops.prod(sizes)), 1)
         named = node.named_sizes(sizes, rank) if keepdims else kept_sizes(node, among, rank - count)
         self._result: Final[list[Dim]] = named
-        turned = ops.cumprod(ops.flip(sizes, 0), 0, exclusive=True)
-        steps = node.emit(ops.where(self._folded, integers(0), ops.flip(turned, 0)))
+        # The product of the sizes after each axis; the running product is an operator of new opsets only.
+        after = const(np.triu(np.ones((rank, rank), bool), 1), "bool")
+        strides = ops.prod(ops.where(after, ops.expand_dims(sizes, 0), integers(1)), 1)
+        steps = node.emit(ops.where(self._folded, integers(0), strides))
         places: Expr = integers(0)
         for axis, size in enumerate(shape):
             own = ops.multiply(ops.arange(size, dtype="int64"), ops.take(steps, PrimValue(axis), axis=0))

@@ -35,6 +35,8 @@ _MADE_BY_A_RUNTIME: Final = re.compile(r"gemm_(in|out)put_shape|(?!kept_).*_toke
 
 _MOST_SHARED: Final = 4096
 """Constants of at most so many elements are written once, however many nodes read them."""
+_MOST_PARTED: Final = 16
+"""The most sizes of a shape of which each part that is read off another shape is remembered."""
 
 
 _CANNOT: Final = 1_000_000
@@ -438,7 +440,13 @@ class GraphWriter:
         self._readers[variable] = read
 
     def define_shape(self, dims: Sequence[Dim], value: ir.Value) -> None:
-        """Let sizes that follow each other in a shape be read off ``value``, whose shape is ``dims``, all at once."""
+        """Let sizes that follow each other in a shape be read off ``value``, whose shape is ``dims``, all at once.
+
+        Of a shape of very many sizes only the whole is known: all its parts would be a square of their number.
+        """
+        if len(dims) > _MOST_PARTED:
+            self.define_whole_shape(dims, value)
+            return
         for first in range(len(dims)):
             for last in range(first + 2, len(dims) + 1):
                 row = tuple(dims[first:last])

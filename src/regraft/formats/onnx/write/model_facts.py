@@ -65,7 +65,7 @@ class ModelFacts(NamedTuple):
     ``states_types``: whether it gives the types of at least half of the values that nodes of its graph read, which
     whoever reads it can work out as well. ``names_nodes``: whether its nodes have names. ``packs_integers``: whether
     constants of int64 are numbers of as many bytes as each needs, and no arrays. ``described``: the bytes that describe
-    its graph, of `description_size`; 0 for what was no ONNX model.
+    its graph, of `description_size`; 0 for what was no ONNX model. ``unsized``: the outputs that have no shape there.
     """
 
     opset: int = 0
@@ -81,6 +81,7 @@ class ModelFacts(NamedTuple):
     names_nodes: bool = True
     packs_integers: bool = False
     described: int = 0
+    unsized: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, module: IRModule) -> ModelFacts:
@@ -105,6 +106,7 @@ class ModelFacts(NamedTuple):
             any(node.name for node in model.graph),
             any(map(_is_packed, model.graph.initializers.values())),
             description_size(model.graph),
+            tuple(value.name or "" for value in model.graph.outputs if value.shape is None),
         )
 
     def as_pairs(self) -> tuple[tuple[str, Any], ...]:

@@ -287,7 +287,7 @@ def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: 
     of nodes where its source named none, and the origins of nodes that their names, the node around or the next tell.
 
     Where a model would have a longer description than it had before, all origins go; if it has one still, so do the
-    names of the nodes that were made.
+    names of the nodes that were made, and then the shapes of outputs that had none.
     """
     ports = {*graph.inputs, *graph.outputs}
     nodes = list(_all_nodes(list(graph)))
@@ -315,6 +315,9 @@ def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: 
     if facts.described and description_size(graph) > facts.described:
         for node in nodes:
             node.name = node.name if node in kept else ""
+    if facts.described and description_size(graph) > facts.described:
+        for value in graph.outputs:
+            value.shape = None if value.name in facts.unsized else value.shape
 
 
 def _no_node(_node: SourceNode) -> bool:
@@ -404,8 +407,9 @@ def _inputs(lowering: Lowering, function: Function) -> tuple[GraphPort, ...]:
 
 
 def _take_defaults(lowering: Lowering, function: Function, defaults: dict[ir.Value, Any]) -> None:
-    names = frozenset(function.attrs.get(DEFAULT_INPUTS, ()))
+    names: tuple[str, ...] = function.attrs.get(DEFAULT_INPUTS, ())
     taken: dict[int, ir.Value] = {}
+    made: dict[str, tuple[ir.Value, Any]] = {}
     for binding in iter_bindings(function) if names else ():
         value = binding.value
         constant = value.args[0] if isinstance(value, Call) and is_call_of(value, "relax.grad.no_grad") else None
@@ -415,8 +419,9 @@ def _take_defaults(lowering: Lowering, function: Function, defaults: dict[ir.Val
         if id(data) not in taken:
             known = lowering.graph.constant_data(data, binding.var.name_hint, is_own=True)
             taken[id(data)] = ir.Value(name=known.name, type=known.type, shape=known.shape)
-            defaults[taken[id(data)]] = known.const_value
+            made[data.name or ""] = taken[id(data)], known.const_value
         lowering.values[binding.var] = taken[id(data)]
+    defaults.update(made[name] for name in names if name in made)
 
 
 def _input(lowering: Lowering, name: str, ty: Type, ports: list[GraphPort], place: str) -> Lowered:
