@@ -159,6 +159,27 @@ def test_a_written_file_has_the_reductions_that_openvino_computes_rightly(tmp_pa
     assert_close(found, build(function, target="numpy")["main"](array))
 
 
+@pytest.mark.parametrize("size", [5, 6])
+@pytest.mark.parametrize("padding", [(1, 0), (0, 1), (1, 1), (0, 2)])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_a_convolution_of_single_elements_with_strides_reads_what_is_padded(
+    rank: int, padding: tuple[int, int], size: int
+) -> None:
+    """OpenVINO alone picks the elements before they are padded, where another node comes before."""
+    generator = np.random.default_rng(0)
+    weights, shift = (const(generator.standard_normal(shape).astype(np.float32)) for shape in ((4, 8), (8, 1)))
+    conv = getattr(R.nn, f"conv{rank}d")
+    begin, end = padding
+    paddings = {"padding": [begin] * rank + [end] * rank}, {"padding": [0] * 2 * rank}
+    array = generator.standard_normal((2, 8, *[size] * rank)).astype(np.float32)
+    x = _tensor("x", *array.shape)
+    for place, given in enumerate(paddings):
+        before = R.add(x, R.reshape(shift, (8, *[1] * rank)))
+        before = R.nn.pad(before, [0] * 4 + [begin, end] * rank) if place else before
+        body = conv(before, R.reshape(weights, (4, 8, *[1] * rank)), strides=[2] * rank, **given)
+        assert_close(_run([x], body, array), build(Function([x], body), target="numpy")["main"](array))
+
+
 @pytest.mark.parametrize("shape", [(2, 8, 12), (2, 8, 12, 9), (2, 8, 7, 6, 5)])
 @pytest.mark.parametrize(
     "activation",

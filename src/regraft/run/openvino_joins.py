@@ -3,7 +3,9 @@
 It joins a reduction with the elementwise operators after it. Where the reduction is over the first or the last of three
 axes, and such an operator has a constant with a number for each channel, the joined kernel reads the numbers of other
 channels. It also joins a convolution with an activation behind a max pool, as if the activation of the largest number
-were the largest activation, which holds for rising functions only. Both were seen in 2026.4, in float32 and in bytes.
+were the largest activation, which holds for rising functions only. And it moves the strides of a convolution of single
+elements before the node that it reads, as if nothing were padded between the two. All were seen in 2026.4, in float32;
+the first two in bytes as well.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ _GATES: Final = ("Div", "Mul")
 """Operators by which an activation that is written out reads its operand twice."""
 _MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that OpenVINO moves activations over."""
+_END: Final = np.iinfo(np.int64).max
+"""The end of an axis, whatever its size is."""
 _KEEPING: Final = (
     "Abs",
     "Add",
@@ -51,7 +55,8 @@ def keep_apart(graph: ir.Graph) -> None:
 
     Reductions over the first or last of three axes read a matrix where numbers of channels follow, and in any case
     in a graph with quantized values, since OpenVINO moves their scales behind them. A max pool before an activation
-    that falls somewhere is followed by one of single elements. Cost: linear in the nodes.
+    that falls somewhere is followed by one of single elements. A convolution of single elements reads padded elements
+    that were picked before. Cost: linear in the nodes.
     """
     nodes = list(graph.all_nodes())
     has_scales = any(node.op_type == "DequantizeLinear" and not node.domain for node in nodes)
@@ -64,6 +69,8 @@ def keep_apart(graph: ir.Graph) -> None:
                 _read_matrix(node, axis)
         elif node.op_type == "MaxPool" and _falls_somewhere(node.outputs[0]):
             _pool_again(node)
+        elif node.op_type == "Conv" and _skips_padded_elements(node):
+            _pick_before(node)
 
 
 # --- reductions
@@ -174,6 +181,42 @@ def _pool_again(node: ir.Node) -> None:
     ir.convenience.replace_all_uses_with(old, again, replace_graph_outputs=True)
     made.nodes[0].replace_input_with(0, old)
     graph.insert_after(node, made.nodes)
+
+
+# --- convolutions
+
+
+def _skips_padded_elements(node: ir.Node) -> bool:
+    """True if a convolution of single elements has strides, and what it reads is padded."""
+    data, weight = node.inputs[0], node.inputs[1]
+    shape = None if weight is None else weight.shape
+    if (
+        data is None
+        or shape is None
+        or node.attributes.get_int("group", 1) != 1
+        or any(size != 1 for size in shape[2:])
+    ):
+        return False
+    made_by = data.producer()
+    is_padded = any(node.attributes.get_ints("pads", ())) or (made_by is not None and made_by.op_type == "Pad")
+    return is_padded and any(stride > 1 for stride in node.attributes.get_ints("strides", ()))
+
+
+def _pick_before(node: ir.Node) -> None:
+    """Let the convolution ``node`` read what its strides reach, padded before."""
+    data, old, graph = node.inputs[0], node.outputs[0], node.graph
+    strides, pads = (node.attributes.get_ints(name, ()) for name in ("strides", "pads"))
+    assert data is not None
+    assert graph is not None
+    count, made = len(strides), _Nodes(old.name or "convolution")
+    if any(pads):
+        data = made.add("Pad", [data, made.constant([0, 0, *pads[:count], 0, 0, *pads[count:]])])
+    axes = range(2, 2 + count)
+    picked = made.add("Slice", [data, *map(made.constant, ([0] * count, [_END] * count, axes, strides))])
+    node.replace_input_with(0, picked)
+    node.attributes["strides"] = ir.AttrInt64s("strides", [1] * count)
+    node.attributes["pads"] = ir.AttrInt64s("pads", [0] * (2 * count))
+    graph.insert_before(node, made.nodes)
 
 
 class _Nodes:
