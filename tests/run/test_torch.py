@@ -118,6 +118,13 @@ def test_a_split_is_one_call_whose_parts_are_views() -> None:
         torch.testing.assert_close(part, want, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("norm", [R.nn.instance_norm, lambda *given, **axes: R.nn.group_norm(*given, 2, **axes)])
+def test_a_norm_over_one_number_is_that_of_numpy(norm: Any) -> None:
+    shift, array = rx.const(np.array([0.5, 2], np.float32)), np.ones((1, 2, 1, 1), np.float32)
+    module = program([tensor("x", array.shape)], lambda bb, v: norm(v, shift, shift, channel_axis=1, axes=[2, 3]))
+    assert_close(to_numpy(build(module, target="torch")["main"](array)), build(module, target="numpy")["main"](array))
+
+
 def test_an_unknown_device_is_named() -> None:
     with pytest.raises(BuildError, match="PyTorch has no device 'nowhere'"):
         build(_layer(), target="torch", device="nowhere")

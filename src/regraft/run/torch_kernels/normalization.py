@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import torch
 from torch.nn import functional as F
 
 
@@ -37,7 +38,8 @@ def _group_norm(
     others = sorted(axis % data.ndim for axis in axes)
     if channel_axis % data.ndim != 1 or others != list(range(2, data.ndim)) or 0 in data.shape:
         return NotImplemented
-    return F.group_norm(data, num_groups, gamma if scale else None, beta if center else None, epsilon)
+    # That of `F` refuses a group of one number, as if it was for training.
+    return torch.group_norm(data, num_groups, gamma if scale else None, beta if center else None, epsilon)
 
 
 def _instance_norm(data: Any, gamma: Any, beta: Any, *, channel_axis: int, **attributes: Any) -> Any:
