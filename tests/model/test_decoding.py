@@ -94,6 +94,9 @@ MODELS: dict[str, Any] = {
         num_local_experts=4,
         num_experts_per_tok=2,
     ),
+    "DiffLlama, keys that weight the values of two heads": lambda: transformers.DiffLlamaConfig(
+        **SIZES, num_key_value_heads=4
+    ),
     "GPT-2, places from a table": lambda: transformers.GPT2Config(
         vocab_size=64, n_embd=64, n_layer=1, n_head=4, n_positions=32
     ),

@@ -124,7 +124,7 @@ class _CachedFunction:
             return None
         past, count = shape_of(first.past)[2], shape_of(call.args[0])[1]
         places = self._places(past, count)
-        maps = None if places is None else row_maps(call.args[1], call.args[2], joined, places.of_rows)
+        maps = None if places is None else row_maps(*call.args[1:3], shape_of(call.args[0])[2], joined, places.of_rows)
         bias = self._bias(var, call, first)
         sinks = given(call, 4) if is_call_of(call, OTHER_ATTENTION.name) else None
         if maps is None or (maps.order is not None and (not bias.is_of_all_heads or sinks is not None)):
@@ -222,13 +222,20 @@ class _CachedFunction:
         present = {cache.joined: Var(cache.joined.name_hint, rooms[cache.past].ty) for cache in caches}
         bindings: list[Binding] = []
         written: list[Var] = []
+        sums: list[tuple[_CachedAttention, Var]] = []
         for binding in iter_bindings(self._function):
             if binding.var in layers:
                 layer = layers[binding.var]
+                found = next((found for other, found in sums if self._attends_as(layer, other)), None)
+                if found is not None:
+                    bindings.append(_result(layer, found))
+                    continue
                 given = [present[cache.joined] for cache in (layer.keys, layer.values)]
                 given = [Var(f"{one.name_hint}_again", one.ty) if one in written else one for one in given]
                 written += given
-                bindings += _attended(layer, rooms, given, lengths, self._turn(layer, places))
+                found, attended = _attended(layer, rooms, given, lengths, self._turn(layer, places))
+                bindings += [*attended, _result(layer, found)]
+                sums.append((layer, found))
             elif binding.var not in present:
                 bindings.append(lengths.without_past(binding))
         params = [*(rooms.get(param, param) for param in self._function.params), lengths.total]
@@ -243,6 +250,14 @@ class _CachedFunction:
             blocks = [DataflowBlock([lengths.of_past(), *_needed(made)])]
             made = in_normal_form(made.with_body(SeqExpr(blocks, made.body.body)))
         return made
+
+    def _attends_as(self, layer: _CachedAttention, other: _CachedAttention) -> bool:
+        """True if both sum the same rows, which they make different results of."""
+        if layer.maps is None or other.maps is None or not layer.maps.reads_as(other.maps):
+            return False
+        pairs = zip(layer.call.args[:1] + layer.call.args[3:], other.call.args[:1] + other.call.args[3:], strict=False)
+        is_same = all(resolve(self._values, ours) is resolve(self._values, theirs) for ours, theirs in pairs)
+        return is_same and layer.call.attrs == other.call.attrs and layer.keys.past is other.keys.past
 
     def _room(self, cache: _Cache) -> Var:
         past, (batch, heads, _, size) = cache.past, shape_of(cache.new)
@@ -383,8 +398,11 @@ def _needed(function: Function) -> list[Binding]:
 
 def _attended(
     layer: _CachedAttention, rooms: Mapping[Var, Var], present: Sequence[Var], lengths: _Lengths, turn: _Turn | None
-) -> list[Binding]:
-    """The attention of a layer as the operator that keeps the cache, whose second and third results are ``present``."""
+) -> tuple[Var, list[Binding]]:
+    """The attention of a layer as the operator that keeps the cache, whose second and third results are ``present``.
+
+    The variable is that of all three results; the first are sums of rows, which `_result` brings into shape.
+    """
     query, key = (layer.query, layer.keys.new) if turn is None else (turn.query, turn.key)
     tables = (LEFT_OUT, LEFT_OUT) if turn is None else (const(turn.cosine), const(turn.sine))
     bindings: list[Binding] = []
@@ -417,24 +435,30 @@ def _attended(
         MatchCast(var, TupleGetItem(found, place), rooms[cache.past].ty)
         for place, (var, cache) in enumerate(zip(present, caches, strict=True), 1)
     ]
-    batch, heads, sequence, _ = shape_of(query)
-    size = shape_of(query)[-1]
+    return found, bindings
+
+
+def _result(layer: _CachedAttention, found: Var) -> Binding:
+    """What a layer gives, of the sums of rows that ``found`` begins with."""
+    batch, heads, sequence, size = shape_of(layer.query)
     attended = ops.reshape(TupleGetItem(found, 0), [batch, sequence, heads, size])
     if layer.maps is not None:
         attended = ops.permute_dims(layer.maps.result(ops.permute_dims(attended, _HEADS_FIRST)), _HEADS_FIRST)
     is_batch_of_heads = dims_equal(shape_of(layer.var)[0], batch) is not True
-    bindings.append(VarBinding(layer.var, ops.permute_dims(attended, (2, 1, 0, 3)) if is_batch_of_heads else attended))
-    return bindings
+    return VarBinding(layer.var, ops.permute_dims(attended, (2, 1, 0, 3)) if is_batch_of_heads else attended)
 
 
 def _check_sharing(layers: Iterable[_CachedAttention]) -> None:
-    """Raise `PassError` unless layers that read one cache read it alike."""
+    """Raise `PassError` unless layers that read one cache keep it alike."""
     readers: dict[Var, _CachedAttention] = {}
     for layer in layers:
         for cache in (layer.keys, layer.values):
             other = readers.setdefault(cache.past, layer)
             is_alike = (other.keys.past, other.values.past) == (layer.keys.past, layer.values.past)
-            if other is not layer and not (is_alike and layer.maps is None and other.maps is None):
+            is_kept_alike = layer.maps is other.maps or (
+                layer.maps is not None and other.maps is not None and layer.maps.keeps_as(other.maps)
+            )
+            if other is not layer and not (is_alike and is_kept_alike):
                 raise PassError(f"several attentions read {cache.past.name_hint}, each in its own way")
 
 

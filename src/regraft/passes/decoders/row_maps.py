@@ -1,9 +1,10 @@
 """Keys and values that are made of the rows of a cache, each row by itself, by one linear map for each head.
 
 A cache may keep less than keys and values are: a narrow row that all heads expand (latent attention of DeepSeek), heads
-in another order, or keys and values of two widths. A product with an expanded key is the product of the query, taken
-through the same map, with the row that is kept; and a sum of expanded values is the map of the sum of rows. So nothing
-is expanded, and attention reads the cache as it lies.
+in another order, or keys and values of two widths. Heads that are read together (differential attention, where a key
+weights the values of two heads) are kept as one head, whose rows stand side by side. A product with an expanded key is
+the product of the query, taken through the same map, with the row that is kept; and a sum of expanded values is the map
+of the sum of rows. So nothing is expanded, and attention reads the cache as it lies.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from ... import op as ops
 from ...analysis.tensors import shape_of
 from ...analysis.values import leaves_of, resolve
+from ...ir.dims import Dim
 from ...ir.expr import Expr, ShapeExpr, Var, const
 from ...ir.op import Call, Op
 
@@ -41,13 +43,16 @@ class RowMaps(NamedTuple):
     """What keys and values are of two caches, whose heads are as many; see `row_maps`.
 
     ``keys`` and ``values`` have a map (heads, their size, size of a row) for each of the two caches, None where nothing
-    is read. ``order``: the heads that share one of the caches' after each other, None where they stand so.
+    is read. ``order``: the heads that share one of the caches' after each other, None where they stand so. ``groups``
+    (heads that are kept, heads of each): the heads of the caches that are kept as one, None where each is by itself;
+    ``sizes`` are those of the rows that are kept.
     """
 
     keys: PairOfMaps
     values: PairOfMaps
     order: np.ndarray | None
     sizes: tuple[int, int]
+    groups: np.ndarray | None = None
 
     @property
     def _is_joined(self) -> bool:
@@ -59,10 +64,33 @@ class RowMaps(NamedTuple):
 
     def rows(self, first: Expr, second: Expr) -> tuple[Expr, Expr]:
         """New rows of the two caches, (batch, heads, sequence, size), as rows of one width for keys and for values."""
+        parts = [self._side_by_side(rows) for rows in (first, second)]
         if self._is_joined:
-            both = ops.concat([first, second], axis=3)
+            both = ops.concat(parts, axis=3)
             return both, both
-        return self._wide([first]), self._wide([second])
+        return self._wide(parts[:1]), self._wide(parts[1:])
+
+    def _side_by_side(self, rows: Expr) -> Expr:
+        """``rows`` with the heads that are kept as one side by side."""
+        if self.groups is None:
+            return rows
+        batch, _, sequence, size = shape_of(rows)
+        heads, together = self.groups.shape
+        apart = ops.reshape(
+            ops.take(rows, const(self.groups.reshape(-1)), axis=1), [batch, heads, together, sequence, size]
+        )
+        return ops.reshape(ops.permute_dims(apart, (0, 1, 3, 2, 4)), [batch, heads, sequence, together * size])
+
+    def keeps_as(self, other: RowMaps) -> bool:
+        """True if both keep the same rows of caches."""
+        ours, theirs = ([] if one.groups is None else one.groups.tolist() for one in (self, other))
+        return (ours, self._is_joined, self._width) == (theirs, other._is_joined, other._width)
+
+    def reads_as(self, other: RowMaps) -> bool:
+        """True if both attend in the same way, whatever they make of the sums of rows."""
+        pairs = zip((*self.keys, self.order), (*other.keys, other.order), strict=True)
+        is_same = all(np.array_equal(a, b) if a is not None and b is not None else a is b for a, b in pairs)
+        return is_same and self.keeps_as(other)
 
     def query(self, query: Expr) -> Expr:
         """Queries (batch, heads, sequence, size) as what is to be multiplied with the rows of keys."""
@@ -157,26 +185,56 @@ def _is_linear(call: Call, reading: Sequence[Var], values: Mapping[Var, Expr]) -
     return name in _MOVES or (name in _PRODUCTS and len(reading) == 1)
 
 
-def row_maps(key: Expr, value: Expr, caches: Sequence[Var], rows: Rows) -> RowMaps | None:
-    """Keys and values (1, sequence, heads, size) as maps of the rows of two caches; None if they are none.
+def row_maps(key: Expr, value: Expr, heads: Dim, caches: Sequence[Var], rows: Rows) -> RowMaps | None:
+    """Keys and values (1, sequence, heads, size) of ``heads`` queries as maps of the rows of two caches; else None.
 
     Their operators have to be linear (`read_caches`). The maps are found by rows of zeros and a one, and tried out on
     random rows: a map that depends on the place of a row is none. Cost: computing them for as many rows as are wide.
     """
-    (_, heads, _, first), (_, others, _, second) = (shape_of(cache) for cache in caches)
-    if not isinstance(heads, int) or heads != others or not isinstance(first, int) or not isinstance(second, int):
+    (_, kept, _, first), (_, others, _, second) = (shape_of(cache) for cache in caches)
+    if not isinstance(kept, int) or kept != others or not isinstance(first, int) or not isinstance(second, int):
         return None
-    found = [_maps(operand, caches, heads, (first, second), rows) for operand in (key, value)]
+    found = [_maps(operand, caches, kept, (first, second), rows) for operand in (key, value)]
     if found[0] is None or found[1] is None or found[0].shape[0] != found[1].shape[0]:
         return None
-    # Whether a head reads a head of the caches: (heads, heads of the caches).
-    reads = np.concatenate([one.any(axis=1) for one in found if one is not None], axis=2).any(axis=2)
-    order = np.argsort(own := reads.argmax(axis=1), kind="stable")
-    if (reads.sum(axis=1) != 1).any() or (reads.sum(axis=0) * heads != len(own)).any():
+    own = found[0].shape[0]
+    if not isinstance(heads, int) or heads % own:
         return None
-    keys, values = (_by_cache(one[np.arange(len(own)), :, own], first) for one in found if one is not None)
-    is_ordered = np.array_equal(order, np.arange(len(own)))
-    return RowMaps(keys, values, None if is_ordered else order, (first, second))
+    maps = [np.repeat(one, heads // own, axis=0) for one in found if one is not None]
+    # Whether a query reads a head of the caches: (queries, heads of the caches).
+    groups = _read_together(np.concatenate([one.any(axis=1) for one in maps], axis=2).any(axis=2))
+    if groups is None or heads % len(groups):
+        return None
+    maps = [_of_groups(one, groups, first) for one in maps]
+    reads = np.concatenate([one.any(axis=1) for one in maps], axis=2).any(axis=2)
+    order = np.argsort(group := reads.argmax(axis=1), kind="stable")
+    if (reads.sum(axis=1) != 1).any() or (reads.sum(axis=0) * len(groups) != heads).any():
+        return None
+    together = groups.shape[1]
+    keys, values = (_by_cache(one[np.arange(heads), :, group], together * first) for one in maps)
+    is_ordered = np.array_equal(order, np.arange(heads))
+    sizes = (together * first, together * second)
+    return RowMaps(keys, values, None if is_ordered else order, sizes, None if together == 1 else groups)
+
+
+def _read_together(reads: np.ndarray) -> np.ndarray | None:
+    """The heads of caches that are read by the same heads, in groups (groups, heads of each); None for unequal ones.
+
+    ``reads`` (heads, heads of the caches): which head reads which.
+    """
+    groups = list(range(reads.shape[1]))
+    for row in reads:
+        read = {groups[head] for head in np.flatnonzero(row)}
+        groups = [min(read) if group in read else group for group in groups]
+    found = [[head for head, group in enumerate(groups) if group == one] for one in dict.fromkeys(groups)]
+    return np.array(found) if len({len(heads) for heads in found}) == 1 else None
+
+
+def _of_groups(maps: np.ndarray, groups: np.ndarray, first: int) -> np.ndarray:
+    """``maps`` (heads, size, heads of the caches, size of both) of heads that are kept side by side in ``groups``."""
+    grouped = maps[:, :, groups]  # (heads, size, groups, heads of each, size of both)
+    sides = [side.reshape(*side.shape[:3], -1) for side in np.split(grouped, [first], axis=-1)]
+    return np.concatenate(sides, axis=-1)
 
 
 def _by_cache(maps: np.ndarray, first: int) -> PairOfMaps:
