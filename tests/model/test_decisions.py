@@ -133,6 +133,32 @@ def test_a_damaged_file_of_decisions_is_passed_over_and_said(
     assert precision_of(model, **options).decided_before == str(file), "it was written anew"
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("error", "x"),
+        ("seconds", []),
+        ("times_as_fast", "2"),
+        ("name", None),
+        ("layers", [{"name": 1}]),
+        ("cosine", True),
+    ],
+)
+def test_a_decision_with_facts_of_another_kind_is_passed_over_and_said(
+    model: Path, tmp_path: Path, times: list[float], key: str, value: Any
+) -> None:
+    times[:] = [0.5] * 4
+    options: dict[str, Any] = {"precision": "int8", "measure": True, "cache": tmp_path / "cache"}
+    precision_of(model, **options)
+    (file,) = (tmp_path / "cache").iterdir()
+    facts = json.loads(file.read_text())
+    facts["decision"]["attempts"][0][key] = value
+    file.write_text(json.dumps(facts))
+    with pytest.warns(CacheWarning, match="is passed over, and measured anew"):
+        found = precision_of(model, **options)
+    assert found.decided_before is None
+
+
 def test_a_decision_that_is_no_longer_right_is_made_anew(model: Path, tmp_path: Path, times: list[float]) -> None:
     """The file says that both layers of a model may be in bytes, which errs by more than is allowed."""
     times[:] = [0.5] * 4

@@ -578,11 +578,24 @@ def test_limits_that_nothing_could_keep_are_refused(products: Path, limit: dict[
         ([{"x": np.full((40, 96), np.nan, np.float32)}], "sample 0: input x holds NaN"),
         ([{"x": np.zeros((0, 96), np.float32)}], "sample 0: input x has no elements"),
         ("no/such/folder", "no such file or folder of samples"),
+        ([np.zeros((39, 96), np.float32)], r"sample 0: input x has the shape \(39, 96\)"),
+        ([1.5], "sample 0: input x is float64; the model takes float32"),
+        ([{"x": [[1.0], [1.0, 2.0]]}], "sample 0: input x is no array"),
+        ({"y": np.zeros((40, 96), np.float32)}, "sample 0: no input is named y"),
     ],
 )
 def test_samples_that_do_not_fit_are_named(products: Path, samples: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read_samples(open_model(products).function, samples)
+
+
+def test_samples_of_one_input_are_arrays_or_one_mapping(products: Path) -> None:
+    function, array = open_model(products).function, np.ones((40, 96), np.float32)
+    for given in ([array, array], (array for _ in range(2)), [[array], {"x": array}]):
+        samples = read_samples(function, given)
+        assert [len(one.inputs) for one in samples] == [1, 1]
+        assert all(np.array_equal(one.inputs[0], array) for one in samples)
+    assert len(read_samples(function, {"x": array})) == 1
 
 
 def test_a_folder_without_samples_is_named(products: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .decisions import number_in, text_in
 from .timing import Gain
 
 
@@ -25,8 +26,8 @@ class LayerReport:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> LayerReport:
-        """The object that `to_dict` gave."""
-        return cls(facts["name"], facts["precision"], facts["error"])
+        """The object that `to_dict` gave; raises `ValueError` and `KeyError` for anything else."""
+        return cls(text_in(facts, "name"), text_in(facts, "precision"), number_in(facts, "error"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +72,20 @@ class Attempt:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Attempt:
-        """The object that `to_dict` gave."""
-        ratio = facts["times_as_fast"]
+        """The object that `to_dict` gave; raises `ValueError` and `KeyError` for anything else."""
+        ratio, weights, problem = (number_in(facts, "times_as_fast"), number_in(facts, "weights"), facts["problem"])
         return cls(
-            facts["name"],
-            facts["engine"],
-            facts["error"],
-            facts["cosine"],
-            facts["seconds"],
-            facts["agreement"],
-            None if ratio is None else Gain(ratio, facts["noise"]),
-            facts["weights"],
+            text_in(facts, "name"),
+            text_in(facts, "engine"),
+            number_in(facts, "error"),
+            number_in(facts, "cosine"),
+            number_in(facts, "seconds"),
+            number_in(facts, "agreement"),
+            None if ratio is None else Gain(ratio, number_in(facts, "noise") or 0.0),
+            None if weights is None else int(weights),
             tuple(map(LayerReport.from_dict, facts["layers"])),
-            facts["problem"],
-            facts["expected_times_as_fast"],
+            None if problem is None else text_in(facts, "problem"),
+            number_in(facts, "expected_times_as_fast"),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Decisions:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError) as error:
-            _say(f"{path} is passed over, and measured anew: {error}")
+            pass_over(path, error)
             return None
 
     def write(self, key: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
@@ -102,6 +102,26 @@ class Decisions:
 
 NOWHERE: Final = Decisions(None)
 """No decision is known, and none is kept."""
+
+
+def text_in(facts: Mapping[str, Any], key: str) -> str:
+    """The text that a decision holds under ``key``; raises `KeyError`, and `ValueError` for something else."""
+    if not isinstance(facts[key], str):
+        raise ValueError(f"{key} is {facts[key]!r}; expected a text")
+    return facts[key]
+
+
+def number_in(facts: Mapping[str, Any], key: str) -> float | None:
+    """The number or null that a decision holds under ``key``; raises as `text_in`."""
+    found = facts[key]
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
+        raise ValueError(f"{key} is {found!r}; expected a number")
+    return found
+
+
+def pass_over(path: Path, problem: Exception) -> None:
+    """Say that a file holds no decision that can be read, and why."""
+    _say(f"{path} is passed over, and measured anew: {problem}")
 
 
 def _say(message: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
@@ -19,10 +19,20 @@ from ..passes import Pass, PassInstrument
 from ..run import BuildError
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from .comparison import problems_of
-from .decisions import NOWHERE, Decision, Decisions, inputs_key, machine_key, program_key
+from .decisions import (
+    NOWHERE,
+    Decision,
+    Decisions,
+    inputs_key,
+    machine_key,
+    number_in,
+    pass_over,
+    program_key,
+    text_in,
+)
 from .inputs import ExpectedRun
 from .models import Model, ModelForm, run_as_it_is, run_exactly
-from .timing import Clock, Deadline, Gain, clock_for, gain, time_in_turns
+from .timing import CLOCKS, Clock, Deadline, Gain, clock_for, gain, time_in_turns
 from .verification import differences_of, run_program
 
 AS_IT_WAS: Final = "as it was"
@@ -79,10 +89,11 @@ class Measured:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Measured:
-        """The object that `to_dict` gave."""
-        ratio = facts["times_as_fast"]
-        found = None if ratio is None else Gain(ratio, facts["noise"])
-        return cls(facts["name"], facts["seconds"], found, facts["problem"])
+        """The object that `to_dict` gave; raises `ValueError` and `KeyError` for anything else."""
+        ratio, problem = number_in(facts, "times_as_fast"), facts["problem"]
+        found = None if ratio is None else Gain(ratio, number_in(facts, "noise") or 0.0)
+        problem = None if problem is None else text_in(facts, "problem")
+        return cls(text_in(facts, "name"), number_in(facts, "seconds"), found, problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +130,12 @@ class Measurement:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any], file: str) -> Measurement:
-        """The object that `to_dict` gave, and `file` held."""
-        states = tuple(map(Measured.from_dict, facts["states"]))
-        return cls(facts["engine"], facts["clock"], facts["seconds_before"], states, facts["kept"], file)
+        """The object that `to_dict` gave, and `file` held; raises `ValueError` and `KeyError` for anything else."""
+        states, clock = tuple(map(Measured.from_dict, facts["states"])), text_in(facts, "clock")
+        if clock not in CLOCKS:
+            raise ValueError(f"clock is {clock!r}; expected {' or '.join(CLOCKS)}")
+        before, kept = number_in(facts, "seconds_before"), text_in(facts, "kept")
+        return cls(text_in(facts, "engine"), cast("Clock", clock), before, states, kept, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +313,8 @@ def _decided(
     """The decision of before; None where it does not hold any more, or names no state."""
     try:
         measurement = Measurement.from_dict(known.facts, str(known.path))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError) as error:
+        pass_over(known.path, error)
         return None
     if measurement.kept == AS_IT_WAS:
         return None, measurement

@@ -42,7 +42,7 @@ from .candidates import (
     installed_engines,
 )
 from .comparison import compare_outputs
-from .decisions import Decision, inputs_key, machine_key, program_key
+from .decisions import Decision, inputs_key, machine_key, pass_over, program_key
 from .errors import UsageError, VerificationError
 from .expected import expected_seconds
 from .in_float32 import in_float32
@@ -281,7 +281,8 @@ def _decided(search: PrecisionSearch, listed: Sequence[Candidate | Refused], kno
         rows = [Attempt.from_dict(facts) for facts in known.facts["attempts"]]
         place: int | None = known.facts["kept"]
         kept = None if place is None else rows[place]
-    except (KeyError, IndexError, TypeError):
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        pass_over(known.path, error)
         return None
     adds = _adds_before_norms(search.module[search.name])
     if kept is None:

@@ -1,7 +1,7 @@
 """Samples: inputs that a user gives for calibration and for measuring errors, several of them.
 
 One sample is the inputs of one run. They come from `.npz` files (one sample each, by name), from a folder of these, or
-from any iterable of mappings or sequences of arrays.
+from any iterable of mappings, sequences of arrays, or arrays of the one input that a model has.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from ..run import ExecutionError
 from .errors import UsageError
 from .inputs import ExpectedRun, ValueRange, first_that_runs, names_in, read_inputs
 
-Samples: TypeAlias = (
-    "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[Mapping[str, Any] | Sequence[Any]]"
-)
-"""Files, a folder of them, or inputs one after another."""
+_Place: TypeAlias = "str | os.PathLike[str]"
+Samples: TypeAlias = "_Place | Mapping[str, Any] | Sequence[_Place] | Iterable[Mapping[str, Any] | Sequence[Any]]"
+"""Files, a folder of them, or inputs one after another: by name, in order, or one array for a model of one input."""
 
 _SUFFIXES = (".npz", ".npy")
 
@@ -107,7 +106,8 @@ def read_samples(function: Function, given: Samples, most: int = 128, *, finite:
         elif isinstance(one, Mapping):
             inputs = _by_name(place, names, one)
         else:
-            inputs = list(one)
+            # An array or a tensor by itself is one input, whatever its first axis is.
+            inputs = [one] if hasattr(one, "__array__") or not isinstance(cast("object", one), Iterable) else list(one)
             if len(inputs) != len(names):
                 raise UsageError(f"{place} has {len(inputs)} inputs; the model has {len(names)}: {', '.join(names)}")
         _check(place, function, inputs, finite=finite)
@@ -121,7 +121,11 @@ def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: boo
     """Raise `UsageError` unless the inputs are what the parameters take."""
     sizes: dict[Dim, int] = {}
     for param, value in zip(function.params, inputs, strict=True):
-        name, ty, array = param.name_hint, param.ty, np.asarray(value)
+        name, ty = param.name_hint, param.ty
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError, RuntimeError) as error:  # rows of several lengths, a tensor with a gradient
+            raise UsageError(f"{place}: input {name} is no array: {error}") from error
         if finite and not array.size:
             raise UsageError(f"{place}: input {name} has no elements ({array.shape}), which say nothing of ranges")
         if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -144,8 +148,8 @@ def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: boo
 
 
 def _each(given: Samples) -> Iterable[tuple[str, Path | Mapping[str, Any] | Sequence[Any]]]:
-    if isinstance(given, str | os.PathLike):
-        given = [given]
+    if isinstance(given, str | os.PathLike | Mapping):
+        given = [cast("Mapping[str, Any]", given)]
     if not isinstance(cast("object", given), Iterable):
         raise UsageError(f"samples are files, a folder, or inputs one after another, not {given!r}")
     for index, one in enumerate(given):

@@ -124,7 +124,7 @@ class _CachedFunction:
             return None
         past, count = shape_of(first.past)[2], shape_of(call.args[0])[1]
         places = self._places(past, count)
-        maps = None if places is None else row_maps(*call.args[1:3], shape_of(call.args[0])[2], joined, places.of_rows)
+        maps = None if places is None else self._maps(call, joined, places)
         bias = self._bias(var, call, first)
         sinks = given(call, 4) if is_call_of(call, OTHER_ATTENTION.name) else None
         if maps is None or (maps.order is not None and (not bias.is_of_all_heads or sinks is not None)):
@@ -134,6 +134,10 @@ class _CachedFunction:
         return _CachedAttention(
             var, call, maps.query(query), first._replace(new=keys), second._replace(new=values), bias, maps
         )
+
+    def _maps(self, call: Call, joined: Sequence[Var], places: PositionTables) -> RowMaps | None:
+        query, key, value = call.args[:3]
+        return row_maps(key, value, shape_of(query)[2], joined, places.of_rows)
 
     def _as_in_cache(self, operand: Expr, order: Sequence[int]) -> Expr:
         """``operand`` of attention, whose axes in ``order`` are (batch, heads, sequence, size), with these axes."""

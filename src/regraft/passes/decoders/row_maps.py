@@ -83,14 +83,13 @@ class RowMaps(NamedTuple):
 
     def keeps_as(self, other: RowMaps) -> bool:
         """True if both keep the same rows of caches."""
-        ours, theirs = ([] if one.groups is None else one.groups.tolist() for one in (self, other))
-        return (ours, self._is_joined, self._width) == (theirs, other._is_joined, other._width)
+        is_same = _are_equal(self.groups, other.groups)
+        return is_same and (self._is_joined, self._width) == (other._is_joined, other._width)
 
     def reads_as(self, other: RowMaps) -> bool:
         """True if both attend in the same way, whatever they make of the sums of rows."""
         pairs = zip((*self.keys, self.order), (*other.keys, other.order), strict=True)
-        is_same = all(np.array_equal(a, b) if a is not None and b is not None else a is b for a, b in pairs)
-        return is_same and self.keeps_as(other)
+        return all(_are_equal(ours, theirs) for ours, theirs in pairs) and self.keeps_as(other)
 
     def query(self, query: Expr) -> Expr:
         """Queries (batch, heads, sequence, size) as what is to be multiplied with the rows of keys."""
@@ -122,6 +121,10 @@ class RowMaps(NamedTuple):
         left = self._width - sum(int(shape_of(part)[3]) for part in parts)
         parts = [*parts, _zeros_beside(parts[0], left)] if left else parts
         return parts[0] if len(parts) == 1 else ops.concat(list(parts), axis=3)
+
+
+def _are_equal(ours: np.ndarray | None, theirs: np.ndarray | None) -> bool:
+    return ours is theirs or (ours is not None and theirs is not None and np.array_equal(ours, theirs))
 
 
 def _zeros_beside(value: Expr, size: int) -> Expr:
@@ -201,12 +204,11 @@ def row_maps(key: Expr, value: Expr, heads: Dim, caches: Sequence[Var], rows: Ro
     if not isinstance(heads, int) or heads % own:
         return None
     maps = [np.repeat(one, heads // own, axis=0) for one in found if one is not None]
-    # Whether a query reads a head of the caches: (queries, heads of the caches).
-    groups = _read_together(np.concatenate([one.any(axis=1) for one in maps], axis=2).any(axis=2))
+    groups = _read_together(_reads(maps))
     if groups is None or heads % len(groups):
         return None
     maps = [_of_groups(one, groups, first) for one in maps]
-    reads = np.concatenate([one.any(axis=1) for one in maps], axis=2).any(axis=2)
+    reads = _reads(maps)
     order = np.argsort(group := reads.argmax(axis=1), kind="stable")
     if (reads.sum(axis=1) != 1).any() or (reads.sum(axis=0) * len(groups) != heads).any():
         return None
@@ -217,11 +219,13 @@ def row_maps(key: Expr, value: Expr, heads: Dim, caches: Sequence[Var], rows: Ro
     return RowMaps(keys, values, None if is_ordered else order, sizes, None if together == 1 else groups)
 
 
-def _read_together(reads: np.ndarray) -> np.ndarray | None:
-    """The heads of caches that are read by the same heads, in groups (groups, heads of each); None for unequal ones.
+def _reads(maps: Sequence[np.ndarray]) -> np.ndarray:
+    """Whether a query reads a head of the caches: (queries, heads of the caches)."""
+    return np.asarray(np.concatenate([one.any(axis=1) for one in maps], axis=2).any(axis=2))
 
-    ``reads`` (heads, heads of the caches): which head reads which.
-    """
+
+def _read_together(reads: np.ndarray) -> np.ndarray | None:
+    """The heads of caches that the same queries read, in groups (groups, heads of each); None for unequal ones."""
     groups = list(range(reads.shape[1]))
     for row in reads:
         read = {groups[head] for head in np.flatnonzero(row)}
