@@ -144,7 +144,7 @@ def test_where_the_report_cannot_be_written_there_is_no_output(tmp_path: Path, m
     def full(*_: object) -> None:
         raise OutputError("r.json cannot be written: there is no room")
 
-    monkeypatch.setattr("regraft.model.optimizing.write_text", full)
+    monkeypatch.setattr("regraft.model.reports.write_text", full)
     result = invoke("optimize", model, "-o", tmp_path / "out.onnx", "--report", tmp_path / "r.json")
     assert result.exit_code == 4
     assert files(tmp_path) == before

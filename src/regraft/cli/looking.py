@@ -156,7 +156,7 @@ def explain(
     from ..ir.module import IRModule
     from ..ir.program import Function
     from ..model import open_model
-    from ..model.optimizing import RULES, RULES_AGAIN, with_rules
+    from ..model.chosen_passes import RULES, RULES_AGAIN, with_rules
     from ..passes import Pass, PassContext, PassInstrument, Sequential
     from ..passes import report as report_passes
     from ..passes.pipeline import named_passes, pipeline, recognizing

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,11 +26,10 @@ from .options import (
     parse_ranges,
     parse_sizes,
 )
+from .reported import show, summarize
 
 if TYPE_CHECKING:
-    from ..model import Measurement, OptimizationReport, PrecisionReport
-    from ..model.attempts import Attempt, LayerReport
-    from ..passes.instruments import PassReport
+    from ..model import OptimizationReport
 
 
 def add_to(app: typer.Typer) -> None:
@@ -182,200 +179,11 @@ def optimize(
             safetensors=safetensors,
             progress=progress,
         )
-    _show(made[0])
+    show(made[0])
     console.print_written(output, made[0].files)
-    _summarize(made[0])
+    summarize(made[0])
     if html is not None:
         console.print_line(f"Wrote {html} ({console.bytes_text(html.stat().st_size)}), to be opened in a browser")
-
-
-def _told_passes(passes: Sequence[PassReport]) -> list[PassReport]:
-    """The passes without those that ran once more and changed nothing."""
-    seen: set[str] = set()
-    told: list[PassReport] = []
-    for one in passes:
-        if one.name not in seen or one.rewrote or one.changed_ops:
-            told.append(one)
-        seen.add(one.name)
-    return told
-
-
-_SHAPES_SHOWN: Final = 3
-"""The most shapes of one output on several samples that are shown."""
-_AS_READ: Final = (
-    "in the model as it was read (a model may write an operator out: from level 2 on RecognizeOperators puts it "
-    "together, and the rules run again)"
-)
-
-
-def _show(made: OptimizationReport) -> None:
-    what, before, after = made.shown_counts
-    rows = [(name, str(old), str(new)) for name, (old, new) in made.shown_changes.items()]
-    rows.append(("all", str(sum(before.values())), str(sum(after.values()))))
-    title = f"{what.capitalize()} whose number changed"
-    console.print_table(title, (what.removesuffix("s"), "before", "after"), rows, numbers=2)
-    console.print_table(
-        "Passes",
-        ("pass", "rewrites", "left", "time"),
-        [
-            (one.name, str(len(one.rewrote)), str(len(one.declined)), console.seconds_text(one.seconds))
-            for one in _told_passes(made.passes)
-        ],
-        numbers=3,
-    )
-    rewrites = Counter([step.rule for one in made.passes for step in one.rewrote])
-    left = Counter([step.rule for one in made.passes for step in one.declined])
-    names = dict.fromkeys((*made.rules, *rewrites, *left))
-    if names:
-        rows = [(name, str(rewrites[name]), str(left[name])) for name in names]
-        console.print_table("Rules", ("rule", "rewrites", "left"), rows, numbers=2)
-    steps = [step for one in made.passes for step in one.rewrote if step.unverified is not None]
-    for (rule, reason), count in Counter([(step.rule, step.unverified) for step in steps]).items():
-        times = f"{count} rewrite{'' if count == 1 else 's'}"
-        console.print_line(f"--verify-rewrites could not run {times} of {rule!r}: {reason}")
-    if made.rules and not any(name in rewrites or name in left for name in made.rules):
-        from ..model.optimizing import RULES_AGAIN
-
-        twice = any(one.name == RULES_AGAIN for one in made.passes)
-        where = "in the model as it was read, and nothing with its operators recognized" if twice else _AS_READ
-        console.print_line(f"The rules found nothing {where}; regraft explain says where they stopped.")
-    if made.verification is not None and not made.verification.differences:
-        console.print_line(f"Compared with {made.verification.against}")
-    elif made.verification is not None:
-        console.print_table(
-            f"Verified against {made.verification.against}",
-            ("output", "dtype", "shape", "largest difference", "relative", "allowed"),
-            [
-                (
-                    one.name,
-                    one.dtype,
-                    _shapes_text(one.shapes or (one.shape,)),
-                    f"{one.absolute:.3g}",
-                    f"{one.relative:.3g}",
-                    f"{one.tolerance:.3g}",
-                )
-                for one in made.verification.differences
-            ],
-            numbers=3,
-        )
-
-    if made.precision is not None:
-        _show_precision(made.precision)
-    if made.measurement is not None:
-        _show_measurement(made.measurement)
-
-
-def _shapes_text(shapes: Sequence[tuple[int, ...]]) -> str:
-    more = "" if len(shapes) <= _SHAPES_SHOWN else f" and {len(shapes) - _SHAPES_SHOWN} more"
-    return " ".join(map(str, shapes[:_SHAPES_SHOWN])) + more
-
-
-def _show_precision(done: PrecisionReport) -> None:
-    rows: list[tuple[str, ...]] = []
-    left: dict[str, list[str]] = {}
-    for one in done.attempts:
-        if one.error is None and one.problem is not None:
-            left.setdefault(one.problem, []).append(f"{one.name} on {one.engine}")
-            continue
-        few = len(one.layers) - len(one.gone_back)
-        rows.append(
-            (
-                one.name,
-                one.engine,
-                f"{few} of {len(one.layers)}" if one.layers else "",
-                "" if one.error is None else f"{one.error:.2g}",
-                "" if one.cosine is None else f"{one.cosine:.5f}",
-                "" if one.seconds is None else console.seconds_text(one.seconds),
-                _gain_text(one),
-                "kept" if one is done.kept else one.problem or "",
-            )
-        )
-    where = "" if done.target is None else f" for {done.target}, not this machine"
-    console.print_table(
-        f"Precisions within an error of {done.max_error:.3g}{where} ({', '.join(done.features) or 'a processor'})",
-        ("precision", "engine", "layers", "error", "cosine", "least time", "times as fast", ""),
-        rows,
-    )
-    for problem, names in left.items():
-        console.print_line(f"{', '.join(names)}: {problem}")
-    if (kept := done.kept) is not None:
-        _show_gone_back(kept)
-    if done.original_kept:
-        console.print_line(f"The model is written as it was: {_nearest_text(done)}")
-    elif done.kept is None:
-        console.print_line("Nothing is written in a lower precision: no attempt is faster")
-    if done.by_layer:
-        console.print_line("The model does not fit into memory to be run: errors are those of each layer alone")
-    _say_decided(done.decided_before)
-
-
-def _show_gone_back(kept: Attempt) -> None:
-    for precision, stays in kept.back_by_precision.items():
-        alone = f" (the error of each alone in {kept.name})" if any(map(_error_text, stays)) else ""
-        names = ", ".join(one.name + _error_text(one) for one in stays)
-        console.print_line(f"In {precision} stay {names}{alone}")
-
-
-def _error_text(layer: LayerReport) -> str:
-    return "" if layer.error is None else f" {layer.error:.2g}"
-
-
-def _nearest_text(done: PrecisionReport) -> str:
-    nearest = done.nearest_miss
-    if nearest is None:
-        return "nothing could be tried"
-    return f"no attempt is good enough; the nearest is {nearest.name} on {nearest.engine}, with {nearest.problem}"
-
-
-def _gain_text(one: Attempt) -> str:
-    if one.gain is not None:
-        return str(one.gain).removesuffix(" times as fast")
-    return "" if one.expected is None else f"{one.expected:.2f} expected"
-
-
-def _say_decided(file: str | None) -> None:
-    if file is not None:
-        console.print_line(f"Decided in an earlier run, and not measured again (--no-cache does): {file}")
-
-
-def _show_measurement(done: Measurement) -> None:
-    rows = [("as it was", "" if done.before is None else console.seconds_text(done.before), "", "")]
-    for one in done.states:
-        seconds = "" if one.seconds is None else console.seconds_text(one.seconds)
-        faster = "" if one.gain is None else str(one.gain).removesuffix(" times as fast")
-        rows.append((one.name, seconds, faster, "kept" if one.name == done.kept else one.problem or "not kept"))
-    if done.gain is None:
-        unchanged = "kept: nothing was rewritten" if not done.states else "kept: nothing is faster by more than noise"
-        rows[0] = (*rows[0][:3], unchanged)
-    console.print_table(
-        f"Measured in turns on {done.engine}, by the {done.clock} clock",
-        ("model", "least time", "times as fast", ""),
-        rows,
-    )
-    _say_decided(done.decided_before)
-
-
-def _summarize(made: OptimizationReport) -> None:
-    """The main facts on one line."""
-    what, *counted = made.shown_counts
-    counts = [sum(one.values()) for one in counted]
-    sizes = [console.bytes_text(size) for size in (made.bytes_before, made.bytes_after)]
-    parts = [
-        f"{counts[0]:,} {what} became {counts[1]:,}",
-        f"{sizes[0]} became {sizes[1]}",
-        f"in {console.seconds_text(made.total_seconds)}",
-    ]
-    if made.measurement is not None:
-        gain = made.measurement.gain
-        parts.append("as fast as it was" if gain is None else str(gain))
-    if made.kept is not None:
-        parts.append(f"the model as it was: {made.kept}")
-    if made.raised is not None:
-        parts.append(str(made.raised))
-    kept = None if made.precision is None else made.precision.kept
-    if kept is not None and kept.gain is not None:
-        parts.append(f"{kept.gain} in {kept.name} on {kept.engine}")
-    console.print_line(", ".join(parts))
 
 
 def convert(

@@ -5,6 +5,7 @@ a model with what became of it. Stands on every other room but the command line,
 """
 
 from .attempts import PrecisionReport as PrecisionReport
+from .chosen_passes import optimize_module as optimize_module
 from .comparison import OutputDifference as OutputDifference
 from .describing import Description as Description
 from .describing import describe_model as describe_model
@@ -27,7 +28,6 @@ from .models import open_model as open_model
 from .models import output_names as output_names
 from .models import write_model as write_model
 from .optimizing import optimize as optimize
-from .optimizing import optimize_module as optimize_module
 from .report import OptimizationReport as OptimizationReport
 from .timing import Gain as Gain
 from .timing import Prepared as Prepared

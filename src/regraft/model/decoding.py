@@ -24,12 +24,12 @@ from ..passes import CombineParallelMatmul, FoldConstant, PassError, Sequential,
 from ..passes.decoders import OneText
 from ..passes.quantize import QuantizeWeights
 from ..run.onnxruntime_decoder import DecoderSession, Roles
+from .chosen_passes import optimize_module
 from .decoder_roles import roles_of
 from .errors import UsageError
 from .grouped_caches import with_known_heads, with_room
 from .in_float32 import wholly_in_float32
 from .models import open_model
-from .optimizing import optimize_module
 from .progress import Progress, unseen
 
 WEIGHTS: Final = {"float32": None, "int8-weights": 8, "int4-weights": 4}

@@ -18,7 +18,7 @@ from ..passes import Pass, PassContext, PassInstrument, PassReport
 from ..pattern import DFPattern, chain, elementwise, has_trait, is_op, wildcard
 from ..rewrite import Decline, Event, PatternMatchingRewriter, Rule, RuleSet, decline, explain
 from ..rewrite.gate import ITSELF, UNCHANGED
-from .optimizing import optimize_module
+from .chosen_passes import optimize_module
 
 COMBINING: Final = (
     "FoldBatchnormToConv2D",

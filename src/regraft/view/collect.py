@@ -12,8 +12,8 @@ from ..ir.module import IRModule
 from ..ir.program import DataflowBlock, Function
 from ..ir.visitor import iter_bindings, walk
 from ..model import Model, OptimizationReport, Verification, open_model, output_names
+from ..model.chosen_passes import Passes, passes_for
 from ..model.models import output_types, type_text
-from ..model.optimizing import Passes, passes_for
 from ..model.rules import Rules
 from ..passes import PassContext, Report
 from ..pattern import DFPattern, Matchings

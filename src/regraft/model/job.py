@@ -1,0 +1,284 @@
+"""One run of `optimize` over an opened model, stage by stage: rewrite, lower the precision, measure, hand over."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from ..analysis import constant_bytes
+from ..formats.errors import ConvertError
+from ..ir.module import IRModule
+from ..passes import PassContext, Sequential, op_counts
+from ..passes.pipeline import GROWING_CONSTANTS, SPLIT_WEIGHTS, level_number
+from .chosen_passes import Optimized, optimize_module, passes_for, rules_first
+from .describing import node_kinds
+from .errors import VerificationError
+from .files import sizes_of, sizes_of_files, staged
+from .measure import Bench, Measurement, Snapshots, fastest_state, opened_on
+from .models import Model, as_it_is, as_source, form_of, write_as_it_is, write_model
+from .portability import MOST_GROWN, as_portable, has_split_weights, is_as_it_was, is_larger, raised_opset
+from .precision import Asked, Choice, check_choice, choose
+from .progress import Stages
+from .report import OptimizationReport
+from .reports import ReportTo, hand_over_reports
+from .rules import Rules
+from .samples import TriedOn
+from .timing import Deadline
+from .verification import Verification, written
+
+_AGGRESSIVE: Final = level_number("aggressive")
+_MOST_AGGRESSIVE: Final = 2.0
+"""The most operators after that level, as a multiple of those before: it rewrites whether that pays or not."""
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A model on its way through `optimize`. Each stage replaces ``done``, and `hand_over` gives it back.
+
+    ``chosen`` are the passes, and ``of_level`` says that they are those of ``level`` after ``rules``. ``output`` is the
+    file to write, if there is one. ``is_timed``: times decide what is kept. ``in_versions``: the caller asked for
+    versions of the format. ``safetensors``: weights are written in that form.
+    """
+
+    opened: Model
+    chosen: Sequential
+    level: int | str
+    rules: Rules | None
+    output: Path | None
+    stages: Stages
+    of_level: bool
+    is_timed: bool
+    in_versions: bool
+    safetensors: bool
+    done: Optimized = field(init=False)
+    choice: Choice | None = field(init=False, default=None)
+    measurement: Measurement | None = field(init=False, default=None)
+    _states: Snapshots = field(init=False, default_factory=Snapshots)
+    _opened_up: Callable[[IRModule], IRModule] = field(init=False, default=lambda module: module)
+
+    @property
+    def is_guarded(self) -> bool:
+        """True if the result must be no worse than the model: the passes are our own choice, and the form stays."""
+        return self.of_level and self.opened.form in ("onnx", "torch") and self._keeps_form
+
+    @property
+    def _keeps_form(self) -> bool:
+        return self.output is None or form_of(self.output) == self.opened.form
+
+    @property
+    def is_original_kept(self) -> bool:
+        """True if no precision is good enough, so that the model stays as it was."""
+        return self.choice is not None and self.choice.report.original_kept
+
+    # --- the stages
+
+    def rewrite(self, *, verify: bool) -> None:
+        """Run the passes; with ``verify`` each rewrite is checked by values as it is made."""
+        whole = self.opened.module
+        if self.is_guarded:
+            whole, self._opened_up = _keeping_calls(self.opened)
+        context = PassContext.current()
+        instruments = [*context.instruments, self.stages, *([self._states] if self.is_timed else [])]
+        with PassContext(instruments=instruments, verify="values" if verify else context.verify):
+            done = optimize_module(whole, passes=self.chosen)
+        if self.is_guarded and not self.is_timed:
+            done = self._portable_and_small(whole, done)
+        self.done = done._replace(module=self._opened_up(done.module))
+
+    def _portable_and_small(self, whole: IRModule, done: Optimized) -> Optimized:
+        """``done``, or what is no larger than the model was, and stays in its opset where a newer one does not pay.
+
+        A weight of a PyTorch model that would be there in two forms stays one, which training changes as a whole.
+        """
+        apart: set[str] = set()
+        if constant_bytes(done.module) > constant_bytes(whole) + MOST_GROWN:
+            apart.add(GROWING_CONSTANTS)
+        if self.opened.form == "torch" and has_split_weights(done.module):
+            apart.add(SPLIT_WEIGHTS)
+
+        def again(without: Collection[str]) -> Optimized:
+            return optimize_module(whole, passes=passes_for(self.level, None, self.rules, {*apart, *without}))
+
+        return as_portable(self.opened, whole, again(()) if apart else done, self.level, again)
+
+    def lower_precision(self, asked: Asked) -> None:
+        """Compute in fewer bits where that is good enough and, if it is timed, faster.
+
+        Where nothing is good enough, the model stays as it was.
+        """
+        with self.stages.stage("choosing a precision"):
+            self.choice = choose(self.opened, self.done.module, asked, self.output, self.stages.detail)
+        if self.is_original_kept:
+            why = "no attempt at a lower precision is good enough"
+            self.done = self.done._replace(module=self.opened.module, kept=why)
+        elif self.choice.module is not None:
+            self.done = self.done._replace(module=self.choice.module)
+
+    def measure(self, bench: Bench, tried_on: TriedOn, tolerance: float | None, deadline: Deadline) -> None:
+        """Keep the fastest state between the passes that gives the same values; the model as it was if none is faster.
+
+        Nothing is measured where a lower precision was decided on already.
+        """
+        if self.is_original_kept or (self.choice is not None and self.choice.module is not None):
+            return
+        with self.stages.stage("measuring"), tempfile.TemporaryDirectory(prefix="regraft-measure-") as folder:
+            engine, run = opened_on(self.opened, bench)
+            bench, inputs = replace(bench, engine=engine), tried_on.trials(self.opened.function, run)[0].inputs
+            del run
+            state, self.measurement = fastest_state(
+                self.opened,
+                self._states.found,
+                lambda module: self._handed_over_in(Path(folder), self._opened_up(module)),
+                inputs,
+                bench,
+                tolerance,
+                deadline,
+            )
+        if state is not None:
+            self.done = self.done._replace(module=self._opened_up(state.module))
+        else:
+            why = "nothing is faster by more than noise" if self.measurement.states else None
+            self.done = self.done._replace(module=self.opened.module, kept=why)
+
+    def _handed_over_in(self, folder: Path, module: IRModule) -> Model:
+        """The model that ``module`` would be handed over as; a file of it goes to ``folder``."""
+        if self.output is None:
+            return Model(module, self.opened.name, self.opened.form, as_source(self.opened, module))
+        path = folder / self.output.name
+        write_model(module, self.opened.name, path)
+        return written(path, self.opened, module)
+
+    # --- the end
+
+    def hand_over(self, verify: Callable[[Model, Model], Verification] | None, reports: list[ReportTo]) -> Any:
+        """The result, verified and reported: the path where it was written, else a model of the kind that came in."""
+        if self.output is None:
+            with self.stages.stage("converting"):
+                result = self._result(None)
+            self._check(verify, Model(self.done.module, self.opened.name, self.opened.form, result), {}, reports)
+            return result
+        with staged(self.output) as path:
+            with self.stages.stage("writing"):
+                self._result(path)
+            self._check(verify, written(path, self.opened, self.done.module), sizes_of(path), reports)
+        return self.output
+
+    def _result(self, path: Path | None) -> Any:
+        """The model in the form that it came in, or ``path``, where it was written.
+
+        It is the model as it was if that is to stay, if nothing but names would change, or if the guard is on and the
+        result has too many operators or cannot be written.
+        """
+        why = None
+        if not self._stays_as_it_was:
+            result, why = self._written(path)
+            if why is None:
+                return result
+            self.done = self.done._replace(module=self.opened.module, kept=why)
+        if path is None:
+            return as_it_is(self.opened)
+        write_as_it_is(self.opened, path)
+        return path
+
+    @property
+    def _stays_as_it_was(self) -> bool:
+        unchanged = self.is_original_kept if self.measurement is None else self.measurement.gain is None
+        return unchanged and not self.in_versions
+
+    def _written(self, path: Path | None) -> tuple[Any, str | None]:
+        """``done`` in the form of the result, and the reason to hand over the model as it was in its place, if any."""
+        most = self._most_operators
+        may_go_back = (path is None) == (self.opened.path is None) and self._keeps_form
+        result: Any = path
+        try:
+            if path is None:
+                result = as_source(self.opened, self.done.module)
+            else:
+                write_model(self.done.module, self.opened.name, path, safetensors=self.safetensors)
+        except ConvertError as error:
+            if not may_go_back or most is None:
+                raise
+            return None, f"the result cannot be written: {error}"
+        if may_go_back and is_as_it_was(self.opened, result):
+            return None, "nothing in it was rewritten"
+        if may_go_back and most is not None and is_larger(self.opened, self.done.module, result, most):
+            return None, f"the result {'has more operators' if self.opened.form == 'torch' else 'is larger'}"
+        return result, None
+
+    @property
+    def _most_operators(self) -> float | None:
+        """The most operators of the result, as a multiple of the model's; None where their number does not decide."""
+        is_asked_for = self.rules is not None or self.choice is not None or self.in_versions
+        if not self.is_guarded or is_asked_for or self.is_timed:
+            return None
+        return _MOST_AGGRESSIVE if level_number(self.level) == _AGGRESSIVE else 1.0
+
+    def _check(
+        self,
+        verify: Callable[[Model, Model], Verification] | None,
+        result: Model,
+        sizes: Mapping[str, int],
+        reports: list[ReportTo],
+    ) -> None:
+        """Verify ``result`` and hand the reports over, those of a verification that fails as well, before it raises."""
+        try:
+            verification = self._verification(verify, result)
+        except VerificationError as error:
+            if error.differences:
+                failed = Verification(error.differences, error.against)
+                hand_over_reports(reports, self._report(result, failed, {}))
+            raise
+        hand_over_reports(reports, self._report(result, verification, sizes))
+
+    def _verification(
+        self, verify: Callable[[Model, Model], Verification] | None, result: Model
+    ) -> Verification | None:
+        choice = self.choice
+        if choice is not None and choice.module is not None and choice.candidate is not None:
+            with self.stages.stage("verifying"):
+                return check_choice(self.opened, result, choice)
+        if verify is None:
+            return None
+        with self.stages.stage("verifying"):
+            return verify(self.opened, result)
+
+    def _report(self, result: Model, verification: Verification | None, sizes: Mapping[str, int]) -> OptimizationReport:
+        opened, done = self.opened, self.done
+        nodes = [node_kinds(one) for one in (opened, result)]
+        before, after = nodes if None not in nodes else (None, None)
+        return OptimizationReport(
+            str(opened.path or type(opened.source).__name__),
+            op_counts(opened.module),
+            op_counts(done.module),
+            done.passes,
+            verification,
+            {**self.stages.seconds, "passes": sum(one.seconds for one in done.passes)},
+            sizes,
+            before=opened.module,
+            program=done.module,
+            tape=done.tape,
+            bytes_before=sum(sizes_of_files(opened.files)) or constant_bytes(opened.module),
+            bytes_after=sum(sizes.values()) or constant_bytes(done.module),
+            measurement=self.measurement,
+            precision=None if self.choice is None else self.choice.report,
+            rules=rules_first(self.chosen, self.rules),
+            raised=raised_opset(opened.module, done.module),
+            kept=done.kept,
+            nodes_before=before,
+            nodes_after=after,
+        )
+
+
+def _keeping_calls(opened: Model) -> tuple[IRModule, Callable[[IRModule], IRModule]]:
+    """A module with the operators of its source whole that have no like here, and what takes them apart again."""
+    from ..formats.whole_calls import fold_calls, unfold_calls
+
+    if opened.form == "torch":
+        from ..formats.torch.whole_calls import whole_call_of as whole_of
+    else:
+        from ..formats.onnx.whole_nodes import whole_node_of as whole_of
+    folded = fold_calls(opened.module, whole_of)
+    return folded.module, lambda rewritten: unfold_calls(rewritten, folded.functions)

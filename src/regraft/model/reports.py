@@ -1,0 +1,48 @@
+"""Where the report of a run goes: files and functions, checked before the run and served after it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from .errors import UsageError
+from .files import check_output, companions, write_text
+from .models import Model
+from .report import OptimizationReport
+
+ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], None]
+
+
+def checked_reports(
+    report: ReportTo | Sequence[ReportTo] | None, output: Path | None, opened: Model, *, safetensors: bool
+) -> list[ReportTo]:
+    """The reports as a list, where they and the output can be written, each to a place of its own and over no input.
+
+    Raises `UsageError` and `OutputError` where they cannot.
+    """
+    if safetensors and output is not None and output.suffix != ".relax":
+        raise UsageError(f"weights go to safetensors beside a .relax file; {output.name} holds its own")
+    if callable(report) or isinstance(report, str | os.PathLike):
+        report = [report]
+    reports = list(report or ())
+    taken: list[Path] = []
+    if output is not None:
+        check_output(output, opened.files)
+        taken += [output, *companions(output)]
+    for path in [Path(os.fspath(one)) for one in reports if isinstance(one, str | os.PathLike)]:
+        if path.resolve() in [other.resolve() for other in taken]:
+            raise UsageError(f"{path} is to hold the report and the output; give the report another name")
+        check_output(path, opened.files)
+        taken.append(path)
+    return reports
+
+
+def hand_over_reports(reports: Iterable[ReportTo], made: OptimizationReport) -> None:
+    """Give what was made to each function, and write it to each file, as JSON."""
+    for report in reports:
+        if callable(report):
+            report(made)
+        else:
+            write_text(Path(report), made.to_json())
