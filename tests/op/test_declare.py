@@ -11,6 +11,7 @@ import pytest
 
 import regraft as rx
 from regraft.dpl import is_op, wildcard
+from regraft.ir.dtypes import numpy_dtype
 from regraft.ir.op import REQUIRED, Call
 from regraft.script import relax as R
 
@@ -409,3 +410,27 @@ def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((3,), "float32")):
         found = rx.build(made, target)["main"](x, y)
         for one, expected in zip(found, (x.sum(axis=0), x + y, 2 * x + 2 * y), strict=True):
             np.testing.assert_allclose(np.asarray(one), expected)
+
+
+@rx.operator("acme.half_of_narrow")
+def half_of_narrow(xp: Any, x: Any, y: Any = None, *, by: float = 0.5) -> Any:
+    total = x * by if y is None else x * by + y
+    return total, xp.sum(total, axis=-1) * 2.0
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "onnxruntime"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_numbers_of_python_keep_the_dtype_of_what_a_meaning_takes(target: str, dtype: str) -> None:
+    program = rx.parse(f"""
+@R.function
+def main(x: R.Tensor((2, 3), "{dtype}")):
+    both = R.acme.half_of_narrow(x)
+    y = both[0]
+    z = both[1]
+    return (y, z)
+""")
+    given = np.arange(6).reshape(2, 3).astype(numpy_dtype(dtype))
+    found = rx.build(program, target)["main"](given)
+    assert [str(one.dtype).removeprefix("torch.") for one in found] == [dtype, dtype]
+    for one, expected in zip(found, (given / 2, given.sum(-1)), strict=True):
+        np.testing.assert_array_equal([float(item) for item in one.reshape(-1)], expected.astype("float32").reshape(-1))

@@ -18,7 +18,7 @@ from ..ir.errors import OpTypeError, RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op
 from ..ir.types import TensorType
-from .open_namespace import numpy_of
+from .open_namespace import on_numpy
 from .settle import is_settled, strict
 
 MOST_ELEMENTS: Final = 1 << 22
@@ -140,7 +140,7 @@ class Evaluator:
         attributes = {name: self._plain(value) for name, value in call.attrs.items()}
         whole = not any(np.asarray(one).dtype.kind not in "iub" for one in operands if hasattr(one, "dtype"))
         with np.errstate(all="ignore", divide="raise" if whole else "ignore"):
-            return op.reference(numpy_of(op), *operands, **attributes)
+            return on_numpy(op)(*operands, **attributes)
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, tuple):

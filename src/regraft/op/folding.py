@@ -14,7 +14,7 @@ from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
 from ..ir.op import Call, Op, Trait
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
-from .open_namespace import numpy_of
+from .open_namespace import on_numpy
 from .settle import is_settled
 
 _MOST_ELEMENTS: Final = 4096
@@ -45,7 +45,7 @@ def folded(call: Call, most_grown: int = 1024) -> Constant | None:
         operands += [None] * (len(op.operands) - len(operands))
     try:
         with np.errstate(all="ignore"):
-            return Constant(TensorData(np.asarray(op.reference(numpy_of(op), *operands, **call.attrs))))
+            return Constant(TensorData(np.asarray(on_numpy(op)(*operands, **call.attrs))))
     except (ArithmeticError, IndexError, ValueError):
         return None  # an index beyond its axis, say: it has a type and no value, which whoever runs the program says
 

@@ -6,14 +6,17 @@ shall have the same type on every engine. So what makes arrays is asked for floa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Final, cast
 
 import numpy as np
 
+from ..ir.dtypes import as_dtype, numpy_dtype
+from ..ir.expr import Tuple, Var
 from ..ir.op import Op
+from ..ir.types import TensorType, TupleType, Type
 from .semantics import PROGRAM, namespace_dtype
 
 _DEFAULT: Final = "float32"
@@ -31,9 +34,38 @@ def _of_library(xp: Any) -> OpenNamespace:
     return OpenNamespace(xp)
 
 
-def numpy_of(op: Op) -> Any:
+def _numpy_of(op: Op) -> Any:
     """NumPy as the meaning of ``op`` takes it: operators of the vocabulary know its ways, others the standard alone."""
     return _of_library(import_module("array_api_compat.numpy")) if op.is_open else np
+
+
+def on_numpy(op: Op) -> Callable[..., Any]:
+    """The meaning of ``op`` over NumPy, for operands and attributes as its reference takes them."""
+    assert op.reference is not None
+    run = partial(op.reference, _numpy_of(op))
+    return partial(_in_its_dtypes, op, run) if op.is_open else run
+
+
+def _in_its_dtypes(op: Op, run: Callable[..., Any], *operands: Any, **attributes: Any) -> Any:
+    """The results in the dtypes of the call: NumPy takes bfloat16 with a number of Python for float32."""
+    found = run(*operands, **attributes)
+    if not any(isinstance(one, np.ndarray) and one.dtype.kind == "V" for one in operands):
+        return found
+    call = op(*[_of_same_type(one) for one in operands], **attributes)
+    return _as_types(found, call.ty)
+
+
+def _of_same_type(operand: Any) -> Any:
+    if isinstance(operand, np.ndarray):
+        return Var("operand", TensorType(operand.shape, as_dtype(cast("Any", operand).dtype)))
+    return Tuple(()) if operand is None else operand
+
+
+def _as_types(found: Any, ty: Type) -> Any:
+    if isinstance(ty, TupleType):
+        return tuple([_as_types(one, field) for one, field in zip(found, ty.fields, strict=True)])
+    known = isinstance(ty, TensorType) and ty.dtype is not None and hasattr(found, "astype")
+    return found.astype(numpy_dtype(cast("Any", ty).dtype), copy=False) if known else found
 
 
 class OpenNamespace:

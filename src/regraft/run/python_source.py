@@ -24,7 +24,7 @@ from ..ir.kernels import kernels_of
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.tensor_data import TensorData
-from ..op.open_namespace import namespace_for, numpy_of
+from ..op.open_namespace import namespace_for, on_numpy
 from .checks import NameDtype
 from .errors import BuildError
 from .numpy_kernel import NumpyKernel
@@ -157,7 +157,7 @@ def runner(op: Op, dialect: Dialect) -> Callable[..., Any] | None:
         return own
     if op.reference is None:
         return None
-    return partial(op.reference, numpy_of(op) if dialect.xp is np else namespace_for(op, dialect.xp))
+    return on_numpy(op) if dialect.xp is np else partial(op.reference, namespace_for(op, dialect.xp))
 
 
 def _with_none(kernel: Callable[..., Any], op: Op) -> Callable[..., Any]:
