@@ -216,6 +216,16 @@ def test_what_no_call_can_have_never_matches_and_is_refused_in_a_rule(make: Any,
         assert warning.filename == __file__
 
 
+def test_a_field_of_what_a_call_gives_is_written_by_its_place() -> None:
+    x = wildcard()
+    halves = is_op("relax.split")(x)
+    both = R.split(tensor(), 2, 1)
+    assert halves[1].match(both[1])
+    assert not halves[1].match(both[0])
+    with pytest.raises(TypeError, match="not iterable"):
+        list(halves)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownArgumentType]
+
+
 def test_calls_of_outside_functions_are_matched_by_name_and_arguments() -> None:
     x, y = tensor(), tensor("y")
     call = R.call_dps_packed("my.func", [x, y], MATRIX)

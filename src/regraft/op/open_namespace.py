@@ -49,15 +49,19 @@ def on_numpy(op: Op) -> Callable[..., Any]:
 def _in_its_dtypes(op: Op, run: Callable[..., Any], *operands: Any, **attributes: Any) -> Any:
     """The results in the dtypes of the call: NumPy takes bfloat16 with a number of Python for float32."""
     found = run(*operands, **attributes)
-    if not any(isinstance(one, np.ndarray) and one.dtype.kind == "V" for one in operands):
+    if not any(_is_array(one) and one.dtype.kind == "V" for one in operands):
         return found
     call = op(*[_of_same_type(one) for one in operands], **attributes)
     return _as_types(found, call.ty)
 
 
+def _is_array(operand: Any) -> bool:
+    return isinstance(operand, np.ndarray)
+
+
 def _of_same_type(operand: Any) -> Any:
-    if isinstance(operand, np.ndarray):
-        return Var("operand", TensorType(operand.shape, as_dtype(cast("Any", operand).dtype)))
+    if _is_array(operand):
+        return Var("operand", TensorType(operand.shape, as_dtype(operand.dtype)))
     return Tuple(()) if operand is None else operand
 
 

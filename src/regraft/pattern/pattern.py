@@ -304,6 +304,12 @@ class CallPattern(DFPattern):
     def children(self) -> tuple[DFPattern, ...]:
         return (self.op, *self.args)
 
+    __iter__ = None
+    """Any number of fields may be asked for, so there is no end to go to."""
+
+    def __getitem__(self, index: int) -> TupleGetItemPattern:
+        return TupleGetItemPattern(self, index)
+
 
 @final
 class FunctionPattern(DFPattern):
