@@ -13,10 +13,11 @@ from typing import Final, NamedTuple
 from ..ir.dims import Dim, dim_product
 from ..ir.dtypes import itemsize
 from ..ir.expr import Constant, Expr, Tuple
+from ..ir.leaf_types import leaf_tensors
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait
 from ..ir.program import Function
-from ..ir.types import TensorType, TupleType, Type
+from ..ir.types import TensorType, Type
 from ..ir.visitor import iter_bindings, walk
 from ..op.costs import elements_of, total
 from ..op.decompose import decompose
@@ -44,13 +45,13 @@ UNKNOWN: Final = Cost(unknown=1)
 
 def bytes_of(ty: Type) -> Dim | None:
     """The bytes of a tensor, or of all tensors of a tuple; None if shape or dtype are not known."""
-    if isinstance(ty, TupleType):
-        return total(bytes_of(field) for field in ty.fields)
-    if isinstance(ty, TensorType):
-        if ty.shape is None or ty.dtype is None:
-            return None
-        return dim_product(ty.shape) * max(itemsize(ty.dtype), 1)
-    return 0
+    return total(map(_bytes_of_tensor, leaf_tensors(ty)))
+
+
+def _bytes_of_tensor(ty: TensorType) -> Dim | None:
+    if ty.shape is None or ty.dtype is None:
+        return None
+    return dim_product(ty.shape) * max(itemsize(ty.dtype), 1)
 
 
 def call_cost(call: Call) -> Cost:

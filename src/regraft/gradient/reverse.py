@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias, cast
 from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply, operands_of, with_operands
 from ..ir.expr import DataflowVar, Expr, ExternFunc, GlobalVar, Tuple, TupleGetItem, Var
+from ..ir.leaf_types import leaf_types
 from ..ir.op import Call, Op, Trait
 from ..ir.origin import Origins
 from ..ir.program import Binding, Function, If, MatchCast, VarBinding, is_leaf
@@ -61,16 +62,7 @@ def stops_gradient(op: Op) -> bool:
 
 def _may_carry(ty: Type) -> bool:
     """True if values of type ``ty`` hold floating numbers, or may do so without saying, as objects and functions."""
-    pending = [ty]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, ObjectType | FuncType):
-            return True
-        if isinstance(current, TupleType):
-            pending.extend(current.fields)
-        elif is_differentiable(current):
-            return True
-    return False
+    return any(isinstance(leaf, ObjectType | FuncType) or is_differentiable(leaf) for leaf in leaf_types(ty))
 
 
 class ReversePass:
@@ -355,13 +347,7 @@ def _whole_tuples(function: Function) -> frozenset[Var]:
                 value = binding.value
                 if not isinstance(value, Call) or value.op is SPLIT:
                     whole.append(binding.var)
-    return frozenset(var for var in whole if _is_of_tensors(var.ty))
-
-
-def _is_of_tensors(ty: Type) -> bool:
-    if isinstance(ty, TupleType):
-        return all(_is_of_tensors(field) for field in ty.fields)
-    return is_differentiable(ty)
+    return frozenset(var for var in whole if all(map(is_differentiable, leaf_types(var.ty))))
 
 
 def _placed(value: Expr, share: Share) -> Expr:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import OpTypeError
-from .types import TensorType, TupleType, Type, map_type
+from .leaf_types import leaf_tensors
+from .types import TensorType, Type, map_type
 from .vdevice import VDevice
 
 if TYPE_CHECKING:
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
 
 def devices_in(ty: Type) -> list[VDevice]:
     """The devices that the tensors of ``ty`` are on."""
-    if isinstance(ty, TensorType):
-        return [] if ty.vdevice is None else [ty.vdevice]
-    return [device for part in ty.fields for device in devices_in(part)] if isinstance(ty, TupleType) else []
+    return [leaf.vdevice for leaf in leaf_tensors(ty) if leaf.vdevice is not None]
 
 
 def placed(ty: Type, vdevice: VDevice | None) -> Type:

@@ -10,6 +10,7 @@ import numpy as np
 from .. import op as ops
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, Tuple, Var
+from ..ir.leaf_types import leaf_tensors
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
@@ -117,6 +118,4 @@ class _Widened(ExprMutator):
 
 
 def _is_half(ty: Type) -> bool:
-    if isinstance(ty, TupleType):
-        return any(_is_half(field) for field in ty.fields)
-    return isinstance(ty, TensorType) and ty.dtype in _HALVES
+    return any(leaf.dtype in _HALVES for leaf in leaf_tensors(ty))

@@ -12,6 +12,7 @@ from ..ir.dims import Dim, dim_product
 from ..ir.dtypes import is_float, itemsize
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, const
+from ..ir.leaf_types import leaf_tensors
 from ..ir.op import Call, Op
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type, shapes_equal
 
@@ -35,14 +36,7 @@ def tensor_type(value: Expr) -> TensorType:
 
 def is_differentiable(ty: Type) -> bool:
     """True if values of type ``ty`` hold floating numbers, so that they can have an adjoint."""
-    pending = [ty]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, TensorType) and (current.dtype is None or is_float(current.dtype)):
-            return True
-        if isinstance(current, TupleType):
-            pending.extend(current.fields)
-    return False
+    return any(leaf.dtype is None or is_float(leaf.dtype) for leaf in leaf_tensors(ty))
 
 
 def known_shape(call: Call, operand: Expr, name: str) -> tuple[Dim, ...]:

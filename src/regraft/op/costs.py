@@ -8,17 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir.dims import Dim, dim_product
+from ..ir.leaf_types import leaf_tensors
 from ..ir.op import Call
-from ..ir.types import TensorType, TupleType, Type
+from ..ir.types import TensorType, Type
 
 
 def elements_of(ty: Type) -> Dim | None:
     """The number of elements of a tensor, or of all tensors of a tuple; None if it is not known."""
-    if isinstance(ty, TupleType):
-        return total(elements_of(field) for field in ty.fields)
-    if isinstance(ty, TensorType):
-        return None if ty.shape is None else dim_product(ty.shape)
-    return 0
+    return total(None if leaf.shape is None else dim_product(leaf.shape) for leaf in leaf_tensors(ty))
 
 
 def total(counts: Iterable[Dim | None]) -> Dim | None:

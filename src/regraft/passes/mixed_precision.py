@@ -18,6 +18,7 @@ from .. import op as ops
 from ..analysis import free_vars
 from ..analysis.values import leaves_of
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
+from ..ir.leaf_types import leaf_tensors, leaf_types
 from ..ir.op import Call, Op, Precision
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type
@@ -158,14 +159,12 @@ def _policy(op: Expr, *, relax: bool) -> Precision:
 
 def _is(ty: Type, *dtypes: str) -> bool:
     """True if all tensors of a value have one of those dtypes."""
-    if isinstance(ty, TupleType):
-        return all(_is(item, *dtypes) for item in ty.fields)
-    return isinstance(ty, TensorType) and ty.dtype in dtypes
+    return all(isinstance(leaf, TensorType) and leaf.dtype in dtypes for leaf in leaf_types(ty))
 
 
 def _holds(ty: Type, dtype: str) -> bool:
     """True if ``ty`` is a tensor of ``dtype``, or a tuple that holds one at any depth."""
-    return any(_holds(field, dtype) for field in ty.fields) if isinstance(ty, TupleType) else _is(ty, dtype)
+    return any(leaf.dtype == dtype for leaf in leaf_tensors(ty))
 
 
 class _Dtypes(NamedTuple):

@@ -15,6 +15,7 @@ import numpy as np
 from ..ir.dims import Dim, SymVar
 from ..ir.dtypes import as_dtype, is_float, is_unsigned, numpy_dtype
 from ..ir.errors import RegraftError
+from ..ir.leaf_types import leaf_tensors
 from ..ir.program import Function
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
 from ..op.evaluate import Evaluator
@@ -111,19 +112,10 @@ def random_arguments(
     whose type does not say enough.
     """
     random = np.random.default_rng(seed)
-    fixed = {size for param in function.params for size in _fixed_sizes(param.ty)}
+    shapes = [leaf.shape or () for leaf in leaf_tensors(*[param.ty for param in function.params])]
+    fixed = {size for shape in shapes for size in shape if isinstance(size, int)}
     sizes = Evaluator({}, draw_size=DrawnSizes(fixed, seed, divisible=divisible).draw)
     return [random_value(param.ty, sizes.size, random, whole) for param in function.params]
-
-
-def _fixed_sizes(ty: Type) -> Iterable[int]:
-    stack = [ty]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, TupleType):
-            stack.extend(current.fields)
-        elif isinstance(current, TensorType):
-            yield from (size for size in current.shape or () if isinstance(size, int))
 
 
 class ValueDifference(NamedTuple):

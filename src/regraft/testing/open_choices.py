@@ -15,6 +15,7 @@ from ..ir.dims import Dim, SymVar
 from ..ir.dtypes import is_float
 from ..ir.errors import RegraftError
 from ..ir.expr import Expr, PrimValue, ShapeExpr, Tuple, Var
+from ..ir.leaf_types import leaf_tensors
 from ..ir.op import REQUIRED, Op
 from ..ir.types import TensorType, TupleType, Type
 
@@ -63,16 +64,13 @@ def single(ty: Type) -> Type:
 
 def is_simple(ty: Type) -> bool:
     """True if each size of ``ty`` is a number or a size variable."""
-    if isinstance(ty, TupleType):
-        return all(map(is_simple, ty.fields))
-    return not isinstance(ty, TensorType) or all(isinstance(dim, int | SymVar) for dim in ty.shape or ())
+    return all(isinstance(dim, int | SymVar) for leaf in leaf_tensors(ty) for dim in leaf.shape or ())
 
 
 def is_known(ty: Type, *, of_any_shape: bool = False) -> bool:
     """True if a value of ``ty`` can be told from another: shapes and dtypes known throughout; or dtypes alone."""
-    if isinstance(ty, TupleType):
-        return all(is_known(field, of_any_shape=of_any_shape) for field in ty.fields)
-    return not isinstance(ty, TensorType) or ((of_any_shape or ty.shape is not None) and ty.dtype is not None)
+    leaves = leaf_tensors(ty)
+    return all((of_any_shape or leaf.shape is not None) and leaf.dtype is not None for leaf in leaves)
 
 
 def _shape(random: Random) -> list[Dim]:

@@ -12,10 +12,11 @@ import onnx_ir as ir
 from ....analysis import free_vars, used_vars
 from ....ir.dims import Dim, SymExpr
 from ....ir.expr import Expr, GlobalVar, Var
+from ....ir.leaf_types import leaf_types
 from ....ir.mutator import NewVariables
 from ....ir.op import Call
 from ....ir.program import Function
-from ....ir.types import TensorType, TupleType, Type
+from ....ir.types import TensorType, TupleType
 from ....op.primitive.loop import LoopParts, LoopTypes, loop_parts, loop_types, stacked
 from ...errors import ConvertError
 from .graph import dtype_of
@@ -37,7 +38,7 @@ def _loop(lowering: Lowering, call: Call) -> Lowered:
     result = (*last, *_stacks(lowering, list(leaves), types))
     assert isinstance(call.ty, TupleType)
     stacks = [stacked(row, types.steps) for row in types.rows]
-    for value, ty in zip(flat(result), [*_leaf_types(types.carried), *stacks], strict=True):
+    for value, ty in zip(flat(result), [*leaf_types(*types.carried), *stacks], strict=True):
         if isinstance(ty, TensorType) and ty.shape is not None:
             value.shape = lowering.shape(ty.shape)
     return result
@@ -75,13 +76,6 @@ def _function(lowering: Lowering, body: Expr) -> Function:
     found = lowering.functions.get(body) if isinstance(body, Var) else None
     if found is None:
         raise ConvertError(f"the body of a loop is {body!r}, of which only a run tells what it is; name the function")
-    return found
-
-
-def _leaf_types(types: Sequence[Type]) -> list[Type]:
-    found: list[Type] = []
-    for ty in types:
-        found.extend(_leaf_types(ty.fields) if isinstance(ty, TupleType) else [ty])
     return found
 
 
@@ -163,7 +157,7 @@ class _Writing:
     def _take(self, param: Var, value: Lowered) -> None:
         lowering = self._lowering
         lowering.values[param] = value
-        for leaf, ty in zip(flat(value), _leaf_types([param.ty]), strict=True):
+        for leaf, ty in zip(flat(value), leaf_types(param.ty), strict=True):
             if leaf.shape is None and isinstance(ty, TensorType) and ty.shape is not None:
                 leaf.shape = lowering.shape(ty.shape)
         lowering.define_sizes(param.ty, value)

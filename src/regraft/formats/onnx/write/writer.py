@@ -19,6 +19,7 @@ from ....analysis.unused import remove_all_unused
 from ....ir.builder import NameSupply
 from ....ir.collection import collection_paused
 from ....ir.expr import Constant, Var
+from ....ir.leaf_types import leaf_types
 from ....ir.module import IRModule
 from ....ir.op import Call, is_call_of
 from ....ir.program import Function
@@ -464,7 +465,7 @@ def _outputs(
     lowering: Lowering, function: Function, values: Sequence[ir.Value], inputs: set[int]
 ) -> tuple[GraphPort, ...]:
     graph = lowering.graph
-    types = _leaf_types(function.body.ty)
+    types = [*leaf_types(function.body.ty)]
     if len(types) != len(values):
         raise ConvertError(f"the result is {function.body.ty!r}; an ONNX model gives tensors, shapes and scalars")
     names: tuple[str, ...] = function.attrs.get(OUTPUT_NAMES, ())
@@ -544,9 +545,3 @@ def _rename(graph: GraphWriter, value: ir.Value, name: str, inner: dict[str | No
         graph.initializers[name] = graph.initializers.pop(value.name)
     value.name = name
     graph.names.reserve(name)
-
-
-def _leaf_types(ty: Type) -> list[Type]:
-    if not isinstance(ty, TupleType):
-        return [ty]
-    return [leaf for field in ty.fields for leaf in _leaf_types(field)]
