@@ -21,6 +21,7 @@ from ..ir.op import Call, Op, Trait
 from ..ir.origin import Origins
 from ..ir.program import Binding, Function, If, MatchCast, VarBinding, is_leaf
 from ..ir.types import FuncType, ObjectType, TensorType, TupleType, Type, is_subtype
+from ..ir.walks import inner_first
 from ..op.adjoints import GradientError, is_differentiable, zeros_of
 from ..op.primitive.binary import add
 from ..op.primitive.broadcast import COLLAPSE_SUM_LIKE, COLLAPSE_SUM_TO
@@ -285,19 +286,12 @@ class ReversePass:
 
     def _flattened(self, root: Expr, memo: dict[int, Expr], origins: Origins) -> Expr:
         """``root`` over leaves of the new function, its inner expressions bound; each of them once per ``memo``."""
-        alive: list[Expr] = []
-        stack: list[tuple[Expr, bool]] = [(root, False)]
-        while stack:
-            current, expanded = stack.pop()
+        for current in inner_first(root, lambda expr: () if id(expr) in memo else operands_of(expr)):
             if id(current) in memo:
                 continue
             operands = operands_of(current)
             if not operands and is_leaf(current):
                 flat = self.refer(current)
-            elif not expanded:
-                stack.append((current, True))
-                stack.extend((operand, False) for operand in reversed(operands))
-                continue
             else:
                 flat = with_operands(current, [memo[id(operand)] for operand in operands])
                 if current is root:
@@ -305,27 +299,27 @@ class ReversePass:
                 if not isinstance(flat, Tuple):
                     flat = self.emit(flat, "lv", origins)
             memo[id(current)] = flat
-            alive.append(current)
         return memo[id(root)]
 
     def _recompute(self, value: Expr) -> None:
         """Compute again those of the variables in ``value`` that lie inside checkpointed stages."""
         if not self._recomputed:
             return
-        pending: list[tuple[Expr, bool]] = [(value, False)]
-        while pending:
-            current, ready = pending.pop()
-            if not isinstance(current, Var):
-                pending.extend((operand, False) for operand in reversed(operands_of(current)))
-                continue
-            binding = self._definitions.get(current)
-            if binding is None or current in self._again:
-                continue
-            if not ready:
-                pending.append((current, True))
-                pending.append((binding.value, False))
-                continue
-            self._again[current] = self._computed_again(binding)
+
+        def binding_of(current: Expr) -> Binding | None:
+            """The binding to compute once more for ``current``."""
+            if not isinstance(current, Var) or current in self._again:
+                return None
+            return self._definitions.get(current)
+
+        def parts_of(current: Expr) -> Sequence[Expr]:
+            binding = binding_of(current)
+            return operands_of(current) if binding is None else (binding.value,)
+
+        for current in inner_first(value, parts_of):
+            binding = binding_of(current)
+            if binding is not None:
+                self._again[binding.var] = self._computed_again(binding)
 
     def _computed_again(self, binding: Binding) -> Expr:
         var = binding.var

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
 from ..ir.op import Call, Op, Trait
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
+from ..ir.walks import inner_first
 from .open_namespace import on_numpy
 from .settle import is_settled
 
@@ -55,22 +57,18 @@ def with_known_parts(root: Expr, most_grown: int) -> Expr:
     if not isinstance(root, Call | Tuple):
         return root
     done: dict[int, Expr] = {}
-    stack: list[tuple[Call | Tuple, bool]] = [(root, False)]
-    while stack:
-        expr, is_ready = stack.pop()
-        if id(expr) in done:
-            continue
-        parts = expr.args if isinstance(expr, Call) else expr.fields
-        inner = [part for part in parts if isinstance(part, Call | Tuple)]
-        if inner and not is_ready:
-            stack += [(expr, True), *[(part, False) for part in inner]]
-            continue
+    for expr in inner_first(root, lambda one: [part for part in _parts(one) if isinstance(part, Call | Tuple)]):
+        parts = _parts(expr)
         new = tuple([done.get(id(part), part) for part in parts])
         is_same = all(one is other for one, other in zip(new, parts, strict=True))
         found = expr if is_same else expr.with_args(new) if isinstance(expr, Call) else Tuple(new)
         known = folded(found, most_grown) if isinstance(found, Call) else None
         done[id(expr)] = found if known is None else known
     return done[id(root)]
+
+
+def _parts(expr: Call | Tuple) -> Sequence[Expr]:
+    return expr.args if isinstance(expr, Call) else expr.fields
 
 
 def _is_strict(call: Call) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from ..ir import walks
 from ..ir.op import Op
 from .chain_pattern import ChainPattern
 from .pattern import (
@@ -72,16 +73,7 @@ def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
 
 def inner_first(root: DFPattern) -> list[DFPattern]:
     """``root`` and every pattern inside it, each once, after its own parts."""
-    done: dict[DFPattern, None] = {}
-    stack = [(root, False)]
-    while stack:
-        pattern, parts_are_done = stack.pop()
-        if parts_are_done:
-            done[pattern] = None
-        elif pattern not in done:
-            stack.append((pattern, True))
-            stack.extend((part, False) for part in reversed(pattern.children()))
-    return list(done)
+    return walks.inner_first(root, lambda pattern: pattern.children())
 
 
 def refuse_two_runs(roots: Sequence[DFPattern], shared: Container[DFPattern]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ..ir.builder import flatten, operands_of, with_operands
 from ..ir.expr import Expr, Tuple, TupleGetItem, Var
 from ..ir.origin import Origins
+from ..ir.walks import inner_first
 from .session import EditSession, ValueKey
 
 
@@ -68,19 +69,14 @@ class Draft:
 
 def _name_known(value: Expr, known: Mapping[int, Var]) -> Expr:
     """``value`` with calls that are bound already replaced by their variables, wherever they stand inside it."""
+
+    def is_known(current: Expr) -> bool:
+        return current is not value and id(current) in known
+
     done: dict[int, Expr] = {}
-    stack: list[tuple[Expr, bool]] = [(value, False)]
-    while stack:
-        current, expanded = stack.pop()
-        if id(current) in done:
-            continue
-        if current is not value and id(current) in known:
+    for current in inner_first(value, lambda expr: () if is_known(expr) else operands_of(expr)):
+        if is_known(current):
             done[id(current)] = known[id(current)]
-            continue
-        operands = operands_of(current)
-        if not expanded:
-            stack.append((current, True))
-            stack.extend((operand, False) for operand in reversed(operands))
-            continue
-        done[id(current)] = with_operands(current, [done[id(operand)] for operand in operands])
+        else:
+            done[id(current)] = with_operands(current, [done[id(operand)] for operand in operands_of(current)])
     return done[id(value)]

@@ -9,6 +9,7 @@ from ..ir.builder import flatten
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.program import BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.visitor import walk
+from ..ir.walks import inner_first
 from ..pattern import Matchings
 
 
@@ -42,21 +43,12 @@ def found_in(match: Matchings) -> FoundIn:
 
 def _needed(root: Expr, definitions: Mapping[Var, Expr]) -> dict[Var, Expr]:
     """The values that ``root`` is computed from, operands first."""
-    found: dict[Var, Expr] = {}
-    stack: list[tuple[Expr, bool]] = [(root, False)]
-    while stack:
-        value, is_done = stack.pop()
-        if isinstance(value, Var):
-            definition = definitions.get(value)
-            if definition is None or value in found:
-                continue
-            if is_done:
-                found[value] = definition
-                continue
-            stack.append((value, True))
-            value = definition
-        stack += [(var, False) for var in walk(value) if isinstance(var, Var)]
-    return found
+
+    def read(value: Expr) -> list[Expr]:
+        whole = definitions.get(value, value) if isinstance(value, Var) else value
+        return [var for var in walk(whole) if isinstance(var, Var) and var is not value]
+
+    return {var: definitions[var] for var in inner_first(root, read) if isinstance(var, Var) and var in definitions}
 
 
 def function_around(block: BindingBlock) -> Function:
