@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from ..errors import ConvertError
 from . import wire
+from .attributes import bodies_of
 from .carried import with_ends, without_ends
 from .described import graphs_of
 from .sparse_attributes import as_message, with_sparse_attributes
@@ -168,11 +169,9 @@ def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:
     found: list[ir.Graph] = []
     stack = [graph]
     while stack:
-        for node in stack.pop():
-            for attribute in node.attributes.values():
-                if attribute.type == ir.AttributeType.GRAPH:
-                    stack.append(attribute.as_graph())
-                    found.append(stack[-1])
+        inside = [body for node in stack.pop() for body in bodies_of(node)]
+        stack.extend(inside)
+        found.extend(inside)
     return found
 
 

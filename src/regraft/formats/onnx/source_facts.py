@@ -9,6 +9,7 @@ import onnx
 
 from ..source import SourceFacts
 from .external_data import read_proto
+from .scopes import graphs_inside
 
 
 def onnx_facts(source: str | os.PathLike[str] | onnx.ModelProto) -> SourceFacts:
@@ -17,10 +18,10 @@ def onnx_facts(source: str | os.PathLike[str] | onnx.ModelProto) -> SourceFacts:
     counts: Counter[str] = Counter()
     graphs = [proto.graph]
     while graphs:
-        for node in graphs.pop().node:
+        graph = graphs.pop()
+        graphs.extend(graphs_inside(graph))
+        for node in graph.node:
             counts[f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type] += 1
-            for attribute in node.attribute:
-                graphs += [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs
     versions: dict[str, int | str] = {one.domain or "ai.onnx": one.version for one in proto.opset_import}
     versions["ir_version"] = proto.ir_version
     producer = " ".join(filter(None, (proto.producer_name, proto.producer_version)))

@@ -6,11 +6,12 @@ Only nodes of other domains have such attributes. What a constant of ONNX's own 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from typing import Any, Final
 
 import onnx
 import onnx_ir as ir
+
+from .scopes import scopes
 
 _MARK: Final = "\0sparse attribute\0"
 """The first characters of such a text: the message of the attribute in base 85 follows."""
@@ -42,16 +43,3 @@ def with_sparse_attributes(proto: onnx.ModelProto) -> onnx.ModelProto:
                 if attribute.s.startswith(_MARK.encode()):
                     attribute.ParseFromString(base64.b85decode(attribute.s[len(_MARK) :]))
     return proto
-
-
-def scopes(proto: onnx.ModelProto) -> Iterator[Any]:
-    """The graph of a model, its functions, and the graphs inside them."""
-    pending: list[Any] = [proto.graph, *proto.functions]
-    while pending:
-        scope = pending.pop()
-        yield scope
-        for node in scope.node:
-            for attribute in node.attribute:
-                if attribute.type == onnx.AttributeProto.GRAPH:
-                    pending.append(attribute.g)
-                pending.extend(attribute.graphs)

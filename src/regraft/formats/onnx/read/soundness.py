@@ -15,6 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from ...errors import ConvertError
+from ..scopes import graphs_inside, scopes
 
 _MOST_ELEMENTS: Final = 2**63 - 1
 _MOST_OF_AN_OPSET: Final = 2**31 - 1
@@ -29,7 +30,7 @@ def check_message(proto: onnx.ModelProto, where: str) -> None:
         if not 0 <= imported.version <= _MOST_OF_AN_OPSET:
             domain = imported.domain or "ai.onnx"
             raise ConvertError(f"{where}: the model is damaged: it is of version {imported.version} of {domain!r}")
-    for scope in _scopes(proto):
+    for scope in scopes(proto):
         for name in _names(scope):
             if not isinstance(name, str):
                 raise ConvertError(f"{where}: the model is damaged: a name in it is no text: {name!r}")
@@ -41,23 +42,6 @@ def check_message(proto: onnx.ModelProto, where: str) -> None:
         if port.name in seen:
             raise ConvertError(f"{where}: two inputs are called {port.name}; the model is damaged")
         seen.add(port.name)
-
-
-def _scopes(proto: onnx.ModelProto) -> Iterator[Any]:
-    """The graph of a model, its functions, and the graphs inside them."""
-    pending: list[Any] = [proto.graph, *proto.functions]
-    while pending:
-        scope = pending.pop()
-        yield scope
-        pending.extend(_inner(scope))
-
-
-def _inner(scope: Any) -> Iterator[Any]:
-    for node in scope.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield attribute.g
-            yield from attribute.graphs
 
 
 def _names(scope: Any) -> Iterator[Any]:
@@ -143,7 +127,7 @@ def _check_functions(proto: onnx.ModelProto, where: str) -> None:
         while pending:
             one = pending.pop()
             keys.extend((node.domain, node.op_type, node.overload) for node in one.node)
-            pending.extend(_inner(one))
+            pending.extend(graphs_inside(one))
         return keys
 
     for root in functions:

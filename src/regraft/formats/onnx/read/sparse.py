@@ -10,7 +10,8 @@ import onnx
 from onnx import numpy_helper
 
 from ...errors import ConvertError
-from ..sparse_attributes import KINDS, as_text, scopes
+from ..scopes import scopes
+from ..sparse_attributes import KINDS, as_text
 
 _STANDARD: Final = ("", "ai.onnx")
 _MOST_BYTES: Final = 1 << 28
