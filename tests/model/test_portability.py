@@ -191,3 +191,11 @@ def test_the_shape_of_an_output_that_had_none_is_left_out_where_the_file_would_g
     assert [node.op_type for node in again.graph.node] == ["Abs", "Neg"]
     assert again.ByteSize() <= model.ByteSize()
     assert rx.optimize(again, level=0) == again
+
+
+def test_sizes_that_are_none_at_the_sizes_of_the_estimate_are_no_error() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+            agraph (float[n] x) => (float[m] y) <int64[1] start = {122}, int64[1] end = {900}> {
+                a = Slice (x, start, end) b = Transpose (a) c = Neg (b) d = Neg (c) y = Abs (d) }""")
+    for level in range(4):
+        rx.optimize(model, level=level)

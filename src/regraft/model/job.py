@@ -19,7 +19,15 @@ from .errors import VerificationError
 from .files import sizes_of, sizes_of_files, staged
 from .measure import Bench, Measurement, Snapshots, fastest_state, opened_on
 from .models import Model, as_it_is, as_source, form_of, write_as_it_is, write_model
-from .portability import MOST_GROWN, as_portable, has_split_weights, is_as_it_was, is_larger, raised_opset
+from .portability import (
+    MOST_GROWN,
+    as_portable,
+    has_split_weights,
+    is_as_it_was,
+    is_larger,
+    is_newer_for_nothing,
+    raised_opset,
+)
 from .precision import Asked, Choice, check_choice, choose
 from .progress import Stages
 from .report import OptimizationReport
@@ -204,8 +212,11 @@ class Job:
             return None, f"the result cannot be written: {error}"
         if may_go_back and is_as_it_was(self.opened, result):
             return None, "nothing in it was rewritten"
-        if may_go_back and most is not None and is_larger(self.opened, self.done.module, result, most):
-            return None, f"the result {'has more operators' if self.opened.form == 'torch' else 'is larger'}"
+        if may_go_back and most is not None:
+            if is_newer_for_nothing(self.opened, self.done.module, result):
+                return None, "the result is of a newer opset and gains nothing by it"
+            if is_larger(self.opened, self.done.module, result, most):
+                return None, f"the result {'has more operators' if self.opened.form == 'torch' else 'is larger'}"
         return result, None
 
     @property

@@ -216,6 +216,8 @@ def in_versions(model: Model, opset: int | None, ir_version: int | None, output:
         return model
     if (model.form if output is None else form_of(output)) != "onnx":
         raise UsageError("an opset or ir_version is for ONNX; give the output a name that ends in .onnx")
+    if 0 in (opset, ir_version):
+        raise UsageError("an opset and an ir_version are numbers above 0; leave them out for the lowest that do")
     from ..formats.onnx.write.model_facts import with_versions
 
     return replace(model, module=with_versions(model.module, opset, ir_version))

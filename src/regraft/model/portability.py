@@ -15,7 +15,7 @@ from ..analysis.machine import call_seconds
 from ..analysis.tensors import stated_shape
 from ..ir.binding_values import bind_sizes, sizes_of
 from ..ir.dims import dims_equal
-from ..ir.errors import OpTypeError
+from ..ir.errors import RegraftError
 from ..ir.expr import Constant
 from ..ir.module import IRModule
 from ..ir.op import Call, is_call_of
@@ -173,6 +173,21 @@ def has_split_weights(module: IRModule) -> bool:
     return False
 
 
+def is_newer_for_nothing(opened: Model, after: IRModule, result: Any) -> bool:
+    """True if ``result``, a file or an object, left the opset of a model of before opset 13 and gained nothing by it.
+
+    It has no fewer nodes then, and is not expected to pay. ``after`` is the module that it was written from.
+    """
+    if opened.is_changed or opened.form != "onnx":
+        return False
+    from ..formats.onnx.described import node_count, opset_of
+
+    opset = opset_of(opened.source)
+    if opset >= _OLDEST or opset_of(result) <= opset or node_count(result) < node_count(opened.source):
+        return False
+    return not _pays(opened.module, after)
+
+
 def _pays(before: IRModule, after: IRModule) -> bool:
     """True if ``after`` is expected to take so much less time that a few more nodes or bytes are worth it."""
     return _seconds(after) <= _PAYS * _seconds(before)
@@ -204,7 +219,7 @@ def _seconds(module: IRModule) -> float:
     for function in module.functions.values():
         try:
             bound = bind_sizes(function, dict.fromkeys(sizes_of(function), _SIZE))
-        except OpTypeError:
+        except RegraftError:
             return math.nan
         calls = [binding.value for binding in iter_bindings(bound) if isinstance(binding.value, Call)]
         timed = (call for call in calls if not any(is_call_of(call, name) for name in _FREE))

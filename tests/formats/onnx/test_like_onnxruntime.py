@@ -439,3 +439,10 @@ def test_a_rotary_embedding_may_have_tables_of_a_named_width(turned: int) -> Non
     model = _model([node], [("x", [2, 3, 4, 8]), ("cosine", tables), ("sine", tables)], ["y"], opset=23)
     pairs = turned // 2 or 4
     _check(model, {"x": _floats(2, 3, 4, 8), "cosine": _floats(2, 4, pairs), "sine": _floats(2, 4, pairs)})
+
+
+@pytest.mark.parametrize("keepdims", [-1, 0, 1, 2])
+def test_a_number_that_says_yes_or_no_says_yes_as_1_only(keepdims: int) -> None:
+    _check_node("ArgMax", {"x": _floats(2, 3)}, opset=18, axis=1, keepdims=keepdims)
+    _check_node("ReduceSum", {"x": _floats(2, 3)}, opset=18, keepdims=keepdims)
+    _check_node("ReduceMax", {"x": _floats(2, 3)}, opset=18, noop_with_empty_axes=keepdims)

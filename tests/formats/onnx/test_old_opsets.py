@@ -8,7 +8,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
+from regraft.formats import from_onnx
 from tests.formats.onnx.single_node import assert_same, run_here, run_onnxruntime
+from tests.formats.onnx.writing import onnx_model
 
 
 def _model(opset: int | None, *nodes: onnx.NodeProto, **constants: np.ndarray) -> onnx.ModelProto:
@@ -78,3 +80,19 @@ def test_the_mask_of_a_dropout_that_drops_nothing_is_that_of_the_runtime(opset: 
     model = _model(opset, helper.make_node("Dropout", ["x"], ["y", "mask"]))
     model.graph.output.append(helper.make_tensor_value_info("mask", kind, None))
     assert_same(run_here(model, {"x": x}), run_onnxruntime(model, {"x": x}))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_a_file_of_an_old_opset_that_nothing_rewrites_comes_back_as_it_was(level: int) -> None:
+    nodes = [helper.make_node("Elu", ["x"], ["a"]), helper.make_node("Sin", ["a"], ["y"])]
+    model = onnx_model(nodes, {"x": ["n", 4]}, {"y": ["n", 4]}, opset=11, ir_version=6)
+    assert rx.optimize(model, level=level) == model
+    nodes.insert(1, helper.make_node("Identity", ["a"], ["b"]))
+    nodes[2].input[0] = "b"
+    model = onnx_model(nodes, {"x": ["n", 4]}, {"y": ["n", 4]}, opset=11, ir_version=6)
+    assert [node.op_type for node in rx.optimize(model, level=level).graph.node] == ["Elu", "Sin"]
+
+
+def test_a_softmax_of_an_old_opset_takes_nothing() -> None:
+    model = onnx_model([helper.make_node("Softmax", ["x"], ["y"])], {"x": [2, 2, 0, 3]}, ["y"], opset=8, ir_version=6)
+    assert rx.build(from_onnx(model), target="numpy")["main"](np.zeros((2, 2, 0, 3), "float32")).shape == (2, 2, 0, 3)

@@ -37,6 +37,12 @@ def node_count(model: Path | onnx.ModelProto) -> int:
     return sum(len(graph.node) for graph in graphs_of(_message(model).graph))
 
 
+def opset_of(model: Path | onnx.ModelProto) -> int:
+    """The opset of ONNX's own operators that a model states; 0 for none."""
+    imports = _message(model).opset_import
+    return max((one.version for one in imports if one.domain in ("", "ai.onnx")), default=0)
+
+
 def written_out_count(model: Path | onnx.ModelProto) -> int:
     """The nodes of a model with those of its functions wherever they are called, as they are written here."""
     model = _message(model)

@@ -429,11 +429,11 @@ def add_all(dims: Iterable[Dim]) -> Dim:
 
 
 def dim_product(dims: Iterable[Dim]) -> Dim:
-    """The product of ``dims``; 1 when there are none."""
-    product: Dim = 1
-    for dim in dims:
-        product = product * dim
-    return product
+    """The product of ``dims``; 1 when there are none. Cost: near linear in their atoms, as halves are multiplied."""
+    factors = list(dims)
+    while len(factors) > 1:
+        factors = [prod(factors[at : at + 2]) for at in range(0, len(factors), 2)]
+    return factors[0] if factors else 1
 
 
 def leading_coefficient(dim: Dim) -> int:

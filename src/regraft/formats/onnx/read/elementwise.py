@@ -58,7 +58,7 @@ reads_as(
         "Max": lambda node: reduce(ops.maximum, node.operands()),
         "Mean": lambda node: ops.divide(reduce(ops.add, node.operands()), node.like(len(node.node.inputs))),
         "Min": lambda node: reduce(ops.minimum, node.operands()),
-        "Mod": lambda node: (ops.mod if node.attr("fmod", 0) else ops.floor_mod)(node.operand(0), node.operand(1)),
+        "Mod": lambda node: (ops.mod if node.flag("fmod") else ops.floor_mod)(node.operand(0), node.operand(1)),
         "Reciprocal": lambda node: ops.divide(node.like(1), node.operand(0)),
         "Sum": lambda node: reduce(ops.add, node.operands()),
     }
@@ -193,7 +193,9 @@ def _along_axis(node: NodeImporter, function: Callable[[Expr, int], Expr]) -> Im
     if node.opset >= 13:
         return function(x, node.attr("axis", -1))
     axis = node.attr("axis", 1) % max(node.rank(), 1)
-    if all(size == 1 for size in node.shape()[axis + 1 :]):  # the rows that it flattens to are those of the axis
+    if 0 in node.shape() or all(
+        size == 1 for size in node.shape()[axis + 1 :]
+    ):  # the rows that it flattens to are those of the axis
         return function(x, axis)
     flat = node.emit(ops.reshape(x, [_product(node, 0, axis), _product(node, axis, node.rank())]))
     return ops.reshape(function(flat, -1), list(node.shape()))

@@ -272,6 +272,10 @@ class NodeImporter:
             return tuple([item.decode() if isinstance(item, bytes) else item for item in items])
         return value
 
+    def flag(self, name: str, default: int = 0) -> bool:
+        """True if an attribute that is 1 or 0 is 1: runtimes take any other number for 0."""
+        return self.attr(name, default) == 1
+
     def dtype_attr(self, name: str, default: str | None = None) -> str | None:
         """The dtype that an attribute names by ONNX's number."""
         value = self.attr(name)

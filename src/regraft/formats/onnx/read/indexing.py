@@ -96,7 +96,7 @@ def _compress(node: NodeImporter) -> Imported:
 def _place(node: NodeImporter) -> Imported:
     function = ops.argmax if node.op_type == "ArgMax" else ops.argmin
     axis: int = node.attr("axis", 0)
-    keepdims = bool(node.attr("keepdims", 1))
+    keepdims = node.flag("keepdims", 1)
     x = node.operand(0)
     if node.rank() == 0:  # which runtimes take where they do not infer it first
         return const(np.asarray(0, np.int64))
@@ -116,9 +116,7 @@ def _topk(node: NodeImporter) -> tuple[Imported | None, ...]:
             return run_time.top(node)
         [count] = known
     found = node.emit(
-        ops.topk(
-            node.operand(0), int(count), node.attr("axis", -1), "both", bool(node.attr("largest", 1)), dtype="int64"
-        )
+        ops.topk(node.operand(0), int(count), node.attr("axis", -1), "both", node.flag("largest", 1), dtype="int64")
     )
     return found[0], found[1]
 

@@ -18,7 +18,7 @@ def _axes(node: NodeImporter) -> list[int] | None:
     axes = [] if node.has(1) and node.ty(1).shape == (0,) else node.axes()
     if axes:
         return axes
-    return [] if node.attr("noop_with_empty_axes", 0) else None
+    return [] if node.flag("noop_with_empty_axes") else None
 
 
 @reads(
@@ -34,7 +34,7 @@ def _axes(node: NodeImporter) -> list[int] | None:
     "ReduceSumSquare",
 )
 def _reduce(node: NodeImporter) -> Imported:
-    x, keepdims = node.operand(0), bool(node.attr("keepdims", 1))
+    x, keepdims = node.operand(0), node.flag("keepdims", 1)
     over_tensor = _is_over_tensor(node)
     fold = (
         RunTimeReduction(node, count_of(node, 1), keepdims=keepdims)

@@ -125,7 +125,7 @@ def top(node: NodeImporter) -> tuple[Expr, Expr]:
     """``TopK`` whose k is a tensor: everything in order, of which so much is taken."""
     [count] = node.named_sizes(row(node, node.operand(1)), 1)
     axis = node.attr("axis", -1) % node.rank()
-    everything = ops.topk(node.operand(0), 0, axis, "both", bool(node.attr("largest", 1)), dtype="int64")
+    everything = ops.topk(node.operand(0), 0, axis, "both", node.flag("largest", 1), dtype="int64")
     found = node.emit(everything)
     values, places = (ops.strided_slice(found[part], [axis], [0], [count], assume_inbound=True) for part in (0, 1))
     return node.emit(values), node.emit(places)

@@ -70,7 +70,7 @@ def _reshape(node: NodeImporter) -> Imported:
     known = Sizes.row(given) if given is not None else node.sizes(1)
     if known is None:
         return ops.reshape(node.operand(0), node.named_shape(_resolved(node)))
-    allow_zero = node.attr("allowzero", 0)
+    allow_zero = node.flag("allowzero")
     sizes = list(known.values)
     if not allow_zero and 0 in sizes:
         sizes = [node.shape()[axis] if size == 0 and isinstance(size, int) else size for axis, size in enumerate(sizes)]
@@ -87,7 +87,7 @@ def _resolved(node: NodeImporter) -> Expr:
     length = node.shape(1)[0]
     zero, unknown, one = (const(number, "int64") for number in (0, -1, 1))
     shape = node.ty(0).shape
-    if not node.attr("allowzero", 0) and shape is not None:
+    if not node.flag("allowzero") and shape is not None:
         # The operand's own size of each place, where it has one.
         row = node.emit(Sizes.row((*shape, 0)).expression())
         places = ops.minimum(ops.arange(length, dtype="int64"), const(len(shape), "int64"))
@@ -253,7 +253,7 @@ def _whole_number(node: NodeImporter, index: int) -> Dim | None:
     if found is not None:
         return found.values[0]
     array = node.array(index)
-    if array is None or array.size != 1 or not array.reshape(-1)[0].is_integer():
+    if array is None or array.size != 1 or not float(array.reshape(-1)[0]).is_integer():
         return None
     return int(array.reshape(-1)[0])
 

@@ -136,7 +136,7 @@ def _quotient(dividend: Dim, divisor: Dim) -> Dim:
 
 
 def _remainder(node: NodeImporter, operands: list[_Array]) -> _Array:
-    if node.attr("fmod", 0):
+    if node.flag("fmod"):
         raise _UndecidedError
     return _applied(operator.mod, *operands)
 
@@ -249,7 +249,7 @@ def _split(node: NodeImporter, operands: list[_Array]) -> list[_Array]:
 
 def _reshape(node: NodeImporter, operands: list[_Array]) -> _Array:
     shape = _listed(node, "shape", operands, 1) or []
-    if not node.attr("allowzero", 0):
+    if not node.flag("allowzero"):
         shape = [operands[0].shape[axis] if size == 0 else size for axis, size in enumerate(shape)]
     return operands[0].reshape(shape)
 
@@ -280,11 +280,11 @@ def _folded(function: Callable[..., Any]) -> _Compute:
         found = operands[0]
         axes = _listed(node, "axes", operands, 1)
         if not axes:
-            axes = [] if node.attr("noop_with_empty_axes", 0) else list(range(found.ndim))
+            axes = [] if node.flag("noop_with_empty_axes") else list(range(found.ndim))
         if found.size == 0:
             raise _UndecidedError
         for axis in sorted([axis % found.ndim for axis in axes], reverse=True):
-            found = np.asarray(fold.reduce(found, axis=axis, keepdims=bool(node.attr("keepdims", 1))), dtype=object)
+            found = np.asarray(fold.reduce(found, axis=axis, keepdims=node.flag("keepdims", 1)), dtype=object)
         return found
 
     return compute

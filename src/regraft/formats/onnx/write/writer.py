@@ -109,7 +109,7 @@ def to_onnx(
     if isinstance(module, Function):
         module = IRModule.from_expr(module)
     asked = versions_of(module)
-    opset, ir_version = opset or asked[0], ir_version or asked[1]
+    opset, ir_version = asked[0] if opset is None else opset, asked[1] if ir_version is None else ir_version
     if opset is not None and opset not in OPSETS:
         raise ConvertError(f"opset={opset}; expected {OPSETS[0]} to {OPSETS[-1]}")
     name = _chosen(module, function)
