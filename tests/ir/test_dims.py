@@ -653,3 +653,9 @@ def test_extrema_that_are_the_same_in_other_words_are_equal() -> None:
     assert dims_equal(dim_max(n - m, 0) + m, dim_max(n, m)) is True
     assert dims_equal(dim_max(dim_min(n - 2, m), 0), dim_max(n - 2, 0) - dim_max(n - 2 - m, 0)) is True
     assert dims_equal(dim_min(n, m), dim_max(n, m)) is None
+
+
+def test_a_product_of_very_many_sizes_is_linear_in_them() -> None:
+    sizes = [SymVar(f"n{index}") for index in range(20_000)]
+    assert dim_product(sizes[:10]) == dim_product(reversed(sizes[:10]))
+    assert len(free_symvars(dim_product(sizes))) == 20_000

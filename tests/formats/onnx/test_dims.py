@@ -7,9 +7,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from regraft import op as ops
 from regraft.engine import build
-from regraft.formats import ConvertError, UnsupportedOperatorError, from_onnx
-from regraft.ir import TensorType
+from regraft.formats import ConvertError, UnsupportedOperatorError, from_onnx, to_onnx
+from regraft.ir import Function, SeqExpr, SymVar, TensorType, Var
 
 
 def squeezing(*shape: int | str | None) -> onnx.ModelProto:
@@ -67,3 +68,9 @@ def test_a_constant_for_an_input_takes_its_dtype() -> None:
         np.testing.assert_array_equal(run(given), expected)
     with pytest.raises(ConvertError, match=r"input k is of int32, which cannot hold \[0\.5"):
         from_onnx(model, constants={"k": [0.5, 1]})
+
+
+def test_a_shape_of_thousands_of_sizes_is_written_in_linear_time() -> None:
+    x = Var("x", TensorType([SymVar("n"), *[4] * 5000], "float32"))
+    function = Function([x], SeqExpr([], ops.nn.relu(x)), x.ty)
+    assert len(to_onnx(function).graph.output[0].type.tensor_type.shape.dim) == 5001

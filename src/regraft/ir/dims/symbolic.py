@@ -432,7 +432,8 @@ def dim_product(dims: Iterable[Dim]) -> Dim:
     """The product of ``dims``; 1 when there are none. Cost: near linear in their atoms, as halves are multiplied."""
     factors = list(dims)
     while len(factors) > 1:
-        factors = [prod(factors[at : at + 2]) for at in range(0, len(factors), 2)]
+        alone = factors[-1:] if len(factors) % 2 else []
+        factors = [*map(operator.mul, factors[:-1:2], factors[1::2]), *alone]
     return factors[0] if factors else 1
 
 
