@@ -190,7 +190,8 @@ def is_newer_for_nothing(opened: Model, after: IRModule, result: Any) -> bool:
 
 def _pays(before: IRModule, after: IRModule) -> bool:
     """True if ``after`` is expected to take so much less time that a few more nodes or bytes are worth it."""
-    return _seconds(after) <= _PAYS * _seconds(before)
+    seconds = _seconds(before)
+    return seconds > 0.0 and _seconds(after) <= _PAYS * seconds
 
 
 def _forms(raised: Raised | None) -> set[str]:

@@ -10,8 +10,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from regraft.formats import UnsupportedOperatorError, from_onnx
+import regraft as rx
+from regraft.formats import UnsupportedOperatorError, from_onnx, to_onnx
 from tests.formats.onnx.single_node import assert_same, check_node, one_node, run_here, run_onnxruntime
+from tests.formats.onnx.writing import onnx_model
 from tests.kit import assert_close
 
 DOMAIN = "ai.onnx.ml"
@@ -226,3 +228,14 @@ def test_ensembles_of_trees_give_the_values_of_the_reference_and_of_onnxruntime(
         if aggregate in (0, 1):
             [reference] = ReferenceEvaluator(model).run(None, {"x": x})
             assert_close(found, reference)
+
+
+def test_a_model_of_estimators_alone_stays_as_portable_as_it_is() -> None:
+    node = helper.make_node("Normalizer", ["x"], ["y"], norm="L2", domain="ai.onnx.ml")
+    model = onnx_model([node], {"x": [None, 3]}, {"y": [None, 3]}, ir_version=8, domains={"ai.onnx.ml": 1})
+    del model.opset_import[0]  # as boosted trees are exported
+    for level in range(4):
+        assert rx.optimize(model, level=level) == model
+    written = to_onnx(from_onnx(model))
+    assert {one.domain: one.version for one in written.opset_import} == {"": 13, "ai.onnx.ml": 1}
+    assert written.ir_version == 8

@@ -433,7 +433,7 @@ def dim_product(dims: Iterable[Dim]) -> Dim:
     factors = list(dims)
     while len(factors) > 1:
         alone = factors[-1:] if len(factors) % 2 else []
-        factors = [*map(operator.mul, factors[:-1:2], factors[1::2]), *alone]
+        factors = [left * right for left, right in zip(factors[:-1:2], factors[1::2], strict=True)] + alone
     return factors[0] if factors else 1
 
 

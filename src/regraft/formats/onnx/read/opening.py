@@ -25,6 +25,7 @@ STANDARD: Final = ("", "ai.onnx")
 OLDEST_OPSET: Final = 7
 """Models before opset 13 are read as far as their operators mean the same today, and before this one only those
 whose operators ONNX defines as in this one."""
+_OLDEST_WRITTEN: Final = 13
 _LONGEST_REASON: Final = 300
 _FIRST_WITH_DEFAULTS: Final = 4
 """The version of the file format from which on initializers need not be inputs."""
@@ -133,11 +134,15 @@ def _values_used(node: ir.Node) -> Iterator[ir.Value | None]:
 
 
 def opset_of(model: ir.Model) -> int:
-    """The opset of ONNX's own operators. Raises `ConvertError` for one that the installed onnx does not know."""
+    """The opset of ONNX's own operators; of a model that names none, the newest, or the oldest if it has none of them.
+
+    Raises `ConvertError` for one that the installed onnx does not know.
+    """
     opset = max((model.opset_imports.get(domain, 0) for domain in STANDARD), default=0)
     newest = onnx.defs.onnx_opset_version()
     if opset > newest:
         raise ConvertError(
             f"the model is of opset {opset}; onnx {onnx.__version__} knows up to {newest}: pip install -U onnx"
         )
-    return opset or newest
+    is_own = any(node.domain in STANDARD for node in ir.traversal.RecursiveGraphIterator(model.graph))
+    return opset or (newest if is_own else _OLDEST_WRITTEN)
