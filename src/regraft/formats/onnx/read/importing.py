@@ -24,7 +24,7 @@ from ..element_types import from_onnx_dtype
 from .sizes import Sizes, is_size_name
 
 if TYPE_CHECKING:
-    from .reader import GraphImporter
+    from .graph_importer import GraphImporter
 
 
 class UnsupportedNodeError(Exception):

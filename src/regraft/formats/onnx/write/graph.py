@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +25,7 @@ from ...errors import ConvertError
 from ..element_types import from_onnx_dtype, to_onnx_dtype
 from ..source_nodes import ORIGIN_KEY, origins_text
 from .kernels import carrier
+from .schemas import allowed_dtypes, fixed_dtype, signature_of
 
 _COMPARISONS: Final = {"==": "Equal", "<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
 """The node for each comparison of sizes."""
@@ -65,49 +65,6 @@ class _BlockState(NamedTuple):
 
 class NoSuchOperatorError(ConvertError):
     """An operator that the opset which is written does not have."""
-
-
-class _TypeParameters(NamedTuple):
-    """The type parameters of an operator: one per input and output, the last one repeated for variadic ones."""
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    fixed: dict[str, str]
-    main: str
-
-
-@lru_cache(maxsize=1024)
-def _signature(op_type: str, opset: int, domain: str) -> _TypeParameters:
-    schema = onnx.defs.get_schema(op_type, opset, domain)
-    fixed: dict[str, str] = {}
-    for constraint in schema.type_constraints:
-        if len(constraint.allowed_type_strs) == 1:
-            fixed[constraint.type_param_str] = next(iter(constraint.allowed_type_strs))
-    inputs = tuple(item.type_str for item in schema.inputs)
-    outputs = tuple(item.type_str for item in schema.outputs)
-    main = inputs[1] if op_type == "Where" else inputs[0] if inputs else ""
-    return _TypeParameters(inputs, outputs, fixed, main)
-
-
-@lru_cache(maxsize=1024)
-def _allowed(op_type: str, opset: int, parameter: str) -> frozenset[str] | None:
-    """The dtypes that a type parameter of an operator may be in an opset; None where that has no such parameter."""
-    schema = onnx.defs.get_schema(op_type, opset, "")
-    for constraint in schema.type_constraints:
-        if constraint.type_param_str == parameter:
-            return frozenset(name for text in constraint.allowed_type_strs if (name := _fixed_dtype(text)) is not None)
-    return None
-
-
-_TENSOR_NAMES: Final = {"float": "float32", "double": "float64"}
-
-
-def _fixed_dtype(type_str: str) -> str | None:
-    """The dtype that ``tensor(int64)`` and the like say; None for a type parameter."""
-    if not type_str.startswith("tensor("):
-        return None
-    name = type_str[len("tensor(") : -1]
-    return _TENSOR_NAMES.get(name, name)
 
 
 def dtype_of(value: ir.Value) -> str:
@@ -201,18 +158,20 @@ class GraphWriter:
         """The ``outputs`` of a new node; ``dtype`` is the element type of those that the operands do not tell."""
         if self.opset < self.written_for and not domain and not onnx.defs.has(op_type, self.opset):
             raise NoSuchOperatorError(f"{op_type} is no operator of opset {self.opset}")
-        signature = _signature(op_type, self.written_for, domain)
+        signature = signature_of(op_type, self.written_for, domain)
         bound: dict[str, str] = dict(signature.fixed)
         operands = list(inputs)
         while operands and operands[-1] is None:  # ONNX Runtime 1.31 ends the process on some that are left in
             operands.pop()
         for index, operand in enumerate(operands):
             parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
-            if operand is not None and operand.dtype is not None and _fixed_dtype(parameter) is None:
+            if operand is not None and operand.dtype is not None and fixed_dtype(parameter) is None:
                 bound.setdefault(parameter, dtype_of(operand))
         own = bound.get(signature.main)
         allowed = (
-            _allowed(op_type, self.opset, signature.main) if self.opset < self.written_for and not domain else None
+            allowed_dtypes(op_type, self.opset, signature.main)
+            if self.opset < self.written_for and not domain
+            else None
         )
         computed = None if own is None or own.startswith("tensor(") else carrier(op_type, own, allowed)
         if computed is not None and computed != own:
@@ -225,7 +184,7 @@ class GraphWriter:
         for index in range(outputs):
             parameter = signature.outputs[min(index, len(signature.outputs) - 1)]
             told = bound.get(parameter, parameter)
-            element = _fixed_dtype(told) or (dtype if told == parameter else told)
+            element = fixed_dtype(told) or (dtype if told == parameter else told)
             if element is None:  # that of an operand which nobody has said
                 given.append(ir.Value(name=self.names.fresh(f"{self.hint}/{op_type}")))
                 results.append(given[-1])
