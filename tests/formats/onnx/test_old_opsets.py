@@ -96,3 +96,19 @@ def test_a_file_of_an_old_opset_that_nothing_rewrites_comes_back_as_it_was(level
 def test_a_softmax_of_an_old_opset_takes_nothing() -> None:
     model = onnx_model([helper.make_node("Softmax", ["x"], ["y"])], {"x": [2, 2, 0, 3]}, ["y"], opset=8, ir_version=6)
     assert rx.build(from_onnx(model), target="numpy")["main"](np.zeros((2, 2, 0, 3), "float32")).shape == (2, 2, 0, 3)
+
+
+@pytest.mark.parametrize("opset", [1, 2, 3, 4, 5, 6])
+def test_bias_along_an_axis_behind_a_product_is_read_from_each_of_the_first_opsets(opset: int) -> None:
+    weights, bias = np.arange(8, dtype=np.float32).reshape(4, 2) - 3, np.array([1, -2], np.float32)
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["g"], broadcast=1),
+        helper.make_node("Relu", ["g"], ["r"]),
+        helper.make_node("Add", ["r", "b"], ["y"], broadcast=1, axis=1),
+    ]
+    inputs = {"x": [3, 4], "w": [4, 2], "b": [2]}
+    model = onnx_model(nodes, inputs, {"y": [3, 2]}, {"w": weights, "b": bias}, opset=opset, ir_version=3)
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) / 4 - 1
+    [found] = run_here(model, {"x": x})
+    np.testing.assert_allclose(found, np.maximum(x @ weights + bias, 0) + bias, rtol=1e-6)
+    assert rx.optimize(model) == model

@@ -7,6 +7,8 @@ from onnx import version_converter
 
 _FIRST_WITH_IMPORTS = 3
 """The version of the format from which on a model says its opset; before, there was one only."""
+_FIRST_WITH_SHAPES = 6
+"""The opset from which on ONNX infers the shapes that its converter needs."""
 
 
 def in_readable_opset(proto: onnx.ModelProto, oldest: int) -> onnx.ModelProto:
@@ -24,11 +26,13 @@ def in_readable_opset(proto: onnx.ModelProto, oldest: int) -> onnx.ModelProto:
         model.CopyFrom(proto)
         model.opset_import.add(version=opset)
     try:
-        converted = version_converter.convert_version(model, oldest)
+        # The converter infers shapes once, and before opset 6 few operators have a rule for it.
+        for target in (_FIRST_WITH_SHAPES, oldest):
+            model = version_converter.convert_version(model, target) if opset < target else model
     except Exception:  # the converter raises whatever its parts raise
         return proto
-    _align_slopes(converted)
-    return converted
+    _align_slopes(model)
+    return model
 
 
 def _align_slopes(proto: onnx.ModelProto) -> None:
