@@ -22,12 +22,15 @@ from .ir import (
     StringImm,
     Tuple,
     TupleGetItem,
+    Type,
     Var,
     VarBinding,
     const,
     extern,
     prim_value,
 )
+from .ir.node import init_field
+from .ir.types import OBJECT
 from .op.primitive.shape import get_shape_of
 from .second_paths import names_around
 
@@ -37,6 +40,11 @@ def make_shape(shape: list[Any] | tuple[Any, ...]) -> ShapeExpr:
     if not isinstance(shape, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"make_shape takes a list or tuple of sizes, not {type(shape).__name__}")
     return ShapeExpr(shape)
+
+
+def _update_type(expr: Expr, ty: Type | None) -> None:  # pyright: ignore[reportUnusedFunction]
+    """Give an expression another type, before a program holds it: Relax's builders of operators do so."""
+    init_field(expr, "ty", OBJECT if ty is None else ty)
 
 
 __all__ = [

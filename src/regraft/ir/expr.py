@@ -14,7 +14,7 @@ from typing import Any, ClassVar, cast, final
 
 import numpy as np
 
-from .dims import Dim, SymExpr, SymVar, compare
+from .dims import Dim, KnownSize, SymExpr, SymVar, compare
 from .dims import floordiv as dim_floordiv
 from .dims import floormod as dim_floormod
 from .dtypes import as_dtype
@@ -27,7 +27,6 @@ from .types import (
     STRING,
     UNSTATED,
     FuncType,
-    KnownSize,
     ObjectType,
     PrimType,
     Shape,
@@ -36,7 +35,6 @@ from .types import (
     TupleType,
     Type,
     as_dim,
-    as_read,
 )
 
 
@@ -302,7 +300,7 @@ class ShapeExpr(Expr):
 
     def __getitem__(self, index: int) -> Dim:  # pyright: ignore[reportIncompatibleMethodOverride]
         try:
-            return as_read(self.values[index])
+            return self.values[index]
         except IndexError:
             raise FieldIndexError(f"ShapeExpr index out of range: {index} of {len(self.values)} sizes") from None
 

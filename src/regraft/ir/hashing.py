@@ -55,7 +55,7 @@ class _Hasher:
                     words += (name, _Hasher(self._map_free_vars).run(node[name]))
                 node, kind = node.attrs, type(node.attrs)
             value, parts, _ = opener(kind)(self._reading, node)
-            word = value if type(value) is int else self._word(value)
+            word = value if isinstance(value, int) else self._word(value)
             words.append(f"{kind.__name__} {word}")
             if parts:
                 words.append(str(len(parts)))

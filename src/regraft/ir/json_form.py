@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 import numpy as np
 
-from .dims import Operation, SymExpr, SymVar, conditions, symbolic
+from .dims import Dim, Operation, SymExpr, SymVar, conditions, symbolic
 from .dims.symbolic import add_all, dim_product
 from .dtypes import numpy_dtype
 from .errors import IRError
@@ -37,7 +37,7 @@ from .op import Attrs, Call, Op
 from .origin import Origin
 from .program import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .tensor_data import TensorData
-from .types import FuncType, ObjectType, PrimType, Shape, ShapeType, StringType, TensorType, TupleType
+from .types import FuncType, ObjectType, PrimType, Shape, ShapeType, StringType, TensorType, TupleType, as_dim
 from .vdevice import DummyGlobalInfo, VDevice
 
 _FORMAT: Final = "regraft program 1"
@@ -50,6 +50,8 @@ _NODES: Final[dict[str, type[Node]]] = {
         *(ShapeType, StringImm, StringType, TensorType, Tuple, TupleGetItem, TupleType, VDevice, Var, VarBinding),
     )
 }
+_SIZES: Final[Mapping[str, Callable[[Iterable[Dim]], tuple[Dim, ...]]]] = {"shape": Shape, "values": tuple}
+"""The fields that hold sizes."""
 _OPERATIONS: Final[dict[str, type[Operation]]] = {
     kind.__name__: kind
     for home in (symbolic, conditions)
@@ -189,9 +191,9 @@ class _JsonReader:
         node = kind.__new__(kind)
         for slot in slots_of(kind):
             value = None if slot == "vdevice" and slot not in fields else self.value(fields[slot])
-            init_field(
-                node, slot, Shape(value) if kind is TensorType and slot == "shape" and value is not None else value
-            )
+            if slot in _SIZES and value is not None:
+                value = _SIZES[slot]([as_dim(size) for size in value])
+            init_field(node, slot, value)
         return node
 
     def _tensor(self, entry: Any) -> TensorData:

@@ -14,11 +14,12 @@ from .expr import ExternFunc, GlobalVar
 from .node import Folded, Node, init_field
 from .op import Attrs
 from .program import Function
+from .types import Type
 
 GLOBAL_INFOS: Final = "global_infos"
 """The attribute of a module that names its meshes and devices: pairs of a name and a tuple of them."""
 OUTSIDE: Final = "outside_functions"
-"""The attribute of a module that holds the names it gives to functions of the outside: pairs of name and symbol."""
+"""The attribute of a module that holds the names it gives to functions of the outside: name, symbol and type."""
 
 _Entry: TypeAlias = Function | ExternFunc
 
@@ -45,10 +46,10 @@ class IRModule(Folded, Node):
     ) -> None:
         table: dict[GlobalVar, Function] = {}
         by_name: dict[str, GlobalVar] = {}
-        outside: dict[str, str] = {}
+        outside: dict[str, ExternFunc] = {}
         for key, function in (functions or {}).items():
             if isinstance(function, ExternFunc):
-                outside[key if isinstance(key, str) else key.name_hint] = function.global_symbol
+                outside[key if isinstance(key, str) else key.name_hint] = function
                 continue
             if not isinstance(function, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise IRError(f"a module holds functions; {key!r} is {function!r}")
@@ -59,8 +60,9 @@ class IRModule(Folded, Node):
             table[variable] = function
         init_field(self, "functions", table)
         if outside:
-            outside = {**dict((attrs or {}).get(OUTSIDE, ())), **outside}
-            attrs = {**(attrs or {}), OUTSIDE: tuple(outside.items())}
+            known = {row[0]: row for row in (attrs or {}).get(OUTSIDE, ())}
+            known |= {name: (name, function.global_symbol, function.ty) for name, function in outside.items()}
+            attrs = {**(attrs or {}), OUTSIDE: tuple(known.values())}
         if global_infos:
             attrs = {
                 **(attrs or {}),
@@ -83,8 +85,8 @@ class IRModule(Folded, Node):
     @property
     def outside(self) -> dict[str, ExternFunc]:
         """The functions of the outside that the module names."""
-        pairs = cast("tuple[tuple[str, str], ...]", self.attrs.get(OUTSIDE, ()))
-        return {name: ExternFunc(symbol) for name, symbol in pairs}
+        rows = cast("tuple[tuple[str, str, Type], ...]", self.attrs.get(OUTSIDE, ()))
+        return {name: ExternFunc(symbol, ty) for name, symbol, ty in rows}
 
     @property
     def global_infos(self) -> dict[str, tuple[Any, ...]]:
@@ -95,14 +97,15 @@ class IRModule(Folded, Node):
         """The global variable of that name; raises `IRError` naming those that exist."""
         found = self._by_name.get(name)
         if found is None and OUTSIDE in self.attrs and name in self.outside:
-            return GlobalVar(name)
+            return GlobalVar(name, self.outside[name].ty)
         if found is None:
             raise IRError(f"the module has no function {name!r}; it has: {', '.join(self._by_name) or 'none'}")
         return found
 
     def get_global_vars(self) -> tuple[GlobalVar, ...]:
         """The global variables of all functions, those of the outside included, in the order of their names."""
-        return tuple(sorted([*self.functions, *map(GlobalVar, self.outside)], key=lambda variable: variable.name_hint))
+        outside = [GlobalVar(name, function.ty) for name, function in self.outside.items()]
+        return tuple(sorted([*self.functions, *outside], key=lambda variable: variable.name_hint))
 
     def __getitem__(self, name: str | GlobalVar) -> Function:
         if isinstance(name, GlobalVar):

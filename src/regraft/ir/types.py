@@ -10,9 +10,20 @@ Types are values: equal when they say the same about the same size variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, SupportsIndex, cast, final, overload
+from typing import Final, final
 
-from .dims import Condition, Dim, SymExpr, SymVar, dims_equal, free_symvars, match_dim, substitute
+from .dims import (
+    Condition,
+    Dim,
+    KnownSize,
+    SymExpr,
+    SymVar,
+    dims_equal,
+    free_symvars,
+    known_size,
+    match_dim,
+    substitute,
+)
 from .dtypes import as_optional_dtype
 from .errors import IRError
 from .node import Node, init_field
@@ -67,11 +78,11 @@ def _no_size() -> None:
 
 
 def as_dim(value: object, where: str = "shape") -> Dim:
-    """``value`` as a dim: a non-negative int (or NumPy int), or a symbolic expression."""
+    """``value`` as a dim: a `KnownSize` for a non-negative int (or NumPy int), or a symbolic expression."""
+    if type(value) is KnownSize or isinstance(value, SymExpr):
+        return value
     if type(value) is int:
         dim = value
-    elif isinstance(value, SymExpr):
-        return value
     elif (size := getattr(value, "as_size", _no_size)()) is not None:
         return as_dim(size, where)
     elif hasattr(value, "__index__") and not isinstance(value, bool):
@@ -80,42 +91,13 @@ def as_dim(value: object, where: str = "shape") -> Dim:
         raise IRError(f"{where}: {value!r} is not a size; give an int or a symbolic size such as T.int64()")
     if dim < 0:
         raise IRError(f"{where}: a size cannot be negative, got {dim}")
-    return dim
-
-
-class KnownSize(int):
-    """A known size as Relax's programs read it: an int that has ``value``, ``dtype`` and ``ty``."""
-
-    __slots__ = ()
-
-    @property
-    def value(self) -> int:
-        """The size as a plain int."""
-        return int(self)
-
-    @property
-    def dtype(self) -> str:
-        """The dtype of all known sizes."""
-        return "int64"
-
-    @property
-    def ty(self) -> PrimType:
-        """The type of the size as a scalar."""
-        return PrimType("int64")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (int, (int(self),))
-
-
-def as_read(dim: Dim) -> Dim:
-    """``dim`` as Relax's programs read it: an int has a ``value``."""
-    return KnownSize(dim) if type(dim) is int else dim
+    return known_size(dim)
 
 
 class Shape(tuple[Dim, ...]):
     """The sizes of a tensor: a tuple of dims that also reads as Relax's shape expression, ``shape.values``.
 
-    A known size is a `KnownSize` where it is read by index or as ``values``; to go through a shape gives plain ints.
+    Each dim is a `KnownSize` or a symbolic expression.
     """
 
     __slots__ = ()
@@ -123,15 +105,7 @@ class Shape(tuple[Dim, ...]):
     @property
     def values(self) -> tuple[Dim, ...]:
         """The dims."""
-        return tuple(map(as_read, self))
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> Dim: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Dim, ...]: ...
-    def __getitem__(self, index: Any) -> Any:
-        item = cast("Dim | tuple[Dim, ...]", super().__getitem__(index))
-        return KnownSize(item) if type(item) is int else item
+        return tuple(self)
 
     @property
     def ty(self) -> ShapeType:
@@ -194,10 +168,7 @@ class TensorType(Type):
                 raise IRError(f"a tensor's ndim is -1 (unknown) or more, got {ndim}")
             dims = None
         else:
-            if type(shape) is Shape:
-                dims = shape
-            else:
-                dims = Shape([d if type(d) is int and d >= 0 else as_dim(d) for d in shape])
+            dims = shape if type(shape) is Shape else Shape([d if type(d) is KnownSize else as_dim(d) for d in shape])
             if ndim not in (UNKNOWN_NDIM, len(dims)):
                 raise IRError(f"a tensor of shape {dims} has ndim {len(dims)}, not {ndim}")
             ndim = len(dims)
@@ -295,7 +266,10 @@ class PrimType(Type):
         if known is None:
             raise IRError("a PrimType needs a dtype")
         init_field(self, "dtype", known)
-        init_field(self, "value", value)
+        init_field(self, "value", value.value if isinstance(value, KnownSize) else value)
+
+    def __str__(self) -> str:
+        return repr(self) if isinstance(self.value, SymExpr) else self.dtype
 
     def _key(self) -> tuple[object, ...]:
         value = self.value.hex() if isinstance(self.value, float) else self.value

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from ..ir.builder import NameSupply
-from ..ir.dims import Dim, Operation, SymExpr, SymVar, free_symvars, substitute
+from ..ir.dims import Dim, KnownSize, Operation, SymExpr, SymVar, free_symvars, substitute
 from ..ir.expr import (
     Constant,
     DataTypeImm,
@@ -366,7 +366,7 @@ class FunctionWriter:
         """The text of an attribute's value; what has no text becomes a global."""
         if isinstance(value, SymExpr):
             return self.dim(value)
-        if value is None or type(value) in (bool, int, float, str):
+        if value is None or type(value) in (bool, int, float, str, KnownSize):
             return repr(value)
         if isinstance(value, tuple):
             return _tuple_text([self.literal(item) for item in cast("tuple[Any, ...]", value)])

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from ..ir.dims import KnownSize
 from ..ir.dtypes import numpy_dtype
 from ..ir.vdevice import DeviceKind
 from .errors import ExecutionError
@@ -138,7 +139,7 @@ def as_relax_value(value: Any) -> Any:
     if type(value) not in (tuple, list):
         return value
     items = cast("Sequence[Any]", value)
-    if items and type(value) is tuple and all(type(size) is int for size in items):
+    if items and type(value) is tuple and all(type(size) in (int, KnownSize) for size in items):
         return ShapeTuple(items)
     made = [as_relax_value(item) for item in items]
     return made if isinstance(value, list) else tuple(made)

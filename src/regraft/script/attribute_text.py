@@ -32,6 +32,19 @@ WITHOUT_KEYWORDS: Final = frozenset(
 """Operators whose attributes are operands to Relax, and are printed so."""
 WITH_TEXTS: Final = frozenset({"relax.print", "relax.assert_op"})
 """Operators whose text is an operand to Relax that is named all the same."""
+DEVICES: Final[Mapping[int, str]] = {
+    1: "cpu",
+    2: "cuda",
+    4: "opencl",
+    7: "vulkan",
+    8: "metal",
+    9: "vpi",
+    10: "rocm",
+    12: "ext_dev",
+    14: "hexagon",
+    15: "webgpu",
+}
+"""The kinds of devices by their numbers in DLPack, which TVM prints."""
 GlobalInfo = DeviceMesh | VDevice | DummyGlobalInfo
 
 
@@ -61,6 +74,15 @@ def string_text(value: str) -> str:
         return json.dumps(value, ensure_ascii=False)
     escaped = value.encode("unicode_escape").decode("ascii").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def device_text(device: str) -> str:
+    """A device, such as ``"cuda:1"``, as ``R.hint_on_device`` is given it."""
+    kind, _, index = device.partition(":")
+    number = next((number for number, name in DEVICES.items() if name == kind), None)
+    if number is None or not index.isdecimal():
+        return f"R.device({string_text(device)})"
+    return f"R.device(device_type={number}, index={index})"
 
 
 def attribute_text(value: Any) -> str:

@@ -20,6 +20,7 @@ from ..ir.types import Shape
 from ..ir.vdevice import DummyGlobalInfo, VDevice
 from ..op.primitive.dist import DeviceMesh
 from ..op.primitive.packed import call_py_func as call_python
+from .attribute_text import DEVICES
 from .evaluate import as_value
 from .sizes import SizeScope
 
@@ -68,13 +69,9 @@ def string(value: str) -> StringImm:
     return StringImm(value)
 
 
-_DEVICES = {1: "cpu", 2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 12: "ext_dev", 15: "webgpu"}
-"""The kinds of devices by their numbers in DLPack, which TVM prints."""
-
-
 def device(device_type: str | int, index: int = 0) -> str:
     """The text of a device, for ``R.hint_on_device``: its kind, by name or as DLPack numbers it, and which one."""
-    kind = _DEVICES.get(device_type, str(device_type)) if isinstance(device_type, int) else device_type
+    kind = DEVICES.get(device_type, str(device_type)) if isinstance(device_type, int) else device_type
     return kind if ":" in kind else f"{kind}:{index}"
 
 

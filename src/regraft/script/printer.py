@@ -42,7 +42,7 @@ from ..ir.types import (
 )
 from ..ir.vdevice import VDevice
 from ..ir.visitor import Visitable, iter_bindings, walk
-from .attribute_text import TAKE_NUMBERS, WITH_TEXTS, WITHOUT_KEYWORDS, attribute_text, string_text
+from .attribute_text import TAKE_NUMBERS, WITH_TEXTS, WITHOUT_KEYWORDS, attribute_text, device_text, string_text
 from .constants import ConstantWriter
 from .names import IdentifierSupply, identifier
 
@@ -329,6 +329,8 @@ class FunctionPrinter:
 
     def _keywords(self, call: Call) -> list[str]:
         name = call.op.name if isinstance(call.op, Op) else ""
+        if name == "relax.hint_on_device":
+            return [device_text(call.attrs["dst_vdevice"]), string_text(call.attrs["memory_scope"])]
         if name in WITHOUT_KEYWORDS:
             return [self._text_operand(key, value) for key, value in call.attrs.items()]
         if name in WITH_TEXTS:
@@ -363,7 +365,7 @@ class FunctionPrinter:
         return f"ty_args=({', '.join(map(self.type, types))}{',' if len(types) == 1 else ''})"
 
     def _attribute(self, value: Any) -> str:
-        if type(value) in (int, bool, str, float) or value is None:
+        if value is None or isinstance(value, int | str | float):
             text = attribute_text(value)
             self.uses_scalars = self.uses_scalars or text.startswith("T.")
             return text
@@ -411,7 +413,7 @@ class FunctionPrinter:
 
     def _lone_scalar(self, expr: PrimValue) -> str:
         text = self._number(expr)
-        return f"T.int64({text})" if type(expr.value) is int and text.lstrip("-").isdigit() else text
+        return f"T.{expr.ty}({text})" if isinstance(expr.value, int) and not text.startswith("T.") else text
 
     def _string(self, expr: StringImm, depth: int) -> str:
         return f"R.str({string_text(expr.value)})"
@@ -420,7 +422,8 @@ class FunctionPrinter:
         return f'R.dtype("{expr.value}")'
 
     def _extern(self, expr: ExternFunc, depth: int) -> str:
-        return f"R.ExternFunc({string_text(expr.global_symbol)})"
+        stated = "" if expr.ty == FuncType.opaque_func() else f", {self.type(expr.ty)}"
+        return f"R.ExternFunc({string_text(expr.global_symbol)}{stated})"
 
     def _global(self, expr: GlobalVar, depth: int) -> str:
         self._calls_module = self._calls_module or expr in self._functions
@@ -482,10 +485,7 @@ class FunctionPrinter:
         return f": {self.type(ty)}" if shown else ""
 
     def _blocks(self, blocks: Iterable[BindingBlock]) -> list[str]:
-        lines: list[str] = []
-        for block in blocks:
-            lines += self._block(block)
-        return lines
+        return [line for block in blocks for line in self._block(block)]
 
     def _block(self, block: BindingBlock) -> list[str]:
         lines: list[str] = []

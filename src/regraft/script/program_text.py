@@ -39,6 +39,7 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
     names = IdentifierSupply()
     table = {variable: names.fresh(variable.name_hint) for variable in module.functions}
     lines: list[str] = []
+    uses_scalars = False
     attrs = {name: value for name, value in module.attrs.items() if name not in (GLOBAL_INFOS, EXTERNAL_MODS, OUTSIDE)}
     if compiled := kernels_of(module):
         lines.append(f"{INDENT}# compiled: {', '.join(compiled)}")
@@ -48,8 +49,10 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
         infos = global_infos_text(module.attrs[GLOBAL_INFOS], options.ir_prefix)
         lines.append(f"{INDENT}{options.ir_prefix}.module_global_infos({infos})")
     for name, function in module.outside.items():
-        lines.append(f"{INDENT}{identifier(name)} = R.ExternFunc({string_text(function.global_symbol)})")
-    uses_scalars = is_after_function = False
+        printer = FunctionPrinter(constants)
+        lines.append(f"{INDENT}{identifier(name)} = {printer.expr(function)}")
+        uses_scalars = uses_scalars or printer.uses_scalars
+    is_after_function = False
     sizes: set[str] = set()
     for variable, function in sorted(module.functions.items(), key=_place):
         if is_after_function:

@@ -361,7 +361,7 @@ class _ModuleReader:
                 if not isinstance(function, ExternFunc):
                     raise self.source.error(statement, 'a module names outside functions: ext = R.ExternFunc("ext")')
                 self.outside[name] = function
-                self.variables[name] = GlobalVar(name)
+                self.variables[name] = GlobalVar(name, function.ty)
             case ast.Pass() | ast.Expr(value=ast.Constant(value=str())):
                 pass
             case _:

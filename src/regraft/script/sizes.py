@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, cast, final
 
 from ..ir.dims import (
     Dim,
+    KnownSize,
     SymExpr,
     SymVar,
     both,
@@ -165,7 +166,7 @@ class SizeScope:
 
         An int, text, a size expression, a `TypeVar`, or a scalar of known value.
         """
-        if type(value) is int:
+        if type(value) is int or type(value) is KnownSize:
             return value
         if isinstance(value, str):
             return self.variable(value) if value.isidentifier() else self._computed(parse_expression(value))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any, final
 
-from ..ir.dims import Dim, SymExpr, SymVar, both, compare, dim_max, dim_min, either, negation, select
+from ..ir.dims import Dim, SymExpr, SymVar, both, compare, dim_max, dim_min, either, negation, outermost, select
 from ..ir.dims import ceildiv as dim_ceildiv
 from ..ir.dims import floordiv as dim_floordiv
 from ..ir.dims import floormod as dim_floormod
@@ -104,45 +104,39 @@ def _size(value: Any) -> Dim:
     return size
 
 
-def _on_sizes(function: Callable[..., Dim], doc: str) -> Callable[..., Dim]:
-    def apply(first: Any, second: Any, *more: Any) -> Dim:
-        return reduce(function, map(_size, (first, second, *more)))
+def _node(name: str, function: Callable[..., Dim], doc: str) -> Callable[..., Dim]:
+    """A kind of operation on sizes: called, it builds one; ``isinstance(dim, T.Add)`` asks for the outermost one."""
 
-    apply.__doc__ = doc
-    return apply
+    def build(cls: type, first: Any, *more: Any) -> Dim:
+        sizes = map(_size, (first, *more))
+        return reduce(function, sizes) if len(more) > 1 and function not in _NOT_FOLDED else function(*sizes)
 
+    def holds(instance: Any) -> builtins.bool:
+        return isinstance(instance, SymExpr) and outermost(instance)[0] == name
 
-def if_then_else(condition: Any, when_true: Any, when_false: Any) -> Dim:
-    """``when_true`` where the condition on sizes holds, else ``when_false``."""
-    return select(_size(condition), _size(when_true), _size(when_false))
-
-
-Select = if_then_else
-min = _on_sizes(dim_min, "The smallest of sizes.")
-max = _on_sizes(dim_max, "The greatest of sizes.")
-ceildiv = _on_sizes(dim_ceildiv, "A quotient of sizes, rounded up.")
-floordiv = _on_sizes(dim_floordiv, "A quotient of sizes, rounded down.")
-floormod = _on_sizes(dim_floormod, "The remainder of `floordiv`.")
-Add = _on_sizes(operator.add, "A sum of sizes.")
-Sub = _on_sizes(operator.sub, "A difference of sizes.")
-Mul = _on_sizes(operator.mul, "A product of sizes.")
-FloorDiv = floordiv
-FloorMod = floormod
-Min = min
-Max = max
-And = _on_sizes(both, "Whether all conditions hold.")
-Or = _on_sizes(either, "Whether at least one condition holds.")
-EQ = _on_sizes(partial(compare, "=="), "Whether two sizes are equal.")
-NE = _on_sizes(partial(compare, "!="), "Whether two sizes differ.")
-LT = _on_sizes(partial(compare, "<"), "Whether the first size is less.")
-LE = _on_sizes(partial(compare, "<="), "Whether the first size is less or equal.")
-GT = _on_sizes(partial(compare, ">"), "Whether the first size is greater.")
-GE = _on_sizes(partial(compare, ">="), "Whether the first size is greater or equal.")
+    return _Asked(name, (), {"__new__": build, "__doc__": doc, "holds": staticmethod(holds)})
 
 
-def Not(condition: Any) -> Dim:
-    """True if a condition on sizes does not hold."""
-    return negation(_size(condition))
+_NOT_FOLDED = (select, negation)
+Add = _node("Add", operator.add, "A sum of sizes.")
+Sub = _node("Sub", operator.sub, "A difference of sizes.")
+Mul = _node("Mul", operator.mul, "A product of sizes.")
+FloorDiv = _node("FloorDiv", dim_floordiv, "A quotient of sizes, rounded down.")
+FloorMod = _node("FloorMod", dim_floormod, "The remainder of `FloorDiv`.")
+Min = _node("Min", dim_min, "The smallest of sizes.")
+Max = _node("Max", dim_max, "The greatest of sizes.")
+And = _node("And", both, "Whether all conditions hold.")
+Or = _node("Or", either, "Whether at least one condition holds.")
+Not = _node("Not", negation, "Whether a condition on sizes does not hold.")
+Select = _node("Select", select, "The second size where the condition, the first one, holds, else the third.")
+EQ = _node("EQ", partial(compare, "=="), "Whether two sizes are equal.")
+NE = _node("NE", partial(compare, "!="), "Whether two sizes differ.")
+LT = _node("LT", partial(compare, "<"), "Whether the first size is less.")
+LE = _node("LE", partial(compare, "<="), "Whether the first size is less or equal.")
+GT = _node("GT", partial(compare, ">"), "Whether the first size is greater.")
+GE = _node("GE", partial(compare, ">="), "Whether the first size is greater or equal.")
+ceildiv = _node("CeilDiv", dim_ceildiv, "A quotient of sizes, rounded up.")
+floordiv, floormod, if_then_else, min, max = FloorDiv, FloorMod, Select, Min, Max
 
 
 def const(value: Any, dtype: str = "int32") -> Any:

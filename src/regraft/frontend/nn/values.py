@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from ...ir.builder import BlockBuilder
-from ...ir.dims import Dim, SymExpr, SymVar
+from ...ir.dims import Dim, KnownSize, SymExpr, SymVar
 from ...ir.dtypes import numpy_dtype
 from ...ir.errors import BuilderError
 from ...ir.expr import Constant, Expr, TupleGetItem, Var, const
-from ...ir.types import KnownSize, ObjectType, TensorType, TupleType
+from ...ir.types import ObjectType, TensorType, TupleType
 from ...run.relax_values import Tensor as Array
 from .operators import TensorOperators
 

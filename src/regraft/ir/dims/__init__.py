@@ -35,6 +35,10 @@ from .division import floordiv as floordiv
 from .division import floormod as floormod
 from .extremum import dim_max as dim_max
 from .extremum import dim_min as dim_min
+from .known import KnownSize as KnownSize
+from .known import as_read as as_read
+from .known import known_size as known_size
+from .outermost import outermost as outermost
 from .symbolic import Condition as Condition
 from .symbolic import Dim as Dim
 from .symbolic import FloorDiv as FloorDiv

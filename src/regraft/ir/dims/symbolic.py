@@ -9,13 +9,17 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, TypeAlias, cast
+
+from .known import as_read
 
 if TYPE_CHECKING:
     from ..types import PrimType
 
 Dim: TypeAlias = "int | SymExpr"
 Monomial: TypeAlias = "tuple[SymExpr, ...]"
+_OPERANDS: Final = {"a": (2, 0), "b": (2, 1), "condition": (3, 0), "true_value": (3, 1), "false_value": (3, 2)}
+"""Relax's names of operands: how many the operation has, and which one it is."""
 
 ONE: Monomial = ()
 _serials = itertools.count()
@@ -152,6 +156,16 @@ class SymExpr:
         """The condition on sizes; its truth may not be known, which is what `bool` of it then says."""
         right = _as_dim(other)
         return NotImplemented if right is None else Condition.compare(sign, self, right)
+
+    def __getattr__(self, name: str) -> Dim:
+        """An operand of the operation that the size is written with, by the name that Relax's node has for it."""
+        from .outermost import outermost
+
+        names = _OPERANDS.get(name)
+        operands = outermost(self)[1] if names else ()
+        if names is None or names[0] != len(operands):
+            raise AttributeError(f"this size has no {name!r}", name=name, obj=self)
+        return as_read(operands[names[1]])
 
     def __index__(self) -> NoReturn:
         raise TypeError(
@@ -474,13 +488,19 @@ def uses_of_symvars(dim: Dim) -> Iterator[SymVar]:
                 yield from uses_of_symvars(atom)
 
 
+def written_terms(dim: SymExpr) -> list[tuple[Monomial, int]]:
+    """The terms of a sum as they are written.
+
+    Terms that are added go first, so that text starts with a minus sign only where nothing is added.
+    """
+    return sorted(dim.terms, key=lambda term: term[1] < 0)
+
+
 def _sum_text(dim: SymExpr) -> str:
     if isinstance(dim, Operation):
         return _operation_text(dim)
-    # Terms that are added go first, so that text starts with a minus sign only where nothing is added.
-    ordered = sorted(dim.terms, key=lambda term: term[1] < 0)
     text = ""
-    for atoms, coefficient in ordered:
+    for atoms, coefficient in written_terms(dim):
         sign, size = ("-", -coefficient) if coefficient < 0 else ("+", coefficient)
         alone = len(atoms) == 1 and size == 1 and bool(text or sign == "+")
         factors = [str(atom) if alone else _factor_text(atom) for atom in atoms]

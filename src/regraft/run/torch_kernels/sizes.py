@@ -9,7 +9,7 @@ import torch
 
 
 def _shape_to_tensor(sizes: Sequence[Any]) -> Any:
-    if all(type(size) is int for size in sizes):
+    if all(isinstance(size, int) for size in sizes):
         return NotImplemented
     numbers = [torch.scalar_tensor(size, dtype=torch.int64) for size in sizes]
     return numbers[0].reshape(1) if len(numbers) == 1 else torch.stack(numbers)

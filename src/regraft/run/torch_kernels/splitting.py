@@ -15,7 +15,7 @@ def _split(x: Any, *, indices_or_sections: int | tuple[int, ...], axis: int) -> 
     else:
         cuts = (0, *indices_or_sections, extent)
     # A size that `torch.export` keeps open is not compared: that would fix what the exported program takes.
-    if not all(type(cut) is int for cut in cuts) or any(end < start for start, end in pairwise(cuts)):
+    if not all(isinstance(cut, int) for cut in cuts) or any(end < start for start, end in pairwise(cuts)):
         return NotImplemented
     return tuple(x.split_with_sizes([end - start for start, end in pairwise(cuts)], axis))
 
