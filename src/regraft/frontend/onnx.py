@@ -11,13 +11,15 @@ import onnx
 
 from ..formats import ConvertError
 from ..formats.onnx import from_onnx as _from_onnx
+from ..formats.onnx.element_types import to_onnx_dtype
 from ..formats.onnx.write.model_facts import FACTS
 from ..ir.dims import SymExpr
-from ..ir.expr import Constant, Expr, Var
+from ..ir.expr import Constant, Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
+from .returned import returning_a_tuple
 
 _NO_IDENTIFIER = re.compile(r"\W")
 
@@ -36,7 +38,8 @@ def from_onnx(
         model: A path, or the model itself.
         shape_dict: Shapes for inputs by name, in the place of those that the model states: ints, names of sizes, or
             size variables, which are taken by their names.
-        dtype_dict: Taken as in Relax, and not needed: a valid model states the dtype of each input.
+        dtype_dict: Dtypes for inputs by name, in the place of those that the model states. One dtype for all is taken
+            as in Relax, and changes nothing.
         opset: The version of the standard to read the model by, in the place of the one that it states.
         keep_params_in_input: Whether the model's weights are parameters of ``main`` after its inputs. The attribute
             ``num_input`` then counts the inputs, and ``params`` holds the weights; see `detach_params`.
@@ -44,13 +47,15 @@ def from_onnx(
 
     Raises what `regraft.from_onnx` raises, and `ConvertError` for an input that the model does not have.
     """
-    del dtype_dict
-    if shape_dict or opset is not None:
-        model = _changed(model, shape_dict or {}, opset)
+    dtypes = dtype_dict if isinstance(dtype_dict, Mapping) else {}
+    if shape_dict or dtypes or opset is not None:
+        model = _changed(model, shape_dict or {}, dtypes, opset)
     # Relax keeps no record of the file and of how it calls values; `regraft.from_onnx` does, for the way back.
     module = _from_onnx(model).without_attr(FACTS)
     function = module["main"].without_attr("input_names").without_attr("output_names")
     function = function.with_attr("num_input", len(function.params))
+    if isinstance(function.body.body, Tuple):
+        function = returning_a_tuple(function, bound=True)
     if keep_params_in_input:
         function = _with_weights_as_parameters(function)
     if sanitize_input_names:
@@ -59,15 +64,21 @@ def from_onnx(
 
 
 def _changed(
-    model: str | os.PathLike[str] | onnx.ModelProto, shapes: Mapping[str, Sequence[Any]], opset: int | None
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[Any]],
+    dtypes: Mapping[str, str],
+    opset: int | None,
 ) -> onnx.ModelProto:
     changed = onnx.ModelProto()
     given = model if isinstance(model, onnx.ModelProto) else onnx.load(os.fspath(model))  # pyright: ignore[reportUnknownMemberType]
     changed.CopyFrom(given)
     inputs = {value.name: value for value in changed.graph.input}
+    for argument, table in (("shape_dict", shapes), ("dtype_dict", dtypes)):
+        if unknown := [name for name in table if name not in inputs]:
+            raise ConvertError(f"{argument} names {unknown[0]!r}, but the inputs are: {', '.join(inputs) or 'none'}")
+    for name, dtype in dtypes.items():
+        inputs[name].type.tensor_type.elem_type = int(to_onnx_dtype(dtype))
     for name, shape in shapes.items():
-        if name not in inputs:
-            raise ConvertError(f"shape_dict names {name!r}, but the inputs are: {', '.join(inputs) or 'none'}")
         stated = inputs[name].type.tensor_type.shape
         del stated.dim[:]
         for size in shape:
@@ -76,8 +87,8 @@ def _changed(
                 dim.dim_param = str(size)
             else:
                 dim.dim_value = int(size)
-    if shapes:
-        del changed.graph.value_info[:]  # what was inferred for the old shapes
+    if shapes or dtypes:
+        del changed.graph.value_info[:]  # what was inferred for the old types
     if opset is not None:
         for domain in changed.opset_import:
             if domain.domain in ("", "ai.onnx"):
@@ -117,7 +128,7 @@ def _with_plain_names(function: Function) -> Function:
         if param.name_hint.isidentifier():
             continue
         name = _NO_IDENTIFIER.sub("_", param.name_hint)
-        name = name if name[:1].isalpha() or name[:1] == "_" else f"input_{name}"
+        name = name if param.name_hint[:1].isalpha() or param.name_hint[:1] == "_" else f"input_{name}"
         while name in taken:
             name = f"{name}_"
         taken.add(name)

@@ -13,16 +13,15 @@ from ..analysis import remove_all_unused
 from ..formats.torch import from_torch
 from ..formats.torch.custom import Conversion, Converter
 from ..ir.attrs import Attrs
-from ..ir.builder import NameSupply
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import Constant, Expr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.program import Function, SeqExpr
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType, TupleType
-from ..ir.visitor import iter_bindings, walk
+from .returned import returning_a_tuple
 from .torch_forms import FORMS, CallForm, RelaxForm
 from .traced_forms import FORMS_OF_TRACED, FORMS_OF_WHOLE_OPERATORS
 from .traced_results import with_all_results
@@ -139,7 +138,7 @@ def _module(
         function = with_all_results(function, program, nested=is_traced)
     single = not isinstance(function.body.body.ty, TupleType)
     if not (single and unwrap_unit_return_tuple):
-        function = _returning_a_tuple(function, bound=not no_bind_return_tuple)
+        function = returning_a_tuple(function, bound=not no_bind_return_tuple)
     if not is_traced:
         function = function.with_attrs(_bounds_of_sizes(program))
     if keep_params_as_input:
@@ -233,20 +232,6 @@ def _sizes_as_given(
     }
 
 
-def _returning_a_tuple(function: Function, *, bound: bool) -> Function:
-    """``function`` returning a tuple: of its one result, or of its results, bound to a variable or as it stands."""
-    result = function.body.body
-    fields: Expr = result if isinstance(result.ty, TupleType) else Tuple([result])
-    if not bound or isinstance(fields, Var):
-        return function.with_body(SeqExpr(function.body.blocks, fields), fields.ty)
-    *blocks, last = function.body.blocks or (BindingBlock([]),)
-    bindings, fields = _without_names_for_results(last, fields)
-    names = NameSupply(binding.var.name_hint for binding in iter_bindings(function))
-    whole = Var(names.fresh("gv"), fields.ty)
-    kind = DataflowBlock if isinstance(last, DataflowBlock) or not last.bindings else BindingBlock
-    return function.with_body(SeqExpr([*blocks, kind([*bindings, VarBinding(whole, fields)])], whole), fields.ty)
-
-
 class _DtypesOfResults(ExprMutator):
     """Writes out the dtype of convolutions, as Relax's importers do."""
 
@@ -260,20 +245,6 @@ class _DtypesOfResults(ExprMutator):
         ):
             return new
         return Call(new.op, new.args, {**new.attrs, "out_dtype": new.ty.dtype}, new.ty_args)
-
-
-def _without_names_for_results(block: BindingBlock, results: Expr) -> tuple[list[Binding], Expr]:
-    """The bindings of a block and the results, without variables that only name another variable or a constant."""
-    if not isinstance(results, Tuple):
-        return list(block.bindings), results
-    read = {part for binding in block.bindings for part in walk(binding.value)}
-    named = {
-        binding.var: binding.value
-        for binding in block.bindings
-        if isinstance(binding, VarBinding) and isinstance(binding.value, Var | Constant) and binding.var not in read
-    }
-    fields = [named.get(field, field) if isinstance(field, Var) else field for field in results.fields]
-    return [binding for binding in block.bindings if binding.var not in named], Tuple(fields)
 
 
 __all__ = ["from_exported_program", "from_fx"]
