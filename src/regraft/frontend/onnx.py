@@ -47,7 +47,7 @@ def from_onnx(
 
     Raises what `regraft.from_onnx` raises, and `ConvertError` for an input that the model does not have.
     """
-    dtypes = dtype_dict if isinstance(dtype_dict, Mapping) else {}
+    dtypes: Mapping[str, str] = dtype_dict if isinstance(dtype_dict, Mapping) else {}
     if shape_dict or dtypes or opset is not None:
         model = _changed(model, shape_dict or {}, dtypes, opset)
     # Relax keeps no record of the file and of how it calls values; `regraft.from_onnx` does, for the way back.

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import numpy as np
 
-from .dims import Dim, Operation, SymExpr, SymVar, conditions, symbolic
+from .dims import Operation, SymExpr, SymVar, conditions, symbolic
 from .dims.symbolic import add_all, dim_product
 from .dtypes import numpy_dtype
 from .errors import IRError
@@ -50,8 +50,6 @@ _NODES: Final[dict[str, type[Node]]] = {
         *(ShapeType, StringImm, StringType, TensorType, Tuple, TupleGetItem, TupleType, VDevice, Var, VarBinding),
     )
 }
-_SIZES: Final[Mapping[str, Callable[[Iterable[Dim]], tuple[Dim, ...]]]] = {"shape": Shape, "values": tuple}
-"""The fields that hold sizes."""
 _OPERATIONS: Final[dict[str, type[Operation]]] = {
     kind.__name__: kind
     for home in (symbolic, conditions)
@@ -190,9 +188,10 @@ class _JsonReader:
         """A node with its fields as they were, types included: nothing is inferred again."""
         node = kind.__new__(kind)
         for slot in slots_of(kind):
-            value = None if slot == "vdevice" and slot not in fields else self.value(fields[slot])
-            if slot in _SIZES and value is not None:
-                value = _SIZES[slot]([as_dim(size) for size in value])
+            value: Any = None if slot == "vdevice" and slot not in fields else self.value(fields[slot])
+            if slot in ("shape", "values") and value is not None:
+                sizes = [as_dim(size) for size in value]
+                value = Shape(sizes) if slot == "shape" else tuple(sizes)
             init_field(node, slot, value)
         return node
 

@@ -36,7 +36,7 @@ class _CheckedValue:
         self.label: Final = label
         self.parent: Final = parent
         self.index: Final = index
-        self.fixed: Final = tuple((i, d) for i, d in enumerate(dims) if isinstance(d, int))
+        self.fixed: Final = tuple((i, int(d)) for i, d in enumerate(dims) if isinstance(d, int))
         self.variables: Final = tuple((i, d) for i, d in enumerate(dims) if isinstance(d, SymVar))
         self.compound: Final = tuple(
             (i, d) for i, d in enumerate(dims) if isinstance(d, SymExpr) and not isinstance(d, SymVar)

@@ -114,7 +114,8 @@ def _node(name: str, function: Callable[..., Dim], doc: str) -> Callable[..., Di
     def holds(instance: Any) -> builtins.bool:
         return isinstance(instance, SymExpr) and outermost(instance)[0] == name
 
-    return _Asked(name, (), {"__new__": build, "__doc__": doc, "holds": staticmethod(holds)})
+    kind: Any = _Asked(name, (), {"__new__": build, "__doc__": doc, "holds": staticmethod(holds)})
+    return kind
 
 
 _NOT_FOLDED = (select, negation)
