@@ -187,3 +187,22 @@ def test_a_resize_of_an_old_opset_with_empty_factors_beside_its_sizes_can_be_rea
     assert rx.optimize(once, level=level).SerializeToString() == once.SerializeToString()
     x = np.random.default_rng(0).standard_normal((1, 2, 4, 6)).astype(np.float32)
     np.testing.assert_allclose(_run(once, {"x": x})[0], _run(model, {"x": x})[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_ranges_of_a_size_that_is_known_at_run_time_are_written_one_way(level: int) -> None:
+    node = helper.make_node
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["size"], axis=0),
+        node("Mul", ["size", "two"], ["double"]),
+        node("Cast", ["double"], ["limit"], to=TensorProto.FLOAT),
+        node("Range", ["start", "limit", "delta"], ["places"]),
+        node("Add", ["places", "half"], ["y"]),
+    ]
+    constants = {"zero": np.int64(0), "two": np.int64(2), "start": np.float32(0), "delta": np.float32(1)}
+    model = _model(nodes, {"y": TensorProto.FLOAT}, {**constants, "half": np.float32(0.5)})
+    once = rx.optimize(model, level=level)
+    assert rx.optimize(once, level=level).SerializeToString() == once.SerializeToString()
+    feeds = {"x": np.zeros((3, 4), np.float32), "step": np.ones(1, np.int64)}
+    np.testing.assert_array_equal(_run(once, feeds)[0], np.arange(6) + np.float32(0.5))

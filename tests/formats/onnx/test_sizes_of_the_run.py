@@ -72,7 +72,7 @@ _FILLING = onnx.parser.parse_model("""
 def test_the_body_of_a_loop_keeps_its_slices_ranges_and_tiles(level: int) -> None:
     again = rx.optimize(_FILLING, level=level)
     before, after = _operators(_FILLING.graph), _operators(again.graph)
-    assert after.total() < before.total(), (before, after)
+    assert after.total() <= before.total(), (before, after)
     assert after["Tile"] == after["Range"] == after["Expand"] == 1
     assert after["Slice"] <= (2 if level == 0 else 1)
     random = np.random.default_rng(3)

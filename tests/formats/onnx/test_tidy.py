@@ -266,8 +266,8 @@ def test_constant_results_of_a_file_are_constants_under_their_names_and_take_no_
         agraph (float[n] x) => (float[n] y, float[2] a, float[2] b, float[2] c)
         <float[4] both = {1, 2, 3, 4}> {
             y = Neg (x)
-            a, b = Split <axis = 0> (both)
-            c = Add (a, b)
+            [the_split_of_both] a, b = Split <axis = 0> (both)
+            [the_sum_of_its_halves] c = Add (a, b)
         }
     """)
     result = rx.optimize(model)
