@@ -67,6 +67,18 @@ def test_a_promise_that_is_broken_is_an_error_of_what_comes_back() -> None:
         again.module()(_TABLE, torch.tensor(7))
 
 
+def test_what_only_a_check_of_values_reads_is_left_out() -> None:
+    def checked(x: torch.Tensor, sides: torch.Tensor) -> torch.Tensor:
+        holds: Any = ((sides[:, 0] * sides[:, 1]).sum() == x.shape[0]).item()
+        torch._check(holds, lambda: "the sides do not fit the rows")
+        return x.relu() * 2
+
+    shapes = {"args": ({0: Dim("rows", min=2, max=64)}, None)}
+    program = torch.export.export(Of(checked), (torch.randn(6, 4), torch.tensor([[2, 3]])), dynamic_shapes=shapes)
+    inputs = torch.randn(10, 4), torch.tensor([[2, 5]])
+    torch.testing.assert_close(rx.optimize(program).module()(*inputs), program.module()(*inputs))
+
+
 def test_a_number_among_the_inputs_stays_any_number() -> None:
     model = torch.export.export(Of(lambda x, n: x * n), (_TABLE, 3), dynamic_shapes=((None, Dim.DYNAMIC),))
     again = rx.optimize(model)

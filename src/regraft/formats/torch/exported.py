@@ -28,16 +28,6 @@ from .quiet import quiet
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 _PART_OF_SUBCLASS: Final = "export.access_subclass_inner_tensor.default"
 """The operators that take a plain tensor out of one of several, such as torchao's quantized weights."""
-IGNORED: Final = dict.fromkeys(
-    (
-        "aten._assert_async.msg",
-        "aten._assert_scalar.default",
-        "aten._assert_tensor_metadata.default",
-        "aten.sym_constrain_range.default",
-        "aten.sym_constrain_range_for_size.default",
-    )
-)
-"""Checks of what was promised to the exporter; the types of the program say the same."""
 
 
 def export(

@@ -37,10 +37,11 @@ from .complex_numbers import (
 from .context import PARTS, Context, UnsupportedCallError, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
-from .exported import IGNORED, argument_names, dim_names, export, memory_of, prepared, state_tensor
+from .exported import argument_names, dim_names, export, memory_of, prepared, state_tensor
 from .gradient_stops import detaching
 from .loops import computed_with_tensors, is_loop, read_loop
 from .nodes import (
+    IGNORED,
     all_nodes,
     asserted,
     has_tensor_for_number,
@@ -49,6 +50,7 @@ from .nodes import (
     is_of_sizes,
     is_size,
     narrowed,
+    only_checked,
     pairs_of_copy,
 )
 from .origins import origin_of, place_of
@@ -284,8 +286,9 @@ class _Importer:
     # --- nodes
 
     def _nodes(self, graph: torch.fx.Graph) -> None:
+        unread = only_checked(graph)
         for node in graph.nodes:
-            if node.op == "call_function":
+            if node.op == "call_function" and node not in unread:
                 self._call(node)
 
     def _call(self, node: torch.fx.Node) -> None:

@@ -12,6 +12,7 @@ from ...ir.dims import Dim, SymVar
 from ...ir.expr import Expr
 from ..errors import ConvertError
 from .context import cast as as_dtype
+from .outside import has_effect
 from .signature import SizeCheck
 from .sizes import SizeTable
 from .tensors import dtype_name
@@ -25,6 +26,18 @@ _COMPARISONS: Final[Mapping[Any, str]] = {
 }
 
 
+IGNORED: Final = dict.fromkeys(
+    (
+        "aten._assert_async.msg",
+        "aten._assert_scalar.default",
+        "aten._assert_tensor_metadata.default",
+        "aten.sym_constrain_range.default",
+        "aten.sym_constrain_range_for_size.default",
+    )
+)
+"""Checks of what was promised to the exporter; the types of the program say the same."""
+
+
 def all_nodes(graph_module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
     """The nodes of a program's graph, and of the branches, regions and bodies of loops in it."""
     for module in graph_module.modules():
@@ -35,6 +48,20 @@ def all_nodes(graph_module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 def is_operator(target: Any) -> bool:
     """True if what a node calls is one of PyTorch's operators, rather than Python's or a region."""
     return hasattr(target, "_schema") and hasattr(target, "overloadpacket")
+
+
+def only_checked(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """The nodes that nothing reads but checks (`IGNORED`), which are no part of what a program computes.
+
+    Those that name a size stay: others may have the size under that name. Cost: linear.
+    """
+    found: set[torch.fx.Node] = set()
+    for node in reversed(graph.nodes):
+        is_plain = (is_operator(node.target) and not has_effect(node)) or is_size(node)
+        read = [user for user in node.users if user not in found and str(user.target) not in IGNORED]
+        if is_plain and node.users and not read and not node.meta.get("unbacked_bindings"):
+            found.add(node)
+    return found
 
 
 def asserted(node: torch.fx.Node, sizes: SizeTable) -> Iterator[SizeCheck]:
