@@ -97,3 +97,22 @@ def test_attention_is_one_operator_of_pytorch_where_that_is_its_fast_one(wide: i
     names = [str(node.target) for node in result.graph.nodes]
     assert sum("scaled_dot_product_attention" in name for name in names) == fused
     torch.testing.assert_close(result.module()(x), model(x))
+
+
+class _GivesItsWeight(torch.nn.Module):
+    """A weight is among the results, and what is computed from it alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.arange(4.0))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.weight, self.weight * 2 + x.relu() * 1
+
+
+def test_a_weight_among_the_results_stays_one_weight() -> None:
+    result = optimize(torch.export.export(_GivesItsWeight().eval(), (torch.ones(4),)))
+    module = result.module()
+    first, second = module(torch.ones(4))
+    (first.sum() + second.sum()).backward()
+    assert torch.equal(module.get_parameter("weight").grad, torch.full((4,), 3.0))  # pyright: ignore[reportArgumentType]

@@ -185,12 +185,11 @@ def _readers(function: Function) -> Counter[int]:
 
 
 def _staying(function: Function) -> frozenset[int]:
-    """The data of the constants that something reads which is not computed from constants alone, or is a view."""
+    """The data of the constants that are results, or that something reads which is no call of constants, or a view."""
+    values = [binding.value for binding in iter_bindings(function)]
+    users = [value for value in values if not _is_of_constants(value) or _is_view(value)]
     return frozenset(
-        id(constant.data)
-        for binding in iter_bindings(function)
-        if not _is_of_constants(binding.value) or _is_view(binding.value)
-        for constant in _constants(_operands(binding.value))
+        id(constant.data) for value in (*users, function.body.body) for constant in _constants(_operands(value))
     )
 
 

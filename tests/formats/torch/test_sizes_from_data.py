@@ -84,3 +84,32 @@ def test_a_number_among_the_inputs_stays_any_number() -> None:
     again = rx.optimize(model)
     for number in (3, 8):
         torch.testing.assert_close(again.module()(_TABLE, number), _TABLE * number)
+
+
+def test_a_fraction_read_from_a_tensor_carries_no_gradient() -> None:
+    program = torch.export.export(Of(lambda x, k: (x * k.item()).relu() * 1), (torch.ones(3), torch.tensor(1.5)))
+    x, k = torch.tensor([1.0, -2.0, 3.0], requires_grad=True), torch.tensor(2.0, requires_grad=True)
+    rx.optimize(program).module()(x, k).sum().backward()
+    assert k.grad is None
+    assert x.grad is not None
+
+
+def test_operators_on_two_counts_that_are_one_come_back() -> None:
+    """What is computed twice is computed once, so that sizes of the second time have the names of the first."""
+
+    def layer(x: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+        kept = pairs[:, pairs[0] != pairs[1]]
+        places = torch.cat([kept, torch.arange(x.shape[0]).repeat(2, 1)], 1)
+        messages = x.index_select(0, places[0]) + x.index_select(0, places[1])
+        return x.scatter_reduce(0, places[1][:, None].expand_as(messages), messages, "amax", include_self=False)
+
+    shapes = {"args": ({0: Dim("nodes", min=2, max=64)}, {1: Dim("pairs", min=2, max=64)})}
+    inputs = torch.randn(6, 4), torch.tensor([[0, 1, 2, 3], [1, 1, 5, 0]])
+    program = torch.export.export(Of(lambda x, pairs: layer(layer(x, pairs), pairs)), inputs, dynamic_shapes=shapes)
+    result = rx.optimize(program)
+    counts = [Counter(str(node.target) for node in one.graph.nodes) for one in (program, result)]
+    assert counts[1]["aten.scatter_reduce.two"] == counts[0]["aten.scatter_reduce.two"] == 2
+    assert counts[1]["aten.cat.default"] == 1
+    assert counts[1].total() < counts[0].total()
+    inputs = torch.randn(9, 4), torch.tensor([[0, 8, 2, 3, 3], [1, 1, 5, 3, 3]])
+    torch.testing.assert_close(result.module()(*inputs), program.module()(*inputs))

@@ -21,7 +21,7 @@ from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem
 from ...ir.op import Attrs, Call, Op, attribute_key
 from ...ir.program import Binding, MatchCast
 from ...ir.tensor_data import TensorData
-from ...ir.types import Type, bind_type
+from ...ir.types import Type, bind_type, type_symvars
 from .complex_numbers import ComplexPair
 
 
@@ -236,12 +236,38 @@ class FoundCall:
 
     def is_whole(self) -> bool:
         """True if the sizes agree, and all arguments of the call are known."""
-        # What operands say of sizes is known by now, so that types which compute with these can be told.
-        if any(old != new and bind_type(old, new, self.sizes) is not True for old, new in self._types):
+        if not self._sizes_agree():
             return False
         if any(dims_equal(substitute(old, self.sizes), new) is not True for old, new in self._equal):
             return False
         return all(slot.index in self.slots for slot in _slots_in([self.call.args, *self.call.kwargs.values()]))
+
+    def _sizes_agree(self) -> bool:
+        """True if there are sizes with which all types are those of the program; they are known then.
+
+        What one type says of a size, another may need. A size that no type tells by itself is taken to be itself.
+        """
+        pending: list[tuple[Type, Type]] = self._types
+        while pending:
+            verdicts = [bind_type(old, new, self.sizes) for old, new in pending]
+            if False in verdicts:
+                return False
+            left: list[tuple[Type, Type]] = [
+                pair for pair, verdict in zip(pending, verdicts, strict=True) if verdict is None
+            ]
+            if len(left) < len(pending):
+                pending = left
+                continue
+            old, new = left[0]
+            told = set(type_symvars(new))
+            same = {size: size for size in type_symvars(old) if size in told and size not in self.sizes}
+            if same:
+                self.sizes.update(same)
+            elif old == new and all(self.sizes.get(size) == size for size in told):
+                pending = left[1:]
+            else:
+                return False
+        return True
 
     def dim(self, dim: Dim) -> Dim:
         """A size among the arguments of the call as it is in the program."""
@@ -252,7 +278,10 @@ class FoundCall:
         if isinstance(pattern, Slot):
             known = self.slots.setdefault(pattern.index, leaf)
             ty = self.call.slots[pattern.index]
-            return _is_same(known, leaf) and (bind_type(ty, leaf.ty, self.sizes) is True or ty == leaf.ty)
+            verdict = bind_type(ty, leaf.ty, self.sizes)
+            if verdict is None:
+                self._types.append((ty, leaf.ty))
+            return verdict is not False and _is_same(known, leaf)
         if isinstance(pattern, Inner):
             known = self._steps.get(pattern.step)
             return _is_same(known, leaf) if known is not None else self._unify_step(pattern.step, leaf, pending)
@@ -273,6 +302,8 @@ class FoundCall:
         binding = self._definitions.get(leaf) if isinstance(leaf, Var) else None
         if step.head is None and not isinstance(binding, MatchCast):
             # Tidying leaves out checks of what is known.
+            if bind_type(step.ty, leaf.ty, self.sizes) is None and self.sizes.keys() >= set(type_symvars(step.ty)):
+                return False
             pending.append((step.operands[0], leaf))
             self._types.append((step.ty, leaf.ty))
             return True

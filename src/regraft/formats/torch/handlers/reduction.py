@@ -234,10 +234,12 @@ def _nonzero(context: Context, x: Expr) -> Expr:
 
 @converts("item", "_local_scalar_dense")
 def _item(context: Context, x: Expr) -> Any:
-    from torch import SymInt
+    from torch import SymFloat, SymInt
 
     value = context.node.meta.get("val")
     scalar = R.reshape(x, []) if rank(x) else x
+    if isinstance(value, SymFloat):
+        return context.emit(R.grad.no_grad(scalar))  # a number of Python's carries no gradient
     if not isinstance(value, SymInt) or context.sizes.may_be_negative(value):
         return context.emit(scalar)
     size = context.sizes.dim(value)
