@@ -1,11 +1,12 @@
-"""Nodes that OpenVINO's processor plugin would join to others wrongly, written so that it leaves them apart.
+"""Nodes that OpenVINO's processor plugin would compute wrongly, alone or joined to others, in a form that it has right.
 
 It joins a reduction with the elementwise operators after it. Where the reduction is over the first or the last of three
 axes, and such an operator has a constant with a number for each channel, the joined kernel reads the numbers of other
 channels. It also joins a convolution with an activation behind a max pool, as if the activation of the largest number
 were the largest activation, which holds for rising functions only. And it moves the strides of a convolution of single
 elements before the node that it reads, as if nothing were padded between the two. All were seen in 2026.4, in float32;
-the first two in bytes as well.
+the first two in bytes as well. And where a pool rounds up, it has a window that begins behind all elements, which ONNX
+leaves out.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def keep_apart(graph: ir.Graph) -> None:
     Reductions over the first or last of three axes read a matrix where numbers of channels follow, and in any case
     in a graph with quantized values, since OpenVINO moves their scales behind them. A max pool before an activation
     that falls somewhere is followed by one of single elements. A convolution of single elements reads padded elements
-    that were picked before. Cost: linear in the nodes.
+    that were picked before. Of a pool that rounds up, windows that begin behind all elements are cut off. Cost: linear
+    in the nodes.
     """
     nodes = list(graph.all_nodes())
     has_scales = any(node.op_type == "DequantizeLinear" and not node.domain for node in nodes)
@@ -67,8 +69,11 @@ def keep_apart(graph: ir.Graph) -> None:
             axis = _outer_axis(node)
             if axis is not None and (has_scales or _meets_channels(node.outputs[0])):
                 _read_matrix(node, axis)
-        elif node.op_type == "MaxPool" and _falls_somewhere(node.outputs[0]):
-            _pool_again(node)
+        elif node.op_type in ("AveragePool", "MaxPool"):
+            if node.op_type == "MaxPool" and _falls_somewhere(node.outputs[0]):
+                _pool_again(node)
+            if axes := _axes_of_empty_windows(node):
+                _cut_windows(node, axes)
         elif node.op_type == "Conv" and _skips_padded_elements(node):
             _pick_before(node)
 
@@ -155,7 +160,61 @@ def _sizes(made: _Nodes, data: ir.Value, start: int, end: int) -> ir.Value:
     return made.constant(known) if len(known) == end - start else made.add("Shape", [data], start=start, end=end)
 
 
-# --- max pools
+# --- pools
+
+
+def _axes_of_empty_windows(node: ir.Node) -> list[int]:
+    """The spatial axes of a pool where rounding up may make a window that begins behind all elements."""
+    if not node.attributes.get_int("ceil_mode", 0) or node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
+        return []
+    kernel, strides, pads, dilations = _spatial(node)
+    shape = None if node.inputs[0] is None else node.inputs[0].shape
+    found: list[int] = []
+    for axis, (size, stride, dilation) in enumerate(zip(kernel, strides, dilations, strict=True)):
+        begin, end, reach = pads[axis], pads[axis + len(kernel)], dilation * (size - 1) + 1
+        length = None if shape is None else shape[axis + 2]
+        if not isinstance(length, int):
+            is_possible = end + stride > reach
+        else:
+            is_possible = -(-(length + begin + end - reach) // stride) * stride >= length + begin
+        if is_possible:
+            found.append(axis)
+    return found
+
+
+def _spatial(node: ir.Node) -> tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]:
+    """The kernel, strides, pads and dilations of a pool."""
+    kernel = node.attributes.get_ints("kernel_shape", ())
+    ones = (1,) * len(kernel)
+    strides, dilations = (node.attributes.get_ints(name, ones) for name in ("strides", "dilations"))
+    return kernel, strides, node.attributes.get_ints("pads", (0, 0) * len(kernel)), dilations
+
+
+def _cut_windows(node: ir.Node, axes: Sequence[int]) -> None:
+    """Cut windows of a pool that begin behind all elements off its results along the spatial ``axes``."""
+    data, graph = node.inputs[0], node.graph
+    _, strides, pads, _ = _spatial(node)
+    assert data is not None
+    assert graph is not None
+    for old in node.outputs:
+        made = _Nodes(f"{old.name or 'pool'}_windows")
+        ends: list[ir.Value] = []
+        for axis in axes:
+            last = made.add("Add", [_sizes(made, data, axis + 2, axis + 3), made.constant([pads[axis] - 1])])
+            ends.append(made.add("Add", [made.add("Div", [last, made.constant([strides[axis]])]), made.constant([1])]))
+        end = ends[0] if len(ends) == 1 else made.add("Concat", ends, axis=0)
+        cut = made.add("Slice", [old, made.constant([0] * len(axes)), end, made.constant([axis + 2 for axis in axes])])
+        _stand_after(old, cut)
+        made.nodes[-1].replace_input_with(0, old)
+        graph.insert_after(node, made.nodes)
+
+
+def _stand_after(old: ir.Value, new: ir.Value) -> None:
+    """Let ``new``, which is computed from ``old``, take its name, its place in the graph, and its users."""
+    new.shape, new.type = old.shape, old.type
+    old.name, new.name = new.name, old.name
+    old.shape = None
+    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
 
 
 def _falls_somewhere(pooled: ir.Value) -> bool:
@@ -176,9 +235,7 @@ def _pool_again(node: ir.Node) -> None:
     assert kernel is not None
     made = _Nodes(old.name or "pool")
     again = made.add("MaxPool", [old], kernel_shape=[1] * len(kernel))
-    again.shape, again.type = old.shape, old.type
-    old.name, again.name = again.name, old.name
-    ir.convenience.replace_all_uses_with(old, again, replace_graph_outputs=True)
+    _stand_after(old, again)
     made.nodes[0].replace_input_with(0, old)
     graph.insert_after(node, made.nodes)
 
