@@ -288,7 +288,7 @@ def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: 
     of nodes where its source named none, and the origins of nodes that their names, the node around or the next tell.
 
     Where a model would have a longer description than it had before, all origins go; if it has one still, so do the
-    names of the nodes that were made, and then the shapes of outputs that had none.
+    names of the nodes that were made, and then the sizes of outputs that had no shape.
     """
     ports = {*graph.inputs, *graph.outputs}
     nodes = list(_all_nodes(list(graph)))
@@ -318,7 +318,8 @@ def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: 
             node.name = node.name if node in kept else ""
     if facts.described and description_size(graph) > facts.described:
         for value in graph.outputs:
-            value.shape = None if value.name in facts.unsized else value.shape
+            if value.name in facts.unsized and value.shape is not None:
+                value.shape = ir.Shape([None] * len(value.shape))
 
 
 def _no_node(_node: SourceNode) -> bool:
