@@ -84,3 +84,15 @@ def test_a_trilinear_resize_by_a_factor_that_is_no_ratio_of_sizes_is_read() -> N
     model = _model(lambda x: nn.functional.interpolate(x, scale_factor=(1.3, 0.7, 2.1), mode="trilinear"))
     found = rx.build(rx.from_torch(model, (x,)), target="numpy")["main"](x.numpy())
     assert_close(found, model(x).numpy())
+
+
+def test_a_derivative_has_no_product_with_what_does_not_change() -> None:
+    inner = nn.Linear(4, 4)
+    model = Of(lambda x, direction: torch.func.jvp(lambda x: torch.sin(inner(x)), (x,), (direction,)))
+    model.inner = inner
+    x, direction = torch.rand(3, 4), torch.rand(3, 4)
+    program = torch.export.export(model, (x, direction))
+    result = rx.optimize(program)
+    products = [str(node.target) for node in result.graph.nodes if str(node.target) != "aten.mul.Tensor"]
+    assert sum("mm" in name or "linear" in name or "mul" in name for name in products) == 2
+    torch.testing.assert_close(result.module()(x, direction), program.module()(x, direction))

@@ -24,6 +24,7 @@ from .gradient_stops import detach_regions, has_regions
 from .nodes import all_nodes, is_operator, is_transform
 from .outside import is_outside
 from .quiet import quiet
+from .tangents import drop_zero_tangents, is_zeros
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 _PART_OF_SUBCLASS: Final = "export.access_subclass_inner_tensor.default"
@@ -104,6 +105,8 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
         except Exception as error:
             raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
         show_dropout(functional.graph_module)
+        if any(map(is_transform, program.graph.nodes)) and not any(map(is_zeros, program.graph.nodes)):
+            drop_zero_tangents(functional.graph_module)
         return functional
     return program
 
