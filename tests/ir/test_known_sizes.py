@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import numpy as np
+
 import regraft as rx
 from regraft.ir.dims import KnownSize
 from regraft.script import relax as R
@@ -80,3 +82,11 @@ def test_a_mutator_puts_other_sizes_in_the_place_of_those_of_a_program() -> None
     assert [variable.name for variable in rx.analysis.defined_symbolic_vars(after)] == ["m"]
     assert rx.analysis.free_symbolic_vars(after) == []
     assert rx.structural_equal(after, builder.get()["main"])
+
+
+def test_numpy_computes_with_a_known_size_as_with_any_int() -> None:
+    size: Any = rx.TensorType((3,)).shape[0]
+    for number in (np.float32(1.5), np.ones(2, "float32"), np.ones((), "float32")):
+        assert (number * size).dtype == (size / number).dtype == np.maximum(number, size).dtype == np.float32
+    assert (np.int32(2) + size).dtype == np.int32
+    assert np.float16(4) > size

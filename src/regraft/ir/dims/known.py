@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ..types import PrimType
@@ -30,6 +30,11 @@ class KnownSize(int):
         from ..types import PrimType
 
         return PrimType("int64")
+
+    def __array_ufunc__(self, function: Any, method: str, *operands: Any, **options: Any) -> Any:
+        """What NumPy computes with a plain int: that keeps float32, and an int of another class would be an int64."""
+        plain = [int(one) if type(one) is KnownSize else one for one in operands]
+        return getattr(function, method)(*plain, **options)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (known_size, (int(self),))
