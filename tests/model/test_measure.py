@@ -144,7 +144,7 @@ def test_where_nothing_is_faster_the_file_is_the_one_that_came_in(times: list[fl
 
 
 def test_a_faster_state_between_the_passes_is_kept_where_the_result_is_not(times: list[float]) -> None:
-    @function_pass(name="Slow")
+    @function_pass(opt_level=0, name="Slow")
     def slow(function: Function, _module: IRModule, _context: Any) -> Function:
         return function.with_attr("slow", 1)
 
@@ -158,7 +158,7 @@ def test_a_faster_state_between_the_passes_is_kept_where_the_result_is_not(times
 
 
 def test_a_state_with_other_values_is_not_kept_however_fast(times: list[float]) -> None:
-    @function_pass(name="Wrong")
+    @function_pass(opt_level=0, name="Wrong")
     def wrong(function: Function, _module: IRModule, _context: Any) -> Function:
         from regraft import op
         from regraft.ir import BlockBuilder, Tuple

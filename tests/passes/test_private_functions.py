@@ -125,9 +125,8 @@ def test_of_three_fields_the_two_that_are_taken_keep_their_order() -> None:
     assert_same_values(before, after)
 
 
-@pytest.mark.parametrize("use", ["return t", "s = (t, x)\n        return s", "w = t\n        return w[0]"])
-def test_a_result_that_is_used_as_a_whole_keeps_its_fields(use: str) -> None:
-    before = module(
+def _with_use(use: str) -> IRModule:
+    return module(
         f"""
     @R.function(private=True)
     def h(x: R.Tensor((2, 3), "float32")):
@@ -141,7 +140,19 @@ def test_a_result_that_is_used_as_a_whole_keeps_its_fields(use: str) -> None:
         {use}
 """
     )
-    assert RemoveUnusedOutputs()(before) is before
+
+
+@pytest.mark.parametrize("use", ["return t", "s = (t, x)\n        return s"])
+def test_a_result_that_is_used_as_a_whole_keeps_its_fields(use: str) -> None:
+    before = _with_use(use)
+    assert RemoveUnusedOutputs()(before)["h"] is before["h"]
+
+
+def test_a_second_name_of_a_result_is_looked_through() -> None:
+    before = _with_use("w = t\n        return w[0]")
+    after = RemoveUnusedOutputs()(before)
+    assert counts(after["h"]) == {"exp": 1}
+    assert_same_values(before, after)
 
 
 def test_a_private_function_is_written_out_where_it_is_called() -> None:

@@ -94,7 +94,7 @@ def test_a_block_too_small_for_dataflow_is_left_as_it_is_beside_dataflow_blocks(
 
 
 def test_functions_become_passes_under_their_own_or_a_given_name() -> None:
-    @function_pass
+    @function_pass(opt_level=0)
     def mark(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         assert isinstance(ctx, PassContext)
         return func.with_attr("functions", len(mod))
@@ -122,7 +122,7 @@ def test_a_class_becomes_a_pass_when_it_is_made() -> None:
     assert Mark(3).name == "Mark"
     with pytest.raises(PassError, match="Broken has no method transform_module"):
 
-        @module_pass
+        @module_pass(opt_level=0)
         class Broken:
             pass
 
@@ -240,14 +240,14 @@ def test_a_report_says_what_was_rewritten_and_what_was_left_and_why() -> None:
 # --- values
 
 
-@function_pass(name="wrong")
+@function_pass(opt_level=0, name="wrong")
 def wrong(func: Function, mod: IRModule, ctx: PassContext) -> Function:
     """Replaces one operator rightly, and one not."""
     return ctx.rewrite(func, _replace("square", "exp") | _replace("abs", "sin"))
 
 
 def test_a_pass_that_changes_a_value_is_stopped_where_values_are_verified() -> None:
-    @function_pass
+    @function_pass(opt_level=0)
     def drop(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return func.with_body(func.params[0])
 
@@ -271,7 +271,7 @@ def test_the_first_wrong_rewrite_is_found_among_right_ones() -> None:
     x = wildcard()
     twice = Rule(is_op("relax.negative")(is_op("relax.negative")(x)), lambda _, found: found[x], "negative_of_negative")
 
-    @function_pass(name="mixed")
+    @function_pass(opt_level=0, name="mixed")
     def mixed(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return ctx.rewrite(func, twice | _replace("square", "exp"))
 
@@ -287,7 +287,7 @@ def test_the_first_wrong_rewrite_is_found_among_right_ones() -> None:
 
 
 def test_a_pass_without_rules_is_the_culprit_as_a_whole() -> None:
-    @function_pass
+    @function_pass(opt_level=0)
     def drop(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return func.with_body(func.params[0])
 

@@ -79,7 +79,7 @@ def _renamed(function: object, module: IRModule, _context: object) -> object:
 
 
 def test_passes_that_always_change_something_end() -> None:
-    restless = function_pass(_renamed, name="restless")
+    restless = function_pass(_renamed, opt_level=0, name="restless")
     before = program("x: R.Tensor((2, 3))", "y = R.exp(x)", "y")
     after = UntilStable([restless, restless])(before)
     assert after.attrs["round"] == 2 * MOST_ROUNDS
@@ -95,7 +95,7 @@ def test_a_pass_that_makes_work_for_an_earlier_one_sees_it_done() -> None:
             changes -= 1
             return function.with_attrs({name: changes}) if changes >= 0 else function  # type: ignore[attr-defined]
 
-        return function_pass(transform, name=name)
+        return function_pass(transform, opt_level=0, name=name)
 
     before = program("x: R.Tensor((2, 3))", "y = R.exp(x)", "y")
     UntilStable([watch("a", 0), watch("b", 1), watch("c", 0)])(before)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..analysis import called_names, free_symbolic_vars, free_vars
+from ..analysis import called_names, free_symbolic_vars, free_vars, remove_all_unused
 from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.dims import SymVar
@@ -75,6 +75,7 @@ def BundleModelParams(param_tuple_name: str | None = None) -> Pass:
         lambda function, _module, _context: bundled(function, param_tuple_name or "model_params"),
         "BundleModelParams",
         keeps_values=False,
+        opt_level=1,
     )
 
 
@@ -188,7 +189,7 @@ def LazyGetInput() -> Pass:
         inputs = function.params[:count]
         sizes = {size for param in inputs for size in type_symvars(param.ty)}
         ret_ty = erase_unbound(function.ret_ty, sizes.__contains__)
-        return Function([*inputs, getter], body, ret_ty, function.is_pure, attrs)
+        return remove_all_unused(Function([*inputs, getter], body, ret_ty, function.is_pure, attrs))
 
     return FunctionPass(transform, "LazyGetInput", keeps_values=False)
 

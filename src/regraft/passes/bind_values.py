@@ -85,4 +85,4 @@ def BindSymbolicVars(binding_map: Mapping[str | SymVar, Dim | PrimValue | Expr],
                 raise PassError(f"BindSymbolicVars: no function mentions a size {key}")
         return bound
 
-    return ModulePass(transform, "BindSymbolicVars", keeps_values=False)
+    return ModulePass(transform, "relax.BindSymbolicVars", keeps_values=False, opt_level=1)

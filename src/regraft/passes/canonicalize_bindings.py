@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..ir.binding_values import bind_sizes
 from ..ir.dims import Dim, SymVar, dims_equal, substitute
 from ..ir.module import IRModule
@@ -43,6 +45,10 @@ def _sizes_known_by_casts(function: Function) -> dict[SymVar, Dim]:
     return known
 
 
+PARTS_LEVEL: Final = 1
+"""The level from which on Relax runs the parts of `CanonicalizeBindings` and of `LiftTransformParams`."""
+
+
 def CanonicalizeBindings() -> Pass:
     """Use one name for one value: no aliases, no fields of tuples that are written out, no casts that cannot fail.
 
@@ -56,8 +62,7 @@ def CanonicalizeBindings() -> Pass:
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        del context
-        return canonical(function)
+        return canonical(function) if context.opt_level >= PARTS_LEVEL else function
 
     return FunctionPass(transform, "CanonicalizeBindings")
 

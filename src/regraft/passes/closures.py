@@ -192,4 +192,4 @@ def LambdaLift() -> Pass:
         same = len(table) == len(module) and all(module.functions[v] is f for v, f in table.items())
         return module if same else IRModule(table, module.attrs)
 
-    return ModulePass(transform, "LambdaLift")
+    return ModulePass(transform, "LambdaLift", opt_level=1)

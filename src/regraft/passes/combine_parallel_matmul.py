@@ -265,10 +265,26 @@ def _combined(
     return edits
 
 
+def _attempts(group: Sequence[_Branch], bindings: Bindings) -> list[Sequence[_Branch]]:
+    """What is tried of a group, one after the other: all of it, and where only some branches have a bias, these."""
+    biased = [branch for branch in group if _bias_of(branch, bindings) is not None]
+    return [group, biased] if 1 < len(biased) < len(group) else [group]
+
+
 def combine(
-    matchings: Mapping[Any, Any], bindings: Bindings, check: GroupCheck | None, layout: JoinLayout = "concat"
+    matchings: Mapping[Any, Any],
+    bindings: Bindings,
+    check: GroupCheck | None,
+    layout: JoinLayout,
+    in_parts: set[Expr],
 ) -> dict[Var, Expr] | Decline:
-    """The rewriter: each group of at least two becomes one matmul; the rest stays, and the reasons are told."""
+    """The rewriter: each group of at least two becomes one matmul; the rest stays, and the reasons are told.
+
+    A left side of which a part of a group was combined goes into ``in_parts``: the whole is not asked about once more.
+    """
+    left = matchings[_left]
+    if left in in_parts:
+        return decline("a part of its products is combined already")
     branches, reasons = _branches(matchings, bindings)
     edits: dict[Var, Expr] = {}
     for group in _groups(branches, bindings):
@@ -276,11 +292,17 @@ def combine(
         if len(group) == 1:
             reasons.append(_apart(group[0], branches, bindings))
             continue
-        made = _combined(matchings[_left], group, matchings[_matmul], bindings, check, layout)
-        if isinstance(made, str):
-            reasons.append(f"{names}: {made}")
+        why: list[str] = []
+        for attempt in _attempts(group, bindings):
+            made = _combined(left, attempt, matchings[_matmul], bindings, check, layout)
+            if not isinstance(made, str):
+                edits.update(made)
+                if len(attempt) < len(group):
+                    in_parts.add(left)
+                break
+            why.append(made)
         else:
-            edits.update(made)
+            reasons.extend([f"{names}: {reason}" for reason in why])
     return edits or decline("; ".join(dict.fromkeys(reasons)))
 
 
@@ -290,7 +312,8 @@ def CombineParallelMatmul(check: GroupCheck | None = None, *, layout: JoinLayout
     A bias that follows every branch of a group, and an activation (any elementwise function of one operand) that
     follows every one, are done once, too; where only some have it, it stays behind the split. ``check(left, [right,
     ...], [bias, ...], bindings)`` may decline a group by returning False, or ``decline("why")``; it alone is left then.
-    The biases are those of all branches, or none. `combining_pays` is such a check.
+    The biases are those of all branches, or none; where only some have one, these are asked about next.
+    `combining_pays` is such a check.
 
     ``layout="stack"`` puts matrices of one width along a new axis instead of side by side. Where columns are cut over
     devices, the parts of the product then lie where those of the single products did; side by side, every run would
@@ -303,12 +326,13 @@ def CombineParallelMatmul(check: GroupCheck | None = None, *, layout: JoinLayout
     Cost: linear in the program; in a group, the values between the first and the last branch that branches depend on.
     """
 
-    def rewriter(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        return combine(matchings, bindings, check, layout)
-
-    rule = Rule(_parallel, rewriter, "combine_parallel_matmul")
-
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        in_parts: set[Expr] = set()
+
+        def rewriter(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+            return combine(matchings, bindings, check, layout, in_parts)
+
+        rule = Rule(_parallel, rewriter, "combine_parallel_matmul")
         prepared = share_projections(function)
         result = context.rewrite(prepared, rule)
         return function if result is prepared else tidied(result)

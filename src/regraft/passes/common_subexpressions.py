@@ -225,4 +225,4 @@ def EliminateCommonSubexpr(call_only: bool = False, *, leaves_aliases: bool = Tr
             function = _Sharing(wanted, context, leaves_aliases=leaves_aliases).mutate(named_once)
         return function
 
-    return FunctionPass(transform, "EliminateCommonSubexpr")
+    return FunctionPass(transform, "EliminateCommonSubexpr", opt_level=1)

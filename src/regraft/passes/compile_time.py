@@ -17,17 +17,17 @@ def weights_of(function: Function) -> tuple[Var, ...]:
     return function.params[count:] if isinstance(count, int) else ()
 
 
-def known_before_inputs(function: Function) -> dict[Var, None]:
+def known_before_inputs(function: Function, *, casts: bool = False) -> dict[Var, None]:
     """The weights of ``function`` and every value of its body that depends on weights and constants only, in order.
 
-    Values with effects, branches and casts are left out, and so is what a branch binds. A value that depends on nothing
-    at all counts, if it is computed by a call. Cost: linear.
+    Values with effects, branches, and casts unless ``casts`` are left out, and so is what a branch binds. A value that
+    depends on nothing at all counts, if it is computed by a call. Cost: linear.
     """
     known = dict.fromkeys(weights_of(function))
     for block in function.body.blocks:
         for binding in block:
             value = binding.value
-            if type(binding) is not VarBinding or isinstance(value, If | Function):
+            if (type(binding) is not VarBinding and not casts) or isinstance(value, If | Function):
                 continue
             if isinstance(value, Call) and not value.is_pure:
                 continue

@@ -188,7 +188,8 @@ class _Converter:
             return None
         first = value.args[0].fields[0] if isinstance(value.args[0], Tuple) and value.args[0].fields else value.args[0]
         order = self.order_of(first)
-        if order is None or order == tuple(range(len(order))):
+        axes_left_out = follow is _permuted and value.attrs.axes is None
+        if order is None or (order == tuple(range(len(order))) and not axes_left_out):
             return None
         return follow(self, value, order)
 

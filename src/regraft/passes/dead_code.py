@@ -51,4 +51,4 @@ def DeadCodeElimination(entry_functions: Sequence[str] | None = None) -> Pass:
             module = module.with_functions(changed)
         return without_unreached(module, entries)
 
-    return ModulePass(transform, "DeadCodeElimination")
+    return ModulePass(transform, "DeadCodeElimination", opt_level=1)

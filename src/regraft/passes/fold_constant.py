@@ -9,6 +9,7 @@ from typing import Any, Final, TypeGuard
 
 import numpy as np
 
+from ..analysis import remove_all_unused
 from ..analysis.tensors import is_static
 from ..analysis.values import resolve
 from ..ir.builder import with_operands
@@ -273,14 +274,14 @@ def FoldConstant(
     a constant that several values are made of counts for each by its part only, since it stays until all of them are
     folded, and one that is used otherwise as well does not count. With ``keep_whole``, nothing is made of such a one
     that the source model names: a weight that is trained stays one weight. Shapes and scalars that types say in full
-    are written down.
+    are written down. Values that nothing needs go.
 
     Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; calls
     whose reference refuses its operands stay. Cost: linear, and the folded operators' own.
     """
     return FunctionPass(
-        lambda function, _module, context: _Folding(
-            function, context, most_grown, keep_named, keep_shared, keep_whole
-        ).transformed(),
+        lambda function, _module, context: remove_all_unused(
+            _Folding(function, context, most_grown, keep_named, keep_shared, keep_whole).transformed()
+        ),
         "FoldConstant",
     )

@@ -107,12 +107,18 @@ class _GroupToFuse(NamedTuple):
 
 def outputs_in_order(session: EditSession, group: Collection[Var]) -> list[Var]:
     """The values of ``group`` that something else needs: outputs of the block, then others in the order of need."""
-    met: dict[Var, tuple[bool, float, int]] = {}
+    met: dict[Var, tuple[bool, float, int, int]] = {}
+    operands: dict[Var, dict[Expr, int]] = {}
     for order, var in enumerate(group):
         users, is_output = session.consumers(var)
-        places = [session.rank(user) for user in users if user not in group]
-        if is_output or places:
-            met[var] = (not is_output, session.rank(var) if is_output else min(places), order)
+        first = min((user for user in users if user not in group), key=session.rank, default=None)
+        if is_output:
+            met[var] = (False, session.rank(var), 0, order)
+        elif first is not None:
+            if first not in operands:
+                leaves = dict.fromkeys(leaves_of(session.value_of(first)))
+                operands[first] = {leaf: place for place, leaf in enumerate(leaves)}
+            met[var] = (True, session.rank(first), operands[first].get(var, 0), order)
     return sorted(met, key=met.__getitem__)
 
 
@@ -229,7 +235,7 @@ class _Fusing(WalkWithNewFunctions):
         return changed
 
     def _matches(self, session: EditSession) -> Iterator[_GroupToFuse]:
-        """The matches of the patterns, in the order of the block; a match takes the place of those that lie inside it.
+        """The matches of the patterns at calls, in the order of the block; a match takes the place of those inside it.
 
         Another match of the pattern that shares a part with it is none. The checks know the values up to the match
         alone.
@@ -241,8 +247,8 @@ class _Fusing(WalkWithNewFunctions):
             for var in [v for v in session.original if v in session.definitions]:
                 value = session.definitions[var]
                 bound[value] = var
-                # Another name of a value is no root: what it names is one itself.
-                if var in taken or isinstance(value, Var):
+                # Only calls are roots, as in Relax: a function of a tuple or of a field alone computes nothing.
+                if var in taken or not isinstance(value, Call):
                     continue
                 matched = match_expr(pattern.pattern, value, session.definitions)
                 if matched is None:

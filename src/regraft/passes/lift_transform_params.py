@@ -6,6 +6,7 @@ only move to ``<name>_transform_params(model_params)``; what is left takes them 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -13,18 +14,19 @@ from ..analysis import defined_symbolic_vars, free_symbolic_vars, remove_all_unu
 from ..analysis.values import leaves_of
 from ..analysis.variables import own_symvars
 from ..ir.binding_values import with_new_variables
+from ..ir.builder import NameSupply
 from ..ir.dims import SymVar
-from ..ir.expr import Expr, ShapeExpr, Tuple, Var
+from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, is_call_of
-from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding, merge_blocks
 from ..ir.reading import defining_symvars
 from ..ir.types import ShapeType, type_symvars
 from ..ir.visitor import iter_bindings
 from ..rewrite.session import computation_key
 from .argument_interface import bundled
-from .canonicalize_bindings import canonical
+from .canonicalize_bindings import PARTS_LEVEL, canonical
 from .compile_time import known_before_inputs, weights_of
 from .context import PassContext, PassError
 from .passes import ModulePass, Pass
@@ -34,7 +36,10 @@ _STOP: Final = "relax.builtin.stop_lift_params"
 
 
 class _Numbering:
-    """Numbers for values, the same for the same computation on the same weights, also across functions."""
+    """Numbers for values, the same for the same computation on the same weights in several functions.
+
+    In one function, equal values have numbers of their own: each is lifted.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[object, _Number] = {}
@@ -43,16 +48,19 @@ class _Numbering:
         """The number of a weight."""
         return self._numbers.setdefault(("weight", index), len(self._numbers))
 
-    def value(self, value: Expr, numbers: Mapping[Var, _Number]) -> _Number:
-        """The number of a bound value."""
-        return self._numbers.setdefault(computation_key(value, numbers.__getitem__), len(self._numbers))
+    def value(self, binding: Binding, numbers: Mapping[Var, _Number], seen: Counter[object]) -> _Number:
+        """The number of a bound value of a function; ``seen`` counts what was computed there before."""
+        cast = binding.ty if isinstance(binding, MatchCast) else None
+        key = (cast, computation_key(binding.value, numbers.__getitem__))
+        seen[key] += 1
+        return self._numbers.setdefault((key, seen[key]), len(self._numbers))
 
 
 class _Liftable(NamedTuple):
     """The part of a function that can be lifted out: its bindings in order, and the numbers of all values in reach."""
 
     function: Function
-    bindings: dict[Var, VarBinding]
+    bindings: dict[Var, Binding]
     numbers: dict[Var, _Number]
     from_weights: dict[Var, None]
     """The bindings that a weight has a part in; what is made of nothing is cheap, and computed where it is needed."""
@@ -60,24 +68,25 @@ class _Liftable(NamedTuple):
 
 def _liftable(function: Function, numbering: _Numbering) -> _Liftable:
     """The values of dataflow blocks that no input and no size of an input has a part in."""
-    known = known_before_inputs(function)
+    known = known_before_inputs(function, casts=True)
     sizes = {size for weight in weights_of(function) for size in defining_symvars(weight.ty)}
     numbers = {weight: numbering.weight(index) for index, weight in enumerate(weights_of(function))}
     part = _Liftable(function, {}, numbers, {})
+    seen: Counter[object] = Counter()
     for block in function.body.blocks:
         for binding in block if isinstance(block, DataflowBlock) else ():
             value, var = binding.value, binding.var
-            if var not in known or not isinstance(binding, VarBinding) or is_call_of(value, _STOP):
+            if var not in known or is_call_of(value, _STOP):
                 continue
             leaves = leaves_of(value)
             variables = [leaf for leaf in leaves if isinstance(leaf, Var)]
             if not all(leaf in numbers for leaf in variables):
                 continue
-            mentioned = {*type_symvars(value.ty), *own_symvars(value)}
+            mentioned = {*type_symvars(var.ty), *type_symvars(value.ty), *own_symvars(value)}
             for leaf in leaves:
                 mentioned.update(own_symvars(leaf))
             if mentioned <= sizes:
-                numbers[var] = numbering.value(value, numbers)
+                numbers[var] = numbering.value(binding, numbers, seen)
                 part.bindings[var] = binding
                 if any(leaf in part.from_weights or leaf not in part.bindings for leaf in variables):
                     part.from_weights[var] = None
@@ -95,6 +104,9 @@ class _Kept(ExprMutator):
         return call.args[0] if is_call_of(call, _STOP) else call
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
+        return None if binding.var in self._lifted else binding
+
+    def visit_match_cast_(self, binding: MatchCast) -> Binding | None:
         return None if binding.var in self._lifted else binding
 
 
@@ -127,7 +139,16 @@ def _runtime(
     body = kept.mutate(Function([], function.body, function.ret_ty, function.is_pure))
     shape = [Var("vars_from_compile_time_params", ShapeType(sizes))] if sizes else []
     row = [*inputs, *shape, *(params[number] for number in received)]
-    return Function(row, body.body, function.ret_ty, function.is_pure, function.attrs)
+    return Function(row, _with_bound_result(body), function.ret_ty, function.is_pure, function.attrs)
+
+
+def _with_bound_result(function: Function) -> SeqExpr:
+    """The body of ``function``; a result that is written out, such as a tuple, is bound to a variable."""
+    seq = function.body
+    if isinstance(seq.body, Var | Constant):
+        return seq
+    result = Var(NameSupply.beside(function).fresh("gv"), seq.body.ty)
+    return SeqExpr(merge_blocks([*seq.blocks, BindingBlock([VarBinding(result, seq.body)])]), result)
 
 
 def _transform(part: _Liftable, outputs: Sequence[Var], sizes: Sequence[SymVar], name: str) -> Function:
@@ -146,7 +167,7 @@ def _transform(part: _Liftable, outputs: Sequence[Var], sizes: Sequence[SymVar],
 
 
 def _lost_sizes(
-    parts: Sequence[_Liftable], lifted: Sequence[Mapping[Var, VarBinding]], outputs: dict[_Number, None]
+    parts: Sequence[_Liftable], lifted: Sequence[Mapping[Var, Binding]], outputs: dict[_Number, None]
 ) -> list[SymVar]:
     """The sizes of weights that what is left of a function mentions and that nothing which it takes defines."""
     lost: dict[SymVar, None] = {}
@@ -172,10 +193,8 @@ def _lift(module: IRModule, names: Sequence[str], transform_name: str) -> IRModu
     used = {part.numbers[var] for part, own in zip(parts, lifted, strict=True) for var in _boundary(part, own)}
     outputs = {number: None for number in parts[0].numbers.values() if number in used}
     sizes = _lost_sizes(parts, lifted, outputs)
-    first: dict[_Number, Var] = {}
-    for var, number in parts[0].numbers.items():
-        first.setdefault(number, var)
-    made = _transform(parts[0], [first[number] for number in outputs], sizes, transform_name)
+    variables = {number: var for var, number in parts[0].numbers.items()}
+    made = _transform(parts[0], [variables[number] for number in outputs], sizes, transform_name)
     table = {transform_name: made, **dict(module.items())}
     for name, part, own in zip(names, parts, lifted, strict=True):
         table[name] = canonical(_runtime(part, own, outputs, sizes))
@@ -207,7 +226,9 @@ def LiftTransformParams(shared_transform: bool | Sequence[str] = False) -> Pass:
     that is taken or not there, and where functions that share a transform have different weights. Cost: linear.
     """
 
-    def transform(module: IRModule, _context: PassContext) -> IRModule:
+    def transform(module: IRModule, context: PassContext) -> IRModule:
+        if context.opt_level < PARTS_LEVEL:
+            return module
         # A function of weights alone is what this pass makes.
         told = [(n, f) for n, f in module.items() if "num_input" in f.attrs]
         with_inputs = [n for n, f in told if len(weights_of(f)) < len(f.params) or not f.params]

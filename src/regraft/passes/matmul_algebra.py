@@ -17,7 +17,7 @@ from ..ir.expr import Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
-from ..ir.types import TensorType, is_subtype, shapes_equal
+from ..ir.types import TensorType, Type, is_subtype, shapes_equal
 from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.pattern import DFPattern
@@ -82,7 +82,7 @@ def ReorderTakeAfterMatmul() -> Pass:
     It pays where columns are picked several times or products share weights: all columns are computed, picked or not.
     Cost: linear.
     """
-    return RulePass(_TAKE, "ReorderTakeAfterMatmul")
+    return RulePass(_TAKE, "ReorderTakeAfterMatmul", opt_level=1)
 
 
 # --- sums
@@ -93,23 +93,37 @@ _turned = is_op("relax.permute_dims")(_sum)
 _of_sum = is_op("relax.matmul")(_left, _sum) | is_op("relax.matmul")(_left, _turned)
 
 
+def _dtype_of_matrices(first: Type, second: Type, *, turned: bool) -> str | Decline | None:
+    """The dtype of two terms whose matrices have the same sizes; a term may have fewer axes before them."""
+    unlike = decline("the terms are not known to have matrices of the same shape, so one may be broadcast")
+    if not isinstance(first, TensorType) or not isinstance(second, TensorType):
+        return unlike
+    one, other = first.shape, second.shape
+    if one is None or other is None or first.dtype != second.dtype:
+        return unlike
+    if first != second and (turned or min(len(one), len(other)) < 2 or tuple(one[-2:]) != tuple(other[-2:])):
+        return unlike
+    return first.dtype
+
+
 def _expansion(known: dict[Var, None]) -> Callable[[Expr, dict[DFPattern, Any]], Expr | Decline]:
     def expand(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         assert isinstance(expr, Call)
         left, first, second = (matchings[p] for p in (_left, _first, _second))
         if is_known(first, known) and is_known(second, known):
             return decline("both terms are known before the inputs, and so is their sum")
-        if not isinstance(first.ty, TensorType) or first.ty != second.ty or first.ty.shape is None:
-            return decline("the terms are not known to have the same shape, so one may be broadcast")
+        dtype = _dtype_of_matrices(first.ty, second.ty, turned=_turned in matchings)
+        if isinstance(dtype, Decline):
+            return dtype
         assert isinstance(expr.ty, TensorType)
-        dtype = first.ty.dtype
         if dtype is None or expr.ty.dtype != dtype or is_bool(dtype):
             return decline("the sum is computed in another dtype than the product, and would be rounded elsewhere")
         out_dtype = expr.attrs.out_dtype
         if _turned in matchings:
             axes = matchings[_turned].attrs.axes
             first, second = ops.permute_dims(first, axes), ops.permute_dims(second, axes)
-        return ops.add(ops.matmul(left, first, out_dtype), ops.matmul(left, second, out_dtype))
+        result = ops.add(ops.matmul(left, first, out_dtype), ops.matmul(left, second, out_dtype))
+        return result if result.ty == expr.ty else decline("the shape of the product is less precisely known apart")
 
     return expand
 
@@ -121,15 +135,15 @@ def ExpandMatmulOfSum() -> Pass:
     both terms are weights (parameters after the first ``num_input``) or constants, since then the sum is known before
     the inputs.
 
-    Needs: known and equal shapes and dtypes of the terms. Guarantees: the same values but for the order of float sums;
-    integers are exact. Cost: linear.
+    Needs: known shapes of the terms, equal in their last two axes, and equal dtypes. Guarantees: the same values but
+    for the order of float sums; integers are exact. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         rule = Rule(_of_sum, _expansion(known_before_inputs(function)), "expand_matmul_of_sum")
         return context.rewrite(function, rule)
 
-    return FunctionPass(transform, "ExpandMatmulOfSum")
+    return FunctionPass(transform, "ExpandMatmulOfSum", opt_level=1)
 
 
 # --- order
@@ -302,4 +316,4 @@ def AdjustMatmulOrder() -> Pass:
         known = known_before_inputs(function)
         return context.rewrite(function, RuleSet([_order_rule(form, known, most) for form in _FORMS]))
 
-    return FunctionPass(transform, "AdjustMatmulOrder")
+    return FunctionPass(transform, "AdjustMatmulOrder", opt_level=1)

@@ -139,7 +139,8 @@ def MergeCompositeFunctions() -> Pass:
     """Make connected calls of composite functions of one backend one function with the attribute ``Codegen``.
 
     The backend is the part of ``Composite`` before the dot. Functions are merged as far as that makes no cycle with
-    what stands between them. The merged function defines the composite ones inside; those that nothing else calls go.
+    what stands between them. The merged function defines the composite ones inside; those that nothing else calls go,
+    and so do values that nothing needs.
 
     Needs: `FuseOpsByPattern` before it. Guarantees: the same values to the bit. Cost: linear, and the stretch between
     two neighbours where one has further operands, once for each.
@@ -150,6 +151,7 @@ def MergeCompositeFunctions() -> Pass:
         result = with_new_functions(
             module, new, context, lambda function: _Merging(function, module, new, context), among=list(module)
         )
+        result = result.with_each(lambda _name, function: remove_all_unused(function))
         if result is module:
             return module
         called = called_names(result)

@@ -6,14 +6,15 @@ for programs that were put together by hand, and for what other tools expect of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
-from ..ir.builder import NameSupply, in_normal_form
+from ..ir.builder import BlockBuilder, NameSupply, operands_of, with_operands
 from ..ir.expr import DataflowVar, Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator, NewGlobals
 from ..ir.op import Call, Op
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding, is_leaf
 from ..ir.types import TupleType
 from .context import PassContext, PassError
 from .passes import FunctionPass, ModulePass, Pass
@@ -39,6 +40,51 @@ class _Stated(ExprMutator):
         return self.visit_var_(var)
 
 
+def _with_leaves(value: Expr, bind: Callable[[Expr], Expr]) -> Expr:
+    """``value`` with every operand a leaf; ``bind`` names what is none.
+
+    The operands of a call are bound together, after those of each of them: this is Relax's order. Uses its own stack.
+    Cost: linear in the expressions.
+    """
+    flat: dict[int, Expr] = {}
+    leaves: dict[int, Expr] = {}
+
+    def leaf(operand: Expr) -> Expr:
+        if is_leaf(flat[id(operand)]):
+            return flat[id(operand)]
+        if id(operand) not in leaves:
+            leaves[id(operand)] = bind(flat[id(operand)])
+        return leaves[id(operand)]
+
+    stack: list[tuple[Expr, bool]] = [(value, False)]
+    while stack:
+        current, expanded = stack.pop()
+        if id(current) in flat:
+            continue
+        operands = () if is_leaf(current) else operands_of(current)
+        if expanded or not operands:
+            flat[id(current)] = with_operands(current, [leaf(one) for one in operands]) if operands else current
+            continue
+        stack.append((current, True))
+        stack.extend((operand, False) for operand in reversed(operands))
+    return flat[id(value)]
+
+
+class _Normalizer(BlockBuilder):
+    def normalize(self, expr: Expr) -> Expr:
+        is_body = isinstance(expr, Function | SeqExpr)
+        return super().normalize(expr if is_body else _with_leaves(expr, self.emit))
+
+    def normalize_argument(self, expr: Expr) -> Expr:
+        return super().normalize_argument(_with_leaves(expr, self.emit))
+
+
+def _normal(function: Function) -> Function:
+    normal = _Normalizer().normalize(function)
+    assert isinstance(normal, Function)
+    return _Stated().mutate(normal)
+
+
 def Normalize() -> Pass:
     """Bring each function into A-normal form: operands are leaves, and bodies are blocks that lead to a leaf.
 
@@ -47,7 +93,7 @@ def Normalize() -> Pass:
 
     Needs: nothing. Guarantees: the same values to the bit; a program in that form stays the same object. Cost: linear.
     """
-    return FunctionPass(lambda function, _module, _context: _Stated().mutate(in_normal_form(function)), "Normalize")
+    return FunctionPass(lambda function, _module, _context: _normal(function), "Normalize", opt_level=1)
 
 
 def NormalizeGlobalVar() -> Pass:

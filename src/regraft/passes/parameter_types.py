@@ -39,7 +39,7 @@ def UpdateParamType(ty_func: Callable[[Var], Type | None]) -> Pass:
         new = NewDefinitions(changed).mutate(function)
         return Function(new.params, new.body, None, new.is_pure, new.attrs)
 
-    return FunctionPass(transform, "UpdateParamType", keeps_values=False)
+    return FunctionPass(transform, "UpdateParamType", keeps_values=False, opt_level=1)
 
 
 # --- fields of tuples, one by one

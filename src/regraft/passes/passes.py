@@ -17,7 +17,7 @@ from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.program import BindingBlock, DataflowBlock, Function
 from ..rewrite import PatternMatchingRewriter, RuleSet
-from .context import PassContext, PassError, Program
+from .context import PassContext, PassError, PassTypeError, Program
 
 FunctionTransform: TypeAlias = Callable[[Function, IRModule, PassContext], Function]
 ModuleTransform: TypeAlias = Callable[[IRModule, PassContext], IRModule]
@@ -152,13 +152,16 @@ class RulePass(FunctionPass):
 
     __slots__ = ("rules",)
 
-    def __init__(self, rules: PatternMatchingRewriter, name: str = "") -> None:
+    def __init__(self, rules: PatternMatchingRewriter, name: str = "", *, opt_level: int = 0) -> None:
         self.rules: Final = rules
         several = rules.rules()
         keeps_values = all(rule.approximate is None for rule in several)
         name = name or (several[0].name if len(several) == 1 else "rules")
         super().__init__(
-            lambda function, _module, context: context.rewrite(function, rules), name, keeps_values=keeps_values
+            lambda function, _module, context: context.rewrite(function, rules),
+            name,
+            keeps_values=keeps_values,
+            opt_level=opt_level,
         )
 
 
@@ -314,11 +317,13 @@ def _decorator(
         required: Sequence[str] | None = None,
         traceable: bool = False,
     ) -> Any:
+        if not isinstance(opt_level, int):
+            raise PassTypeError(f"{of}_pass: opt_level is {opt_level!r}; give the lowest level at which it runs, as 0")
         if pass_func is None:
             return partial(decorate, opt_level=opt_level, name=name, required=required, traceable=traceable)
         if not callable(pass_func):
             raise PassError(f"a pass is made of a function or a class, not of {pass_func!r}")
-        make_pass = partial(kind, opt_level=opt_level or 0, required=required, traceable=traceable)
+        make_pass = partial(kind, opt_level=opt_level, required=required, traceable=traceable)
         if not isinstance(pass_func, type):
             return make_pass(pass_func, name or pass_func.__name__)
         decorated = cast(Any, pass_func)
@@ -337,8 +342,8 @@ def _decorator(
     decorate.__doc__ = f"""Make ``transform{form}`` a pass; as a decorator with or without arguments.
 
     A class with a method ``{method}``, which takes the same after ``self``, may be decorated, too: its instances are
-    passes then. ``opt_level``, ``required`` and ``traceable`` are kept with the pass, see `PassInfo`. Raises
-    `PassError` for a class without that method, and for what cannot be called.
+    passes then. ``opt_level``, which is needed, ``required`` and ``traceable`` are kept with the pass, see `PassInfo`.
+    Raises `PassError` without a level, for a class without that method, and for what cannot be called.
     """
     return decorate
 

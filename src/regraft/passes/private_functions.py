@@ -273,7 +273,7 @@ def RemoveUnusedOutputs() -> Pass:
     """Take out fields of the tuples that private functions return, where no caller takes them.
 
     A function of whose fields one is taken returns that field itself; one of which none is taken goes, where it is
-    called for nothing. Functions that change are left canonical and without dead values, as Relax's are.
+    called for nothing. All functions are left canonical and without dead values, as Relax's are.
 
     Needs: callers that take fields by number and do nothing else with the result. Guarantees: public functions return
     what they did. Cost: linear, and again for each level of calls that becomes shorter.
@@ -291,7 +291,7 @@ def RemoveUnusedOutputs() -> Pass:
                 kept[name] = places
                 context.tell("remove_unused_outputs", name, None)
         if not kept:
-            return module
+            return module.with_each(lambda _name, function: remove_all_unused(canonical(function)))
         shorter = {name: _with_fields(module[name], places) for name, places in kept.items()}
         table, variables = _retyped(module, shorter)
         again: dict[GlobalVar, Function] = {}

@@ -65,4 +65,4 @@ def ReorderPermuteDimsAfterConcat() -> Pass:
     Needs: known ranks; other places are left, with the reason in `report`. Guarantees: the same values to the bit.
     Cost: linear.
     """
-    return RulePass(_RULE, "ReorderPermuteDimsAfterConcat")
+    return RulePass(_RULE, "ReorderPermuteDimsAfterConcat", opt_level=1)
