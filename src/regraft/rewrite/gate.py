@@ -12,6 +12,7 @@ from collections import ChainMap
 from collections.abc import Container, Mapping
 from typing import Any, Final, TypeAlias
 
+from ..analysis.purity import contains_impure_call
 from ..analysis.values import leaves_of
 from ..ir.errors import IRError
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var, as_expr
@@ -19,6 +20,7 @@ from ..ir.op import Call
 from ..ir.origin import Origin, Origins, merge_origins
 from ..ir.program import Function, If, SeqExpr
 from ..ir.types import is_subtype
+from .branches import with_sides
 from .draft import Draft
 from .errors import Decline, RewriteError, RewriteLoopError, RewriteScopeError, RewriteTypeError
 from .rules import Rule
@@ -87,7 +89,7 @@ class Gate:
             self._replace_plainly(rule, var, result, matched)
             return None
         return self._make(
-            rule, {var: self._expression(rule, var, result)}, known, self._origins(rule, matched), matched
+            rule, {var: self._expression(rule, var, result, matched)}, known, self._origins(rule, matched), matched
         )
 
     def _is_plain(self, var: Var, value: Call) -> bool:
@@ -132,7 +134,7 @@ class Gate:
             if isinstance(result, Decline):
                 return result.reason
             target = self._target(rule, var)
-            wanted[target] = self._expression(rule, target, result)
+            wanted[target] = self._expression(rule, target, result, matched)
         if rule.gives_tuple:
             wanted.update(self._written_out(wanted))
         return self._make(rule, wanted, _NOTHING_KNOWN, self._origins(rule, (*matched, *wanted)), computed)
@@ -165,18 +167,23 @@ class Gate:
             )
         return var
 
-    def _expression(self, rule: Rule, var: Any, result: Any) -> Expr:
+    def _expression(self, rule: Rule, var: Any, result: Any, matched: tuple[Var, ...]) -> Expr:
         try:
             expr = result if isinstance(result, Expr) else as_expr(result)
         except IRError:
             raise RewriteError(
                 f"rule {rule.name!r} returned {result!r} for {var.name_hint}; expected an expression"
             ) from None
-        if isinstance(expr, Function | SeqExpr | If):
+        if isinstance(expr, Function):
             raise RewriteError(
-                f"rule {rule.name!r} returned a {type(expr).__name__} for {var.name_hint}; a replacement is made "
-                "of calls, tuples and leaves"
+                f"rule {rule.name!r} returned a Function for {var.name_hint}; a replacement is made of calls, tuples, "
+                "branches and leaves"
             )
+        old, definitions = self.session.definitions[var], self.session.definitions
+        if isinstance(expr, SeqExpr) and contains_impure_call(expr) and not _loses_effects(old):
+            raise RewriteError(f"rule {rule.name!r} returned bindings with effects for {var.name_hint}: {expr!r}")
+        values = [old, *[definitions[one] for one in matched if one in definitions]]
+        expr = with_sides(expr, values, lambda value: self.session.local_variable(value, var))
         verdict = expr.ty is var.ty or is_subtype(expr.ty, var.ty)
         if verdict is not True:
             raise RewriteTypeError(self._type_message(rule, var, expr, verdict))
@@ -203,6 +210,8 @@ class Gate:
         computed: tuple[Var, ...],
     ) -> str | None:
         session = self.session
+        if any(_loses_effects(session.definitions[var]) for var in edits):
+            return "a side of the branch has effects, which would be lost"
         draft = Draft(session, edits, known, origins)
         flat = draft.flat
         reason = self._check(rule, flat, draft.values)
@@ -270,6 +279,11 @@ class Gate:
                     "is local to another dataflow block" if isinstance(leaf, DataflowVar) else "is not bound before it"
                 )
                 raise RewriteScopeError(f"rule {rule.name!r} uses {leaf.name_hint}, which {why}: {value!r}")
+        if session.is_dataflow and type(value) is If:
+            raise RewriteError(
+                f"rule {rule.name!r} puts a branch into a dataflow block, which holds none: decline there, or write "
+                f"R.where: {value!r}"
+            )
         if session.is_dataflow and type(value) is Call and not value.is_pure:
             raise RewriteError(f"rule {rule.name!r} puts a call with effects into a dataflow block: {value!r}")
 
@@ -305,3 +319,8 @@ def _shortest_loop(steps: list[_Rewritten]) -> list[_Rewritten]:
     for step in steps:
         by_var.setdefault(step[1], []).append(step)
     return min(by_var.values(), key=len)[:_MOST_LINES]
+
+
+def _loses_effects(old: Expr) -> bool:
+    """True if ``old`` is a branch of whose sides a pattern may say less than what they do."""
+    return type(old) is If and contains_impure_call(old)

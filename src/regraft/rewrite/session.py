@@ -178,6 +178,10 @@ class EditSession(BlockView):
         """A variable of this block for ``value``, which nothing binds so far."""
         return (DataflowVar if self.is_dataflow else Var)(self._fresh_name(name), value.ty, origins)
 
+    def local_variable(self, value: Expr, var: Var) -> Var:
+        """A variable for ``value`` inside of a branch that replaces ``var``."""
+        return Var(self._fresh_name(var.name_hint), value.ty, var.origins)
+
     @staticmethod
     def is_pure(value: Expr) -> bool:
         """True if ``value`` has no effect, so that two of it are one."""
