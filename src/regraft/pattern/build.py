@@ -163,9 +163,7 @@ def reject(pattern: DFPattern) -> NotPattern:
 
 def has_attr(attrs: Mapping[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
     """``pattern`` (any value, if None) with these attribute values."""
-    made = AttrPattern(WildcardPattern() if pattern is None else pattern, attrs)
-    warn_if_impossible(made)
-    return made
+    return warn_if_impossible(AttrPattern(WildcardPattern() if pattern is None else pattern, attrs))
 
 
 def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:

@@ -64,9 +64,7 @@ class DFPattern:
         """
         from .possible import warn_if_impossible
 
-        made = CallPattern(self, args, varg_default_wildcard)
-        warn_if_impossible(made)
-        return made
+        return warn_if_impossible(CallPattern(self, args, varg_default_wildcard))
 
     def __or__(self, other: DFPattern) -> OrPattern:
         return OrPattern(self, other)
@@ -84,9 +82,7 @@ class DFPattern:
         """
         from .possible import warn_if_impossible
 
-        made = AttrPattern(self, attrs)
-        warn_if_impossible(made)
-        return made
+        return warn_if_impossible(AttrPattern(self, attrs))
 
     def has_ty(self, ty: Type) -> TypePattern:
         """This, with a value that is certainly of type ``ty``; size variables in ``ty`` are bound by the match."""
@@ -304,8 +300,7 @@ class CallPattern(DFPattern):
     def children(self) -> tuple[DFPattern, ...]:
         return (self.op, *self.args)
 
-    __iter__ = None
-    """Any number of fields may be asked for, so there is no end to go to."""
+    __iter__ = None  # any number of fields may be asked for, so there is no end to go to
 
     def __getitem__(self, index: int) -> TupleGetItemPattern:
         return TupleGetItemPattern(self, index)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import TypeVar
 
 from ..ir.op import Op
 from .pattern import (
@@ -27,6 +28,8 @@ from .pattern import (
     all_patterns,
 )
 
+Made = TypeVar("Made", bound=DFPattern)
+
 
 def check_possible(pattern: DFPattern) -> None:
     """Raise `PatternError` where a part of ``pattern`` can stand for no value of a program. Cost: linear.
@@ -38,14 +41,15 @@ def check_possible(pattern: DFPattern) -> None:
         _check_part(part)
 
 
-def warn_if_impossible(made: DFPattern) -> None:
-    """Warn whoever calls the caller, by a `PatternWarning`, if ``made`` is a part that stands for no value."""
+def warn_if_impossible(made: Made) -> Made:
+    """``made``; whoever calls the caller is warned, by a `PatternWarning`, if it is a part that stands for no value."""
     from .context import PatternWarning
 
     try:
         _check_part(made)
     except PatternError as error:
         warnings.warn(f"this pattern never matches: {error}", PatternWarning, stacklevel=3)
+    return made
 
 
 def _check_part(part: DFPattern) -> None:
