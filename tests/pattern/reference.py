@@ -491,9 +491,13 @@ def _place_repeats(
     own = _own_parts(repeat, world)
 
     def ways(value: Var, agreed: Matched) -> Iterator[tuple[Matched, Assignment]]:
-        """The ways for one element. Only who may use a value that all elements share is left for the end."""
+        """The ways for one element. Only who may use a value that all elements share is left for the end.
+
+        A shared pattern that the elements have agreed to leave out is one of this element alone.
+        """
         for found, row in _one_element(repeat.pattern, value, agreed._replace(rejections=()), world, own):
-            of_all = [r for r in found.rejections if isinstance(r, LateClosing) and r.pattern in world.shared]
+            closings = [r for r in found.rejections if isinstance(r, LateClosing) and r.pattern in world.shared]
+            of_all = [r for r in closings if agreed is known or r.pattern in agreed.leaves]
             now = tuple(r for r in found.rejections if all(r is not other for other in of_all))
             leaves = {**found.leaves, **{part: pair[0] for part, pair in row.items()}}
             if _nothing_rejected_matches(found._replace(leaves=leaves, rejections=now), world):
