@@ -44,13 +44,13 @@ from .nodes import (
     IGNORED,
     all_nodes,
     asserted,
+    computing,
     has_tensor_for_number,
     is_branch,
     is_integer,
     is_of_sizes,
     is_size,
     narrowed,
-    only_checked,
     pairs_of_copy,
 )
 from .origins import origin_of, place_of
@@ -286,10 +286,8 @@ class _Importer:
     # --- nodes
 
     def _nodes(self, graph: torch.fx.Graph) -> None:
-        unread = only_checked(graph)
-        for node in graph.nodes:
-            if node.op == "call_function" and node not in unread:
-                self._call(node)
+        for node in computing(graph):
+            self._call(node)
 
     def _call(self, node: torch.fx.Node) -> None:
         if node.target is operator.getitem:

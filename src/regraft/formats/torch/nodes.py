@@ -50,8 +50,8 @@ def is_operator(target: Any) -> bool:
     return hasattr(target, "_schema") and hasattr(target, "overloadpacket")
 
 
-def only_checked(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """The nodes that nothing reads but checks (`IGNORED`), which are no part of what a program computes.
+def computing(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """The calls of a graph, but for those that nothing reads but checks (`IGNORED`).
 
     Those that name a size stay: others may have the size under that name. Cost: linear.
     """
@@ -61,7 +61,7 @@ def only_checked(graph: torch.fx.Graph) -> set[torch.fx.Node]:
         read = [user for user in node.users if user not in found and str(user.target) not in IGNORED]
         if is_plain and node.users and not read and not node.meta.get("unbacked_bindings"):
             found.add(node)
-    return found
+    return [node for node in graph.nodes if node.op == "call_function" and node not in found]
 
 
 def asserted(node: torch.fx.Node, sizes: SizeTable) -> Iterator[SizeCheck]:
