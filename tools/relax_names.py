@@ -175,6 +175,10 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   read; but where a function that nothing calls declares `R.Tensor` and returns a tuple, it has the tuple's type.
   One size variable may stand in several functions; Relax's `well_formed` wants one of its own for each.
 - **Programs never change.** Functions, blocks and expressions are immutable. A module's table may be edited in place.
+  Its `functions` are those that it defines; functions of the outside, which it only names, are found by name. One
+  function may stand under two names, which Relax's `well_formed` refuses.
+- **`well_formed` gives True** where it raises nothing, so that `assert well_formed(module)` of older programs holds.
+- **Texts mark nothing.** `script` takes `obj_to_underline` and the like, and leaves them out.
 - **Values that differ between tools are fixed here.** The gradient of `relu` at 0 is 0, as in PyTorch.
   `CategoricalCrossEntropyLoss` with `reduction="mean"` divides by the number of samples. The softmax of
   `CrossEntropyLoss` is over the classes, axis 1; Relax's is over the last axis, which may be another one.
@@ -209,10 +213,13 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   that something reads keeps its name, and a scalar of another dtype than int64 says it: `T.int32(3)`. A type of
   tuples by itself is written as it is in a program, `R.Tuple(...)`, and patterns have texts of their own:
   `add(*, var(y))`.
+- **Operators of an ONNX file stay whole** where `regraft` has them (`nn.softplus`, `nn.mish`, `clip`); Relax writes
+  many of them out, some as TensorIR. Values are those of ONNX Runtime.
 - **Sizes of an ONNX file are names.** A name such as `n + 1` is one size, and no sum: ONNX Runtime checks neither.
 - **Sizes are no variables of the language.** `all_vars` and its like leave them out; `free_symbolic_vars` lists them.
-  Visitors and mutators meet them in `visit_var_`, as there. A known size is an int; one that is read from a shape by
-  index or as `values` has a `value`, too.
+  Visitors and mutators meet them in `visit_var_`, as there. A known size is an int, and the sizes of a shape have a
+  `value`, too. Sizes are simplified as they are made, so that `2 * n` is `n * 2`: `a` and `b` are the operands of what
+  is written. As text a number in a size is a number, `n + 1`, where Relax prints `n + T.int64(1)`.
 - **Gradients are those of PyTorch at kinks**: of `relu` and `abs` at 0, and where both sides of a `maximum` are equal.
   `variance`, `cumsum`, `conv2d`, squares and a weight that a batch of products shares have forms that round less or
   run faster. `power` has no NaN where its base or exponent is 0, the adjoint of an operand of `where` has the shape of
