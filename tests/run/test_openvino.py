@@ -176,6 +176,19 @@ def test_a_pool_that_rounds_up_has_no_window_behind_all_elements(
             assert_close(_run([x], body, array), build(Function([x], body), target="numpy")["main"](array))
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_convolution_with_windows_of_padding_alone(channels: int, kernel: int, dilation: int, is_open: bool) -> None:
+    """OpenVINO alone has other numbers here, or ends the process."""
+    generator = np.random.default_rng(0)
+    weights = const(generator.standard_normal((channels, channels, kernel, kernel)).astype(np.float32))
+    array = generator.standard_normal((2, channels, 7, 4)).astype(np.float32)
+    x = _tensor("x", 2, channels, SymVar("n") if is_open else 7, 4)
+    body = R.nn.conv2d(R.nn.relu(x), weights, padding=[1, 0, 3, 3], dilation=[dilation] * 2)
+    assert_close(_run([x], body, array), build(Function([x], body), target="numpy")["main"](array))
+
+
 @pytest.mark.parametrize("size", [5, 6])
 @pytest.mark.parametrize("padding", [(1, 0), (0, 1), (1, 1), (0, 2)])
 @pytest.mark.parametrize("rank", [1, 2, 3])

@@ -5,8 +5,8 @@ axes, and such an operator has a constant with a number for each channel, the jo
 channels. It also joins a convolution with an activation behind a max pool, as if the activation of the largest number
 were the largest activation, which holds for rising functions only. And it moves the strides of a convolution of single
 elements before the node that it reads, as if nothing were padded between the two. All were seen in 2026.4, in float32;
-the first two in bytes as well. And where a pool rounds up, it has a window that begins behind all elements, which ONNX
-leaves out.
+the first two in bytes as well. A convolution that has a window of padding alone may be wrong, or end the process. And
+where a pool rounds up, it has a window that begins behind all elements, which ONNX leaves out.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def keep_apart(graph: ir.Graph) -> None:
     Reductions over the first or last of three axes read a matrix where numbers of channels follow, and in any case
     in a graph with quantized values, since OpenVINO moves their scales behind them. A max pool before an activation
     that falls somewhere is followed by one of single elements. A convolution of single elements reads padded elements
-    that were picked before. Of a pool that rounds up, windows that begin behind all elements are cut off. Cost: linear
-    in the nodes.
+    that were picked before, and one that has windows of padding alone reads joined zeros. Of a pool that rounds up,
+    windows that begin behind all elements are cut off. Cost: linear in the nodes.
     """
     nodes = list(graph.all_nodes())
     has_scales = any(node.op_type == "DequantizeLinear" and not node.domain for node in nodes)
@@ -76,6 +76,8 @@ def keep_apart(graph: ir.Graph) -> None:
                 _cut_windows(node, axes)
         elif node.op_type == "Conv" and _skips_padded_elements(node):
             _pick_before(node)
+        elif node.op_type == "Conv" and _reaches_padding_alone(node):
+            _join_padding(node)
 
 
 # --- reductions
@@ -274,6 +276,48 @@ def _pick_before(node: ir.Node) -> None:
     node.attributes["strides"] = ir.AttrInt64s("strides", [1] * count)
     node.attributes["pads"] = ir.AttrInt64s("pads", [0] * (2 * count))
     graph.insert_before(node, made.nodes)
+
+
+def _reaches_padding_alone(node: ir.Node) -> bool:
+    """True if a convolution of float32 has a window that may lie in its padding alone."""
+    data, weight = node.inputs[0], node.inputs[1]
+    shape = None if weight is None else weight.shape
+    if data is None or data.dtype not in (None, ir.DataType.FLOAT) or shape is None:
+        return False
+    kernel = shape[2:]
+    dilations, pads = (node.attributes.get_ints(name, ()) for name in ("dilations", "pads"))
+    for axis, size in enumerate(kernel):
+        reach = (dilations[axis] if dilations else 1) * (size - 1) + 1 if isinstance(size, int) else 1
+        if pads and max(pads[axis], pads[axis + len(kernel)]) >= reach:
+            return True
+    return False
+
+
+def _join_padding(node: ir.Node) -> None:
+    """Let the convolution ``node`` read zeros that are joined to its data, in place of its padding."""
+    data, old, graph = node.inputs[0], node.outputs[0], node.graph
+    pads = node.attributes.get_ints("pads", ())
+    assert data is not None
+    assert graph is not None
+    made, rank = _Nodes(f"{old.name or 'convolution'}_padding"), 2 + len(pads) // 2
+    for axis in range(2, rank):
+        parts = [
+            data if count is None else _zeros_beside(made, data, axis, rank, count)
+            for count in (pads[axis - 2], None, pads[axis - 2 + rank - 2])
+            if count is None or count
+        ]
+        data = parts[0] if len(parts) == 1 else made.add("Concat", parts, axis=axis)
+    node.replace_input_with(0, data)
+    node.attributes["pads"] = ir.AttrInt64s("pads", [0] * len(pads))
+    graph.insert_before(node, made.nodes)
+
+
+def _zeros_beside(made: _Nodes, data: ir.Value, axis: int, rank: int, count: int) -> ir.Value:
+    """Zeros of the shape of ``data`` but for ``count`` along ``axis``."""
+    after = [_sizes(made, data, axis + 1, rank)] if axis + 1 < rank else []
+    return made.add(
+        "ConstantOfShape", [made.add("Concat", [_sizes(made, data, 0, axis), made.constant([count]), *after], axis=0)]
+    )
 
 
 class _Nodes:
