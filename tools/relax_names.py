@@ -242,7 +242,11 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   does not go into types.
 - **Calls have attributes.** `attrs` of a call without attributes is empty, and never None.
   The type of a slice from or to a scalar parameter has no sizes.
+- **`has_attr` compares what attributes mean.** A dtype matches its name, `[1, 1]` the padding `[1, 1, 1, 1]`, and axes
+  that are left out the axes that they stand for. In Relax `{"out_dtype": "float32"}` never matches.
 - **Rewriting terminates or says why.** Rules that undo each other end with an error that shows the loop.
+- **Weights that a sum is made of stay one sum.** `ExpandMatmulOfSum` leaves `x @ (w + a @ b)` where all three are
+  weights; Relax writes it as two products that every call computes. One concatenated transpose is turned, too.
 - **What no rule matched stays as it was.** Where `rewrite_call` or a pass that is a rewrite changed something, Relax
   also merges equal values of the whole function and drops what nothing reads. Here that is the work of
   `EliminateCommonSubexpr` and `DeadCodeElimination`.
