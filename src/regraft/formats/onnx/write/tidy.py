@@ -18,6 +18,7 @@ from ..attributes import bodies_of
 from ..source_nodes import ORIGIN_KEY
 from .graph import GraphWriter, dtype_of
 from .kernels import has_kernel
+from .known_nodes import known_result
 from .scans import arrange_scan
 
 
@@ -27,7 +28,8 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     Equal nodes with equal operands are merged. A node that only rearranges a constant is replaced by the rearranged
     constant, unless something else reads the constant as it is. Two `Unsqueeze` in a row become one. A sum after a
     convolution or a product of two matrices, with one number for each channel or column, becomes an operand of that
-    node. A `Scan` takes transposes and reversals into its own attributes. Unread nodes are removed. In the bodies of
+    node. A `Scan` takes transposes and reversals into its own attributes. Nodes over a few known numbers are computed,
+    unless the source model had them. Unread nodes are removed. In the bodies of
     branches and loops, equal nodes are merged and unread nodes are removed. Cost: linear in the nodes.
     """
     tidying = _Tidying(graph, results)
@@ -46,6 +48,8 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     for node in standard:
         if node.op_type == "Transpose":  # last: products transpose their right side themselves
             tidying.arrange(node)
+    for node in graph.nodes:
+        tidying.compute_known(node)
     tidying.put_later()
     tidying.drop_unread()
     return {value: tidying.now(value) for value in tidying.replaced}
@@ -161,6 +165,18 @@ class _Tidying:
             return self._graph.data_of(row) is not None
         codes = None if producer.inputs[0] is None else self._graph.data_of(producer.inputs[0])
         return codes is not None and codes.dtype == "int32"
+
+    def compute_known(self, node: ir.Node) -> None:
+        """Put a constant in the place of a node of numbers that are known, if it was made while writing."""
+        graph = self._graph
+        if node in graph.kept or node in graph.effects or any(output in self._results for output in node.outputs):
+            return
+        operands = [None if value is None else graph.data_of(value) for value in node.inputs]
+        if any(value is not None and data is None for value, data in zip(node.inputs, operands, strict=True)):
+            return
+        found = known_result(node, operands, graph.written_for)
+        if found is not None:
+            self._replace(node, node.outputs[0], graph.constant_data(TensorData(found), "constant"))
 
     def put_later(self) -> None:
         """Put what took in a sum in the place of the sum, after what was added."""
