@@ -149,6 +149,20 @@ def test_a_reduction_of_three_axes_before_numbers_of_channels(reduction: Any, ax
         assert_close(_run([x], function.body, array), build(function, target="numpy")["main"](array))
 
 
+@pytest.mark.parametrize("shape", [(3, 1, 3, 1), (1, 1, 3, 1), (2, 3, 3, 3)])
+@pytest.mark.parametrize("order", [(2, 0, 1), (1, 0, 2)])
+@pytest.mark.parametrize("reduction", [R.sum, R.max, R.mean])
+def test_a_reduction_that_drops_its_axis_between_transposes(
+    reduction: Any, order: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    """OpenVINO alone joins the transpose of attention and this one to a wrong one, where axes of size 1 move."""
+    array = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    x = _tensor("x", *shape)
+    reduced = reduction(R.nn.attention(x, x, x), axis=[0])
+    body = R.add(R.permute_dims(reduced, order), const(np.ones((3, 3, 3), np.float32)))
+    assert_close(_run([x], body, array), build(Function([x], body), target="numpy")["main"](array))
+
+
 def test_a_written_file_has_the_reductions_that_openvino_computes_rightly(tmp_path: Path) -> None:
     x = _tensor("x", 2, 6, 40)
     scale = const(np.random.default_rng(0).random((6, 1)).astype(np.float32))

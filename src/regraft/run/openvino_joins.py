@@ -5,8 +5,9 @@ axes, and such an operator has a constant with a number for each channel, the jo
 channels. It also joins a convolution with an activation behind a max pool, as if the activation of the largest number
 were the largest activation, which holds for rising functions only. And it moves the strides of a convolution of single
 elements before the node that it reads, as if nothing were padded between the two. All were seen in 2026.4, in float32;
-the first two in bytes as well. A convolution that has a window of padding alone may be wrong, or end the process. And
-where a pool rounds up, it has a window that begins behind all elements, which ONNX leaves out.
+the first two in bytes as well. A convolution that has a window of padding alone may be wrong, or end the process. Where
+a pool rounds up, it has a window that begins behind all elements, which ONNX leaves out. And where a reduction that
+drops its axes stands between two transposes, these are joined to a wrong one if they only move axes of size 1.
 """
 
 from __future__ import annotations
@@ -58,10 +59,12 @@ def keep_apart(graph: ir.Graph) -> None:
     in a graph with quantized values, since OpenVINO moves their scales behind them. A max pool before an activation
     that falls somewhere is followed by one of single elements. A convolution of single elements reads padded elements
     that were picked before, and one that has windows of padding alone reads joined zeros. Of a pool that rounds up,
-    windows that begin behind all elements are cut off. Cost: linear in the nodes.
+    windows that begin behind all elements are cut off. In a graph with transposes, reductions keep their axes, which
+    are dropped after them. Cost: linear in the nodes.
     """
     nodes = list(graph.all_nodes())
-    has_scales = any(node.op_type == "DequantizeLinear" and not node.domain for node in nodes)
+    kinds = {node.op_type for node in nodes if not node.domain}
+    has_scales, turns = "DequantizeLinear" in kinds, "Transpose" in kinds
     for node in nodes:
         if node.domain:
             continue
@@ -69,6 +72,8 @@ def keep_apart(graph: ir.Graph) -> None:
             axis = _outer_axis(node)
             if axis is not None and (has_scales or _meets_channels(node.outputs[0])):
                 _read_matrix(node, axis)
+            elif turns and not node.attributes.get_int("keepdims", 1):
+                _drop_axes_after(node)
         elif node.op_type in ("AveragePool", "MaxPool"):
             if node.op_type == "MaxPool" and _falls_somewhere(node.outputs[0]):
                 _pool_again(node)
@@ -153,6 +158,20 @@ def _read_matrix(node: ir.Node, axis: int) -> None:
     sizes = parts[0] if len(parts) == 1 else made.add("Concat", parts, axis=0)
     result = made.add("Reshape", [kept, sizes])
     ir.convenience.replace_nodes_and_values(graph, node, [node], made.nodes, [old], [result])
+
+
+def _drop_axes_after(node: ir.Node) -> None:
+    """Let the reduction ``node`` keep its axes, and a node after it drop them; one over all axes stays."""
+    old, graph = node.outputs[0], node.graph
+    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    if axes is None:
+        return
+    assert graph is not None
+    made = _Nodes(f"{old.name or 'reduction'}_kept")
+    node.attributes.add(ir.AttrInt64("keepdims", 1))
+    _stand_after(old, made.add("Squeeze", [old, axes]))
+    made.nodes[-1].replace_input_with(0, old)
+    graph.insert_after(node, made.nodes)
 
 
 def _sizes(made: _Nodes, data: ir.Value, start: int, end: int) -> ir.Value:
