@@ -361,6 +361,27 @@ def test_alternatives_of_a_chain_are_operators_or_values_over_wildcards(name: st
     assert len(rx.explain(only, function).matches) == (count <= 1)
 
 
+def test_a_repeat_holds_no_place_for_the_value_below_a_link() -> None:
+    """In a repeat it would stand for several values."""
+    with pytest.raises(PatternError, match="put a wildcard where the value below it stands, outside of repeats"):
+        chain(is_op("relax.concat")(is_tuple([repeat(wildcard())])), until=wildcard())
+    with pytest.raises(PatternError, match="the value below it stands inside of repeat"):
+        chain(is_op("relax.concat")(is_tuple([repeat(below())])), until=wildcard())
+    x = rx.Var("x", rx.TensorType((1,), "float32"))
+    joined = is_op("relax.concat")(is_tuple([repeat(wildcard())]))
+    sums = chain(is_op("relax.add")(wildcard(), joined), until=is_var(), min=1)
+    assert sums.match(op.add(x, op.concat([x, x], axis=0)), {})
+    assert not sums.match(op.concat([x, x], axis=0), {})
+
+
+def test_what_links_have_alone_is_no_part_of_what_is_rejected() -> None:
+    term = wildcard()
+    sums = chain(is_op("relax.add")(below(), term), until=is_var())
+    pattern = sums & ~chain(is_op("relax.multiply")(below(), term), until=is_var(), min=1)
+    with pytest.raises(PatternError, match="stands in two repeats"):
+        pattern.match(rx.Var("x", rx.TensorType((2,), "float32")), {})
+
+
 def test_a_link_needs_a_place_for_the_value_below_it() -> None:
     with pytest.raises(PatternError, match="is no link of a chain: put a wildcard where the value below it stands"):
         chain(is_op("relax.exp")(is_const()), until=wildcard())

@@ -253,9 +253,12 @@ def _links_over(link: DFPattern, inner: DFPattern) -> list[DFPattern]:
             accepts = link.accepts
             other = OpPattern(lambda op: accepts(op) and not op.is_commutative, link.text)
         return [first, other(WildcardPattern(), inner, varg_default_wildcard=True)]
-    places = [part for part in bindable(link) if isinstance(part, WildcardPattern)]
+    in_runs = {one for part in all_patterns(link) if isinstance(part, RepeatPattern) for one in all_patterns(part)}
+    places = [part for part in bindable(link) if isinstance(part, WildcardPattern) and part not in in_runs]
     if not places:
-        raise PatternError(f"{link!r} is no link of a chain: put a wildcard where the value below it stands")
+        raise PatternError(
+            f"{link!r} is no link of a chain: put a wildcard where the value below it stands, outside of repeats"
+        )
     return [duplicate(link, {place: inner}) for place in places]
 
 

@@ -56,7 +56,7 @@ def _check_hole(link: DFPattern, hole: HolePattern, text: str) -> None:
             raise PatternError(f"{text} is no link of a chain: it computes nothing from the value below it")
         if isinstance(part, OrPattern | AndPattern | ConstrainedPattern):
             same_value.extend(part.children())
-    closed = NotPattern | FunctionPattern | IfPattern
+    closed = NotPattern | FunctionPattern | IfPattern | RepeatPattern
     for part in all_patterns(link):
         if isinstance(part, closed) and hole in all_patterns(part):
             raise PatternError(f"{text} is no link of a chain: the value below it stands inside of {part!r}")

@@ -91,11 +91,17 @@ def refuse_two_runs(roots: Sequence[DFPattern], shared: Container[DFPattern]) ->
                     raise in_two_repeats(pattern)
         return found
 
+    rejected: dict[DFPattern, None] = {}
     for root in roots:
         for part in inner_first(root):
+            if isinstance(part, NotPattern):
+                rejected[part.reject] = None
             parts = () if isinstance(part, NotPattern | RepeatPattern) else part.children()
             runs[part] = merged(part, parts, either=isinstance(part, OrPattern))
-    merged(None, roots, either=False)
+    bound = merged(None, roots, either=False)
+    for pattern, run in (pair for part in rejected for pair in runs[part].items()):
+        if bound.get(pattern, run) != run:
+            raise in_two_repeats(pattern)
 
 
 def in_two_repeats(part: DFPattern) -> PatternError:
