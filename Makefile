@@ -20,14 +20,21 @@ DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: demo test fuzz bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site gallery wheel-check clean xla-lowest
+.PHONY: demo test test-slow fuzz bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site gallery wheel-check clean xla-lowest
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/optimize_unet.py build/demo --wide
 
 # One thread per worker: two workers with a thread pool each would fight over the same cores.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# All tests but the slow ones: those that take four seconds or more, which tests/slow.txt lists.
 test: $(VENV)/dev.stamp browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+	$(PYTEST) -m "not slow" $(TESTS)
+
+# The slow ones: the largest of the published models, long searches, programs of 100,000 bindings.
+test-slow: $(VENV)/dev.stamp browser
+	$(PYTEST) -m slow $(TESTS)
 
 # Damaged files of all kinds, within limits of time and memory: ROUNDS of each kind, from SEED on.
 ROUNDS ?= 500

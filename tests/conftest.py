@@ -35,6 +35,18 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+SLOW = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of `slow.txt`, which `make test` leaves out and `make test-slow` runs."""
+    slow = set(SLOW)
+    for item in items:
+        if item.nodeid in slow:
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish() -> None:
     """What collecting the tests has made stays to the end, so no later collection of garbage goes through it."""
     gc.collect()

@@ -44,6 +44,13 @@ def test_every_dependency_is_explained_with_its_range(root: Path) -> None:
     assert [wanted for group in groups for wanted in group if f"`{wanted}`" not in explained] == []
 
 
+def test_every_slow_test_is_one_that_there_is(root: Path) -> None:
+    for line in (root / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines():
+        path, _, name = line.partition("::")
+        function = name.split("[")[0].split("::")[-1]
+        assert f"def {function}(" in (root / path).read_text(encoding="utf-8"), line
+
+
 def test_a_class_has_one_meaning(root: Path) -> None:
     found = defaultdict[str, list[str]](list)
     for path in sorted((root / "src").rglob("*.py")):

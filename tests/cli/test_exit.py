@@ -13,12 +13,12 @@ from tests.model.models import files, projections, save
 
 HALFWAY = """
 import signal
-from regraft.model import optimizing
+from regraft.model import job
 def write_half(module, name, path, **_options):
     path.write_bytes(b"half of it")
     signal.raise_signal(signal.{name})
     raise AssertionError("the signal did not arrive")
-optimizing.write_model = write_half
+job.write_model = write_half
 """
 
 

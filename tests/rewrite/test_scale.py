@@ -5,8 +5,6 @@ How long it takes is the benchmarks' business; these would not end, or would ove
 
 from __future__ import annotations
 
-import pytest
-
 import regraft as rx
 from regraft.analysis import well_formed
 from regraft.dpl import *
@@ -31,7 +29,6 @@ def test_one_value_with_ten_thousand_users_is_replaced_once() -> None:
     assert_rewritten(before, after, exact=True)
 
 
-@pytest.mark.slow
 def test_a_chain_of_100_000_bindings_is_rewritten() -> None:
     x = rx.Var("x", rx.TensorType((2, 3), "float32"))
     builder = rx.BlockBuilder()
@@ -48,7 +45,6 @@ def test_a_chain_of_100_000_bindings_is_rewritten() -> None:
     assert well_formed(after)
 
 
-@pytest.mark.slow
 def test_a_match_that_spans_a_chain_of_100_000_bindings_removes_it_all() -> None:
     x = rx.Var("x", rx.TensorType((2, 3), "float32"))
     builder = rx.BlockBuilder()

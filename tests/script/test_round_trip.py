@@ -368,7 +368,6 @@ def chain(length: int) -> IRModule:
     return builder.get()
 
 
-@pytest.mark.slow
 def test_a_hundred_thousand_bindings_print_and_read_in_linear_time() -> None:
     def seconds_per_binding(length: int) -> float:
         module = chain(length)

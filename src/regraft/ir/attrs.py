@@ -118,6 +118,8 @@ def attribute_key(value: object) -> tuple[str, object]:
         return ("tuple", tuple(attribute_key(v) for v in items))
     if isinstance(value, float):
         return ("float", value.hex())
+    if isinstance(value, int) and not isinstance(value, bool):
+        return ("int", int(value))  # a known size is a number
     return (type(value).__name__, value)
 
 

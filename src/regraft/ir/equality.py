@@ -117,9 +117,11 @@ class Comparer:
     def _step(self, a: Any, b: Any, place: _Path | None) -> bool:
         kind = cast("type[object]", type(a))
         if kind is not type(b):
-            if not (issubclass(kind, tuple) and issubclass(type(b), tuple)):
+            kinds = {kind, cast("type[object]", type(b))}
+            shared = next((one for one in (tuple, int) if all(issubclass(each, one) for each in kinds)), None)
+            if shared is None or bool in kinds:
                 return self._differ(a, b, place)
-            kind = tuple  # fields with names are as equal as fields without
+            kind = shared  # fields with names are as equal as fields without, and known sizes are numbers
         if kind in SHARED:
             if kind is Call and self._plainly_same(a, b):
                 return True

@@ -13,6 +13,7 @@ from typing import Any, Final, cast, final
 
 import numpy as np
 
+from ..ir.dims.known import KnownSize
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .executable import Around, EntryFunction, Executable
 from .instructions import (
@@ -122,7 +123,8 @@ class ExecBuilder:
         operands: list[int] = []
         for arg in args or ():
             value: Any = ShapeTuple(cast(Any, arg)) if isinstance(arg, tuple) else arg
-            operands.append(value if type(value) is int else self.convert_constant(value))
+            is_number = type(value) is int or isinstance(value, KnownSize)
+            operands.append(int(value) if is_number else self.convert_constant(value))
         self._emit(Instruction("call", name, tuple(operands), self.void_arg() if dst is None else dst))
         self._functions.setdefault(name, None)
 

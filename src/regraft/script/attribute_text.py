@@ -76,8 +76,10 @@ def string_text(value: str) -> str:
     return f'"{escaped}"'
 
 
-def device_text(device: str) -> str:
-    """A device, such as ``"cuda:1"``, as ``R.hint_on_device`` is given it."""
+def device_text(device: Any) -> str:
+    """A device, such as ``"cuda:1"``, as ``R.hint_on_device`` is given it; what is none stands as any attribute."""
+    if not isinstance(device, str):
+        return attribute_text(device)
     kind, _, index = device.partition(":")
     number = next((number for number, name in DEVICES.items() if name == kind), None)
     if number is None or not index.isdecimal():

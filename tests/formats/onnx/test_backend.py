@@ -26,7 +26,6 @@ def _outcomes(chosen: list[Any], target: str) -> tuple[list[Outcome], list[str]]
     return found, failed
 
 
-@pytest.mark.slow
 def test_no_case_fails_and_the_page_says_which_are_unsupported(all_cases: list[Any], root: Path) -> None:
     found, failed = _outcomes(all_cases, "numpy")
     assert failed == []
@@ -35,7 +34,6 @@ def test_no_case_fails_and_the_page_says_which_are_unsupported(all_cases: list[A
     assert text == page(found), "run: python -m tests.formats.onnx.backend > docs/onnx_coverage.md"
 
 
-@pytest.mark.slow
 def test_what_is_read_runs_on_onnxruntime_or_is_refused_when_built(all_cases: list[Any]) -> None:
     found, failed = _outcomes(all_cases, "onnxruntime")
     assert failed == []

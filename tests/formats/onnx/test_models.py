@@ -34,8 +34,6 @@ from regraft.model import optimize
 from regraft.transform import op_counts
 from tests.kit import assert_close
 
-pytestmark = pytest.mark.slow
-
 
 def _exported(
     model: torch.nn.Module,

@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-_NODE, _NAME, _TYPE, _SIZE, _ATTRIBUTE = 8, 2, 14, 4, 8
-"""About what a file takes for a node, a name, a type, a size of a shape and an attribute, beside their texts."""
+_NODE, _NAME, _TYPE, _SIZE, _NO_SIZE, _ATTRIBUTE = 8, 2, 14, 4, 2, 8
+"""About what a file takes, without texts, for a node, a name, a type, a size, one not stated, and an attribute."""
 
 
 def description_size(graph: ir.Graph) -> int:
@@ -79,4 +79,8 @@ def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _values(values: Iterable[ir.Value]) -> int:
-    return sum(_TYPE + len(value.name or "") + _SIZE * len(value.shape or ()) for value in values)
+    return sum(_TYPE + len(value.name or "") + sum(map(_size, value.shape or ())) for value in values)
+
+
+def _size(dim: int | ir.SymbolicDim) -> int:
+    return _SIZE if isinstance(dim, int) or dim.value is not None else _NO_SIZE

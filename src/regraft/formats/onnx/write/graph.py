@@ -564,4 +564,4 @@ class GraphWriter:
             whole, first, last = self._rows[row]
             is_all = first == 0 and last is None
             return self.op("Size", whole) if is_all else self.op("ReduceProd", self._part(row), keepdims=0)
-        return self.op("Squeeze", value, self.integers([0]))
+        return self.op("Squeeze", value, None if dim is None else self.integers([0]))

@@ -65,7 +65,7 @@ class ModelFacts(NamedTuple):
     ``states_types``: whether it gives the types of at least half of the values that nodes of its graph read, which
     whoever reads it can work out as well. ``names_nodes``: whether its nodes have names. ``packs_integers``: whether
     constants of int64 are numbers of as many bytes as each needs, and no arrays. ``described``: the bytes that describe
-    its graph, of `description_size`; 0 for what was no ONNX model. ``unsized``: the outputs that have no shape there.
+    its graph, of `description_size`; 0 for what was no ONNX model. ``unsized``: the outputs that have no sizes there.
     """
 
     opset: int = 0
@@ -106,7 +106,7 @@ class ModelFacts(NamedTuple):
             any(node.name for node in model.graph),
             any(map(_is_packed, model.graph.initializers.values())),
             description_size(model.graph),
-            tuple(value.name or "" for value in model.graph.outputs if value.shape is None),
+            tuple(value.name or "" for value in model.graph.outputs if not _states_sizes(value)),
         )
 
     def as_pairs(self) -> tuple[tuple[str, Any], ...]:
@@ -145,3 +145,9 @@ def _is_packed(value: ir.Value) -> bool:
 def _needed_ir_version(model: ir.Model) -> int:
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in model.graph.opset_imports.items()]
     return onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True)
+
+
+def _states_sizes(value: ir.Value) -> bool:
+    """True if the shape of a value is there, and more than a number of axes."""
+    shape = value.shape
+    return shape is not None and (not len(shape) or any(isinstance(dim, int) or dim.value is not None for dim in shape))
