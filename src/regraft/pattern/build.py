@@ -8,7 +8,7 @@ from typing import Any
 from ..ir.dims import Dim
 from ..ir.expr import Expr
 from ..ir.op import Op, Trait
-from .chain_pattern import ChainPattern, HolePattern
+from .chain_pattern import NO_PLACE, ChainPattern, HolePattern
 from .context import forget_made
 from .derived import describe, duplicate
 from .parts import bindable, fixed_op
@@ -253,8 +253,8 @@ def _links_over(link: DFPattern, inner: DFPattern) -> list[DFPattern]:
             accepts = link.accepts
             other = OpPattern(lambda op: accepts(op) and not op.is_commutative, link.text)
         return [first, other(WildcardPattern(), inner, varg_default_wildcard=True)]
-    in_runs = {one for part in all_patterns(link) if isinstance(part, RepeatPattern) for one in all_patterns(part)}
-    places = [part for part in bindable(link) if isinstance(part, WildcardPattern) and part not in in_runs]
+    closed = {one for part in all_patterns(link) if isinstance(part, NO_PLACE) for one in all_patterns(part)}
+    places = [part for part in bindable(link) if isinstance(part, WildcardPattern) and part not in closed]
     if not places:
         raise PatternError(
             f"{link!r} is no link of a chain: put a wildcard where the value below it stands, outside of repeats"

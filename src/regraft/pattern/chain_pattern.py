@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from .pattern import (
     AndPattern,
@@ -23,6 +23,10 @@ class HolePattern(DFPattern):
     """The place in the pattern of a link where the value below it stands; any value by itself."""
 
     __slots__ = ()
+
+
+NO_PLACE: Final = NotPattern | FunctionPattern | IfPattern | RepeatPattern
+"""The patterns inside of which the value below a link cannot stand."""
 
 
 @final
@@ -56,9 +60,8 @@ def _check_hole(link: DFPattern, hole: HolePattern, text: str) -> None:
             raise PatternError(f"{text} is no link of a chain: it computes nothing from the value below it")
         if isinstance(part, OrPattern | AndPattern | ConstrainedPattern):
             same_value.extend(part.children())
-    closed = NotPattern | FunctionPattern | IfPattern | RepeatPattern
     for part in all_patterns(link):
-        if isinstance(part, closed) and hole in all_patterns(part):
+        if isinstance(part, NO_PLACE) and hole in all_patterns(part):
             raise PatternError(f"{text} is no link of a chain: the value below it stands inside of {part!r}")
     if hole not in all_patterns(link):
         raise PatternError(f"{text} is no link of a chain: put a wildcard where the value below it stands")
