@@ -30,8 +30,11 @@ _NAMES_OF_THEN: Final = {
 _REWRITTEN: Final = (
     *("ir/reading.py", "op/decompose.py", "op/program_array.py", "op/program_xp.py"),
     *("passes/fuse_attention/", "pattern/matcher/"),
+    *("formats/onnx/read/graph_importer.py", "formats/onnx/write/schemas.py"),
+    *("model/job.py", "model/chosen_passes.py", "model/reports.py", "cli/reported.py"),
 )
-"""Rewritten forms of modules of then that have other names: equality, decomposition, FuseAttention and the matcher."""
+"""Rewritten forms of modules of then that have other names: equality, decomposition, FuseAttention, the matcher, and
+parts that stood in longer modules."""
 
 
 def _git(*arguments: str) -> str:
