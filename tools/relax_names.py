@@ -191,6 +191,11 @@ Where Relax raises `ValueError` or `TypeError`, regraft raises the same. All of 
   which Relax takes and leaves unread.
 - **Constants keep their dtype.** `const` of a float64 array is float64; Relax makes float32 of it. Numbers and lists
   are what they are in Relax.
+- **Orders and forms of their own.** `detect_recursion` lists its groups in the order of the module; Relax's is that of
+  a hash table. `from_fx` exports the traced model, so that an index is a slice or a `take` where Relax has one call
+  for each node; an index from the end, `a[..., -1]`, is counted from the front. `AdjustMatmulOrder` multiplies in the
+  cheaper order also where only `tir_var_upper_bound` tells which it is. At opt_level 0 `ConvertToDataflow`,
+  `RemoveUnusedOutputs` and `ExpandTupleArguments` run whole; Relax skips the passes that they are made of.
 - **Names are Python's where they hold nothing of the program.** A list of numbers, a size or an array of the scope
   around may be used, and a docstring may stand in a function. A size has no second name: `k = n * 2` is written out.
 - **What is bound fits.** `bind_params` refuses an array of another shape or dtype than the parameter's.
