@@ -9,7 +9,7 @@ in a rule it is an error.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -65,6 +65,16 @@ def _check_part(part: DFPattern) -> None:
 def _operators_called(pattern: DFPattern) -> list[Op] | None:
     """The operators of which ``pattern`` is a call; None where it may be of any, or no call."""
     found: list[Op] = []
+    for one in _alternatives(pattern):
+        operators = _operators_of(one.op) if isinstance(one, CallPattern) else None
+        if operators is None:
+            return None
+        found.extend(operators)
+    return found
+
+
+def _alternatives(pattern: DFPattern) -> Iterator[DFPattern]:
+    """The patterns of which ``pattern`` is one or another, without the conditions around them."""
     stack = [pattern]
     while stack:
         one = stack.pop()
@@ -73,23 +83,13 @@ def _operators_called(pattern: DFPattern) -> list[Op] | None:
         elif isinstance(one, ConstrainedPattern):
             stack.append(one.pattern)
         else:
-            operators = _operators_of(one.op) if isinstance(one, CallPattern) else None
-            if operators is None:
-                return None
-            found.extend(operators)
-    return found
+            yield one
 
 
 def _check_called(value: DFPattern) -> None:
     """Raise `PatternError` where ``value`` is an operator itself, or may be."""
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, OrPattern):
-            stack.extend((one.left, one.right))
-        elif isinstance(one, ConstrainedPattern):
-            stack.append(one.pattern)
-        elif isinstance(one, OpPattern) or (isinstance(one, ExprPattern) and isinstance(one.expr, Op)):
+    for one in _alternatives(value):
+        if isinstance(one, OpPattern) or (isinstance(one, ExprPattern) and isinstance(one.expr, Op)):
             raise PatternError(
                 f"{one} is an operator, and no value of a program is one; call it with a pattern for each operand, or "
                 "with varg_default_wildcard=True for any"

@@ -12,6 +12,7 @@ from ..analysis.purity import contains_impure_call
 from ..ir.builder import flatten, operands_of, with_operands
 from ..ir.expr import Expr, Var
 from ..ir.program import BindingBlock, If, SeqExpr, VarBinding
+from ..ir.walks import inner_first
 
 Fresh = Callable[[Expr], Var]
 
@@ -61,22 +62,17 @@ class _Written:
         """``root`` with each variable of ``local`` as its value, and each side of a branch as one; no recursion but
         for branches in branches."""
         known = dict(local)
+        parts: dict[int, list[Expr]] = {}
         done: dict[int, Expr] = {}
-        alive: list[Expr] = []
-        stack: list[tuple[Expr, bool]] = [(root, False)]
-        while stack:
-            expr, expanded = stack.pop()
-            if id(expr) in done:
-                continue
+
+        def opened(expr: Expr) -> list[Expr]:
             if isinstance(expr, SeqExpr):
                 known.update(_pure_values(expr))
-            parts = self._parts(expr, known)
-            if not expanded:
-                stack.append((expr, True))
-                stack.extend((part, False) for part in parts)
-                continue
-            new = [done[id(part)] for part in parts]
-            alive.append(expr)
+            parts[id(expr)] = self._parts(expr, known)
+            return parts[id(expr)]
+
+        for expr in inner_first(root, opened):
+            new = [done[id(part)] for part in parts[id(expr)]]
             if isinstance(expr, If):
                 sides = [self._side(side, known) for side in (expr.true_branch, expr.false_branch)]
                 done[id(expr)] = If(new[0], *sides)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
+
+from .scopes import with_bodies
 
 _NODE, _NAME, _TYPE, _SIZE, _NO_SIZE, _ATTRIBUTE = 8, 2, 14, 4, 2, 8
 """About what a file takes, without texts, for a node, a name, a type, a size, one not stated, and an attribute."""
@@ -34,7 +36,7 @@ def description_size(graph: ir.Graph) -> int:
 
 def node_count(model: Path | onnx.ModelProto) -> int:
     """The nodes of a model, in a file or a message, those in the bodies of loops and branches included."""
-    return sum(len(graph.node) for graph in graphs_of(_message(model).graph))
+    return sum(len(graph.node) for graph in with_bodies(_message(model).graph))
 
 
 def opset_of(model: Path | onnx.ModelProto) -> int:
@@ -67,15 +69,6 @@ def _message(model: Path | onnx.ModelProto) -> onnx.ModelProto:
     if isinstance(model, Path):
         return onnx.load(model, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
     return model
-
-
-def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """``graph``, and the bodies of loops and branches in it."""
-    graphs = [graph]
-    while graphs:
-        scope = graphs.pop()
-        yield scope
-        graphs += [attribute.g for node in scope.node for attribute in node.attribute if attribute.HasField("g")]
 
 
 def _values(values: Iterable[ir.Value]) -> int:

@@ -16,7 +16,7 @@ from ..errors import ConvertError
 from . import wire
 from .attributes import bodies_of
 from .carried import with_ends, without_ends
-from .described import graphs_of
+from .scopes import with_bodies
 from .sparse_attributes import as_message, with_sparse_attributes
 
 MOST_IN_ONE_FILE: Final = 2**31 - 2**20
@@ -179,7 +179,7 @@ def external_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """The files beside the model file ``path`` that hold constants of its, each once; the model must be readable."""
     folder = os.path.dirname(os.path.abspath(path))
     proto, _ = without_ends(read_proto(os.fspath(path)))
-    tensors = [tensor for graph in graphs_of(proto.graph) for tensor in graph.initializer]
+    tensors = [tensor for graph in with_bodies(proto.graph) for tensor in graph.initializer]
     entries = [
         entry for one in tensors if one.data_location == onnx.TensorProto.EXTERNAL for entry in one.external_data
     ]

@@ -10,17 +10,17 @@ import onnx
 
 def scopes(proto: onnx.ModelProto) -> Iterator[Any]:
     """The graph of a model, its functions, and the graphs inside them. Cost: linear in the nodes."""
-    pending: list[Any] = [proto.graph, *proto.functions]
+    for whole in (proto.graph, *proto.functions):
+        yield from with_bodies(whole)
+
+
+def with_bodies(scope: Any) -> Iterator[Any]:
+    """A graph or a function, and the graphs inside its nodes, at any depth. Cost: linear in the nodes."""
+    pending: list[Any] = [scope]
     while pending:
-        scope = pending.pop()
-        yield scope
-        pending.extend(graphs_inside(scope))
-
-
-def graphs_inside(scope: Any) -> Iterator[onnx.GraphProto]:
-    """The graphs that the nodes of a graph or a function hold themselves."""
-    for node in scope.node:
-        for attribute in node.attribute:
+        one = pending.pop()
+        yield one
+        for attribute in (attribute for node in one.node for attribute in node.attribute):
             if attribute.type == onnx.AttributeProto.GRAPH:
-                yield attribute.g
-            yield from attribute.graphs
+                pending.append(attribute.g)
+            pending.extend(attribute.graphs)

@@ -9,17 +9,14 @@ import onnx
 
 from ..source import SourceFacts
 from .external_data import read_proto
-from .scopes import graphs_inside
+from .scopes import with_bodies
 
 
 def onnx_facts(source: str | os.PathLike[str] | onnx.ModelProto) -> SourceFacts:
     """The facts of a model or a file; graphs inside nodes are counted, and functions as calls. Cost: linear."""
     proto = source if isinstance(source, onnx.ModelProto) else read_proto(os.fspath(source))
     counts: Counter[str] = Counter()
-    graphs = [proto.graph]
-    while graphs:
-        graph = graphs.pop()
-        graphs.extend(graphs_inside(graph))
+    for graph in with_bodies(proto.graph):
         for node in graph.node:
             counts[f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type] += 1
     versions: dict[str, int | str] = {one.domain or "ai.onnx": one.version for one in proto.opset_import}

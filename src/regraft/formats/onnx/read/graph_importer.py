@@ -376,7 +376,7 @@ class GraphImporter:
         if len(dims) != len(shape):
             return None
         pairs = zip(shape, dims, strict=True)
-        is_open = any(type(own) not in (int, SymVar) and dims_equal(own, dim) is None for own, dim in pairs)
+        is_open = any(not isinstance(own, int | SymVar) and dims_equal(own, dim) is None for own, dim in pairs)
         return dims if is_open else None
 
     def emit(self, expr: Expr, name: str = "") -> Expr:

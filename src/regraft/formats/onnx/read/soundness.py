@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from ...errors import ConvertError
-from ..scopes import graphs_inside, scopes
+from ..scopes import scopes, with_bodies
 
 _MOST_ELEMENTS: Final = 2**63 - 1
 _MOST_OF_AN_OPSET: Final = 2**31 - 1
@@ -122,13 +122,7 @@ def _check_functions(proto: onnx.ModelProto, where: str) -> None:
     sizes: dict[Any, int] = {}
 
     def calls(scope: Any) -> list[Any]:
-        keys: list[Any] = []
-        pending = [scope]
-        while pending:
-            one = pending.pop()
-            keys.extend((node.domain, node.op_type, node.overload) for node in one.node)
-            pending.extend(graphs_inside(one))
-        return keys
+        return [(node.domain, node.op_type, node.overload) for one in with_bodies(scope) for node in one.node]
 
     for root in functions:
         stack: list[tuple[Any, bool]] = [(root, False)]
