@@ -33,8 +33,7 @@ through as it is, and comes back in PyTorch. So are calls that draw random numbe
 _COMPLEX: Final = """
 ## Complex numbers
 
-A complex tensor between real ones is read as two real tensors; inputs and results have to be real. These operators take
-or make complex numbers; Fourier transforms are of axes of known size:
+A complex tensor is read as two real tensors. These operators take or make complex numbers:
 
 """
 _MORE: Final = """

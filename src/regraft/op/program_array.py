@@ -209,8 +209,9 @@ class ProgramArray:
             if part.start is not None or part.stop is not None:
                 raise DecomposeError("a slice with a negative step takes the whole axis here: x[::-1], of a slice")
             return self.made(ops.flip(self.expr, axis))._sliced(axis, slice(None, None, -step))
+        start = 0 if part.start is None else part.start
         end = self.shape[axis] if part.stop is None else part.stop
-        return self.made(ops.strided_slice(self.expr, (axis,), (part.start or 0,), (end,), (step,)))
+        return self.made(ops.strided_slice(self.expr, (axis,), (start,), (end,), (step,)))
 
     def __iter__(self) -> Iterator[ProgramArray]:
         return (self[index] for index in range(len(self)))

@@ -183,8 +183,8 @@ def positions(xp: Any, count: Dim, like: Any) -> Any:
     return xp.arange(count, dtype=xp.int64, device=device_of(like))
 
 
-def index_array(xp: Any, values: Sequence[int], like: Any) -> Any:
-    """``values`` as an int64 array of one dimension on the device of ``like``."""
+def index_array(xp: Any, values: Sequence[Dim], like: Any) -> Any:
+    """``values``, which are symbolic in programs only, as an int64 array of one dimension on the device of ``like``."""
     return xp.asarray(list(values), dtype=xp.int64, device=device_of(like))
 
 

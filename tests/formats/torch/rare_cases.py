@@ -42,7 +42,25 @@ COMPLEX: dict[str, Case] = {
         (f(2, 3, 8), f(3, 4)),
     ),
     "to_double": Case(lambda x: back(z(x).to(torch.complex128)), (f(3, 2),)),
+    "log_sqrt": Case(lambda x: (back(torch.log(z(x))), back(torch.sqrt(z(x)))), (f(3, 4, 2),)),
+    "sgn_with_zero": Case(lambda x: back(torch.sgn(z(x) * (x[..., 0] > 0))), (f(3, 4, 2),)),
+    "einsum_complex": Case(
+        lambda x, y: back(torch.einsum("bix, iox -> box", z(x), z(y))), (f(2, 3, 4, 2), f(3, 5, 4, 2))
+    ),
+    "einsum_of_three": Case(
+        lambda x, y, w: back(torch.einsum("ij,jk,kl->il", z(x), z(y), z(w))), (f(3, 2, 2), f(2, 4, 2), f(4, 3, 2))
+    ),
+    "filled_complex": Case(
+        lambda x: back(torch.cat([z(x), torch.zeros(3, 1, dtype=torch.complex64), torch.ones_like(z(x))], 1)),
+        (f(3, 4, 2),),
+    ),
     "fft": Case(lambda x: back(torch.fft.fft(x)), (f(3, 7),)),
+    "fft_cut": Case(lambda x: back(torch.fft.fft(x, n=5, norm="forward")), (f(3, 7),)),
+    "fft_of_integers": Case(lambda x: back(torch.fft.fft(x)), (i(3, 6),)),
+    "ifft_of_real": Case(lambda x: back(torch.fft.ifft2(x, s=(2, 6))), (f(3, 4, 5),)),
+    "irfft2_to_sizes": Case(lambda x: torch.fft.irfft2(z(x), s=(5, 7), norm="ortho"), (f(2, 4, 4, 2),)),
+    "irfft_of_real": Case(lambda x: torch.fft.irfft(x, dim=0), (f(4, 3),)),
+    "hfft": Case(lambda x: torch.fft.hfft(torch.fft.ihfft(x), n=9), (f(3, 8),)),
     "fft_first_axis": Case(lambda x: back(torch.fft.fft(x, dim=0, norm="ortho")), (f(6, 3),)),
     "fft_complex": Case(lambda x: back(torch.fft.fft(z(x))), (f(3, 5, 2),)),
     "ifft": Case(lambda x: back(torch.fft.ifft(z(x))), (f(3, 5, 2),)),
@@ -59,6 +77,14 @@ COMPLEX: dict[str, Case] = {
     "rfft_long": Case(lambda x: back(torch.fft.rfft(x)), (f(2, 301),)),
     "irfft_long": Case(lambda x: torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), n=300), (f(2, 300),)),
     "irfft_long_odd": Case(lambda x: torch.fft.irfft(torch.fft.rfft(x), n=301, norm="forward"), (f(2, 301),)),
+    "stft_of_short_windows": Case(
+        lambda x, w: back(torch.stft(x, 8, 3, 6, w, normalized=True, onesided=False, return_complex=True)),
+        (f(40), pos(6)),
+    ),
+    "istft": Case(
+        lambda x, y, w: torch.istft(torch.complex(x, y), 8, 2, window=w, length=30),
+        (f(2, 5, 17), f(2, 5, 17, seed=1), torch.hann_window(8)),
+    ),
     "stft": Case(lambda x: torch.stft(x, 8, 4, window=torch.hann_window(8), return_complex=True).abs(), (f(2, 40),)),
 }
 

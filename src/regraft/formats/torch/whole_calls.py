@@ -25,8 +25,8 @@ others, or more than `_MOST_STEPS`.
 """
 
 
-_ARRANGEMENTS: Final = frozenset({"relax.reshape", "relax.permute_dims"})
-"""Several of these in a row are one that PyTorch has a name for, such as `channel_shuffle`."""
+_ARRANGEMENTS: Final = frozenset({"relax.reshape", "relax.permute_dims", "relax.strided_slice"})
+"""Several of these in a row are one that PyTorch has a name for, such as `channel_shuffle` and `unfold`."""
 
 
 def whole_call_of(binding: Binding) -> Whole | None:
@@ -37,7 +37,7 @@ def whole_call_of(binding: Binding) -> Whole | None:
 
 def _is_open(call: SourceCall) -> bool:
     heads = [step.head for step in call.steps]
-    if len(heads) > 2 and all(isinstance(head, Op) and head.name in _ARRANGEMENTS for head in heads):
+    if len(heads) > 1 and all(isinstance(head, Op) and head.name in _ARRANGEMENTS for head in heads):
         return False
     known = all(not isinstance(head, Op) or head.name in _OPEN for head in heads)
     return len(heads) == 1 or (known and len(heads) <= _MOST_STEPS)

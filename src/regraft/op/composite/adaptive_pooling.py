@@ -5,8 +5,11 @@ The windows are spread evenly over each axis, and may overlap by one element. Su
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any
 
+from ...ir.dims import Dim, ceildiv, dim_max, dims_equal
 from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_operand
 from ...ir.types import Type
@@ -33,23 +36,49 @@ def _adaptive_type(call: Call) -> Type:
     return arranged_type(call, "out_layout", letters, dims, ty.dtype, blocks=True)
 
 
-def adaptive_spans(size: int, target: int) -> list[tuple[int, int]]:
+def of_spread_windows(xp: Any, x: Any, axis: int, target: Dim, reduced: Callable[..., Any]) -> Any:
+    """What ``reduced``, such as ``xp.max``, gives of each of ``target`` windows over an axis, in place of the axis."""
+    size: Dim = x.shape[axis]
+    if target == 1:
+        return reduced(x, axis=axis, keepdims=True)
+    if divides(target, size):
+        windows = xp.reshape(x, (*x.shape[:axis], target, size // target, *x.shape[axis + 1 :]))
+        return reduced(windows, axis=axis + 1)
+    lead = [slice(None)] * axis
+    windows = [x[(*lead, slice(*span), ...)] for span in _spans(size, index(target))]
+    return xp.concat([reduced(window, axis=axis, keepdims=True) for window in windows], axis=axis)
+
+
+def means_of_spread_windows(xp: Any, x: Any, targets: Sequence[Dim]) -> Any:
+    """The means of ``targets`` windows over each of the last axes; an axis of as many elements stays as it is."""
+    wide = summable(xp, x)
+    count = index_array(xp, [1], x)
+    for axis, target in enumerate(targets, x.ndim - len(targets)):
+        size: Dim = x.shape[axis]
+        lengths: list[Dim] = [1]
+        if dims_equal(size, target) is not True:
+            total = of_spread_windows(xp, wide, axis, target, xp.sum)
+            wide = cast(xp, total, dtype_name(wide.dtype))
+            spans = [(0, size // target)] if divides(target, size) else _spans(size, index(target))
+            lengths = [dim_max(end - start, 1) for start, end in spans]
+        count = xp.expand_dims(count, axis=-1) * index_array(xp, lengths, x)
+    return cast(xp, mean_of(xp, wide, count), dtype_name(x.dtype))
+
+
+def divides(target: Dim, size: Dim) -> bool:
+    """True if an axis of ``size`` is known to have ``target`` windows that are of one size, and do not overlap."""
+    return dims_equal(size % target, 0) is True
+
+
+def _spans(size: Dim, target: int) -> list[tuple[Dim, Dim]]:
     """The start and end of each of ``target`` windows over an axis of ``size`` elements."""
-    return [(index * size // target, -(-(index + 1) * size // target)) for index in range(target)]
+    return [(place * size // target, ceildiv((place + 1) * size, target)) for place in range(target)]
 
 
 def _adaptive_avg_pool(xp: Any, data: Any, output_size: tuple[int, ...] | None, layout: str, out_layout: str) -> Any:
     letters = data_letters(len(layout) - 2)
-    x = summable(xp, to_canonical(xp, data, layout, letters))
-    count = index_array(xp, [1], x)
-    for axis, target in enumerate(x.shape[2:] if output_size is None else output_size, 2):
-        size = x.shape[axis]
-        spans = adaptive_spans(size, target)
-        lead = [slice(None)] * axis
-        sums = [xp.sum(x[(*lead, slice(*span), ...)], axis=axis, keepdims=True) for span in spans]
-        x = xp.concat([cast(xp, total, dtype_name(x.dtype)) for total in sums], axis=axis)
-        count = xp.expand_dims(count, axis=-1) * index_array(xp, [max(1, end - start) for start, end in spans], x)
-    return from_canonical(xp, cast(xp, mean_of(xp, x, count), dtype_name(data.dtype)), out_layout, letters)
+    x = to_canonical(xp, data, layout, letters)
+    return from_canonical(xp, means_of_spread_windows(xp, x, output_size or x.shape[2:]), out_layout, letters)
 
 
 def _pool_of(rank: int):

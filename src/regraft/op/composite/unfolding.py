@@ -21,7 +21,7 @@ from ..primitive.windows import (
     gathered_from_windows,
     padding_pairs,
     require_at_least,
-    static_window_count,
+    window_count,
     window_counts,
     windows,
 )
@@ -40,14 +40,12 @@ def _check_windows(call: Call) -> int:
     return len(call.attrs.kernel_size)
 
 
-def _counts(sizes: Sequence[int], attrs: dict[str, Any]) -> tuple[int, ...]:
+def _counts(sizes: Sequence[Dim], attrs: dict[str, Any]) -> tuple[Dim, ...]:
     """The number of windows along each axis."""
     axes = zip(
         sizes, attrs["kernel_size"], attrs["strides"], attrs["dilation"], padding_pairs(attrs["padding"]), strict=True
     )
-    return tuple(
-        [static_window_count(size, (width - 1) * step + 1, stride, pads) for size, width, stride, step, pads in axes]
-    )
+    return tuple([window_count(size, (width - 1) * step + 1, stride, pads) for size, width, stride, step, pads in axes])
 
 
 def _call_attributes(
@@ -88,7 +86,7 @@ def _im2col(xp: Any, data: Any, **attrs: Any) -> Any:
     counts = _counts(sizes, attrs)
     padded = pad_constant(xp, data, [(0, 0), (0, 0), *pads], 0)
     columns = xp.stack(list(windows(padded, kernel, attrs["strides"], attrs["dilation"], counts)), axis=2)
-    return xp.reshape(columns, (batch, channels * prod(kernel), prod(counts)))
+    return xp.reshape(columns, (batch, channels * prod(kernel), dim_product(counts)))
 
 
 IM2COL = Op("relax.nn.im2col", ("data",), _ATTRIBUTES, infer=_im2col_type, reference=_im2col, traits=(Trait.MOVES,))

@@ -118,7 +118,7 @@ def same_padding(size: Dim, width: Dim, stride: int, step: int, *, lower: bool) 
 
 
 def windows(
-    x: Any, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int], counts: Sequence[int]
+    x: Any, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int], counts: Sequence[Dim]
 ) -> Iterator[Any]:
     """For each place in the window, in row-major order, the elements of ``x`` there, of all windows."""
     for place in product(*map(range, kernel)):

@@ -17,8 +17,7 @@ from ....ir.dims import Dim, dim_at_least
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr, PrimValue, ShapeExpr, const
 from ....ir.types import TensorType
-from ....op.composite.padding import pad_sources
-from ....op.program_xp import ProgramArray, ProgramNamespace
+from ...padding import at_places, between
 from .importing import NodeImporter, in_dtype
 from .sizes import Sizes
 
@@ -210,16 +209,14 @@ def _named_widths(node: NodeImporter) -> dict[int, tuple[Dim, Dim]] | None:
 
 
 def _pad_by_parts(node: NodeImporter, widths: dict[int, tuple[Dim, Dim]]) -> Expr:
-    x = node.operand(0)
-    for axis, (before, after) in widths.items():
-        parts = [x if width is None else _filled(node, x, axis, width) for width in (before, None, after) if width != 0]
-        if len(parts) > 1:
-            x = node.emit(ops.concat(parts, axis=axis))
+    x, number = node.operand(0), _number_to_pad_with(node)
+    for axis, pair in widths.items():
+        x = between(x, axis, pair, number, node.emit)
     return x
 
 
 def _pad_by_places(node: NodeImporter, mode: str) -> Expr:
-    rank, shape = node.rank(), node.shape()
+    rank = node.rank()
     pads = row(node, node.operand(1))
     count = count_of(node, 1) // 2
     axes = axes_of(node, 3, count)
@@ -229,36 +226,20 @@ def _pad_by_places(node: NodeImporter, mode: str) -> Expr:
     ]
     grown = ops.add(ops.add(parts[0], parts[1]), shape_row(node))
     sizes = node.named_sizes(node.emit(grown), rank)
-    x = node.operand(0)
+    x, number = node.operand(0), _number_to_pad_with(node)
     known = node.sizes(1)
     for place, axis in enumerate(range(rank) if isinstance(axes, Expr) else axes):
         if not isinstance(axes, Expr) and known is not None and known.values[place::count] == (0, 0):
             continue
         before = ops.take(parts[0], PrimValue(axis), axis=0)
         places = node.emit(ops.subtract(ops.arange(sizes[axis], dtype="int64"), before))
-        if mode == "constant":
-            size = node.emit(Sizes.scalar(shape[axis]).expression())
-            x = node.emit(ops.concat([x, _filled(node, x, axis, 1)], axis=axis))
-            inside = ops.logical_and(ops.greater_equal(places, integers(0)), ops.less(places, size))
-            source = ops.where(inside, places, size)
-        else:
-            builder = node.graph.builder
-            array = ProgramArray(builder, places)
-            source = pad_sources(ProgramNamespace(builder), array, shape[axis], mode).expr
-        x = node.emit(ops.take(x, node.emit(source), axis=axis))
+        x = at_places(x, axis, places, mode, number, node.graph.builder)
     return x
 
 
-def _filled(node: NodeImporter, x: Expr, axis: int, width: Dim) -> Expr:
-    """The padding beside ``x`` along ``axis``: so many times the number to pad with."""
-    ty = x.ty
-    assert isinstance(ty, TensorType)
-    assert ty.shape is not None
-    if node.has(2):
-        number: Expr = ops.reshape(node.operand(2), ShapeExpr(()))
-    else:
-        number = const(np.asarray(0), node.dtype())
-    return node.emit(ops.full(ShapeExpr([*ty.shape[:axis], width, *ty.shape[axis + 1 :]]), node.emit(number)))
+def _number_to_pad_with(node: NodeImporter) -> Expr:
+    given = ops.reshape(node.operand(2), ShapeExpr(())) if node.has(2) else const(np.asarray(0), node.dtype())
+    return node.emit(given)
 
 
 # --- axes

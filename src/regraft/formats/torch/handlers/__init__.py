@@ -6,6 +6,7 @@ from . import backward as backward
 from . import binary as binary
 from . import complex_tensors as complex_tensors
 from . import creation as creation
+from . import fourier as fourier
 from . import indexing as indexing
 from . import layers as layers
 from . import linear_algebra as linear_algebra

@@ -1,23 +1,15 @@
-"""Handlers of ATen's operators on complex numbers, which are pairs of real tensors here, and of Fourier transforms.
-
-A transform of a short axis is a product with the matrix of its cosines and sines, which is the fastest there; that of a
-longer one is the operator for it.
-"""
+"""Handlers of ATen's operators on complex numbers, which are pairs of real tensors here."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, Final
 
-import numpy as np
-
 from .... import op as R
-from ....ir.dims import Dim
 from ....ir.expr import Expr, const
-from ....op.axis_maps import matmul_along
 from ..complex_numbers import ComplexPair, by_parts, converts_complex
-from ..context import HANDLERS, Context, axis_of, cast, dtype_of, rank, shape_of
+from ..context import HANDLERS, Context, cast, dtype_of, rank, shape_of
 from .unary import array_function, in_wide_floats
 
 converts_complex(
@@ -65,6 +57,12 @@ def _polar(context: Context, abs: Expr, angle: Expr) -> ComplexPair:
     return ComplexPair(abs * R.cos(angle), abs * R.sin(angle))
 
 
+@converts_complex("zeros", "ones", "new_zeros", "new_ones", "ones_like")
+def _filled(context: Context, *_shape: Any, **_how: Any) -> ComplexPair:
+    shape, dtype = context.output_shape(), context.output_dtype()
+    return ComplexPair((R.ones if "ones" in context.operator() else R.zeros)(shape, dtype), R.zeros(shape, dtype))
+
+
 @converts_complex("pad", "constant_pad_nd")
 def _pad(context: Context, x: ComplexPair, pad: Sequence[Any], *how: Any) -> ComplexPair:
     # A real number to pad with has no imaginary part.
@@ -83,6 +81,9 @@ def _converted(context: Context, x: Expr | ComplexPair, *_how: Any, **_more: Any
 
 
 # --- arithmetic
+
+_MOST_FACTORS: Final = 3
+"""The most complex tensors that `einsum` multiplies: n of them are 2ⁿ products of real ones."""
 
 
 def _parts(context: Context, x: Any) -> tuple[Expr, Expr | None]:
@@ -120,6 +121,25 @@ def _matmul(context: Context, x: ComplexPair, other: ComplexPair) -> ComplexPair
     return ComplexPair(*_multiplied(R.matmul, _parts(context, x), _parts(context, other)))
 
 
+@converts_complex("einsum")
+def _einsum(context: Context, equation: str, tensors: Sequence[Any], path: object = None) -> ComplexPair:
+    if len(tensors) > _MOST_FACTORS:
+        context.unsupported(f"einsum of {len(tensors)} complex tensors; take {_MOST_FACTORS} at a time")
+    parts = [[part for part in _parts(context, x) if part is not None] for x in tensors]
+    # Each product of parts is real or imaginary, and negative where two or three of its factors are imaginary.
+    sides: list[Expr | None] = [None, None]
+    for places in product(*[range(len(sides)) for sides in parts]):
+        term = R.einsum([sides[place] for sides, place in zip(parts, places, strict=True)], equation.replace(" ", ""))
+        turns, before = sum(places), sides[sum(places) % 2]
+        if before is None:
+            sides[turns % 2] = R.negative(term) if turns > 1 else term
+        else:
+            sides[turns % 2] = before - term if turns > 1 else before + term
+    real, imag = sides
+    assert real is not None
+    return ComplexPair(real, R.zeros_like(real) if imag is None else imag)
+
+
 @converts_complex("div.Tensor", "div.Scalar")
 def _divide(context: Context, x: Any, other: Any) -> ComplexPair:
     (a, b), (c, d) = _parts(context, x), _parts(context, other)
@@ -153,126 +173,26 @@ def _exp(context: Context, x: ComplexPair) -> ComplexPair:
     return ComplexPair(size * R.cos(x.imag), size * R.sin(x.imag))
 
 
+@converts_complex("log")
+def _log(context: Context, x: ComplexPair) -> ComplexPair:
+    return ComplexPair(R.log(_OF_PARTS["abs"](context, x)), _OF_PARTS["angle"](context, x))
+
+
+@converts_complex("sqrt")
+def _square_root(context: Context, x: ComplexPair) -> ComplexPair:
+    half = context.emit(_OF_PARTS["angle"](context, x) * 0.5)
+    return _polar(context, context.emit(R.sqrt(_OF_PARTS["abs"](context, x))), half)
+
+
+@converts_complex("sgn")
+def _direction(context: Context, x: ComplexPair) -> ComplexPair:
+    size = _OF_PARTS["abs"](context, x)
+    divisor = context.emit(R.where(R.equal(size, const(0, dtype_of(size))), const(1, dtype_of(size)), size))
+    return ComplexPair(x.real / divisor, x.imag / divisor)
+
+
 @converts_complex("pow.Tensor_Scalar", "square")
 def _power(context: Context, x: ComplexPair, exponent: float = 2) -> ComplexPair:
     if exponent != 2:
         context.unsupported(f"a complex tensor to the power of {exponent}")
     return ComplexPair(*_multiplied(R.multiply, (x.real, x.imag), (x.real, x.imag)))
-
-
-# --- Fourier transforms
-
-_MOST_MULTIPLIED: Final = 256
-"""The longest axis that is transformed by a product with a matrix."""
-
-
-def _waves(rows: int, columns: int, size: int, dtype: str, weights: Any = 1.0) -> tuple[Expr, Expr]:
-    """Cosines and sines of the angles 2π·row·column / size, each row with its weight.
-
-    Those of right angles are whole numbers, and no zero is negative: the angle of a real number depends on it.
-    """
-    turns = np.outer(np.arange(rows), np.arange(columns)) % size
-    quarters = 4 * turns / size
-    exact = quarters == np.round(quarters)
-    angles = quarters * (math.pi / 2)
-    cosines, sines = (np.where(exact, np.round(wave), wave) for wave in (np.cos(angles), np.sin(angles)))
-    return const(cosines * weights + 0.0, dtype), const(sines * weights + 0.0, dtype)
-
-
-def _size(context: Context, x: Expr, axis: int) -> int:
-    size = shape_of(x)[axis]
-    if not isinstance(size, int):
-        context.unsupported(f"a Fourier transform of an axis of symbolic size {size}")
-    return size
-
-
-def _operator(x: ComplexPair | Expr, axis: int, *, length: int | None = None, **how: bool) -> Expr:
-    """The operator for the transform, with real and imaginary part on the last axis, before and behind."""
-    parts = R.stack([x.real, x.imag], axis=rank(x.real)) if isinstance(x, ComplexPair) else R.expand_dims(x, axis=-1)
-    return R.signal.dft(parts, length, axis, **how)
-
-
-def _parted(found: Expr, factor: int) -> ComplexPair:
-    """The parts of a transform, times what the operator has divided by and PyTorch has not."""
-    last = rank(found) - 1
-    parts = [R.take(found, const(part, "int64"), axis=last) for part in (0, 1)]
-    return ComplexPair(*[_scaled(part, float(factor)) for part in parts])
-
-
-def _transformed(context: Context, x: ComplexPair, axis: int, forward: bool) -> ComplexPair:
-    size = _size(context, x.real, axis)
-    if size > _MOST_MULTIPLIED:
-        return _parted(_operator(x, axis, inverse=not forward), 1 if forward else size)
-    cosines, sines = _waves(size, size, size, dtype_of(x.real))
-    real, imag = context.emit(x.real), context.emit(x.imag)
-    across = (matmul_along(imag, axis, sines), matmul_along(real, axis, sines))
-    if forward:
-        return ComplexPair(matmul_along(real, axis, cosines) + across[0], matmul_along(imag, axis, cosines) - across[1])
-    return ComplexPair(matmul_along(real, axis, cosines) - across[0], matmul_along(imag, axis, cosines) + across[1])
-
-
-def _scale(count: int, normalization: int) -> float:
-    """The meaning of PyTorch's numbers for a normalization: nothing, 1/√n, 1/n."""
-    return (1.0, 1 / math.sqrt(count), 1 / count)[normalization]
-
-
-def _scaled(x: Expr, factor: float) -> Expr:
-    return x if factor == 1 else x * factor
-
-
-def _normalized(context: Context, x: ComplexPair, axes: Sequence[int], normalization: int) -> ComplexPair:
-    factor = _scale(math.prod(_size(context, x.real, axis) for axis in axes), normalization)
-    return ComplexPair(_scaled(x.real, factor), _scaled(x.imag, factor))
-
-
-@converts_complex("_fft_c2c")
-@converts_complex("fft_c2c", namespace="prims")
-def _complex_transform(
-    context: Context, x: ComplexPair, dim: Sequence[int], normalization: int = 0, forward: bool = True
-) -> ComplexPair:
-    axes = [axis_of(axis, rank(x.real)) for axis in dim]
-    for axis in axes:
-        x = _transformed(context, x, axis, forward)
-    return _normalized(context, x, axes, normalization)
-
-
-@converts_complex("_fft_r2c")
-@converts_complex("fft_r2c", namespace="prims")
-def _transform_of_real(
-    context: Context, x: Expr, dim: Sequence[int], normalization: int = 0, onesided: bool = True
-) -> ComplexPair:
-    *others, last = [axis_of(axis, rank(x)) for axis in dim]
-    size = _size(context, x, last)
-    factor = _scale(math.prod(_size(context, x, axis) for axis in (*others, last)), normalization)
-    if size > _MOST_MULTIPLIED:
-        found = _parted(_operator(x, last, onesided=onesided), 1)
-    else:
-        columns = size // 2 + 1 if onesided else size
-        cosines, _ = _waves(size, columns, size, dtype_of(x))
-        _, sines = _waves(size, columns, size, dtype_of(x), -1.0)
-        found = ComplexPair(matmul_along(x, last, cosines), matmul_along(x, last, sines))
-    for axis in others:
-        found = _transformed(context, found, axis, True)
-    return ComplexPair(_scaled(found.real, factor), _scaled(found.imag, factor))
-
-
-@converts_complex("_fft_c2r")
-@converts_complex("fft_c2r", namespace="prims")
-def _transform_to_real(
-    context: Context, x: ComplexPair, dim: Sequence[int], normalization: int = 0, last_dim_size: Dim = 0
-) -> Expr:
-    *others, last = [axis_of(axis, rank(x.real)) for axis in dim]
-    if not isinstance(last_dim_size, int):
-        context.unsupported(f"a transform to {last_dim_size} real numbers, which are known at run time only")
-    size = last_dim_size
-    for axis in others:
-        x = _transformed(context, x, axis, False)
-    factor = _scale(math.prod([_size(context, x.real, axis) for axis in others]) * size, normalization)
-    if size > _MOST_MULTIPLIED:
-        signal = R.squeeze(_operator(x, last, length=size, inverse=True, onesided=True), axis=-1)
-        return _scaled(signal, factor * size)
-    rows = _size(context, x.real, last)
-    # Each frequency stands for its negative one as well, but for the first, and the last where the size is even.
-    weights = np.where((np.arange(rows) == 0) | (2 * np.arange(rows) == size), 1.0, 2.0)[:, None]
-    cosines, sines = _waves(rows, size, size, dtype_of(x.real), weights)
-    return _scaled(matmul_along(x.real, last, cosines) - matmul_along(x.imag, last, sines), factor)

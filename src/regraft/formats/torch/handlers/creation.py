@@ -10,6 +10,7 @@ import torch
 from .... import op as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
+from ..complex_numbers import converts_complex
 from ..context import Context, TorchOperand, cast, converts, dtype_of, rank, shape_of
 from ..tensors import to_numpy, torch_dtype
 
@@ -108,6 +109,7 @@ def _dropout(context: Context, x: Expr, p: float, train: bool | None) -> Any:
     return x, R.ones(shape_of(x), "bool")
 
 
+@converts_complex("sym_size.int", "sym_numel")
 @converts("sym_size.int", "sym_numel", "sym_stride.int", "sym_storage_offset", "sym_is_contiguous")
 def _symbolic(context: Context, *_operands: Any) -> Any:
     value = context.node.meta["val"]

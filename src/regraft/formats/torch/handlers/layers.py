@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from .... import op as R
-from ....ir.dims import Dim, dim_product
+from ....ir.dims import Dim, dim_at_least, dim_product
 from ....ir.expr import Expr, const
+from ...padding import at_places, between
 from ..context import Context, batched, cast, converts, converts_by_name, dtype_of, each_axis, fields_of, rank, shape_of
 
 # --- convolutions
@@ -208,22 +209,38 @@ def _pad(context: Context, given: Any) -> Expr:
     x, pad = given.self, given.pad if hasattr(given, "pad") else given.padding
     kind, value = context.operator().partition("_")[0], getattr(given, "value", None)
     mode = {"reflection": "reflect", "replication": "replicate"}.get(kind, getattr(given, "mode", "constant"))
-    widths: list[int] = [0] * (2 * rank(x))
+    widths: list[Dim] = [0] * (2 * rank(x))
     for i in range(len(pad) // 2):
-        before, after = pad[2 * i], pad[2 * i + 1]
-        if not isinstance(before, int) or not isinstance(after, int):
-            context.unsupported(f"the padding is symbolic, {tuple(pad)}")
         axis = rank(x) - 1 - i
-        widths[2 * axis], widths[2 * axis + 1] = before, after
-    if not any(widths):
+        widths[2 * axis : 2 * axis + 2] = pad[2 * i : 2 * i + 2]
+    known = [width for width in widths if isinstance(width, int)]
+    if len(known) < len(widths):
+        return _padded_by_sizes(context, x, widths, mode, 0.0 if value is None else float(value))
+    if not any(known):
         return x
-    if mode == "circular" and min(widths) < 0:
+    if mode == "circular" and min(known) < 0:
         # What is cut off comes first, and only what is left goes around.
-        axes = [axis for axis in range(rank(x)) if min(widths[2 * axis : 2 * axis + 2]) < 0]
-        starts = [max(-widths[2 * axis], 0) for axis in axes]
-        stops = [shape_of(x)[axis] - max(-widths[2 * axis + 1], 0) for axis in axes]
-        x, widths = R.strided_slice(x, axes, starts, stops), [max(width, 0) for width in widths]
-    return R.nn.pad(x, widths, mode, 0.0 if value is None else float(value))
+        axes = [axis for axis in range(rank(x)) if min(known[2 * axis : 2 * axis + 2]) < 0]
+        starts = [max(-known[2 * axis], 0) for axis in axes]
+        stops = [shape_of(x)[axis] - max(-known[2 * axis + 1], 0) for axis in axes]
+        x, known = R.strided_slice(x, axes, starts, stops), [max(width, 0) for width in known]
+    return R.nn.pad(x, known, mode, 0.0 if value is None else float(value))
+
+
+def _padded_by_sizes(context: Context, x: Expr, widths: Sequence[Dim], mode: str, value: float) -> Expr:
+    """``x`` with padding of which some widths are symbolic."""
+    number = const(value, dtype_of(x))
+    for axis in range(rank(x)):
+        before, after = widths[2 * axis : 2 * axis + 2]
+        can_be_negative = dim_at_least(before, 0) is not True or dim_at_least(after, 0) is not True
+        if mode == "circular" and can_be_negative:
+            context.unsupported(f"circular padding of symbolic widths ({before}, {after}), which may be negative")
+        if mode == "constant" and not can_be_negative:
+            x = between(x, axis, (before, after), number, context.emit)
+        elif (before, after) != (0, 0):
+            places = context.emit(R.arange(0 - before, shape_of(x)[axis] + after, dtype="int64"))
+            x = at_places(x, axis, places, mode, number, context.builder)
+    return x
 
 
 # --- windows as columns

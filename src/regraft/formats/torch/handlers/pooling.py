@@ -9,10 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from .... import op as R
-from ....ir.dims import Dim
+from ....ir.dims import Dim, dims_equal
 from ....ir.expr import Expr
+from ....op.composite.adaptive_pooling import divides, means_of_spread_windows, of_spread_windows
+from ....op.program_xp import ProgramArray, ProgramNamespace
 from ...places import Line, greatest_in_windows
-from ..context import Context, batched, converts, converts_by_name, dtype_of, each_axis, shape_of
+from ..context import Context, batched, converts, converts_by_name, dtype_of, each_axis, rank, shape_of
 
 _MAX: Final[list[Callable[..., Expr]]] = [R.nn.max_pool1d, R.nn.max_pool2d, R.nn.max_pool3d]
 _AVERAGE: Final[list[Callable[..., Expr]]] = [R.nn.avg_pool1d, R.nn.avg_pool2d, R.nn.avg_pool3d]
@@ -92,12 +94,30 @@ def _avg_pool(context: Context, given: Any) -> Expr:
 def _adaptive_avg_pool(context: Context, x: Expr, output_size: Sequence[Dim]) -> Expr:
     count = _spatial_axes(context)
     sizes = list(context.output_shape()[-count:])
-    return batched(x, count + 2, lambda x: _ADAPTIVE[count - 1](x, output_size=sizes))
+    if all(isinstance(size, int) for size in sizes):
+        return batched(x, count + 2, lambda x: _ADAPTIVE[count - 1](x, output_size=sizes))
+    _require_known_windows(context, shape_of(x)[-count:], sizes)
+    builder = context.builder
+    return means_of_spread_windows(ProgramNamespace(builder), ProgramArray(builder, x), sizes).expr
+
+
+def _require_known_windows(context: Context, before: Sequence[Dim], after: Sequence[Dim]) -> None:
+    for size, target in zip(before, after, strict=True):
+        if not isinstance(target, int) and not divides(target, size):
+            context.unsupported(f"an axis of size {size} is pooled to the symbolic size {target}")
 
 
 @converts("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
-def _adaptive_max_pool(context: Context, x: Expr, output_size: Sequence[int]) -> tuple[Expr, Expr | None]:
+def _adaptive_max_pool(context: Context, x: Expr, output_size: Sequence[Dim]) -> tuple[Expr, Expr | None]:
     count = _spatial_axes(context)
+    before, after = shape_of(x)[-count:], context.output_shape()[-count:]
+    if not context.uses(1) and not all(isinstance(size, int) for size in (*before, *after)):
+        _require_known_windows(context, before, after)
+        xp, array = ProgramNamespace(context.builder), ProgramArray(context.builder, x)
+        for axis, (size, target) in enumerate(zip(before, after, strict=True), rank(x) - count):
+            if dims_equal(size, target) is not True:
+                array = of_spread_windows(xp, array, axis, target, xp.max)
+        return array.expr, None
     pairs = list(zip(_known(context, shape_of(x), count), _known(context, context.output_shape(), count), strict=True))
     kernel = [have // want for have, want in pairs]
     if not any(have % want for have, want in pairs) and not context.uses(1):

@@ -9,7 +9,7 @@ import numpy as np
 
 from .... import op as R
 from ....analysis.tensors import same_sizes
-from ....ir.dims import Dim, dim_product
+from ....ir.dims import Dim, dim_less_equal, dim_product, dims_equal
 from ....ir.expr import Expr, const
 from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
 
@@ -125,21 +125,60 @@ def _flip(context: Context, x: Expr, dims: Sequence[int]) -> Expr:
 
 
 @converts("roll")
-def _roll(context: Context, x: Expr, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Expr:
-    amounts = [shifts] if not isinstance(shifts, Sequence) else list(shifts)
+def _roll(context: Context, x: Expr, shifts: Dim | Sequence[Dim], dims: int | Sequence[int] = ()) -> Expr:
+    amounts = list(shifts) if isinstance(shifts, Sequence) else [shifts]
     axes = [dims] if isinstance(dims, int) else list(dims)
     if not axes:
         return R.reshape(_roll(context, R.flatten(x), amounts, [0]), shape_of(x))
     for amount, axis in zip(amounts, axes, strict=True):
         size = shape_of(x)[axis]
-        if not isinstance(size, int):
-            context.unsupported(f"an axis of symbolic size {size} is rolled")
-        cut = -amount % size if size else 0
-        if cut:
+        cut = _start_after_roll(amount, size)
+        if cut is None:
+            places = R.arange(0 - amount, size - amount, dtype="int64")
+            x = R.take(x, R.floor_mod(places, context.scalar(size, "int64")), axis=axis)
+        elif cut != 0:
+            x = context.emit(x)
             head = R.strided_slice(x, [axis], [0], [cut])
             tail = R.strided_slice(x, [axis], [cut], [size])
             x = R.concat([tail, head], axis=axis)
     return x
+
+
+def _start_after_roll(amount: Dim, size: Dim) -> Dim | None:
+    """The place of the element that a roll of an axis brings to its start; None where no size is known to be it."""
+    if isinstance(amount, int) and isinstance(size, int):
+        return -amount % size if size else 0
+    if dim_less_equal(amount, size) is True and dim_less_equal(0, amount) is True:
+        return size - amount
+    return 0 - amount if dim_less_equal(0 - amount, size) is True and dim_less_equal(amount, 0) is True else None
+
+
+@converts("unfold")
+def _windows(context: Context, x: Expr, dimension: int, size: int, step: int) -> Expr:
+    if rank(x) == 0:
+        return R.reshape(x, context.output_shape())
+    axis = axis_of(dimension, rank(x))
+    count, shape = context.output_shape()[axis], shape_of(x)
+    if size == step:
+        is_all = dims_equal(count * size, shape[axis]) is True
+        inside = x if is_all else R.strided_slice(x, [axis], [0], [count * size])
+        found = R.reshape(inside, [*shape[:axis], count, size, *shape[axis + 1 :]])
+    else:
+        starts = R.expand_dims(R.arange(count, dtype="int64") * const(step, "int64"), 1)
+        found = R.take(x, starts + const(np.arange(size), "int64"), axis=axis)
+    return R.permute_dims(found, [*[place for place in range(rank(x) + 1) if place != axis + 1], axis + 1])
+
+
+@converts("unfold_backward")
+def _windows_added(context: Context, grad_in: Expr, input_sizes: Sequence[Dim], dim: int, size: int, step: int) -> Expr:
+    axis, order = axis_of(dim, len(input_sizes)), list(range(rank(grad_in) - 1))
+    lead = [place for place in order if place != axis]
+    shape = shape_of(grad_in)
+    columns = R.reshape(R.permute_dims(grad_in, [*lead, len(order), axis]), [-1, size, shape[axis]])
+    line = R.nn.col2im(columns, [input_sizes[axis]], [size], [step])
+    whole = R.reshape(line, [*[shape[place] for place in lead], input_sizes[axis]])
+    found = R.permute_dims(whole, [[*lead, axis].index(place) for place in order])
+    return found if shape_of(found) == context.output_shape() else R.broadcast_to(found, context.output_shape())
 
 
 @converts("repeat", "tile")

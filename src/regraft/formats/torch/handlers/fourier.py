@@ -1,0 +1,239 @@
+"""Handlers of ATen's Fourier transforms, which are between pairs of real tensors here.
+
+A transform of a short axis is a product with the matrix of its cosines and sines, which is the fastest there; that of a
+longer one, or of one whose size is symbolic, is the operator for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from .... import op as R
+from ....ir.dims import Dim, SymExpr, dim_product, dims_equal
+from ....ir.expr import Expr, const
+from ....op.axis_maps import matmul_along
+from ...padding import between
+from ..complex_numbers import ComplexPair, converts_complex, for_each_part
+from ..context import Context, axis_of, cast, dtype_of, rank, shape_of
+
+_Factor: TypeAlias = "float | Expr"
+_MOST_MULTIPLIED: Final = 256
+"""The longest axis that is transformed by a product with a matrix."""
+_NORMALIZATIONS: Final = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
+"""PyTorch's numbers for what a transform is divided by, where the inverse one is divided by the rest."""
+
+
+# --- transforms by name
+
+
+def _by_name(context: Context, x: Expr | ComplexPair, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+    """``fft``, ``ifft``, ``rfft`` and ``irfft``, of one axis, of two or of all."""
+    kind = context.operator().removeprefix("fft_")
+    to_real = kind.startswith("irfft")
+    shape = shape_of(x.real if isinstance(x, ComplexPair) else x)
+    sizes: list[Dim] | None = None if s is None else [s] if isinstance(s, int | SymExpr) else list(s)
+    if dim is None:
+        count = {"t": 1, "2": 2}.get(kind[-1], len(shape) if sizes is None else len(sizes))
+        dim = range(-count, 0)
+    axes = [axis_of(axis, len(shape)) for axis in ([dim] if isinstance(dim, int) else dim)]
+    wanted = [shape[axis] for axis in axes]
+    if to_real:
+        wanted[-1] = (shape[axes[-1]] - 1) * 2
+    if sizes is not None:
+        wanted = [own if size == -1 else size for own, size in zip(wanted, sizes, strict=True)]
+    length = wanted[-1]
+    if to_real:
+        wanted[-1] = length // 2 + 1
+    dtype = context.output_dtype()
+    for axis, size in zip(axes, wanted, strict=True):
+        x = for_each_part(partial(_resized, context, axis=axis, size=size), x)
+    x = for_each_part(partial(cast, dtype=dtype), x)
+    forward = not kind.startswith("i")
+    normalization = _NORMALIZATIONS[norm] if forward else 2 - _NORMALIZATIONS[norm]
+    if to_real:
+        return _transform_to_real(context, _as_pair(x), axes, normalization, length)
+    if forward and not isinstance(x, ComplexPair):
+        return _transform_of_real(context, x, axes, normalization, kind.startswith("r"))
+    return _complex_transform(context, _as_pair(x), axes, normalization, forward)
+
+
+for _kind in ("fft", "ifft", "rfft", "irfft"):
+    converts_complex(f"fft_{_kind}", f"fft_{_kind}2", f"fft_{_kind}n")(_by_name)
+
+
+def _as_pair(x: Expr | ComplexPair) -> ComplexPair:
+    return x if isinstance(x, ComplexPair) else ComplexPair(x, R.zeros_like(x))
+
+
+def _resized(context: Context, x: Expr, axis: int, size: Dim) -> Expr:
+    """``x`` with ``size`` elements along an axis: its first ones, and zeros after them."""
+    own = shape_of(x)[axis]
+    if dims_equal(own, size) is True:
+        return x
+    if not isinstance(own, int) or not isinstance(size, int) or own < size:
+        more = size - own if isinstance(own, int) and isinstance(size, int) else size
+        x = between(x, axis, (0, more), const(0, dtype_of(x)), context.emit)
+    return R.strided_slice(x, [axis], [0], [size])
+
+
+@converts_complex("stft")
+def _stft(
+    context: Context,
+    x: Expr,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Expr | None = None,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Any:
+    if align_to_window:
+        context.unsupported("stft whose frames are aligned to the window")
+    last, hop = rank(x) - 1, hop_length or n_fft // 4
+    starts = R.expand_dims(R.arange(context.output_shape()[last + 1], dtype="int64") * const(hop, "int64"), 1)
+    frames = R.take(x, starts + const(np.arange(n_fft), "int64"), axis=last)
+    width = win_length or n_fft
+    if window is None:
+        window = None if width == n_fft else R.ones([width], dtype_of(x))
+    if window is not None:
+        before = (n_fft - width) // 2
+        frames = frames * (window if width == n_fft else R.nn.pad(window, [before, n_fft - width - before]))
+    found = _transform_of_real(context, context.emit(frames), [last + 1], int(normalized), onesided is not False)
+    order = [*range(last), last + 1, last]
+    return ComplexPair(*[R.permute_dims(part, order) for part in (found.real, found.imag)])
+
+
+# --- products with matrices, and the operator
+
+
+def _waves(rows: int, columns: int, size: int, dtype: str, weights: Any = 1.0) -> tuple[Expr, Expr]:
+    """Cosines and sines of the angles 2π·row·column / size, each row with its weight.
+
+    Those of right angles are whole numbers, and no zero is negative: the angle of a real number depends on it.
+    """
+    turns = np.outer(np.arange(rows), np.arange(columns)) % size
+    quarters = 4 * turns / size
+    exact = quarters == np.round(quarters)
+    angles = quarters * (math.pi / 2)
+    cosines, sines = (np.where(exact, np.round(wave), wave) for wave in (np.cos(angles), np.sin(angles)))
+    return const(cosines * weights + 0.0, dtype), const(sines * weights + 0.0, dtype)
+
+
+def _known_short(size: Dim) -> int | None:
+    """The size of an axis that a product with a matrix transforms; None for any other."""
+    return size if isinstance(size, int) and size <= _MOST_MULTIPLIED else None
+
+
+def _operator(x: ComplexPair | Expr, axis: int, *, length: int | None = None, **how: bool) -> Expr:
+    """The operator for the transform, with real and imaginary part on the last axis, before and behind."""
+    parts = R.stack([x.real, x.imag], axis=rank(x.real)) if isinstance(x, ComplexPair) else R.expand_dims(x, axis=-1)
+    return R.signal.dft(parts, length, axis, **how)
+
+
+def _parted(context: Context, found: Expr, factor: Dim) -> ComplexPair:
+    """The parts of a transform, times what the operator has divided by and PyTorch has not."""
+    last, found = rank(found) - 1, context.emit(found)
+    parts = [R.take(found, const(part, "int64"), axis=last) for part in (0, 1)]
+    times = float(factor) if isinstance(factor, int) else context.scalar(factor, dtype_of(found))
+    return ComplexPair(*[_scaled(part, times) for part in parts])
+
+
+def _transformed(context: Context, x: ComplexPair, axis: int, forward: bool) -> ComplexPair:
+    whole = shape_of(x.real)[axis]
+    size = _known_short(whole)
+    if size is None:
+        return _parted(context, _operator(x, axis, inverse=not forward), 1 if forward else whole)
+    cosines, sines = _waves(size, size, size, dtype_of(x.real))
+    real, imag = context.emit(x.real), context.emit(x.imag)
+    across = (matmul_along(imag, axis, sines), matmul_along(real, axis, sines))
+    if forward:
+        return ComplexPair(matmul_along(real, axis, cosines) + across[0], matmul_along(imag, axis, cosines) - across[1])
+    return ComplexPair(matmul_along(real, axis, cosines) - across[0], matmul_along(imag, axis, cosines) + across[1])
+
+
+def _scale(context: Context, counts: Sequence[Dim], normalization: int, dtype: str) -> _Factor:
+    """The meaning of PyTorch's numbers for a normalization: nothing, 1/√n, 1/n."""
+    count = dim_product(counts)
+    if normalization == 0:
+        return 1.0
+    if isinstance(count, int):
+        return 1 / math.sqrt(count) if normalization == 1 else 1 / count
+    number = context.scalar(count, dtype)
+    return context.emit(R.divide(const(1, dtype), R.sqrt(number) if normalization == 1 else number))
+
+
+def _scaled(x: Expr, factor: _Factor) -> Expr:
+    return x if isinstance(factor, float) and factor == 1.0 else x * factor
+
+
+@converts_complex("_fft_c2c")
+@converts_complex("fft_c2c", namespace="prims")
+def _complex_transform(
+    context: Context, x: ComplexPair, dim: Sequence[int], normalization: int = 0, forward: bool = True
+) -> ComplexPair:
+    axes = [axis_of(axis, rank(x.real)) for axis in dim]
+    for axis in axes:
+        x = _transformed(context, x, axis, forward)
+    factor = _scale(context, [shape_of(x.real)[axis] for axis in axes], normalization, dtype_of(x.real))
+    return ComplexPair(_scaled(x.real, factor), _scaled(x.imag, factor))
+
+
+@converts_complex("_fft_r2c")
+@converts_complex("fft_r2c", namespace="prims")
+def _transform_of_real(
+    context: Context, x: Expr, dim: Sequence[int], normalization: int = 0, onesided: bool = True
+) -> ComplexPair:
+    axes = [axis_of(axis, rank(x)) for axis in dim]
+    *others, last = axes
+    size, factor = (
+        _known_short(shape_of(x)[last]),
+        _scale(context, [shape_of(x)[axis] for axis in axes], normalization, dtype_of(x)),
+    )
+    if size is None:
+        found = _parted(context, _operator(x, last, onesided=onesided), 1)
+    else:
+        columns = size // 2 + 1 if onesided else size
+        cosines, _ = _waves(size, columns, size, dtype_of(x))
+        _, sines = _waves(size, columns, size, dtype_of(x), -1.0)
+        found = ComplexPair(matmul_along(x, last, cosines), matmul_along(x, last, sines))
+    for axis in others:
+        found = _transformed(context, found, axis, True)
+    return ComplexPair(_scaled(found.real, factor), _scaled(found.imag, factor))
+
+
+@converts_complex("_fft_c2r")
+@converts_complex("fft_c2r", namespace="prims")
+def _transform_to_real(
+    context: Context, x: ComplexPair, dim: Sequence[int], normalization: int = 0, last_dim_size: Dim = 0
+) -> Expr:
+    *others, last = [axis_of(axis, rank(x.real)) for axis in dim]
+    for axis in others:
+        x = _transformed(context, x, axis, False)
+    counts = [*[shape_of(x.real)[axis] for axis in others], last_dim_size]
+    factor = _scale(context, counts, normalization, dtype_of(x.real))
+    size, rows = _known_short(last_dim_size), shape_of(x.real)[last]
+    if size is None or not isinstance(rows, int):
+        return _scaled(_long_to_real(context, x, last, last_dim_size), factor)
+    # Each frequency stands for its negative one as well, but for the first, and the last where the size is even.
+    weights = np.where((np.arange(rows) == 0) | (2 * np.arange(rows) == size), 1.0, 2.0)[:, None]
+    cosines, sines = _waves(rows, size, size, dtype_of(x.real), weights)
+    return _scaled(matmul_along(x.real, last, cosines) - matmul_along(x.imag, last, sines), factor)
+
+
+def _long_to_real(context: Context, x: ComplexPair, axis: int, size: Dim) -> Expr:
+    """The real signal of ``size`` numbers by the operator, not divided by anything."""
+    if isinstance(size, int):
+        return _scaled(R.squeeze(_operator(x, axis, length=size, inverse=True, onesided=True), axis=-1), float(size))
+    # The other half of the spectrum is the first one turned over, of which only the real part of the signal is left.
+    places = R.subtract(context.scalar(size, "int64"), R.arange(shape_of(x.real)[axis], size, dtype="int64"))
+    rest = ComplexPair(*[R.take(part, places, axis=axis) for part in (x.real, R.negative(x.imag))])
+    sides = [(x.real, rest.real), (x.imag, rest.imag)]
+    whole = ComplexPair(*[context.emit(R.concat(list(side), axis=axis)) for side in sides])
+    return _parted(context, _operator(whole, axis, inverse=True), size).real
