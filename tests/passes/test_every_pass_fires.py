@@ -222,6 +222,10 @@ CASES: dict[str, Case] = {
     "HoistFromLoops": (transform.HoistFromLoops, LOOP),
     "FuseOpsByPattern": (fuse, SUMS),
     "Gradient": (lambda: transform.Gradient("main"), dataflow(X, "a = R.exp(x)\nb = R.sum(a)", "b")),
+    "InlineKnownCalls": (
+        transform.InlineKnownCalls,
+        PAIR.replace("helper(x, y, x)", f"helper({', '.join([f'R.const({[[1.0] * 6] * 4})'] * 3)})"),
+    ),
     "InlinePrivateFunctions": (transform.InlinePrivateFunctions, PAIR),
     "KillAfterLastUse": (transform.KillAfterLastUse, ROWS),
     "LambdaLift": (transform.LambdaLift, CLOSURE),

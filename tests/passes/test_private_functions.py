@@ -12,6 +12,8 @@ from regraft.script.text import parse
 from regraft.testing import assert_same_values, programs
 from regraft.transform import (
     ExpandTupleArguments,
+    FoldConstant,
+    InlineKnownCalls,
     InlinePrivateFunctions,
     Pass,
     RemoveUnusedOutputs,
@@ -162,6 +164,31 @@ def test_a_private_function_is_written_out_where_it_is_called() -> None:
     assert_same_values(before, after)
 
 
+def test_a_private_function_of_constants_is_written_out_and_folded() -> None:
+    before = module(
+        """
+    @R.function(private=True)
+    def h(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+        a = R.add(x, y)
+        b = R.exp(a)
+        return b
+    @R.function(private=True)
+    def other(x: R.Tensor((2,), "float32")):
+        a = R.negative(x)
+        return a
+    @R.function
+    def main(x: R.Tensor((2,), "float32")):
+        p = Module.h(R.const([1.0, 2.0], "float32"), R.const([3.0, 4.0], "float32"))
+        q = Module.other(x)
+        return R.add(p, q)
+"""
+    )
+    after = checked_module(InlineKnownCalls(), before)
+    assert list(after) == ["other", "main"]
+    assert counts(FoldConstant()(after)["main"]) == {"add": 1}
+    assert_same_values(before, after)
+
+
 def test_functions_that_call_each_other_are_written_out_from_the_inside() -> None:
     before = module(
         """
@@ -265,7 +292,13 @@ def test_an_output_of_a_dataflow_block_stays_beside_a_tuple_taken_one_by_one(val
 
 @pytest.mark.parametrize(
     "one",
-    [RemoveUnusedParameters(), RemoveUnusedOutputs(), ExpandTupleArguments(), InlinePrivateFunctions()],
+    [
+        RemoveUnusedParameters(),
+        RemoveUnusedOutputs(),
+        ExpandTupleArguments(),
+        InlineKnownCalls(),
+        InlinePrivateFunctions(),
+    ],
     ids=lambda one: one.name,
 )
 @settings(max_examples=40)

@@ -20,7 +20,6 @@ from .files import sizes_of, sizes_of_files, staged
 from .measure import Bench, Measurement, Snapshots, fastest_state, opened_on
 from .models import Model, as_it_is, as_source, form_of, write_as_it_is, write_model
 from .portability import (
-    MOST_GROWN,
     as_portable,
     has_split_weights,
     is_as_it_was,
@@ -90,27 +89,32 @@ class Job:
             whole, self._opened_up = _keeping_calls(self.opened)
         context = PassContext.current()
         instruments = [*context.instruments, self.stages, *([self._states] if self.is_timed else [])]
+        is_small = self.is_guarded and not self.is_timed
+        chosen = self._without() if is_small else self.chosen
         with PassContext(instruments=instruments, verify="values" if verify else context.verify):
-            done = optimize_module(whole, passes=self.chosen)
-        if self.is_guarded and not self.is_timed:
-            done = self._portable_and_small(whole, done)
+            done = optimize_module(whole, passes=chosen)
+        if is_small:
+            done = self._portable(whole, done)
         self.done = done._replace(module=self._opened_up(done.module))
 
-    def _portable_and_small(self, whole: IRModule, done: Optimized) -> Optimized:
-        """``done``, or what is no larger than the model was, and stays in its opset where a newer one does not pay.
+    def _without(self, *forms: str) -> Sequential:
+        """The passes of the level, but for ``forms`` and for constants that would grow.
+
+        Whether one grows is asked of each by itself: a model that is optimized again has nothing left to fold.
+        """
+        return passes_for(self.level, None, self.rules, {GROWING_CONSTANTS, *forms})
+
+    def _portable(self, whole: IRModule, done: Optimized) -> Optimized:
+        """``done``, or what stays in the opset of the model where a newer one does not pay.
 
         A weight of a PyTorch model that would be there in two forms stays one, which training changes as a whole.
         """
-        apart: set[str] = set()
-        if constant_bytes(done.module) > constant_bytes(whole) + MOST_GROWN:
-            apart.add(GROWING_CONSTANTS)
-        if self.opened.form == "torch" and has_split_weights(done.module):
-            apart.add(SPLIT_WEIGHTS)
+        split = (SPLIT_WEIGHTS,) if self.opened.form == "torch" and has_split_weights(done.module) else ()
 
         def again(without: Collection[str]) -> Optimized:
-            return optimize_module(whole, passes=passes_for(self.level, None, self.rules, {*apart, *without}))
+            return optimize_module(whole, passes=self._without(*split, *without))
 
-        return as_portable(self.opened, whole, again(()) if apart else done, self.level, again)
+        return as_portable(self.opened, whole, again(()) if split else done, self.level, again)
 
     def lower_precision(self, asked: Asked) -> None:
         """Compute in fewer bits where that is good enough and, if it is timed, faster.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..ir.dims import SymExpr
 from ..ir.dtypes import itemsize
 from ..ir.errors import OpTypeError
-from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple
+from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, Var
 from ..ir.op import Call, Op, Trait
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
@@ -21,10 +21,11 @@ from .settle import is_settled
 
 _MOST_ELEMENTS: Final = 4096
 """Constants of more elements are weights, and stay as they are."""
+_NOTHING: Final[Mapping[Var, Constant]] = {}
 
 
-def folded(call: Call, most_grown: int = 1024) -> Constant | None:
-    """The constant that a pure call of small constants gives; None for any other call.
+def folded(call: Call, most_grown: int = 1024, most: int = _MOST_ELEMENTS) -> Constant | None:
+    """The constant that a pure call of small constants gives, of ``most`` elements at most; None for any other call.
 
     Up to ``most_grown`` elements may take more bytes than what they are made of, as zeros do, and weights of 8 bits
     that are made wider.
@@ -40,7 +41,7 @@ def folded(call: Call, most_grown: int = 1024) -> Constant | None:
         return None
     sizes = [size for size in call.ty.shape or () if isinstance(size, int)]
     count = prod(sizes)
-    if count > _MOST_ELEMENTS or (count > most_grown and _grows(call, count)):
+    if count > most or (count > most_grown and _grows(call, count)):
         return None
     operands: list[Any] = [_value(arg) for arg in call.args]
     if not op.variadic:
@@ -52,18 +53,23 @@ def folded(call: Call, most_grown: int = 1024) -> Constant | None:
         return None  # an index beyond its axis, say: it has a type and no value, which whoever runs the program says
 
 
-def with_known_parts(root: Expr, most_grown: int) -> Expr:
-    """``root`` with the constants in place of the calls in it that `folded` knows; linear in its calls and tuples."""
+def with_known_parts(
+    root: Expr, most_grown: int, most: int = _MOST_ELEMENTS, known: Mapping[Var, Constant] = _NOTHING
+) -> Expr:
+    """``root`` with the constants in place of the calls in it that `folded` knows; linear in its calls and tuples.
+
+    ``known`` are variables and the constants that take their places.
+    """
     if not isinstance(root, Call | Tuple):
         return root
     done: dict[int, Expr] = {}
     for expr in inner_first(root, lambda one: [part for part in _parts(one) if isinstance(part, Call | Tuple)]):
         parts = _parts(expr)
-        new = tuple([done.get(id(part), part) for part in parts])
+        new = tuple([known.get(part, part) if isinstance(part, Var) else done.get(id(part), part) for part in parts])
         is_same = all(one is other for one, other in zip(new, parts, strict=True))
         found = expr if is_same else expr.with_args(new) if isinstance(expr, Call) else Tuple(new)
-        known = folded(found, most_grown) if isinstance(found, Call) else None
-        done[id(expr)] = found if known is None else known
+        value = folded(found, most_grown, most) if isinstance(found, Call) else None
+        done[id(expr)] = found if value is None else value
     return done[id(root)]
 
 

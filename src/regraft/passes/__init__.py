@@ -85,6 +85,7 @@ from .printing import PrintAfterAll as PrintAfterAll
 from .printing import PrintBefore as PrintBefore
 from .printing import PrintBeforeAll as PrintBeforeAll
 from .printing import PrintIR as PrintIR
+from .private_functions import InlineKnownCalls as InlineKnownCalls
 from .private_functions import InlinePrivateFunctions as InlinePrivateFunctions
 from .private_functions import RemoveUnusedOutputs as RemoveUnusedOutputs
 from .private_functions import RemoveUnusedParameters as RemoveUnusedParameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, Final, TypeGuard
 
@@ -50,8 +50,12 @@ class _Folding(SessionWalk):
         self._keep_whole = keep_whole
         self._readers = _readers(function) if keep_shared or keep_whole else Counter[int]()
         """How many read a constant, by its data, where that counts."""
-        self._staying: Final = _staying(function) if self._readers else frozenset[int]()
-        """The constants that stay whatever is folded, by their data."""
+        self._used: Final = _used_otherwise(function) if self._readers else frozenset[int]()
+        """The constants that something reads which is no call of constants, by their data."""
+        self._staying: Final = set(self._used)
+        """The constants that stay whatever is folded, those of which a view stays among them."""
+        if self._readers and keep_named:
+            self._staying.update(_viewed(function))
         self._views: dict[Var, Constant] = {}
         """A view of a named tensor: it stays in the program, and its value is known to what is computed from it."""
 
@@ -87,9 +91,8 @@ class _Folding(SessionWalk):
         if stated is not None:
             return stated
         operands = [self._opened(session, arg) for arg in value.args]
-        if any(operand is None for operand in operands):
-            return None
-        return self._computed(var, with_operands(value, [operand for operand in operands if operand is not None]))
+        known = [operand for operand in operands if operand is not None]
+        return self._computed(session, var, with_operands(value, known)) if len(known) == len(operands) else None
 
     def _opened(self, session: EditSession, operand: Expr) -> Expr | None:
         """``operand`` with constants in the place of their names; None if a part of it is not known."""
@@ -107,12 +110,16 @@ class _Folding(SessionWalk):
         known = [field for field in fields if field is not None]
         return Tuple(known) if len(known) == len(fields) else None
 
-    def _computed(self, var: Var, call: Expr) -> Expr | None:
+    def _computed(self, session: EditSession, var: Var, call: Expr) -> Expr | None:
         assert isinstance(call, Call)
         constants = _constants(call.args)
         named = next((constant.data.name for constant in constants if constant.data.name is not None), None)
         if self._keep_named and named is not None and _is_view(call) and _size(call.ty) is not None:
-            self._views[var] = _later(call, named)
+            self._views[var] = view = _later(call, named)
+            if any(self._readers[id(one.data)] > 1 or id(one.data) in self._used for one in constants):
+                self._staying.add(id(view.data))
+            elif self._readers:
+                self._readers[id(view.data)] = len(session.users.get(var, ())) + (var in session.outputs)
             return None
         if self._keep_whole and any(
             constant.data.name and id(constant.data) in self._staying for constant in constants
@@ -185,13 +192,20 @@ def _readers(function: Function) -> Counter[int]:
     )
 
 
-def _staying(function: Function) -> frozenset[int]:
-    """The data of the constants that are results, or that something reads which is no call of constants, or a view."""
+def _used_otherwise(function: Function) -> frozenset[int]:
+    """The data of the constants that are results, or that something reads which is no call of constants."""
     values = [binding.value for binding in iter_bindings(function)]
-    users = [value for value in values if not _is_of_constants(value) or _is_view(value)]
+    users = [value for value in values if not _is_of_constants(value)]
     return frozenset(
         id(constant.data) for value in (*users, function.body.body) for constant in _constants(_operands(value))
     )
+
+
+def _viewed(function: Function) -> Iterator[int]:
+    """The data of the constants with a name of which there are views."""
+    for binding in iter_bindings(function):
+        if isinstance(binding.value, Call) and _is_view(binding.value):
+            yield from (id(one.data) for one in _constants(binding.value.args) if one.data.name is not None)
 
 
 def _is_of_constants(value: Expr) -> TypeGuard[Call]:

@@ -23,6 +23,7 @@ from .layout import RemoveRedundantReshape, SimplifyTransposes
 from .matmul_algebra import AdjustMatmulOrder, ExpandMatmulOfSum
 from .no_ops import RemoveNoOps
 from .passes import Pass, Sequential, UntilStable
+from .private_functions import InlineKnownCalls
 from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 
@@ -126,6 +127,7 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without:
         first += [
             HoistFromLoops(),
             FoldBatchnormToConv2D(),
+            InlineKnownCalls(),
             folding,
             EliminateCommonSubexpr(leaves_aliases=False),
         ]

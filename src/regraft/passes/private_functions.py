@@ -1,7 +1,7 @@
-"""Functions that only their module sees: RemoveUnusedParameters, RemoveUnusedOutputs, InlinePrivateFunctions.
+"""Functions that only their module sees: what takes out their parameters and outputs, and what writes them out.
 
-All three change calls together with the function that is called, so they look at a whole module. A private function
-whose name is used for anything but calling it is left alone.
+All passes here change calls together with the function that is called, so they look at a whole module. A private
+function whose name is used for anything but calling it is left alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..analysis import called_names, free_symbolic_vars, remove_all_unused, used
 from ..analysis.values import leaves_of, resolve
 from ..ir.binding_values import bind_sizes, called_name
 from ..ir.dims import Dim, SymVar
-from ..ir.expr import DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
+from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator, NewDefinitions, NewVariables
 from ..ir.op import Call
@@ -439,22 +439,48 @@ def InlinePrivateFunctions() -> Pass:
     n times. Cost: linear in the result.
     """
 
-    def transform(module: IRModule, context: PassContext) -> IRModule:
-        inlinable = _inlinable(module)
-        done: dict[str, Function] = {}
-        for name in _callees_first(module):
-            function = module[name]
-            body = run_steps(_Inlining({n: done[n] for n in inlinable if n in done}).run(function.body))
-            if body is not function.body:
-                context.tell("inline_private_functions", name, None)
-            done[name] = function.with_body(body)
-        result = module.with_each(
-            lambda name, function: function if done[name] is function else remove_all_unused(canonical(done[name]))
-        )
-        unused = inlinable.keys() - called_names(result)
-        return result.without_functions(unused) if unused else result
+    return ModulePass(lambda module, context: _inlined(module, _inlinable(module), context), "InlinePrivateFunctions")
 
-    return ModulePass(transform, "InlinePrivateFunctions")
+
+def InlineKnownCalls() -> Pass:
+    """Write private functions out where every call of them gives constants alone, so that what they give is folded.
+
+    Needs: nothing. Guarantees: the same values to the bit, effects in the same order; functions that
+    `InlinePrivateFunctions` keeps are kept. Cost: linear in the result.
+    """
+
+    def transform(module: IRModule, context: PassContext) -> IRModule:
+        inlinable = _inlinable(module) if len(module) > 1 else {}
+        called = (expr for function in module.functions.values() for expr in walk(function)) if inlinable else ()
+        calls = [(called_name(expr), all(map(_is_known, expr.args))) for expr in called if isinstance(expr, Call)]
+        names = {name for name, is_known in calls if is_known} - {name for name, is_known in calls if not is_known}
+        known = {name: function for name, function in inlinable.items() if name in names}
+        return _inlined(module, known, context) if known else module
+
+    return ModulePass(transform, "InlineKnownCalls")
+
+
+def _is_known(operand: Expr) -> bool:
+    if isinstance(operand, ShapeExpr):
+        return all(isinstance(dim, int) for dim in operand.values)
+    fields = operand.fields if isinstance(operand, Tuple) else (operand,)
+    return all(isinstance(field, Constant) for field in fields)
+
+
+def _inlined(module: IRModule, inlinable: Mapping[str, Function], context: PassContext) -> IRModule:
+    """``module`` with the bodies of ``inlinable`` in place of their calls."""
+    done: dict[str, Function] = {}
+    for name in _callees_first(module):
+        function = module[name]
+        body = run_steps(_Inlining({n: done[n] for n in inlinable if n in done}).run(function.body))
+        if body is not function.body:
+            context.tell("inline_private_functions", name, None)
+        done[name] = function.with_body(body)
+    result = module.with_each(
+        lambda name, function: function if done[name] is function else remove_all_unused(canonical(done[name]))
+    )
+    unused = inlinable.keys() - called_names(result)
+    return result.without_functions(unused) if unused else result
 
 
 def _callees_first(module: IRModule) -> list[str]:

@@ -34,6 +34,7 @@ def dynamic(op_type: str, **attributes: Any) -> onnx.ModelProto:
         ("Conv", {"strides": [1, 2]}),
         ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
         ("MaxPool", {"kernel_shape": [3, 4], "strides": [2, 3]}),
+        ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 1], "dilations": [2, 3]}),
     ],
 )
 def test_windows_start_at_every_stride(op_type: str, attributes: dict[str, Any], mode: str, target: str) -> None:

@@ -94,6 +94,19 @@ def test_branches_may_differ_in_rank() -> None:
 # --- pooling
 
 
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+def test_pools_are_padded_as_for_a_window_without_gaps(op_type: str, mode: str) -> None:
+    inputs = {"x": np.sin(_ramp(1, 2, 7, 9))}
+    window = {"kernel_shape": [3, 2], "strides": [1, 2], "dilations": [2, 3]}
+    _check_node(op_type, inputs, auto_pad=mode, opset=19, **window)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_a_mean_of_nothing_is_zero(keepdims: int) -> None:
+    _check_node("ReduceMean", {"x": _ramp(0, 3)}, axes=[0], keepdims=keepdims, opset=13)
+
+
 @pytest.mark.parametrize("include", [0, 1])
 def test_average_pooling_rounds_counts_up_on_axes_of_open_size(include: int) -> None:
     node = helper.make_node(

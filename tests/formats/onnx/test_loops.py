@@ -86,6 +86,18 @@ def test_what_each_step_gives_is_stacked(trips: int) -> None:
     check_model(loop_model(body(nodes, scanned=1), trips, True, scanned=1), X)
 
 
+@pytest.mark.parametrize("trips", [0, 3])
+def test_the_stack_of_no_steps_has_the_sizes_that_the_body_states(trips: int) -> None:
+    model = loop_model(body([KEPT, DOUBLED, node("Mul", "a0 half", "s0")], scanned=1), None, True, scanned=1)
+    model.graph.node[0].input[0] = "trips"
+    for shape in (("n", 3), ("n", "m")):
+        del model.graph.input[:]
+        model.graph.input.extend([value("x", TensorProto.FLOAT, shape), value("trips", TensorProto.INT64, ())])
+        check_model(model, X, np.array(trips))
+        feeds = {"x": X, "trips": np.array(trips)}
+        assert_same(run_onnxruntime(optimize(model), feeds), run_onnxruntime(model, feeds))
+
+
 def test_a_condition_of_the_number_of_the_step_ends_a_loop() -> None:
     nodes = [
         node("Constant", "", "last", value_int=4),

@@ -206,3 +206,52 @@ def test_ranges_of_a_size_that_is_known_at_run_time_are_written_one_way(level: i
     assert rx.optimize(once, level=level).SerializeToString() == once.SerializeToString()
     feeds = {"x": np.zeros((3, 4), np.float32), "step": np.ones(1, np.int64)}
     np.testing.assert_array_equal(_run(once, feeds)[0], np.arange(6) + np.float32(0.5))
+
+
+def _done_after_one_run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> Counter[str]:
+    """The nodes after one run at the safe level, to which another one does nothing, and whose values are the same."""
+    once = rx.optimize(model, level="safe")
+    assert rx.optimize(once, level="safe").SerializeToString() == once.SerializeToString()
+    for before, after in zip(_run(model, feeds), _run(once, feeds), strict=True):
+        np.testing.assert_allclose(after, before, rtol=1e-6)
+    return _counts(once.graph)
+
+
+X = {"x": np.ones((2, 4), np.float32), "step": np.array([1])}
+
+
+def test_an_operator_that_is_read_as_several_is_computed_where_its_operands_become_known() -> None:
+    nodes = [
+        helper.make_node("TopK", ["rows", "one"], ["greatest", "places"], axis=-2),
+        helper.make_node("OneHot", ["places", "three", "values"], ["hot"], axis=0),
+        helper.make_node("Add", ["x", "few"], ["y"]),
+    ]
+    constants = {"rows": np.arange(8, dtype=np.float32).reshape(4, 2), "one": np.array([1]), "three": np.array(3)}
+    constants |= {"values": np.float32([0, 1]), "few": np.float32([1, 2, 3, 4])}
+    outputs = {"hot": TensorProto.FLOAT, "greatest": TensorProto.FLOAT, "y": TensorProto.FLOAT}
+    assert _done_after_one_run(_model(nodes, outputs, constants), X) == Counter(Add=1)
+
+
+def test_equal_constants_are_outputs_by_their_own_names_at_once() -> None:
+    nodes = [
+        helper.make_node("Pad", ["number", "nothing"], ["padded"]),
+        helper.make_node("Slice", ["padded", "first", "end"], ["cut"]),
+        helper.make_node("Where", ["which", "cut", "x"], ["y"]),
+    ]
+    constants = {"number": np.float32([3]), "nothing": np.array([0, 0]), "end": np.array([9])}
+    constants |= {"first": np.array([0]), "which": np.array([True, False, True, False])}
+    outputs = {"padded": TensorProto.FLOAT, "cut": TensorProto.FLOAT, "y": TensorProto.FLOAT}
+    assert _done_after_one_run(_model(nodes, outputs, constants), X) == Counter(Where=1)
+
+
+def test_what_is_made_of_a_constant_that_others_read_is_no_constant_beside_it_in_the_second_run_either() -> None:
+    nodes = [
+        helper.make_node("Neg", ["numbers"], ["whole"]),
+        helper.make_node("Split", ["whole"], ["left", "right"], axis=1, num_outputs=2),
+        helper.make_node("Transpose", ["whole"], ["turned"], perm=[1, 0]),
+        helper.make_node("Relu", ["x"], ["y"]),
+    ]
+    kept = ("left", "right", "turned", "y")
+    constants = {"numbers": np.arange(24, dtype=np.float32).reshape(6, 4)}
+    counts = _done_after_one_run(_model(nodes, dict.fromkeys(kept, TensorProto.FLOAT), constants), X)
+    assert counts == Counter(Split=1, Transpose=1, Relu=1)

@@ -88,6 +88,12 @@ def test_the_length_of_a_sequence_is_known() -> None:
     assert "3.0" in from_onnx(model(*nodes)).script()
 
 
+def test_nothing_is_split_into_no_parts() -> None:
+    nodes = [node("Slice", "x end end zero", "none"), node("SplitToSequence", "none", "s", axis=0)]
+    nodes += [node("SequenceLength", "s", "n"), node("Cast", "n", "f", to=1), node("Mul", "x f", "y")]
+    check(model(*nodes, end=[4], zero=[0]))
+
+
 def test_a_list_that_a_loop_fills_is_known_when_the_loop_is_written_out() -> None:
     body = helper.make_graph(
         [

@@ -191,7 +191,8 @@ def _middle(
     asked = {name for index in last for name in _names(graph.node[index])} | {value.name for value in graph.output}
     inputs = [value for value in graph.input if value.name not in others]
     inputs += [known.get(name, onnx.ValueInfoProto(name=name)) for name in sorted(begun & read - others)]
-    own = {name for node in kept for name in node.output} | (begun & read)
+    constants = {tensor.name for tensor in graph.initializer}
+    own = {name for node in kept for name in node.output} | ((begun | constants) & read)
     names = [value.name for value in graph.output if value.name in own - others]
     names += sorted((asked & own & made) - others - set(names))
     target = middle.graph

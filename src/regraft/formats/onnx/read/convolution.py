@@ -141,7 +141,7 @@ def _transposed_padding(
     return (*before, *after), tuple(more)
 
 
-# --- pooling
+# --- pooling: `auto_pad` pads for a window without gaps, whatever the dilations are, as ONNX Runtime does
 
 
 @reads("MaxPool")
@@ -154,7 +154,7 @@ def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
         # One element is added behind an odd number of them: as it is when counts are rounded up.
         return (_MAX_POOL[rank](node.operand(0), kernel, strides, ceil_mode=True),)
     least = -math.inf if is_float(node.dtype()) else int(np.iinfo(node.dtype()).min)
-    x, padding = _padded(node, kernel, strides, dilations, least)
+    x, padding = _padded(node, kernel, strides, (1,) * rank, least)
     if x is node.operand(0):
         _refuse_nothing(node, kernel, strides, dilations, padding)
         kernel = _on_axes(node, kernel, strides, dilations, padding)
@@ -164,7 +164,7 @@ def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
 def _window(node: NodeImporter, rank: int) -> tuple[Any, Any, Any, tuple[int, ...]]:
     kernel = node.attr("kernel_shape")
     strides, dilations = _steps(node, rank)
-    padding = _padding(node, kernel, strides, dilations)
+    padding = _padding(node, kernel, strides, (1,) * rank)
     _refuse_nothing(node, kernel, strides, dilations, padding)
     return _on_axes(node, kernel, strides, dilations, padding), strides, dilations, padding
 

@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ....ir.builder import BlockBuilder
-from ....ir.dims import Dim, SymVar, dims_equal
+from ....ir.dims import Dim, SymExpr, SymVar, dims_equal
 from ....ir.expr import Constant, DataflowVar, Expr, Tuple, Var
 from ....ir.module import IRModule
 from ....ir.program import SeqExpr
@@ -52,8 +52,9 @@ from .untold import untold_dtypes
 
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
 """Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
-_MOST_GROWN: Final = 16
-"""The most elements of a constant that is larger than what it is made of: a shape, axes, factors."""
+_MOST_KEPT: Final = 16
+"""The most elements of a constant in place of the node that gives it: a shape, axes, factors. More are computed by a
+pass, which knows who else reads what they are made of."""
 _MOST_STEPS: Final = 20_000
 """The most work of one node: a number in a small file could otherwise stand for any amount of work."""
 
@@ -84,6 +85,7 @@ class GraphImporter:
         self.values: dict[str, Imported] = {}
         self.sizes_of_tensors: Final[set[Dim]] = set()
         self._tensors: dict[Sizes, Expr] = {}
+        self._known: Final[dict[Var, Constant]] = {}
         self._dims: dict[str, SymVar] = {}
         self._fixed: Mapping[str, int] = {}
         self._labels: dict[str, None] = {}
@@ -381,15 +383,24 @@ class GraphImporter:
 
     def emit(self, expr: Expr, name: str = "") -> Expr:
         """``expr`` bound to a variable, or the constant that it is."""
-        expr = with_known_parts(expr, _MOST_GROWN)
+        known = with_known_parts(expr, _MOST_KEPT, known=self._known)
+        if isinstance(known, Constant) and (known.data.size <= _MOST_KEPT or known.ty != expr.ty):
+            return known
+        expr = with_known_parts(expr, _MOST_KEPT, _MOST_KEPT)
         if isinstance(expr, Var | Constant):
             return expr
         self._made += 1
         if self._made > _MOST_STEPS:
             raise UnsupportedNodeError(f"it is more than {_MOST_STEPS:,} operators here")
-        if name in self._outputs and self.builder.current_block_is_dataflow():
-            return self.builder.emit_output(expr, name)
-        return self.builder.emit(expr, name)
+        is_output = name in self._outputs and self.builder.current_block_is_dataflow()
+        var = self.builder.emit_output(expr, name) if is_output else self.builder.emit(expr, name)
+        if isinstance(known, Constant):
+            self._known[var] = known
+        return var
+
+    def known(self, found: Imported | None) -> Constant | None:
+        """The constant that an operand is, or would be if it were computed; None for any other."""
+        return self._known.get(found) if isinstance(found, Var) else found if isinstance(found, Constant) else None
 
     def imported(self, value: ir.Value) -> Imported:
         """The expression or shape that a value became."""
@@ -422,6 +433,9 @@ class GraphImporter:
                 self.values[formal.name or ""] = value
             self._nodes(graph)
             outputs = [self.expression(value) for value in graph.outputs]
+            if given:
+                first = 1 + len(operands)
+                outputs[first:] = map(self._in_stated_sizes, outputs[first:], graph.outputs[first:])
             is_branch = not graph.inputs
             outcome = outputs[0] if is_branch and len(outputs) == 1 else Tuple(outputs)
         finally:
@@ -429,6 +443,17 @@ class GraphImporter:
             self.values, self._tensors = outer, tensors
             del self._unsupported[reported:]
         return body
+
+    def _in_stated_sizes(self, found: Expr, value: ir.Value) -> Expr:
+        """What a `Loop` stacks, in the sizes that the model states: they are those of the stack of no steps, too."""
+        ty, stated = found.ty, self.stated_sizes(value)
+        if not isinstance(ty, TensorType) or ty.shape is None or len(ty.shape) != len(stated):
+            return found
+        dims = [one if isinstance(one, int) else own for own, one in zip(ty.shape, stated, strict=True)]
+        is_open = any(
+            isinstance(own, SymExpr) and isinstance(one, int) for own, one in zip(ty.shape, dims, strict=True)
+        )
+        return self.builder.match_cast(found, TensorType(dims, ty.dtype), value.name or "") if is_open else found
 
     @contextmanager
     def inlining(self, graph: ir.Graph) -> Generator[None, None, None]:

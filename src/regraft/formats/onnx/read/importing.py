@@ -175,7 +175,8 @@ class NodeImporter:
         found = self.imported(index)
         if isinstance(found, Sizes):
             return found
-        if isinstance(found, Constant) and is_integer(found.data.dtype) and len(found.data.shape) <= 1:
+        found = self.graph.known(found)
+        if found is not None and is_integer(found.data.dtype) and len(found.data.shape) <= 1:
             if found.data.size > _MOST_SIZES:
                 return None
             array = found.data.numpy()
@@ -189,7 +190,8 @@ class NodeImporter:
         found = self.imported(index)
         if isinstance(found, Sizes):
             return found.constant().data.numpy() if found.is_known else None
-        return found.data.numpy() if isinstance(found, Constant) else None
+        known = self.graph.known(found)
+        return None if known is None else known.data.numpy()
 
     def integers(self, index: int, what: str) -> list[int] | None:
         """The integers of operand ``index``; None when it is left out. Raises `UnsupportedNodeError` if unknown."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .... import op as ops
 from ....ir.dtypes import is_integer
@@ -91,8 +91,9 @@ class _Reduction(NamedTuple):
         return ops.sum(x, self.axes, self.keepdims)
 
     def mean(self, x: Expr) -> Expr:
-        """The mean."""
-        return ops.mean(x, self.axes, self.keepdims)
+        """The mean; that of nothing is 0 in ONNX Runtime."""
+        nothing = self._of_nothing(0)
+        return ops.mean(x, self.axes, self.keepdims) if nothing is None else nothing
 
     def product(self, x: Expr) -> Expr:
         """The product."""
@@ -100,17 +101,21 @@ class _Reduction(NamedTuple):
 
     def extreme(self, x: Expr, which: Extreme) -> Expr:
         """The greatest element, or the least; of nothing, the greatest is the least there is."""
+        nothing = self._of_nothing(extreme_of_none(self.node.dtype(), greatest=which == "max"))
+        found = ops.max if which == "max" else ops.min
+        return found(x, self.axes, self.keepdims) if nothing is None else nothing
+
+    def _of_nothing(self, value: Any) -> Expr | None:
+        """``value`` in the sizes of the result, where each element of it is one of none; else None."""
         shape, axes = self.node.ty(0).shape, self.axes
-        folded = range(len(shape)) if shape is not None and axes is None else axes or []
-        if shape is not None and any(isinstance(shape[axis], int) and shape[axis] == 0 for axis in folded):
-            dtype = self.node.dtype()
-            least = extreme_of_none(dtype, greatest=which == "max")
-            kept = {axis % len(shape) for axis in folded}
-            sizes = [
-                1 if axis in kept else size for axis, size in enumerate(shape) if self.keepdims or axis not in kept
-            ]
-            return ops.full(sizes, least, dtype)
-        return (ops.max if which == "max" else ops.min)(x, axes, self.keepdims)
+        if shape is None:
+            return None
+        folded = {axis % len(shape) for axis in (range(len(shape)) if axes is None else axes)}
+        if not any(isinstance(shape[axis], int) and shape[axis] == 0 for axis in folded):
+            return None
+        kept = [axis for axis in range(len(shape)) if self.keepdims or axis not in folded]
+        sizes = [1 if axis in folded else shape[axis] for axis in kept]
+        return ops.full(sizes, value, self.node.dtype())
 
     def log_sum_exp(self, x: Expr) -> Expr:
         """The logarithm of the sum of exponentials, which the greatest element is taken out of."""

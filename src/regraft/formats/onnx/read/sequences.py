@@ -112,6 +112,8 @@ def _split(node: NodeImporter) -> Imported:
         raise node.refuse("the sizes of its parts (input 1) are computed at run time")
     if np.min(given, initial=1) < (0 if given.ndim else 1):
         raise node.refuse(f"the sizes of its parts (input 1) are {given.tolist()}; expected no less than 0")
+    if size == 0 and not given.ndim:
+        return Tuple([])
     cuts = np.cumsum(given).tolist()[:-1] if given.ndim else [*range(int(given), size, int(given))]
     split = node.emit(ops.split(node.operand(0), cuts, axis)) if cuts else Tuple([node.operand(0)])
     parts = [split[index] for index in range(len(cuts) + 1)]

@@ -27,7 +27,7 @@ from ....ir.dims import (
     exact_divide,
 )
 from ....ir.dtypes import is_bool, is_integer
-from ....ir.expr import Constant, const
+from ....ir.expr import const
 from .importing import Imported, NodeImporter
 from .run_time import NO_END
 from .sizes import Sizes
@@ -72,7 +72,8 @@ def _elements(node: NodeImporter, index: int) -> _Array | None:
     found = node.imported(index)
     if isinstance(found, Sizes):
         return found.array()
-    if not isinstance(found, Constant) or found.data.size > MOST_SIZES:
+    found = node.graph.known(found)
+    if found is None or found.data.size > MOST_SIZES:
         return None
     if not (is_integer(found.data.dtype) or is_bool(found.data.dtype)):
         return None

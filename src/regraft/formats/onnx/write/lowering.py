@@ -133,6 +133,11 @@ class OutsideOperators(NamedTuple):
     spelled_out: Op | None = None
 
 
+def _numbers(dims: Iterable[object]) -> int:
+    """How many of ``dims`` are numbers."""
+    return sum(isinstance(dim, int) for dim in dims)
+
+
 class Lowering:
     """The state of writing one function: the graph so far, and what each variable became."""
 
@@ -416,7 +421,8 @@ class Lowering:
                 for field, field_type in zip(value, ty.fields, strict=True):
                     self._describe(field, field_type)
         elif isinstance(ty, TensorType) and ty.shape is not None:
-            value.shape = self.shape(ty.shape) if value.shape is None else value.shape
+            if value.shape is None or (value.producer() is not None and _numbers(ty.shape) > _numbers(value.shape)):
+                value.shape = self.shape(ty.shape)
             self.graph.define_whole_shape(ty.shape, value)
 
     def shape(self, dims: Sequence[Dim]) -> ir.Shape:

@@ -36,7 +36,7 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     tidying.compute_all_once(graph.nodes)
     standard = [node for node in graph.nodes if not node.domain]
     for node in standard:
-        if node.op_type in ("Reshape", "Unsqueeze") and len(node.inputs) == 2:
+        if node.op_type != "Transpose":  # these last: products transpose their right side themselves
             tidying.arrange(node)
     for node in standard:
         if node.op_type == "Add":
@@ -46,8 +46,7 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
         elif node.op_type == "Scan":
             tidying.arrange_scan(node)
     for node in standard:
-        if node.op_type == "Transpose":  # last: products transpose their right side themselves
-            tidying.arrange(node)
+        tidying.arrange(node)
     for node in graph.nodes:
         tidying.compute_known(node)
     tidying.put_later()
@@ -92,6 +91,8 @@ class _Tidying:
 
     def arrange(self, node: ir.Node) -> None:
         """Put a constant in the place of a node that only arranges one, if nothing reads that as it is."""
+        if node.op_type not in _ARRANGEMENTS or len(node.inputs) != 1 + (node.op_type != "Transpose"):
+            return
         source, result = node.inputs[0], node.outputs[0]
         data = None if source is None else self._graph.data_of(source)
         if source is None or data is None or not all(_is_same(node, use.node, use.idx) for use in source.uses()):

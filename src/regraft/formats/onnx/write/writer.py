@@ -519,7 +519,7 @@ def _constant_output(graph: GraphWriter, value: ir.Value, name: str, known: _Con
         return value
     if content.nbytes > _SMALL:
         return same
-    return graph.constant_data(TensorData(data.numpy(), name), name, is_own=True)
+    return graph.constant_data(TensorData(data.numpy()), name, is_own=True)
 
 
 def _values_by_name(graph: GraphWriter) -> dict[str | None, list[ir.Value]]:
