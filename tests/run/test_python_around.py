@@ -12,6 +12,7 @@ import regraft as rx
 from regraft.engine import BuildError, register_func, remove_global_func
 from regraft.script import ir as I
 from regraft.script import relax as R
+from regraft.script import tir as T
 from tests.kit import assert_close
 
 
@@ -175,3 +176,67 @@ def main(x: R.Tensor((2,), "int4")):
     )
     with pytest.raises(BuildError, match="main_part"):
         build(module)
+
+
+@I.ir_module
+class Functions:
+    @R.function
+    def local(x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3, 3), "float32")):
+        n = T.int64()
+
+        @R.function
+        def outer(a: R.Tensor((n, 3), "float32")) -> R.Tensor((n, 3), "float32"):
+            @R.function
+            def inner(b: R.Tensor((n, 3), "float32")) -> R.Tensor((n, 3), "float32"):
+                s = R.add(R.matmul(b, w), x)
+                return s
+
+            also = inner
+            t = inner(a)
+            u = also(t)
+            return u
+
+        if R.prim_value(n > 1):
+            v = outer(x)
+            y = R.exp(v)
+        else:
+            y = outer(x)
+        return y
+
+    @R.function
+    def powers(count: R.Tensor((), "int32"), x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        @R.function
+        def times(i: R.Tensor((), "int32"), v: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+            if R.greater(i, R.const(0, "int32")):
+                r = times(R.subtract(i, R.const(1, "int32")), R.multiply(v, x))
+            else:
+                r = v
+            return r
+
+        y = R.exp(times(count, x))
+        return y
+
+    @R.function
+    def doubled(count: R.Tensor((), "int32"), x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        cls = Functions
+        if R.greater(count, R.const(0, "int32")):
+            r = cls.doubled(R.subtract(count, R.const(1, "int32")), R.add(x, x))
+        else:
+            r = x
+        return r
+
+
+@pytest.mark.parametrize("module", [Functions, rx.transform.LambdaLift()(Functions)], ids=["local", "lifted"])
+@pytest.mark.parametrize("target", ["onnxruntime", "openvino"])
+def test_functions_inside_and_functions_that_call_themselves(module: rx.IRModule, target: str) -> None:
+    built, plain = rx.build(module, target), rx.build(module, "numpy")
+    assert_close(built["local"](X, W), plain["local"](X, W))
+    assert_close(built["local"](X[:1], W), plain["local"](X[:1], W))
+    for count in np.array([0, 3], "int32"):
+        for name in ("powers", "doubled"):
+            assert_close(built[name](count, X), plain[name](count, X))
+
+
+def test_a_function_inside_is_written_in_the_place_of_its_calls() -> None:
+    model = rx.to_onnx(rx.IRModule({"main": Functions["local"]}))
+    assert sum(node.op_type == "MatMul" for node in model.graph.node[-1].attribute[0].g.node) == 2

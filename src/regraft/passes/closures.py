@@ -63,6 +63,8 @@ class _FunctionLifting(ExprMutator):
         function = binding.value
         if isinstance(function, Call) and function.op in self._makers and isinstance(self._stated, FuncType):
             self._closures[binding.var] = self._stated
+        if isinstance(function, Var) and function in self._closures:  # another name of a closure
+            self._closures[binding.var] = self._closures[function]
         if isinstance(function, Call) and not self._refined.isdisjoint([function.op, *leaves_of(function)]):
             refined = _as_precise_as_the_value(self, binding)
             self._refined.add(refined.var)

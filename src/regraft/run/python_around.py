@@ -1,4 +1,4 @@
-"""Programs that a graph runtime runs but for what only Python can do: calls of outside functions, closures, printing.
+"""Programs that a graph runtime runs but for what only Python can do: outside functions, closures, recursion, printing.
 
 A function with such calls is parted. What a runtime can do becomes functions of their own, as few as the order allows,
 each a graph that the runtime opens; what remains calls these, and runs as the NumPy engine runs programs.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ..analysis import free_symbolic_vars
+from ..analysis import detect_recursion, free_symbolic_vars, used_vars
 from ..analysis.variables import own_symvars
 from ..ir.builder import NameSupply
 from ..ir.dims import SymVar
@@ -31,8 +31,10 @@ from .packed import LOWERINGS as OF_PYTHON
 def needing_python(module: IRModule) -> frozenset[str]:
     """The functions of ``module`` that do, or call what does, something that only Python can. Cost: linear."""
     callers: dict[str, set[str]] = {}
-    found: dict[str, None] = {}
+    found = {function.name_hint: None for group in detect_recursion(module) for function in group}
     for name, function in module.items():
+        if _calls_of_values(function):
+            found[name] = None
         for expr in walk(function):
             if isinstance(expr, GlobalVar):
                 callers.setdefault(expr.name_hint, set()).add(name)
@@ -201,6 +203,25 @@ class _Rows:
 def _is_only_in_python(expr: Expr) -> bool:
     """True if it is a function that lives outside, or an operator that has no meaning but what Python gives it."""
     return isinstance(expr, ExternFunc) or (isinstance(expr, Op) and expr.reference is None and expr.name in OF_PYTHON)
+
+
+def _calls_of_values(function: Function) -> bool:
+    """True if it calls a function of which only a run tells what it is, or a local one that calls itself."""
+    local: dict[Expr, Function] = {}
+    called: list[Expr] = []
+    for expr in walk(function):
+        if isinstance(expr, Call) and not isinstance(expr.op, Op | GlobalVar):
+            called.append(expr.op)
+        elif isinstance(expr, SeqExpr):
+            for binding in (binding for block in expr.blocks for binding in block.bindings):
+                value = binding.value
+                found = value if isinstance(value, Function) else local.get(value)
+                if found is not None:
+                    local[binding.var] = found
+    if not called:
+        return False
+    recursive = {var for var, value in local.items() if isinstance(var, Var) and var in used_vars(value)}
+    return any(op not in local or op in recursive for op in called)
 
 
 def _is_data(ty: Type) -> bool:

@@ -156,7 +156,7 @@ class Lowering:
         "values",
     )
     functions: dict[Var, Function]
-    """The functions that are defined inside, which only a loop has a use for."""
+    """The functions that are defined inside, by each of their names."""
     graph: GraphWriter
     is_from_onnx: bool
     """True if the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it, too."""
@@ -185,7 +185,7 @@ class Lowering:
         self.values = {}
         self.reshapes = {}
         self.outside = outside or OutsideOperators()
-        self._inlined: list[str] = []
+        self._inlined: dict[Function, str] = {}
         self._shown_sizes: dict[SymVar, Dim] = {}
         self._size_names = NameSupply()
         self._computed: set[SymVar] = set()  # sizes that nodes of their own compute, and no shape of a tensor shows
@@ -288,7 +288,9 @@ class Lowering:
             written = None if lower is None else self._written(lower, call)
             return self._decomposed(op, call) if written is None else written
         if isinstance(op, GlobalVar):
-            return self._inline(op, call.args)
+            return self._inline(op.name_hint, self.module[op.name_hint], call.args)
+        if isinstance(op, Var) and op in self.functions:
+            return self._inline(op.name_hint, self.functions[op], call.args)
         name = f'outside function "{op.global_symbol}"' if isinstance(op, ExternFunc) else "function value"
         raise ConvertError(f'a call of the {name} cannot be written as ONNX; the engine for target="numpy" runs it')
 
@@ -310,13 +312,13 @@ class Lowering:
             raise ConvertError(f'{op.name} cannot be written as ONNX; the engine for target="numpy" runs it')
         return self.value(record(call, self))
 
-    def _inline(self, callee: GlobalVar, args: Sequence[Expr]) -> Lowered:
-        name = callee.name_hint
-        if name in self._inlined:
-            raise ConvertError(f"{name} calls itself, by way of {' -> '.join(self._inlined)}; ONNX has no recursion")
-        self._inlined.append(name)
-        result = self.body(body_of_call(self.module[name], args))
-        self._inlined.pop()
+    def _inline(self, name: str, function: Function, args: Sequence[Expr]) -> Lowered:
+        if function in self._inlined:
+            names = " -> ".join(self._inlined.values())
+            raise ConvertError(f"{name} calls itself, by way of {names}; ONNX has no recursion")
+        self._inlined[function] = name
+        result = self.body(body_of_call(function, args))
+        del self._inlined[function]
         return result
 
     # --- bodies
@@ -338,8 +340,9 @@ class Lowering:
         """The nodes of a binding."""
         if binding.var in self.values:
             return
-        if isinstance(binding.value, Function):
-            self.functions[binding.var] = binding.value
+        function = self.functions.get(binding.value) if isinstance(binding.value, Var) else binding.value
+        if isinstance(function, Function):
+            self.functions[binding.var] = function
             return
         self.graph.hint = binding.var.name_hint
         self.graph.origins = binding.var.origins
