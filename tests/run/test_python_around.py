@@ -240,3 +240,27 @@ def test_functions_inside_and_functions_that_call_themselves(module: rx.IRModule
 def test_a_function_inside_is_written_in_the_place_of_its_calls() -> None:
     model = rx.to_onnx(rx.IRModule({"main": Functions["local"]}))
     assert sum(node.op_type == "MatMul" for node in model.graph.node[-1].attribute[0].g.node) == 2
+
+
+@I.ir_module
+class Answers:
+    @R.function
+    def nothing(_x: R.Tensor((2, 3), "float32")) -> R.Tuple:
+        r = R.tuple()
+        return r
+
+    @R.function
+    def untold(x: R.Tensor((2, 3), "float32")) -> R.Tensor:
+        @R.function
+        def inner(a: R.Tensor((2, 3), "float32")) -> R.Tensor:
+            b = R.exp(a)
+            return b
+
+        y = inner(x)
+        return y
+
+
+def test_functions_that_answer_nothing_or_a_tensor_of_untold_dtype() -> None:
+    built = build(Answers)
+    assert built["nothing"](X) == ()
+    assert_close(built["untold"](X), np.exp(X))

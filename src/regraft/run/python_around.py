@@ -33,7 +33,7 @@ def needing_python(module: IRModule) -> frozenset[str]:
     callers: dict[str, set[str]] = {}
     found = {function.name_hint: None for group in detect_recursion(module) for function in group}
     for name, function in module.items():
-        if _calls_of_values(function):
+        if _calls_of_values(function) or not _is_data(function.ret_ty) or function.ret_ty == TupleType([]):
             found[name] = None
         for expr in walk(function):
             if isinstance(expr, GlobalVar):
@@ -228,4 +228,4 @@ def _is_data(ty: Type) -> bool:
     """True if a graph can take and give a value of type ``ty``."""
     if isinstance(ty, TupleType):
         return all(map(_is_data, ty.fields))
-    return isinstance(ty, TensorType | ShapeType | PrimType)
+    return isinstance(ty, ShapeType | PrimType) or (isinstance(ty, TensorType) and ty.dtype is not None)
