@@ -254,6 +254,29 @@ def test_an_activation_after_a_max_pool_of_a_convolution(activation: Any, shape:
     assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda x: R.reshape(x, (2, 5, 32)),
+        lambda x: R.sum(x, axis=[2]),
+        lambda x: R.nn.relu(R.max(x, axis=[2])),
+        lambda x: R.reshape(R.reshape(x, (-1,)), (2, 5, 32)),
+    ],
+)
+def test_transposes_around_a_change_of_shape_behind_a_convolution(between: Any) -> None:
+    """OpenVINO alone copies the channels-last memory here as if it were channels-first."""
+    generator = np.random.default_rng(0)
+
+    def layers(builder: BlockBuilder, x: Expr) -> Expr:
+        weights = const(generator.standard_normal((8, 3, 3, 3)).astype(np.float32))
+        pooled = builder.emit(R.nn.max_pool2d(builder.emit(R.nn.conv2d(x, weights)), [2, 2], [2, 2]))
+        return R.permute_dims(builder.emit(between(R.permute_dims(pooled, [0, 2, 3, 1]))), [0, 2, 1])
+
+    module = module_of((2, 3, 12, 10), layers)
+    array = generator.standard_normal((2, 3, 12, 10)).astype(np.float32)
+    assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
+
+
 def test_maxima_of_a_convolution_in_bytes() -> None:
     generator = np.random.default_rng(0)
     weights = [const(generator.standard_normal(shape).astype(np.float32)) for shape in ((32, 8, 1), (64, 32, 1))]

@@ -7,7 +7,8 @@ were the largest activation, which holds for rising functions only. And it moves
 elements before the node that it reads, as if nothing were padded between the two. All were seen in 2026.4, in float32;
 the first two in bytes as well. A convolution that has a window of padding alone may be wrong, or end the process. Where
 a pool rounds up, it has a window that begins behind all elements, which ONNX leaves out. And where a reduction that
-drops its axes stands between two transposes, these are joined to a wrong one if they only move axes of size 1.
+drops its axes stands between two transposes, these are joined to a wrong one if they only move axes of size 1. Two
+transposes around a change of shape from four axes to three may be joined to a copy, which they are not.
 """
 
 from __future__ import annotations
@@ -27,10 +28,14 @@ _MOST_BEFORE: Final = 4
 """The most nodes, one after another, that a constant may be made of, or that are asked for the rank of a value."""
 _FALLING: Final = ("Abs", "Gelu", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Sigmoid", "Softplus", "Swish")
 """Operators of one tensor that are no rising functions, or begin one that OpenVINO takes for an activation."""
+_ALONE: Final = ("Cast", "Clip", "Erf", "Exp", "Neg", "Relu", "Sqrt", "Tanh", *_FALLING)
+"""Elementwise operators of one tensor, which OpenVINO moves transposes over."""
 _GATES: Final = ("Div", "Mul")
 """Operators by which an activation that is written out reads its operand twice."""
 _MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that OpenVINO moves activations over."""
+_TURN: Final = (0, 2, 1)
+"""The transpose that OpenVINO may take away together with one before it."""
 _END: Final = np.iinfo(np.int64).max
 """The end of an axis, whatever its size is."""
 _KEEPING: Final = (
@@ -60,7 +65,8 @@ def keep_apart(graph: ir.Graph) -> None:
     that falls somewhere is followed by one of single elements. A convolution of single elements reads padded elements
     that were picked before, and one that has windows of padding alone reads joined zeros. Of a pool that rounds up,
     windows that begin behind all elements are cut off. In a graph with transposes, reductions keep their axes, which
-    are dropped after them. Cost: linear in the nodes.
+    are dropped after them, and a transpose of three axes that follows another one turns four. Cost: linear in the
+    nodes.
     """
     nodes = list(graph.all_nodes())
     kinds = {node.op_type for node in nodes if not node.domain}
@@ -79,6 +85,8 @@ def keep_apart(graph: ir.Graph) -> None:
                 _pool_again(node)
             if axes := _axes_of_empty_windows(node):
                 _cut_windows(node, axes)
+        elif node.op_type == "Transpose" and _follows_transpose(node):
+            _turn_four_axes(node)
         elif node.op_type == "Conv" and _skips_padded_elements(node):
             _pick_before(node)
         elif node.op_type == "Conv" and _reaches_padding_alone(node):
@@ -172,6 +180,41 @@ def _drop_axes_after(node: ir.Node) -> None:
     _stand_after(old, made.add("Squeeze", [old, axes]))
     made.nodes[-1].replace_input_with(0, old)
     graph.insert_after(node, made.nodes)
+
+
+# --- transposes
+
+
+def _follows_transpose(node: ir.Node) -> bool:
+    """True if ``node`` turns the last two of three axes of what another transpose gave, in a new shape."""
+    if tuple(node.attributes.get_ints("perm", ())) != _TURN:
+        return False
+    value = node.inputs[0]
+    for _ in range(_MOST_AFTER):
+        made_by = None if value is None else value.producer()
+        if made_by is None or made_by.domain or made_by.op_type not in (*_MOVES, *_REDUCTIONS, *_ALONE):
+            return False
+        if made_by.op_type == "Transpose":
+            return True
+        value = made_by.inputs[0]
+    return False
+
+
+def _turn_four_axes(node: ir.Node) -> None:
+    """Let ``node`` turn the last two of four axes, the second of which is of size 1."""
+    old, graph = node.outputs[0], node.graph
+    source = node.inputs[0]
+    assert graph is not None
+    assert source is not None
+    made = _Nodes(f"{old.name or 'transpose'}_of_four")
+    axis = made.constant([1])
+    node.replace_input_with(0, made.add("Unsqueeze", [source, axis]))
+    node.attributes.add(ir.AttrInt64s("perm", (0, 1, 3, 2)))
+    graph.insert_before(node, made.nodes)
+    after = _Nodes(f"{old.name or 'transpose'}_of_three")
+    _stand_after(old, after.add("Squeeze", [old, axis]))
+    after.nodes[-1].replace_input_with(0, old)
+    graph.insert_after(node, after.nodes)
 
 
 def _sizes(made: _Nodes, data: ir.Value, start: int, end: int) -> ir.Value:
