@@ -208,7 +208,8 @@ class Functions:
         @R.function
         def times(i: R.Tensor((), "int32"), v: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
             if R.greater(i, R.const(0, "int32")):
-                r = times(R.subtract(i, R.const(1, "int32")), R.multiply(v, x))
+                j = R.subtract(i, R.const(1, "int32"))
+                r = times(j, R.multiply(v, x))
             else:
                 r = v
             return r
@@ -220,7 +221,8 @@ class Functions:
     def doubled(count: R.Tensor((), "int32"), x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
         cls = Functions
         if R.greater(count, R.const(0, "int32")):
-            r = cls.doubled(R.subtract(count, R.const(1, "int32")), R.add(x, x))
+            left = R.subtract(count, R.const(1, "int32"))
+            r = cls.doubled(left, R.add(x, x))
         else:
             r = x
         return r
