@@ -115,7 +115,7 @@ def _layer(
         seen = R.less_equal(keys, own)
         if window is not None:
             seen = R.logical_and(seen, R.greater(keys, R.subtract(own, const(np.int64(window)))))
-        low = const(np.float32(-3e38 if masked == "capped" else -np.inf))
+        low = const(np.float32(-3e38 if masked in ("capped", "shares", "shares of others") else -np.inf))
         bias = R.where(R.expand_dims(seen, [0, 1]), const(np.float32(0)), low)
         distance = R.astype(R.expand_dims(R.subtract(keys, own), [0, 1]), "float32")
         if masked == "twice":
@@ -136,12 +136,28 @@ def _layer(
             capped = R.multiply(R.tanh(R.multiply(scores, const(np.float32(0.5)))), const(np.float32(1.5)))
             shares = R.nn.softmax(R.add(capped, bias), axis=-1)
             attended = R.permute_dims(R.matmul(shares, R.permute_dims(wide[1], [0, 2, 1, 3])), [0, 2, 1, 3])
+        elif masked.startswith("shares"):
+            scores = R.add(R.matmul(query, R.permute_dims(wide[0], [0, 2, 3, 1])), bias)
+            found = R.matmul(R.nn.softmax(scores, axis=-1), R.permute_dims(wide[1], [0, 2, 1, 3]))
+            share = _share_beside_a_sink(scores, R.multiply(scores, scores) if masked == "shares of others" else scores)
+            attended = R.permute_dims(R.multiply(found, share), [0, 2, 1, 3])
         else:
             asked = R.permute_dims(query, [0, 2, 1, 3])
             attended = R.nn.attention(asked, *wide, bias)
             attended = R.nn.attention(R.add(asked, attended), *wide, bias) if again else attended
         y = builder.emit_output(R.matmul(R.reshape(attended, [1, count, HEADS * SIZE]), weights(HEADS * SIZE, WIDTH)))
     return y, joined
+
+
+def _share_beside_a_sink(scores: Expr, others: Expr) -> Expr:
+    """The share that a sink of each head leaves to the keys, as transformers writes it for Granite; of ``others``, if
+    these are not ``scores``, it is another number."""
+    highest = R.max(others, [3], keepdims=True)
+    total = R.sum(R.exp(R.subtract(scores, highest)), [3], keepdims=False)
+    highest = R.max(scores, [3], keepdims=True) if others is not scores else highest
+    sinks = const(np.array([0.5, -1.0, 2.0, 0.0], np.float32).reshape(1, HEADS, 1))
+    log_sum = R.add(R.log(total), R.squeeze(highest, [3]))
+    return R.expand_dims(R.sigmoid(R.subtract(log_sum, sinks)), [3])
 
 
 def in_place(module: IRModule, longest: int = LONGEST) -> IRModule:
@@ -174,6 +190,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "a mask of another form, and a window": {"window": 4, "masked": "twice"},
     "slopes": {"turned": 0, "masked": "slopes"},
     "scores that are capped, and a window": {"window": 4, "masked": "capped"},
+    "a sink whose share is taken afterwards, and a window": {"window": 4, "masked": "shares"},
     "slopes and a window": {"turned": 0, "window": 4, "masked": "slopes"},
     "a bias that is the square of a distance": {"masked": "curves"},
     "a mask of every other key": {"masked": "every other"},
@@ -210,6 +227,7 @@ def test_turning_goes_into_the_attention_and_one_product_gives_it_everything(tur
     ("module", "message"),
     [
         (decoder(masked="earlier"), "the mask of .* shows later keys, or depends on more than places"),
+        (decoder(masked="shares of others"), "no attention in it that is one operator"),
         (decoder(masked="later"), "the mask of .* shows later keys, or depends on more than places"),
         (IRModule({"main": decoder()["main"].bind_symbolic_vars({"past": 4})}), "are not a cache and new rows"),
     ],

@@ -12,9 +12,11 @@ from ...ir.op import Call, Op
 from ...ir.program import Function
 from ...ir.types import Type
 from ...op.composite.attention import ATTENTION, attention
+from ...rewrite import RuleSet
 from ..attention_operands import AttentionParts, NoAttention
 from ..context import PassContext
 from ..fuse_attention.fuse import with_attention
+from .sinks import SINKS_AS_SCORES
 
 LEFT_OUT: Final = Tuple([])
 """An operand that is not given, before one that is."""
@@ -51,4 +53,5 @@ def _as_other(parts: AttentionParts) -> Expr:
 
 def with_other_attention(function: Function, context: PassContext) -> Function:
     """``function`` with each attention of capped scores, or with sinks, as one `OTHER_ATTENTION`."""
-    return with_attention(function, context, _as_other, "other_attention")
+    sunk = context.rewrite(function, RuleSet([SINKS_AS_SCORES]))
+    return with_attention(sunk, context, _as_other, "other_attention")
