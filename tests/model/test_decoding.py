@@ -22,6 +22,7 @@ import transformers
 import regraft as rx
 from regraft.analysis.cost import constant_bytes
 from regraft.convert import ConvertError
+from regraft.formats.torch.decoder import step_of
 from regraft.ir import BlockBuilder, IRModule, TensorType, Var
 from regraft.model import UsageError
 from regraft.model.decoding import (
@@ -151,6 +152,31 @@ STATES: dict[str, Any] = {
         layer_types=["linear_attention", "full_attention"],
         block_size=4,
     ),
+    "RWKV, one list of states, of which one begins with a very low number": lambda: transformers.RwkvConfig(
+        vocab_size=64, hidden_size=32, attention_hidden_size=32, num_hidden_layers=2
+    ),
+    "RecurrentGemma, states in attributes of modules beside a cache": lambda: transformers.RecurrentGemmaConfig(
+        **{key: size for key, size in SIZES.items() if key not in ("num_hidden_layers", "max_position_embeddings")},
+        num_hidden_layers=3,
+        num_key_value_heads=1,
+        lru_width=64,
+        attention_window_size=8,
+    ),
+    "Lara, linear attention before attention with a window": lambda: transformers.LaraMiniConfig(
+        **{**SIZES, "num_hidden_layers": 2},
+        num_key_value_heads=2,
+        head_dim=16,
+        sliding_window=4,
+        linear_num_value_heads=4,
+        linear_num_key_heads=2,
+        linear_key_head_dim=16,
+        linear_value_head_dim=16,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=16,
+        num_experts=2,
+        num_experts_per_tok=1,
+        layer_types=["linear_attention", "sliding_attention"],
+    ),
 }
 
 
@@ -214,16 +240,33 @@ def test_what_transformers_says_of_its_own_kernels_is_not_passed_on() -> None:
 def test_a_model_that_keeps_its_state_somewhere_else_than_in_a_cache_is_refused() -> None:
     with pytest.raises(ConvertError, match="_Remembering keeps more of a text than is in its cache, or begins with so"):
         read_decoder(_Remembering(STATES["Mamba, without attention"]()).eval())
-    config = transformers.RecurrentGemmaConfig(
-        **{**SIZES, "num_hidden_layers": 3}, num_key_value_heads=1, head_dim=16, lru_width=64, attention_window_size=8
+
+
+def test_what_modules_hold_is_as_it_was_after_a_model_was_read() -> None:
+    name = "RecurrentGemma, states in attributes of modules beside a cache"
+    model = transformers.AutoModelForCausalLM.from_config(STATES[name]()).eval()
+    step_of(model)
+    recurrent = [module for module in model.modules() if hasattr(module, "conv1d_state")]
+    assert len(recurrent) == 2
+    assert all(module.conv1d_state is None and module.rg_lru.recurrent_states is None for module in recurrent)
+
+
+def test_rwkv_begins_with_a_low_exponent_so_that_low_keys_are_no_sum_of_zeros() -> None:
+    torch.manual_seed(0)
+    model = with_varied_weights(
+        transformers.RwkvForCausalLM(transformers.RwkvConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2)).eval()
     )
-    with pytest.raises(ConvertError, match=r"RecurrentGemmaForCausalLM .*; run it with transformers"):
-        read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
+    with torch.no_grad():
+        for block in model.rwkv.blocks:
+            block.attention.time_first.fill_(-200.0)
+    told = greedy(model)
+    decoder = fast_decoder(read_decoder(model), longest=len(PROMPT) + COUNT)
+    assert list(generate(decoder.session(threads=1), PROMPT, COUNT, said=told).tokens) == told
 
 
 def test_a_model_without_an_argument_for_its_cache_is_refused() -> None:
-    config = transformers.RwkvConfig(vocab_size=64, hidden_size=32, attention_hidden_size=32, num_hidden_layers=2)
-    with pytest.raises(ConvertError, match=r"RwkvForCausalLM takes no cache \(cache, past_key_values, cache_params\)"):
+    config = transformers.OpenAIGPTConfig(vocab_size=64, n_embd=32, n_layer=1, n_head=2, n_positions=16)
+    with pytest.raises(ConvertError, match=r"takes no cache \(cache, past_key_values, cache_params, state\), so it"):
         read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
 
 

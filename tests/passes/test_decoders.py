@@ -132,15 +132,11 @@ def _layer(
         elif masked == "every other":
             bias = R.where(R.equal(R.mod(distance, const(np.float32(2))), const(np.float32(0))), bias, low)
         if masked == "capped":
-            scores = R.matmul(query, R.permute_dims(wide[0], [0, 2, 3, 1]))
-            capped = R.multiply(R.tanh(R.multiply(scores, const(np.float32(0.5)))), const(np.float32(1.5)))
-            shares = R.nn.softmax(R.add(capped, bias), axis=-1)
+            capped = R.tanh(R.multiply(R.matmul(query, R.permute_dims(wide[0], [0, 2, 3, 1])), const(np.float32(0.5))))
+            shares = R.nn.softmax(R.add(R.multiply(capped, const(np.float32(1.5))), bias), axis=-1)
             attended = R.permute_dims(R.matmul(shares, R.permute_dims(wide[1], [0, 2, 1, 3])), [0, 2, 1, 3])
         elif masked.startswith("shares"):
-            scores = R.add(R.matmul(query, R.permute_dims(wide[0], [0, 2, 3, 1])), bias)
-            found = R.matmul(R.nn.softmax(scores, axis=-1), R.permute_dims(wide[1], [0, 2, 1, 3]))
-            share = _share_beside_a_sink(scores, R.multiply(scores, scores) if masked == "shares of others" else scores)
-            attended = R.permute_dims(R.multiply(found, share), [0, 2, 1, 3])
+            attended = _beside_a_sink(query, wide, bias, of_others=masked == "shares of others")
         else:
             asked = R.permute_dims(query, [0, 2, 1, 3])
             attended = R.nn.attention(asked, *wide, bias)
@@ -149,15 +145,19 @@ def _layer(
     return y, joined
 
 
-def _share_beside_a_sink(scores: Expr, others: Expr) -> Expr:
-    """The share that a sink of each head leaves to the keys, as transformers writes it for Granite; of ``others``, if
-    these are not ``scores``, it is another number."""
-    highest = R.max(others, [3], keepdims=True)
-    total = R.sum(R.exp(R.subtract(scores, highest)), [3], keepdims=False)
-    highest = R.max(scores, [3], keepdims=True) if others is not scores else highest
+def _beside_a_sink(query: Expr, wide: list[Expr], bias: Expr, of_others: bool) -> Expr:
+    """Attention times the share that a sink of each head leaves to the keys, as transformers writes it for Granite.
+
+    With ``of_others`` what is taken from the scores is not what is added afterwards, so that it is another number.
+    """
+    scores = R.add(R.matmul(query, R.permute_dims(wide[0], [0, 2, 3, 1])), bias)
+    found = R.matmul(R.nn.softmax(scores, axis=-1), R.permute_dims(wide[1], [0, 2, 1, 3]))
+    highest = R.max(scores, [3], keepdims=True)
+    taken = R.multiply(highest, highest) if of_others else highest
+    total = R.sum(R.exp(R.subtract(scores, taken)), [3], keepdims=False)
     sinks = const(np.array([0.5, -1.0, 2.0, 0.0], np.float32).reshape(1, HEADS, 1))
-    log_sum = R.add(R.log(total), R.squeeze(highest, [3]))
-    return R.expand_dims(R.sigmoid(R.subtract(log_sum, sinks)), [3])
+    share = R.sigmoid(R.subtract(R.add(R.log(total), R.squeeze(highest, [3])), sinks))
+    return R.permute_dims(R.multiply(found, R.expand_dims(share, [3])), [0, 2, 1, 3])
 
 
 def in_place(module: IRModule, longest: int = LONGEST) -> IRModule:

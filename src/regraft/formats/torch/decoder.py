@@ -22,12 +22,14 @@ from ...ir.module import IRModule
 from ..errors import ConvertError
 from . import READ_AGAIN
 from .decoder_cache import (
-    cache_name,
+    as_it_begins,
     emptied,
     filled_cache,
     growing_rotary,
     grows,
+    modules_as_before,
     new_frequencies_after,
+    run_with_cache,
     tensor_at,
     tensor_paths,
     with_tensors,
@@ -59,7 +61,6 @@ class StepWithCache(torch.nn.Module):
         self.model = model
         self._paths = tuple(tensor_paths(cache))
         self._bare = emptied(cache, self._paths)
-        self._name = cache_name(model)
         self.growing = [grows(path) for path in self._paths]
         """For each tensor, whether it has a row for each token."""
         self._is_told_places = not all(self.growing) and "position_ids" in inspect.signature(model.forward).parameters
@@ -71,13 +72,12 @@ class StepWithCache(torch.nn.Module):
             same: Any = tensor.shape[2] == rows[0].shape[2]
             _check(same)  # all of one length, whatever it is
         kept = [one if is_growing else one.clone() for one, is_growing in zip(past, self.growing, strict=True)]
-        cache = with_tensors(self._bare, self._paths, kept)
-        given: dict[str, Any] = {self._name: cache}
+        cache = with_tensors(self._bare, self._paths, as_it_begins(self.model, kept))
+        given: dict[str, Any] = {}
         if rows and self._is_told_places:
             length, count = rows[0].shape[2], input_ids.shape[1]
             given["position_ids"] = torch.arange(length, length + count)[None]
-        found = self.model(input_ids=input_ids, use_cache=True, **given)
-        after = getattr(found, self._name)
+        found, after = run_with_cache(self.model, cache, input_ids=input_ids, **given)
         return (found.logits, *[tensor_at(after, path) for path in self._paths])
 
 
@@ -101,7 +101,7 @@ def _check_states(step: StepWithCache, kept: list[torch.Tensor], texts: int) -> 
     """Raise `ConvertError` unless a text that begins with states of zeros goes on as one that is read at once."""
     ids = torch.tensor([[1, 0, 2, 1]] * texts)
     state = [one[:, :, :0] if rows else torch.zeros_like(one) for one, rows in zip(kept, step.growing, strict=True)]
-    with torch.no_grad():
+    with torch.no_grad(), modules_as_before(step.model):
         told = step.model(input_ids=ids, use_cache=False).logits
         for place in range(ids.shape[1]):
             logits, *state = step(ids[:, place : place + 1], *state)

@@ -2,7 +2,8 @@
 
 A cache of transformers is an object with tensors somewhere in it: keys and values of attention, which grow, and states
 of convolutions and recurrences (Mamba, linear attention), which do not. Its tensors are taken out and put back by their
-paths, so that a model is a function of them, whatever the class of its cache.
+paths, so that a model is a function of them, whatever the class of its cache. A model that gives no cache back keeps
+its states in attributes of its modules (RecurrentGemma); these are a part of the cache here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import copy
 import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import torch
 
@@ -19,10 +20,11 @@ from ..errors import ConvertError
 
 Path: TypeAlias = tuple[str | int, ...]
 
-_NAMES: Final = ("cache", "past_key_values", "cache_params")
+_NAMES: Final = ("cache", "past_key_values", "cache_params", "state")
 """The names of the argument and of the result field that hold the cache. transformers uses the first one since 5.24,
-and used the others before."""
+and used the next two before; RWKV has the last."""
 _ROWS: Final = ("keys", "values")
+_VERY_LOW: Final = -1e30
 
 
 def cache_name(model: Any) -> str:
@@ -36,23 +38,90 @@ def cache_name(model: Any) -> str:
 
 def filled_cache(model: Any, ids: torch.Tensor) -> Any:
     """The cache of ``model`` after ``ids``, with the keys and values of all of them; raises `ConvertError`."""
-    name, reasons = cache_name(model), list[str]()
+    reasons = list[str]()
     makers: Sequence[Callable[[Any], Any]] = (_plain, _of_its_layers, _its_own)
     for made in makers:
         try:
             with torch.no_grad():
-                found = model(input_ids=ids, use_cache=True, **{name: made(model)})
+                found, cache = run_with_cache(model, made(model), input_ids=ids)
         except Exception as error:  # layers of another kind raise what they like where their state is missing
             reasons.append(f"{type(error).__name__}: {error}")
             continue
-        cache = getattr(found, name, None)
-        if hasattr(found, "logits") and cache is not None and _is_whole(cache, ids.shape[1]):
+        # Only a cache of a model's own layers says how long it is where the first layer has a state of a module.
+        is_known = cache is not None and (made is not _plain or _KeptOfText.of(cache).states is None)
+        if hasattr(found, "logits") and is_known and _is_whole(cache, ids.shape[1]):
             return cache
         reasons.append("its cache is not keys and values of all tokens, and states")
     raise ConvertError(
         f"{type(model).__name__} does not run with a cache that can be taken apart ({reasons[-1]}); "
         "run it with transformers"
     )
+
+
+class _KeptOfText(NamedTuple):
+    """A cache of transformers, and the tensors that modules keep beside it, by the names of modules and attributes."""
+
+    cache: Any
+    states: dict[str, dict[str, Any]] | None
+
+    @classmethod
+    def of(cls, cache: Any) -> _KeptOfText:
+        """``cache`` taken apart: what `run_with_cache` gave."""
+        return cls(**cache) if isinstance(cache, dict) else cls(cache, None)
+
+
+def run_with_cache(model: Any, cache: Any, **given: Any) -> tuple[Any, Any]:
+    """What ``model`` gives for its arguments and ``cache``, and the cache after it, None if there is none."""
+    name, kept, attributes = cache_name(model), _KeptOfText.of(cache), _attributes_of(model)
+    with modules_as_before(model) as before:
+        for path, states in (kept.states or {}).items():
+            attributes[path].update(states)
+        found = model(use_cache=True, **{name: kept.cache}, **given)
+        after = getattr(found, name, None)
+        if after is None and kept.cache is not None:
+            states = {path: _changed(held, before[path]) for path, held in _held_by_modules(model).items()}
+            after = {"cache": kept.cache, "states": {path: some for path, some in states.items() if some}}
+    return found, after
+
+
+@contextmanager
+def modules_as_before(model: torch.nn.Module) -> Generator[dict[str, dict[str, Any]]]:
+    """The tensors that the modules of ``model`` hold as attributes, which they hold again afterwards."""
+    before, attributes = _held_by_modules(model), _attributes_of(model)
+    try:
+        yield before
+    finally:
+        for path, held in before.items():
+            attributes[path].update(held)
+
+
+def _attributes_of(model: Any) -> dict[str, dict[str, Any]]:
+    """The attributes of each module of ``model``, as they can be set."""
+    return {path: vars(module) for path, module in model.named_modules()}
+
+
+def _held_by_modules(model: torch.nn.Module) -> dict[str, dict[str, Any]]:
+    """The attributes of each module that are tensors or None, and neither parameters nor buffers."""
+    return {
+        path: {name: one for name, one in attributes.items() if one is None or isinstance(one, torch.Tensor)}
+        for path, attributes in _attributes_of(model).items()
+    }
+
+
+def _changed(held: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in held.items() if one is not None and one is not before.get(name)}
+
+
+def as_it_begins(model: Any, kept: list[torch.Tensor]) -> list[torch.Tensor]:
+    """``kept``, what ``model`` keeps in the order of `tensor_paths`, where zeros stand for the beginning of a text.
+
+    RWKV's last state, the largest exponent so far, is very low then. The one before is a sum of positive numbers, which
+    is 0 at the beginning only.
+    """
+    if cache_name(model) != "state":
+        return kept
+    *before, total, highest = kept
+    return [*before, total, torch.where(total == 0, torch.full_like(highest, _VERY_LOW), highest)]
 
 
 def _plain(_: Any) -> Any:
@@ -75,7 +144,10 @@ def _of_its_layers(model: Any) -> Any:
     }
     cache: Any = kinds.DynamicCache(config=model.config)
     for layer in cache.layers:
-        layer.__class__ = whole.get(type(layer).__name__) or type(layer)
+        if (kind := whole.get(type(layer).__name__)) is not None:
+            layer.__class__ = kind
+            for name in [name for name, value in _items(layer) if isinstance(value, torch.Tensor)]:
+                delattr(layer, str(name))
     return cache
 
 
