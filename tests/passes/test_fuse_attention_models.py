@@ -18,6 +18,7 @@ import torch
 import transformers
 
 import regraft as rx
+from regraft.frontend.torch import from_exported_program
 from regraft.ir import Call, IRModule, Op, iter_bindings
 from regraft.transform import FoldConstant, FuseAttention, Sequential, SimplifyTransposes, report
 from tests.kit import assert_close
@@ -159,6 +160,18 @@ def test_attention_of_a_published_model_is_fused_and_computes_what_pytorch_does(
     assert (calls[0].args[0].ty.shape[2], calls[0].args[1].ty.shape[2]) == heads  # type: ignore[attr-defined]
     _assert_same(after, inputs, expected)
     assert FuseAttention()(after) is after
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["BERT", "Qwen 3"])
+def test_attention_is_fused_in_a_model_that_pytorch_decomposed(name: str) -> None:
+    model, count, _ = FUSED[name]
+    module, kwargs = model()
+    program = from_exported_program(torch.export.export(module, (), kwargs))
+    after = FuseAttention()(program)
+    assert len(_attentions(after)) == count, str(report(FuseAttention(), program))
+    inputs = [value.numpy() for value in kwargs.values() if isinstance(value, torch.Tensor)]
+    assert_close(rx.build(after, "numpy")["main"](*inputs), rx.build(program, "numpy")["main"](*inputs))
 
 
 @pytest.mark.filterwarnings("ignore")

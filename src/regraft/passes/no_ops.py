@@ -68,6 +68,10 @@ def _without_change(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decli
     return _itself(expr, matchings[_data], keeps_shape=_converted in matchings)
 
 
+SAME_TYPE: Final = Rule(_same_again, _without_change, "remove_change_to_same_type")
+"""Broadcasts to the shape, and casts to the dtype, that a tensor has."""
+
+
 def _without_resize(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     assert isinstance(expr, Call)
     if expr.attrs.coordinate_transformation_mode in _MOVED:
@@ -147,7 +151,7 @@ _RULES: Final = RuleSet(
         Rule(_by_one, _without_factor, "remove_factor_of_one"),
         Rule(_padded, _without_padding, "remove_empty_padding"),
         Rule(_sliced, _without_slice, "remove_slice_of_everything"),
-        Rule(_same_again, _without_change, "remove_change_to_same_type"),
+        SAME_TYPE,
         Rule(_resized, _without_resize, "remove_resize_to_same_size").assuming_finite(),
         Rule(_conv, _pad_in_convolution, "pad_in_convolution"),
         Rule(_rows, _apart_throughout, "keep_rows_apart"),

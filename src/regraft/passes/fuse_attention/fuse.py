@@ -24,13 +24,14 @@ from ...ir.program import Function
 from ...ir.types import is_subtype
 from ...op.primitive.manipulate import permutation
 from ...pattern import PatternContext, below, chain, is_const, is_op, is_tuple, is_tuple_get_item, wildcard
-from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ...rewrite import Bindings, Decline, Rule, RuleSet, decline, rewrite
 from ...rewrite.drive import vars_of
 from ...rewrite.one_name import tidied
 from ..attention_operands import CONSTANT_BIAS, SHARE_HEADS, Attend, AttentionParts, NoAttention, as_nn_attention
 from ..compile_time import weights_of
 from ..context import PassContext
 from ..layout import SHORTER_VIEWS
+from ..no_ops import SAME_TYPE
 from ..passes import FunctionPass, Pass
 from .heads import HeadLayout
 from .scores import bias_of, moved, read_scores
@@ -190,8 +191,9 @@ def with_attention(
         except NoAttention as reason:
             return decline(str(reason))
 
-    fused = context.rewrite(function, RuleSet([Rule(_ATTENTION, fuse, name), SHARE_HEADS, CONSTANT_BIAS]))
-    return fused if fused is function else tidied(context.rewrite(fused, SHORTER_VIEWS))
+    plain = rewrite(function, SAME_TYPE)  # PyTorch broadcasts the operands of products to their own shapes
+    fused = context.rewrite(plain, RuleSet([Rule(_ATTENTION, fuse, name), SHARE_HEADS, CONSTANT_BIAS]))
+    return function if fused is plain else tidied(context.rewrite(fused, SHORTER_VIEWS))
 
 
 def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
