@@ -22,12 +22,16 @@ from ..ir.dims import Dim, SymVar, evaluate, free_symvars, substitute
 from ..ir.types import PrimType, TensorType, Type, type_symvars
 from .errors import ExecutionError
 from .torch_complex import keep_complex_whole
+from .torch_conditions import restore_conditions
 from .torch_in_place import write_in_place
+from .torch_loops import limited_steps
 from .torch_module import RegraftModule
 from .torch_state import repeatable
 
 _TOLERANCE: Final = 1e-3
 _VERIFIED: Final = 2
+_MOST_STEPS: Final = 1000
+"""The most steps of a loop in a run that only compares two programs."""
 _VIOLATED: Final = "Constraints violated"
 _PRIMES: Final = (
     11,
@@ -85,6 +89,7 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
         # A fact that holds for every size within the limits, which PyTorch cannot prove, is checked at every call.
         program = export(module, args, kwargs, sizes.dynamic_shapes(checked=True))
     keep_complex_whole(program)
+    restore_conditions(program)
     if module.signature.mutated or module.signature.written:
         write_in_place(program)
     return program
@@ -203,10 +208,10 @@ def _is_same(module: RegraftModule, program: ExportedProgram, sizes: Mapping[Sym
     where = ", ".join(f"{variable.name} = {size}" for variable, size in sizes.items())
     given, again = [module.nesting.nested([_trial(_example(ty, sizes)) for ty in module.types]) for _ in "12"]
     try:
-        with torch.no_grad(), repeatable(module):
+        with torch.no_grad(), repeatable(module), limited_steps(_MOST_STEPS):
             wanted = _tensors((module(*given[0], **given[1]), given))
     except ExecutionError:
-        return False  # the model itself does not take these sizes
+        return False  # the model itself does not take these sizes, or its loops do not end for these numbers
     try:
         with torch.no_grad(), repeatable(module), quiet():
             got = _tensors((cast(Any, program).module()(*again[0], **again[1]), again))

@@ -6,14 +6,29 @@ out itself. A loop of theirs gives new tensors: what a step hands on as it came 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count as count_up
+from typing import Any, Final, cast
 
 import torch
 
 from ..op.primitive.loop import LOOP, is_left_out
 from . import torch_namespace as xp
-from .errors import BuildError
+from .errors import BuildError, ExecutionError
+
+_MOST_STEPS: Final[ContextVar[int | None]] = ContextVar("most steps", default=None)
+
+
+@contextmanager
+def limited_steps(most: int) -> Generator[None]:
+    """Inside, a loop that only its condition ends is an `ExecutionError` after ``most`` steps."""
+    token = _MOST_STEPS.set(most)
+    try:
+        yield
+    finally:
+        _MOST_STEPS.reset(token)
 
 
 def loop(
@@ -28,7 +43,9 @@ def loop(
     """The results of a loop; operands as for the operator. ``numbered``: whether the body reads its number."""
     assert LOOP.reference is not None
     if not (torch.compiler.is_compiling() or torch.compiler.is_exporting()):
-        return LOOP.reference(xp, body, carried, scanned, count, condition, rows)
+        most = None if scanned or not is_left_out(count) else _MOST_STEPS.get()
+        step = body if most is None else _ending(body, most)
+        return LOOP.reference(xp, step, carried, scanned, count, condition, rows)
     limit = scanned[0].shape[0] if scanned else None if is_left_out(count) else count
     tracing = _TracedLoop(body, carried, scanned)
     if is_left_out(condition) and not isinstance(limit, torch.Tensor):
@@ -39,6 +56,17 @@ def loop(
             "loop in a program that it traces: run the program on another target, or carry a tensor of a known size"
         )
     return tracing.repeat(limit, None if is_left_out(condition) else condition, numbered)
+
+
+def _ending(body: Callable[..., Any], most: int) -> Callable[..., Any]:
+    numbers = count_up(1)
+
+    def step(*values: Any) -> Any:
+        if next(numbers) > most:
+            raise ExecutionError(f"a loop goes on after {most} steps")
+        return body(*values)
+
+    return step
 
 
 class _TracedLoop:
