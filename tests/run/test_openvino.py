@@ -254,6 +254,43 @@ def test_an_activation_after_a_max_pool_of_a_convolution(activation: Any, shape:
     assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
 
 
+@pytest.mark.parametrize("projected", [False, True])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 8), (2, 4, 8)])
+def test_a_sum_of_attention_that_is_read_twice_compiles(shape: tuple[int, ...], projected: bool) -> None:
+    """OpenVINO alone ends the process here, as it compiles the model."""
+    generator = np.random.default_rng(0)
+    own, next_weights = (const(generator.standard_normal((8, 8)).astype(np.float32)) for _ in range(2))
+
+    def layers(builder: BlockBuilder, x: Expr) -> Expr:
+        data = builder.emit(x + const(np.float32(1)))
+        keys = builder.emit(R.matmul(data, own)) if projected else data
+        turned = R.permute_dims(keys, (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2))
+        weights = builder.emit(R.nn.softmax(R.matmul(keys, turned), axis=-1))
+        total = builder.emit(R.matmul(weights, keys) + data)
+        return total + R.matmul(total, next_weights)
+
+    module = module_of(shape, layers)
+    array = generator.standard_normal(shape).astype(np.float32)
+    assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
+
+
+@pytest.mark.parametrize("mish", [R.nn.mish, lambda x: x * R.tanh(R.nn.softplus(x))])
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda x, mish: mish(R.nn.attention(x, x, x)),
+        lambda x, mish: R.take(mish(R.nn.attention(x, x, x) + x), const(np.array([1, 1])), axis=2),
+        lambda x, mish: R.matmul(R.nn.softmax(mish(R.matmul(x, R.permute_dims(x, (0, 1, 3, 2)))), axis=-1), x),
+    ],
+)
+def test_mish_beside_attention_compiles(mish: Any, place: Any) -> None:
+    """OpenVINO alone joins Mish to the products of attention, and then has no kernel for it."""
+    generator = np.random.default_rng(0)
+    module = module_of((2, 3, 4, 8), lambda builder, x: place(builder.emit(x + const(np.float32(1))), mish))
+    array = (generator.standard_normal((2, 3, 4, 8)) * 20).astype(np.float32)
+    assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
+
+
 @pytest.mark.parametrize(
     "between",
     [

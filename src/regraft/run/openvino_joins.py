@@ -8,7 +8,9 @@ elements before the node that it reads, as if nothing were padded between the tw
 the first two in bytes as well. A convolution that has a window of padding alone may be wrong, or end the process. Where
 a pool rounds up, it has a window that begins behind all elements, which ONNX leaves out. And where a reduction that
 drops its axes stands between two transposes, these are joined to a wrong one if they only move axes of size 1. Two
-transposes around a change of shape from four axes to three may be joined to a copy, which they are not.
+transposes around a change of shape from four axes to three may be joined to a copy, which they are not. With attention
+it joins elementwise operators, and then has no kernel for Mish, so that the model does not compile; and where a sum of
+attention and an elementwise result is read twice, compiling the model ends the process.
 """
 
 from __future__ import annotations
@@ -30,6 +32,10 @@ _FALLING: Final = ("Abs", "Gelu", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Si
 """Operators of one tensor that are no rising functions, or begin one that OpenVINO takes for an activation."""
 _ALONE: Final = ("Cast", "Clip", "Erf", "Exp", "Neg", "Relu", "Sqrt", "Tanh", *_FALLING)
 """Elementwise operators of one tensor, which OpenVINO moves transposes over."""
+_ATTENTION: Final = ("Attention", "Softmax")
+"""Operators of attention, one of which stands in any graph that has some."""
+_MOST_OF_TANH: Final = 30.0
+"""A number whose hyperbolic tangent is 1 in single precision."""
 _GATES: Final = ("Div", "Mul")
 """Operators by which an activation that is written out reads its operand twice."""
 _MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -65,12 +71,14 @@ def keep_apart(graph: ir.Graph) -> None:
     that falls somewhere is followed by one of single elements. A convolution of single elements reads padded elements
     that were picked before, and one that has windows of padding alone reads joined zeros. Of a pool that rounds up,
     windows that begin behind all elements are cut off. In a graph with transposes, reductions keep their axes, which
-    are dropped after them, and a transpose of three axes that follows another one turns four. Cost: linear in the
-    nodes.
+    are dropped after them, and a transpose of three axes that follows another one turns four. In a graph with
+    attention, Mish that follows no convolution is written out as OpenVINO does not know it, and attention that is added
+    to what is read twice is followed by a pool of single elements. Cost: linear in the nodes.
     """
     nodes = list(graph.all_nodes())
     kinds = {node.op_type for node in nodes if not node.domain}
     has_scales, turns = "DequantizeLinear" in kinds, "Transpose" in kinds
+    attends = not kinds.isdisjoint(_ATTENTION)
     for node in nodes:
         if node.domain:
             continue
@@ -87,10 +95,14 @@ def keep_apart(graph: ir.Graph) -> None:
                 _cut_windows(node, axes)
         elif node.op_type == "Transpose" and _follows_transpose(node):
             _turn_four_axes(node)
+        elif attends and node.op_type in ("Mish", "Tanh") and (softplus := _softplus_of(node)) is not None:
+            _write_out_mish(node, softplus)
         elif node.op_type == "Conv" and _skips_padded_elements(node):
             _pick_before(node)
         elif node.op_type == "Conv" and _reaches_padding_alone(node):
             _join_padding(node)
+    for product in [one for node in nodes if node.op_type in _ATTENTION for one in _products_of(node)]:
+        _stand_alone(product)
 
 
 # --- reductions
@@ -113,8 +125,10 @@ def _rank_of(value: ir.Value, depth: int = _MOST_BEFORE) -> int | None:
     if made_by is None or made_by.domain or not depth:
         return None
     operands = [one for one in made_by.inputs if one is not None]
-    if made_by.op_type in _REDUCTIONS and made_by.attributes.get_int("keepdims", 1):
+    if made_by.op_type == "Attention" or (made_by.op_type in _REDUCTIONS and made_by.attributes.get_int("keepdims", 1)):
         return _rank_of(operands[0], depth - 1)
+    if made_by.op_type == "Reshape" and operands[1].const_value is not None:
+        return int(operands[1].const_value.size)
     ranks = [_rank_of(one, depth - 1) for one in operands]
     known = [rank for rank in ranks if rank is not None]
     return max(known) if made_by.op_type in _KEEPING and len(known) == len(ranks) else None
@@ -292,16 +306,87 @@ def _falls_somewhere(pooled: ir.Value) -> bool:
 
 
 def _pool_again(node: ir.Node) -> None:
-    """Let a pool of single elements, which changes none, stand between a max pool and what follows."""
-    old, graph = node.outputs[0], node.graph
+    """Let a pool of single elements stand between a max pool and what follows."""
     kernel = node.attributes.get_ints("kernel_shape")
-    assert graph is not None
     assert kernel is not None
+    _insert_pool(node, len(kernel))
+
+
+def _insert_pool(node: ir.Node, spatial: int) -> None:
+    """Let a pool of single elements, which changes none, of so many ``spatial`` axes follow ``node``."""
+    old, graph = node.outputs[0], node.graph
+    assert graph is not None
     made = _Nodes(old.name or "pool")
-    again = made.add("MaxPool", [old], kernel_shape=[1] * len(kernel))
+    again = made.add("MaxPool", [old], kernel_shape=[1] * spatial)
     _stand_after(old, again)
     made.nodes[0].replace_input_with(0, old)
     graph.insert_after(node, made.nodes)
+
+
+# --- attention
+
+
+def _products_of(node: ir.Node) -> list[ir.Value]:
+    """The weighted sums of the attention that ``node`` is, or is the softmax of."""
+    if node.op_type == "Attention":
+        return [node.outputs[0]]
+    users = [use.node for use in node.outputs[0].uses()]
+    return [user.outputs[0] for user in users if user.op_type == "MatMul" and user.inputs[0] is node.outputs[0]]
+
+
+def _stand_alone(product: ir.Value) -> None:
+    """Let a pool of single elements follow ``product`` of attention where OpenVINO would join it to what ends it."""
+    rank, node = _rank_of(product), product.producer()
+    if rank is not None and rank > 2 and node is not None and _is_joined_to_what_is_read_twice(product):
+        _insert_pool(node, rank - 2)
+
+
+def _is_joined_to_what_is_read_twice(value: ir.Value) -> bool:
+    """True if elementwise operators join ``value`` to something else that is computed, and several nodes read it."""
+    is_joined = False
+    for _ in range(_MOST_AFTER):
+        users = [use.node for use in value.uses()]
+        if len(users) + value.is_graph_output() != 1 or not users:
+            return is_joined and len(users) + value.is_graph_output() > 1
+        if users[0].op_type not in (*_ALONE, *_GATES, *_KEEPING, *_MOVES):
+            return False
+        others = [one for one in users[0].inputs if one is not None and one is not value]
+        is_joined |= any(one.producer() is not None and not _is_constant(one) for one in others)
+        value = users[0].outputs[0]
+    return False
+
+
+# --- Mish
+
+
+def _softplus_of(node: ir.Node) -> ir.Value | None:
+    """The operand of the softplus in Mish, which is one node or ends in the hyperbolic tangent ``node``.
+
+    None where there is no softplus, or where it reads a convolution, which OpenVINO joins it to.
+    """
+    data = node.inputs[0]
+    made_by = None if data is None else data.producer()
+    if node.op_type == "Tanh":
+        if made_by is None or made_by.op_type != "Softplus":
+            return None
+        data = made_by.inputs[0]
+        made_by = None if data is None else data.producer()
+    return None if made_by is not None and made_by.op_type.startswith("Conv") else data
+
+
+def _write_out_mish(node: ir.Node, data: ir.Value) -> None:
+    """Let the hyperbolic tangent in Mish read the softplus of ``data`` up to a number that is as large as counts."""
+    graph, made = node.graph, _Nodes(f"{node.outputs[0].name or 'mish'}_apart")
+    assert graph is not None
+    softplus = made.add("Softplus", [data])
+    least = made.add("Min", [softplus, made.number(_MOST_OF_TANH, data.dtype or ir.DataType.FLOAT)])
+    if node.op_type == "Tanh":
+        node.replace_input_with(0, least)
+    else:
+        node.op_type = "Mul"
+        node.resize_inputs(2)
+        node.replace_input_with(1, made.add("Tanh", [least]))
+    graph.insert_before(node, made.nodes)
 
 
 # --- convolutions
@@ -398,7 +483,14 @@ class _Nodes:
 
     def constant(self, numbers: Sequence[int]) -> ir.Value:
         """The output of a new node that gives these numbers."""
-        node = ir.node("Constant", [], {"value": ir.Tensor(np.array(numbers, np.int64))})
+        return self._constant(np.array(numbers, np.int64))
+
+    def number(self, number: float, dtype: ir.DataType) -> ir.Value:
+        """The output of a new node that gives one number."""
+        return self._constant(np.array(number, dtype.numpy()))
+
+    def _constant(self, array: np.ndarray) -> ir.Value:
+        node = ir.node("Constant", [], {"value": ir.Tensor(array)})
         node.outputs[0].name = f"{self._name}_constant_{len(self.nodes)}"
         self.nodes.append(node)
         return node.outputs[0]
