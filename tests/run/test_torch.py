@@ -402,3 +402,25 @@ def test_the_gradient_of_a_kernel_runs_as_one_operator_of_pytorch() -> None:
     with profile() as seen:
         step(*arrays)
     assert "aten::convolution_backward" in {event.key for event in seen.key_averages()}
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2"])
+def test_constants_of_fewer_than_8_bits_are_dequantized(dtype: str) -> None:
+    codes = np.array([[1, 0, 1], [0, 1, 1]]).astype(rx.ir.dtypes.numpy_dtype(dtype))
+
+    def body(bb: BlockBuilder, x: Any) -> Any:
+        turned = bb.emit(R.permute_dims(rx.const(codes, dtype)))
+        scale, zero = rx.const([0.5, 2.0], "float32"), rx.const(np.array(1).astype(codes.dtype), dtype)
+        more = R.astype(rx.const(codes[0, 0], dtype), "float32")
+        return R.matmul(x, R.dequantize(turned, scale, zero, axis=1)) + more
+
+    module = program([tensor("x", (4, 3))], body)
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    wanted, found = [np.asarray(build(module, target=target)["main"](x)) for target in ("numpy", "torch")]
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_arithmetic_in_fewer_than_8_bits_is_refused() -> None:
+    module = program([tensor("x", (2,), "int4")], lambda bb, x: R.add(x, rx.const(np.array(7, np.int8), "int4")))
+    with pytest.raises(BuildError, match=r"computes in numbers of fewer than 8 bits.*R\.astype"):
+        build(module, target="torch")

@@ -22,6 +22,12 @@ from ..ir.tensor_data import as_array
 from ..ir.types import FuncType, PrimType, ShapeType, TensorType, TupleType, Type
 from .errors import ExecutionError, TypeCheckError
 
+BYTES_FOR_BITS: Final = {
+    **dict.fromkeys(("int2", "int4"), "int8"),
+    **dict.fromkeys(("uint2", "uint4"), "uint8"),
+}
+"""As what integers narrower than a byte go to libraries that have no such tensors."""
+
 _KINDS: Final = "biufc"
 
 

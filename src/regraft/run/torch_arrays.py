@@ -16,7 +16,7 @@ from ..formats.torch.tensors import from_numpy, to_numpy
 from ..ir.dtypes import as_dtype
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
-from .arrays import TakeTensor, take_array
+from .arrays import BYTES_FOR_BITS, TakeTensor, take_array
 from .errors import BuildError, ExecutionError, TypeCheckError
 from .numpy_kernel import NumpyKernel
 
@@ -47,9 +47,10 @@ def _shared(array: np.ndarray, place: str) -> torch.Tensor:
 
 
 def as_constant(data: TensorData, device: torch.device | None) -> torch.Tensor:
-    """The numbers of a constant, sharing its memory on the CPU."""
+    """The numbers of a constant, sharing its memory on the CPU; those of fewer than 8 bits have a byte each."""
+    array, dtype = data.numpy(), BYTES_FOR_BITS.get(data.dtype, data.dtype)
     try:
-        tensor = from_numpy(data.numpy(), data.dtype)
+        tensor = from_numpy(array if dtype == data.dtype else array.astype(dtype), dtype)
     except ConvertError as error:
         raise BuildError(f"a constant cannot be had on 'torch': {error}") from None
     return tensor if device is None else tensor.to(device)

@@ -25,6 +25,7 @@ from .onnx_node import NodeEngine, carried_node, is_carried_node
 from .packed import LOWERINGS, helpers
 from .python_source import Dialect, PythonModule, kernel_texts
 from .torch_meanings import with_meanings
+from .torch_narrow import require_narrow_is_read_only
 from .torch_speed import AS_IT_IS, Speed, with_speed
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def compile_program(
             torch.empty(0, device=place)
     except (RuntimeError, AssertionError) as error:
         raise BuildError(f"PyTorch has no device {device!r}: {str(error).splitlines()[0]}") from None
+    require_narrow_is_read_only(module)
     with collection_paused():
         module = with_meanings(module)
         program = write_module(module, dialect(place), f"<regraft torch {next(serial)}>", verify_types=verify_types)

@@ -17,16 +17,13 @@ from ..ir.op import Call
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
 from ..op.primitive.dist import DeviceMesh, placement_axes
+from .arrays import BYTES_FOR_BITS
 from .errors import BuildError
 from .mesh import CutAxes, Mesh
 from .sharding_gate import ShardedTensor, check_sizes, checked_spec
 from .xla_library import JaxArray, JaxDevice, Sharding, create_device_mesh, jax
 
-_CARRIERS: Final = {
-    **dict.fromkeys(("int2", "int4"), "int8"),
-    **dict.fromkeys(("uint2", "uint4"), "uint8"),
-    "float4_e2m1fn": "bfloat16",
-}
+_CARRIERS: Final = {**BYTES_FOR_BITS, "float4_e2m1fn": "bfloat16"}
 """As what numbers narrower than a byte go in: JAX and XLA disagree on how their arrays lie in memory."""
 
 
