@@ -93,3 +93,13 @@ def test_batch_norms_beside_activations_in_place_are_folded_into_convolutions() 
     again = rx.optimize(torch.export.export(model, (_IMAGE,)), verify=True)
     norm = "aten._native_batch_norm_legit_no_training.default"
     assert {"aten.conv2d.default": 1, "aten.hardswish.default": 1, norm: 1}.items() <= _names(again).items()
+
+
+def test_a_conjugate_comes_back_as_one() -> None:
+    x, y = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4, dtype=torch.complex64)
+    program = torch.export.export(Of(lambda x, y: ((x.conj() * y).sum(-1), torch.relu(x.real + 0) * 1)), (x, y))
+    reports: list[Any] = []
+    again = rx.optimize(program, report=reports.append)
+    assert reports[0].kept is None
+    assert "aten.complex.default" not in _names(again)
+    torch.testing.assert_close(again.module()(x, y), program.module()(x, y))
