@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from regraft import optimize
+from regraft import optimize, parse, save_torch
+from regraft.formats import ConvertError
+from regraft.ir import IRModule
 from regraft.model import OptimizationReport, open_model, output_names
+from regraft.model.differentiating import differentiated
 
 torch = pytest.importorskip("torch")
 
@@ -116,3 +119,43 @@ def test_a_weight_among_the_results_stays_one_weight() -> None:
     first, second = module(torch.ones(4))
     (first.sum() + second.sum()).backward()
     assert torch.equal(module.get_parameter("weight").grad, torch.full((4,), 3.0))  # pyright: ignore[reportArgumentType]
+
+
+class Counting(torch.nn.Module):
+    """A loss beside what it is made of, and a buffer that counts the calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 2)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        self.calls += 1
+        y = self.layer(x)
+        return {"loss": y.square().mean(), "y": y, "more": y + 1}
+
+
+def test_the_gradient_of_a_model_with_named_results_and_a_buffer_is_a_model_of_plain_results(tmp_path: Path) -> None:
+    model, x = Counting().eval(), torch.ones(4, 3)
+    exported = torch.export.export(model, (x,))
+    path = tmp_path / "gradient.pt2"
+    save_torch(differentiated(open_model(exported), ["layer.weight"]), path)
+    (calls, loss, y, _), (gradient,) = torch.export.load(path).module()(x)
+    expected = model(x)
+    expected["loss"].backward()
+    assert calls == 1
+    torch.testing.assert_close(loss, expected["loss"])
+    torch.testing.assert_close(y, expected["y"])
+    torch.testing.assert_close(gradient, model.layer.weight.grad)
+
+
+def test_a_tensor_of_more_axes_than_pytorch_takes_is_refused_at_once(tmp_path: Path) -> None:
+    shape = ", ".join(["1"] * 65)
+    text = f"""
+@R.function
+def main(x: R.Tensor((4,), "float32")):
+    y = R.reshape(x, ({shape}, 4))
+    return y
+"""
+    with pytest.raises(ConvertError, match="66 axes; programs of PyTorch have at most 64"):
+        save_torch(IRModule({"main": parse(text)}), tmp_path / "wide.pt2")

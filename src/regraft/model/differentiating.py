@@ -7,7 +7,9 @@ taken, and constants again afterwards.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from ..gradient import Gradient
 from ..ir.dtypes import is_float
@@ -21,6 +23,9 @@ from ..passes import BindParams
 from .errors import UsageError
 from .models import Model
 
+if TYPE_CHECKING:
+    from ..formats.torch.signature import CallingConvention
+
 
 def differentiated(model: Model, names: Sequence[str] | None = None, target: int = 0) -> IRModule:
     """A module whose ``main`` gives what ``model`` gives, and the gradients of its output ``target``.
@@ -31,11 +36,35 @@ def differentiated(model: Model, names: Sequence[str] | None = None, target: int
     weights = _weights_of(model, names or ())
     lifted = model.module.with_function(model.name, _lifted(model.function, weights))
     adjoint_name = f"{model.name}_adjoint"
+    convention = _convention(model)
+    if convention is not None:  # new values of buffers and arguments come before the results
+        target += len(convention.mutated) + len(convention.written)
     program = Gradient(model.name, require_grads=names, target_index=target, fields_apart=True)(lifted)
     if weights:
         program = BindParams(adjoint_name, {name: data.numpy() for name, data in weights.items()})(program)
     others = program.without_functions({model.name, adjoint_name})
-    return IRModule({"main": program[adjoint_name]}, others.attrs).with_functions(dict(others.items()))
+    main = program[adjoint_name]
+    if convention is not None:
+        main = _with_plain_results(main, convention)
+    return IRModule({"main": main}, others.attrs).with_functions(dict(others.items()))
+
+
+def _convention(model: Model) -> CallingConvention | None:
+    """How a model of PyTorch is called; None for any other."""
+    if model.form != "torch":
+        return None
+    from ..formats.torch.signature import CallingConvention
+
+    return CallingConvention.of(model.function)
+
+
+def _with_plain_results(adjoint: Function, convention: CallingConvention) -> Function:
+    """``adjoint`` as a forward that gives a tuple: all results, then all gradients. New values are results, too."""
+    from ..formats.torch.signature import ATTRIBUTE, VALUE
+
+    outputs = ((VALUE, 0), (VALUE, 1))
+    plain = replace(convention, out_spec=None, outputs=outputs, mutated=(), detached=(), written=(), structures=())
+    return adjoint.with_attr(ATTRIBUTE, plain.text())
 
 
 def _weights_of(model: Model, names: Sequence[str]) -> dict[str, TensorData]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from math import prod
 from typing import Any, Final, TypeGuard
 
@@ -193,12 +193,15 @@ def _readers(function: Function) -> Counter[int]:
 
 
 def _used_otherwise(function: Function) -> frozenset[int]:
-    """The data of the constants that are results, or that something reads which is no call of constants."""
-    values = [binding.value for binding in iter_bindings(function)]
-    users = [value for value in values if not _is_of_constants(value)]
-    return frozenset(
-        id(constant.data) for value in (*users, function.body.body) for constant in _constants(_operands(value))
-    )
+    """The data of the constants that are results, or that something reads which is no call of constants and views."""
+    views: set[Var] = set()
+    users: list[Expr] = [function.body.body]
+    for binding in iter_bindings(function):
+        if not _is_of_constants(binding.value, views):
+            users.append(binding.value)
+        elif _is_view(binding.value):
+            views.add(binding.var)
+    return frozenset(id(constant.data) for value in users for constant in _constants(_operands(value)))
 
 
 def _viewed(function: Function) -> Iterator[int]:
@@ -208,14 +211,14 @@ def _viewed(function: Function) -> Iterator[int]:
             yield from (id(one.data) for one in _constants(binding.value.args) if one.data.name is not None)
 
 
-def _is_of_constants(value: Expr) -> TypeGuard[Call]:
+def _is_of_constants(value: Expr, views: Set[Var]) -> TypeGuard[Call]:
     if type(value) is not Call:
         return False
     pending = list(value.args)
     for operand in pending:
         if isinstance(operand, Tuple):
             pending.extend(operand.fields)
-    return not any(isinstance(operand, Var) for operand in pending)
+    return not any(isinstance(operand, Var) and operand not in views for operand in pending)
 
 
 def _operands(value: Expr) -> tuple[Expr, ...]:

@@ -32,6 +32,8 @@ _TOLERANCE: Final = 1e-3
 _VERIFIED: Final = 2
 _MOST_STEPS: Final = 1000
 """The most steps of a loop in a run that only compares two programs."""
+_MOST_AXES: Final = 64
+"""The most axes of a tensor that PyTorch's operators take; tracing more of them would take hours."""
 _VIOLATED: Final = "Constraints violated"
 _PRIMES: Final = (
     11,
@@ -68,6 +70,8 @@ def export_torch(module: RegraftModule) -> ExportedProgram:
     A program with symbolic sizes is run at two more choices of them. Raises `ConvertError` where PyTorch declines the
     program, or fixes a size. Cost: tracing, and a few runs of both programs where there are symbolic sizes.
     """
+    if module.most_axes > _MOST_AXES:
+        raise ConvertError(f"a tensor has {module.most_axes} axes; programs of PyTorch have at most {_MOST_AXES}")
     sizes = _InputSizes(module)
     first, *others = sizes.choices()
     program = _traced(module, sizes, first)

@@ -19,9 +19,11 @@ from ..formats.torch.signature import VALUE, CallingConvention, Nesting
 from ..formats.torch.tensors import torch_dtype
 from ..ir.builder import NameSupply
 from ..ir.collection import collection_paused
+from ..ir.leaf_types import leaf_types
 from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType, Type
+from ..ir.visitor import iter_bindings
 from .errors import ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import write_module
@@ -66,6 +68,8 @@ class RegraftModule(torch.nn.Module):
     signature: CallingConvention
     types: tuple[Type, ...]
     """The types of the function's own parameters."""
+    most_axes: int
+    """The most axes of a tensor in the program."""
 
     def __init__(
         self, module: IRModule, name: str, signature: CallingConvention, nesting: Nesting, share_memory: bool
@@ -87,6 +91,8 @@ class RegraftModule(torch.nn.Module):
         self._mutated = signature.mutated
         self._written = signature.written
         self.types = tuple([param.ty for param in module[name].params])
+        values = leaf_types(*self.types, *[binding.var.ty for binding in iter_bindings(module[name])])
+        self.most_axes = max((ty.ndim for ty in values if isinstance(ty, TensorType)), default=0)
         self.source = program.source
         state = ModuleState(self, signature, share_memory)
         self._places = [state.place(data) for data in lifted.taken[name]]

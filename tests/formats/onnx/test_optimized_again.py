@@ -255,3 +255,27 @@ def test_what_is_made_of_a_constant_that_others_read_is_no_constant_beside_it_in
     constants = {"numbers": np.arange(24, dtype=np.float32).reshape(6, 4)}
     counts = _done_after_one_run(_model(nodes, dict.fromkeys(kept, TensorProto.FLOAT), constants), X)
     assert counts == Counter(Split=1, Transpose=1, Relu=1)
+
+
+def test_a_weight_that_is_turned_for_a_result_is_a_constant_of_the_product_before_and_after() -> None:
+    nodes = [
+        helper.make_node("Transpose", ["weight"], ["turned"], perm=[1, 0]),
+        helper.make_node("MatMul", ["rows", "turned"], ["product"]),
+        helper.make_node("Transpose", ["product"], ["product_turned"]),
+        helper.make_node("MatMul", ["x", "product_turned"], ["y"]),
+    ]
+    constants = {"weight": np.arange(24, dtype=np.float32).reshape(4, 6), "rows": np.ones((6, 6), np.float32)}
+    outputs = {"turned": TensorProto.FLOAT, "y": TensorProto.FLOAT}
+    _done_after_one_run(_model(nodes, outputs, constants), X)
+
+
+def test_parts_of_a_constant_that_is_computed_are_as_many_nodes_after_a_second_run() -> None:
+    nodes = [
+        helper.make_node("Neg", ["numbers"], ["whole"]),
+        helper.make_node("Split", ["whole"], ["a", "b", "c"], axis=1, num_outputs=3),
+        helper.make_node("Transpose", ["whole"], ["turned"], perm=[1, 0]),
+        helper.make_node("Relu", ["x"], ["y"]),
+    ]
+    constants = {"numbers": np.arange(24, dtype=np.float32).reshape(4, 6)}
+    outputs = dict.fromkeys(("a", "b", "c", "turned", "y"), TensorProto.FLOAT)
+    _done_after_one_run(_model(nodes, outputs, constants), X)

@@ -36,6 +36,7 @@ from . import declared, whole
 from .function_bodies import function_body, type_text
 from .importing import (
     IMPORTERS,
+    MOST_KEPT,
     REFUSED,
     Imported,
     NodeImporter,
@@ -52,9 +53,6 @@ from .untold import untold_dtypes
 
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
 """Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
-_MOST_KEPT: Final = 16
-"""The most elements of a constant in place of the node that gives it: a shape, axes, factors. More are computed by a
-pass, which knows who else reads what they are made of."""
 _MOST_STEPS: Final = 20_000
 """The most work of one node: a number in a small file could otherwise stand for any amount of work."""
 
@@ -383,10 +381,10 @@ class GraphImporter:
 
     def emit(self, expr: Expr, name: str = "") -> Expr:
         """``expr`` bound to a variable, or the constant that it is."""
-        known = with_known_parts(expr, _MOST_KEPT, known=self._known)
-        if isinstance(known, Constant) and (known.data.size <= _MOST_KEPT or known.ty != expr.ty):
+        known = with_known_parts(expr, MOST_KEPT, known=self._known)
+        if isinstance(known, Constant) and (known.data.size <= MOST_KEPT or known.ty != expr.ty):
             return known
-        expr = with_known_parts(expr, _MOST_KEPT, _MOST_KEPT)
+        expr = with_known_parts(expr, MOST_KEPT, MOST_KEPT)
         if isinstance(expr, Var | Constant):
             return expr
         self._made += 1

@@ -14,7 +14,7 @@ from ....ir.expr import Constant, Expr, PrimValue, ShapeExpr, const
 from ....ir.tensor_data import TensorData
 from ....ir.types import ShapeType
 from . import run_time
-from .importing import Imported, NodeImporter, constant_of, in_dtype, reads, reads_as
+from .importing import MOST_KEPT, Imported, NodeImporter, constant_of, in_dtype, reads, reads_as
 from .sizes import Sizes
 
 
@@ -156,7 +156,7 @@ def _split(node: NodeImporter) -> tuple[Imported | None, ...]:
     if sizes is None:
         if count == 1:
             return (x,)
-        if isinstance(x, Constant):
+        if isinstance(x, Constant) and x.data.size <= MOST_KEPT:
             return _constant_parts(node, x, axis % node.rank(), count)
         parts = node.emit(ops.split(x, count, axis))
     else:
