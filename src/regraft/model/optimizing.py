@@ -193,5 +193,5 @@ def _machine(target: MachineChoice | None, precision: str, *, measure: bool) -> 
     if precision == "float32":
         raise UsageError("a target decides between precisions; give one, such as auto, beside it")
     if measure:
-        raise UsageError("times are measured on this machine, and the target is another; leave out one of the two")
+        raise UsageError("times are measured on this machine, and the target is another; leave out measure or target")
     return machine_of(target)
