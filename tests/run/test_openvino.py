@@ -314,6 +314,27 @@ def test_transposes_around_a_change_of_shape_behind_a_convolution(between: Any) 
     assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
 
 
+@pytest.mark.parametrize("keepdims", [True, False])
+@pytest.mark.parametrize(
+    ("place", "axes"), [(4, [[1]]), (2, [[0]]), (2, [[2, 3], [0]]), (0, [[1], [2]]), (3, [[0, 4], [1]])]
+)
+@pytest.mark.parametrize("is_reshape", [True, False])
+def test_reductions_after_an_axis_is_added(place: int, axes: list[list[int]], keepdims: bool, is_reshape: bool) -> None:
+    """OpenVINO alone moves the new axis to another place where the reductions keep their axes."""
+
+    def layers(builder: BlockBuilder, x: Expr) -> Expr:
+        shape = [2, 3, 4, 5]
+        added = R.reshape(x, [*shape[:place], 1, *shape[place:]]) if is_reshape else R.expand_dims(x, [place])
+        value = builder.emit(added)
+        for one in axes:
+            value = builder.emit(R.mean(value, axis=one, keepdims=keepdims))
+        return R.exp(value)
+
+    module = module_of((2, 3, 4, 5), layers)
+    array = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
+    assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
+
+
 def test_maxima_of_a_convolution_in_bytes() -> None:
     generator = np.random.default_rng(0)
     weights = [const(generator.standard_normal(shape).astype(np.float32)) for shape in ((32, 8, 1), (64, 32, 1))]

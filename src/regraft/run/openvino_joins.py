@@ -8,9 +8,10 @@ elements before the node that it reads, as if nothing were padded between the tw
 the first two in bytes as well. A convolution that has a window of padding alone may be wrong, or end the process. Where
 a pool rounds up, it has a window that begins behind all elements, which ONNX leaves out. And where a reduction that
 drops its axes stands between two transposes, these are joined to a wrong one if they only move axes of size 1. Two
-transposes around a change of shape from four axes to three may be joined to a copy, which they are not. With attention
-it joins elementwise operators, and then has no kernel for Mish, so that the model does not compile; and where a sum of
-attention and an elementwise result is read twice, compiling the model ends the process.
+transposes around a change of shape from four axes to three may be joined to a copy, which they are not. An axis of
+size 1 that is added before a reduction which keeps its axes stands in another place after it. With attention it joins
+elementwise operators, and then has no kernel for Mish, so that the model does not compile; and where a sum of attention
+and an elementwise result is read twice, compiling the model ends the process.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ def keep_apart(graph: ir.Graph) -> None:
         if node.domain:
             continue
         if node.op_type in _REDUCTIONS:
+            while _adds_axes_after(node):
+                pass
             axis = _outer_axis(node)
             if axis is not None and (has_scales or _meets_channels(node.outputs[0])):
                 _read_matrix(node, axis)
@@ -108,6 +111,64 @@ def keep_apart(graph: ir.Graph) -> None:
 # --- reductions
 
 
+def _adds_axes_after(node: ir.Node) -> bool:
+    """Let the axes of size 1 that are added before the reduction ``node`` be added after it; False if there are none.
+
+    OpenVINO does so itself, at the places that they would have if no axis were kept.
+    """
+    before, graph = None if node.inputs[0] is None else node.inputs[0].producer(), node.graph
+    axes = _numbers_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    added = None if before is None else _added_axes(before)
+    if before is None or not axes or not added or not any(added):
+        return False
+    assert graph is not None
+    reduced = {axis % len(added) for axis in axes}
+    own = [axis - sum(added[:axis]) for axis in sorted(reduced) if not added[axis]]
+    if not own:
+        return False
+    old, keeps = node.outputs[0], node.attributes.get_int("keepdims", 1)
+    made = _Nodes(f"{old.name or 'reduction'}_of_fewer")
+    node.replace_input_with(0, before.inputs[0])
+    node.replace_input_with(1, made.constant(own))
+    graph.insert_before(node, made.nodes)
+    left = [is_new for axis, is_new in enumerate(added) if keeps or axis not in reduced]
+    if any(left):
+        after = _Nodes(f"{old.name or 'reduction'}_in_all")
+        places = after.constant([axis for axis, is_new in enumerate(left) if is_new])
+        _stand_after(old, after.add("Unsqueeze", [old, places]))
+        after.nodes[-1].replace_input_with(0, old)
+        graph.insert_after(node, after.nodes)
+    return True
+
+
+def _added_axes(node: ir.Node) -> list[bool] | None:
+    """For each axis of its result, whether ``node`` adds it, of size 1; None if it does something else, too."""
+    source = node.inputs[0] if node.inputs else None
+    rank = None if source is None else _rank_of(source)
+    if source is None or rank is None or node.op_type not in ("Unsqueeze", "Reshape"):
+        return None
+    if node.op_type == "Unsqueeze":
+        places = _numbers_of(node.inputs[1]) or []
+        return [axis in {place % (rank + len(places)) for place in places} for axis in range(rank + len(places))]
+    shape, new = source.shape, node.outputs[0].shape
+    if shape is None or new is None or not all(isinstance(size, int) for size in (*shape, *new)):
+        return None
+    left, found = list(shape), list[bool]()
+    for size in new:
+        found.append(not left or left[0] != size)
+        if not found[-1]:
+            left.pop(0)
+        elif size != 1:
+            return None
+    return None if left else found
+
+
+def _numbers_of(value: ir.Value | None) -> list[int] | None:
+    """The numbers of a constant; None for another value."""
+    held = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if held is None else [int(number) for number in held.numpy().reshape(-1)]
+
+
 def _outer_axis(node: ir.Node) -> int | None:
     """The one axis of a reduction over the first or last of three; None for other reductions."""
     data = node.inputs[0]
@@ -125,10 +186,16 @@ def _rank_of(value: ir.Value, depth: int = _MOST_BEFORE) -> int | None:
     if made_by is None or made_by.domain or not depth:
         return None
     operands = [one for one in made_by.inputs if one is not None]
-    if made_by.op_type == "Attention" or (made_by.op_type in _REDUCTIONS and made_by.attributes.get_int("keepdims", 1)):
+    if made_by.op_type == "Attention":
         return _rank_of(operands[0], depth - 1)
     if made_by.op_type == "Reshape" and operands[1].const_value is not None:
         return int(operands[1].const_value.size)
+    if made_by.op_type in _REDUCTIONS:
+        rank = _rank_of(operands[0], depth - 1)
+        if rank is None or made_by.attributes.get_int("keepdims", 1):
+            return rank
+        axes = _numbers_of(operands[1]) if len(operands) > 1 else None
+        return rank - len(axes) if axes else None
     ranks = [_rank_of(one, depth - 1) for one in operands]
     known = [rank for rank in ranks if rank is not None]
     return max(known) if made_by.op_type in _KEEPING and len(known) == len(ranks) else None
