@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import transformers
 
 import regraft as rx
 from regraft.formats.torch import hugging_face
+from regraft.formats.torch.quiet import quiet
 from regraft.ir import MissingDependencyError
 from regraft.ir.types import type_symvars
 from regraft.model import UsageError, open_model
@@ -138,3 +140,11 @@ def test_without_transformers_the_message_names_the_package(folder: Path, monkey
     monkeypatch.setattr(hugging_face, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match="pip install transformers"):
         open_model(folder)
+
+
+def test_a_package_that_is_imported_as_a_folder_is_read_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with quiet("first_imported_here"):
+        logging.getLogger("first_imported_here").warning("no kernel was found")
+    assert not caplog.records
+    logging.getLogger("first_imported_here").warning("something else")
+    assert len(caplog.records) == 1

@@ -120,7 +120,7 @@ def decoder_from_torch(model: Any, texts: int = 1) -> IRModule:
     Raises `ConvertError` for another model, one that cannot be exported, and where an export holds for one length only.
     Cost: that of `torch.export`.
     """
-    with quiet("torch", "transformers"), growing_rotary(model):
+    with quiet("torch", "torchao", "transformers"), growing_rotary(model):
         step, arguments = step_of(model, texts=texts)
         kept = tuple({2: Dim.AUTO} if rows else {} for rows in step.growing)
         module = from_torch(export(step, arguments, None, ({1: Dim.AUTO} if all(step.growing) else {}, kept)))

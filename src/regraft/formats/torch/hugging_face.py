@@ -68,7 +68,7 @@ def load_folder(path: Path) -> Any:
     if find_spec("transformers") is None:
         raise MissingDependencyError(f"{path} is a model of transformers: pip install transformers")
     config = _read_config(path)
-    with quiet("torch", "transformers"):
+    with quiet("torch", "torchao", "transformers"):
         model, name, found = _load(path, config)
     return _prepared(model, name, path, found)
 

@@ -13,9 +13,13 @@ _TORCH: Final = ("torch",)
 
 @contextmanager
 def quiet(*packages: str) -> Generator[None]:
-    """Inside, PyTorch, or ``packages``, log nothing and warn of nothing; what they raise is raised all the same."""
-    names = [name for name in list(logging.root.manager.loggerDict) if name.partition(".")[0] in (packages or _TORCH)]
-    loggers = [logging.getLogger(name) for name in names]
+    """Inside, PyTorch, or ``packages``, log nothing and warn of nothing; what they raise is raised all the same.
+
+    A package that is first imported inside logs nothing under its own name either.
+    """
+    silent = packages or _TORCH
+    names = [name for name in list(logging.root.manager.loggerDict) if name.partition(".")[0] in silent]
+    loggers = [logging.getLogger(name) for name in dict.fromkeys((*names, *silent))]
     before = [(logger, logger.disabled) for logger in loggers]
     for logger in loggers:
         logger.disabled = True
