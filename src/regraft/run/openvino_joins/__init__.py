@@ -1,0 +1,59 @@
+"""Nodes that OpenVINO's processor plugin would compute wrongly, alone or joined to others, in a form that it has right.
+
+Each module is about one kind of node, and says what goes wrong with it. All was seen in 2026.4, in float32.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from .attentions import ATTENTION, products_of, softplus_of, stand_alone, write_out_mish
+from .convolutions import join_padding, pick_before, reaches_padding_alone, skips_padded_elements
+from .nodes import REDUCTIONS
+from .pools import axes_of_empty_windows, cut_windows, falls_somewhere, pool_again
+from .reductions import adds_axes_after, drop_axes_after, meets_channels, outer_axis, read_matrix
+from .transposes import follows_transpose, turn_four_axes
+
+
+def keep_apart(graph: ir.Graph) -> None:
+    """Change what OpenVINO would join wrongly in ``graph``, in place; values stay what they are.
+
+    Reductions over the first or last of three axes read a matrix where numbers of channels follow, and in any case
+    in a graph with quantized values, since OpenVINO moves their scales behind them. A max pool before an activation
+    that falls somewhere is followed by one of single elements. A convolution of single elements reads padded elements
+    that were picked before, and one that has windows of padding alone reads joined zeros. Of a pool that rounds up,
+    windows that begin behind all elements are cut off. In a graph with transposes, reductions keep their axes, which
+    are dropped after them, and a transpose of three axes that follows another one turns four. In a graph with
+    attention, Mish that follows no convolution is written out as OpenVINO does not know it, and attention that is added
+    to what is read twice is followed by a pool of single elements. Cost: linear in the nodes.
+    """
+    nodes = list(graph.all_nodes())
+    kinds = {node.op_type for node in nodes if not node.domain}
+    has_scales, turns = "DequantizeLinear" in kinds, "Transpose" in kinds
+    attends = not kinds.isdisjoint(ATTENTION)
+    for node in nodes:
+        if node.domain:
+            continue
+        if node.op_type in REDUCTIONS:
+            while adds_axes_after(node):
+                pass
+            axis = outer_axis(node)
+            if axis is not None and (has_scales or meets_channels(node.outputs[0])):
+                read_matrix(node, axis)
+            elif turns and not node.attributes.get_int("keepdims", 1):
+                drop_axes_after(node)
+        elif node.op_type in ("AveragePool", "MaxPool"):
+            if node.op_type == "MaxPool" and falls_somewhere(node.outputs[0]):
+                pool_again(node)
+            if axes := axes_of_empty_windows(node):
+                cut_windows(node, axes)
+        elif node.op_type == "Transpose" and follows_transpose(node):
+            turn_four_axes(node)
+        elif attends and node.op_type in ("Mish", "Tanh") and (softplus := softplus_of(node)) is not None:
+            write_out_mish(node, softplus)
+        elif node.op_type == "Conv" and skips_padded_elements(node):
+            pick_before(node)
+        elif node.op_type == "Conv" and reaches_padding_alone(node):
+            join_padding(node)
+    for product in [one for node in nodes if node.op_type in ATTENTION for one in products_of(node)]:
+        stand_alone(product)

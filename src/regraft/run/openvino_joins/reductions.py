@@ -1,0 +1,130 @@
+"""Reductions that OpenVINO joins with what stands before or after them.
+
+Where a reduction is over the first or the last of three axes, and an elementwise operator after it has a constant with
+a number for each channel, the joined kernel reads the numbers of other channels, in bytes as well. Where a reduction
+that drops its axes stands between two transposes, these are joined to a wrong one if they only move axes of size 1. An
+axis of size 1 that is added before a reduction which keeps its axes stands in another place after it.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from .nodes import MOST_AFTER, Nodes, is_constant, numbers_of, rank_of, sizes_of, stand_after
+
+
+def adds_axes_after(node: ir.Node) -> bool:
+    """Let the axes of size 1 that are added before the reduction ``node`` be added after it; False if there are none.
+
+    OpenVINO does so itself, at the places that they would have if no axis were kept.
+    """
+    before, graph = None if node.inputs[0] is None else node.inputs[0].producer(), node.graph
+    axes = numbers_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    added = None if before is None else _added_axes(before)
+    if before is None or not axes or not added or not any(added):
+        return False
+    assert graph is not None
+    reduced = {axis % len(added) for axis in axes}
+    own = [axis - sum(added[:axis]) for axis in sorted(reduced) if not added[axis]]
+    if not own:
+        return False
+    old, keeps = node.outputs[0], node.attributes.get_int("keepdims", 1)
+    made = Nodes(f"{old.name or 'reduction'}_of_fewer")
+    node.replace_input_with(0, before.inputs[0])
+    node.replace_input_with(1, made.constant(own))
+    graph.insert_before(node, made.nodes)
+    left = [is_new for axis, is_new in enumerate(added) if keeps or axis not in reduced]
+    if any(left):
+        after = Nodes(f"{old.name or 'reduction'}_in_all")
+        places = after.constant([axis for axis, is_new in enumerate(left) if is_new])
+        stand_after(old, after.add("Unsqueeze", [old, places]))
+        after.nodes[-1].replace_input_with(0, old)
+        graph.insert_after(node, after.nodes)
+    return True
+
+
+def _added_axes(node: ir.Node) -> list[bool] | None:
+    """For each axis of its result, whether ``node`` adds it, of size 1; None if it does something else, too."""
+    source = node.inputs[0] if node.inputs else None
+    rank = None if source is None else rank_of(source)
+    if source is None or rank is None or node.op_type not in ("Unsqueeze", "Reshape"):
+        return None
+    if node.op_type == "Unsqueeze":
+        places = numbers_of(node.inputs[1]) or []
+        return [axis in {place % (rank + len(places)) for place in places} for axis in range(rank + len(places))]
+    shape, new = source.shape, node.outputs[0].shape
+    if shape is None or new is None or not all(isinstance(size, int) for size in (*shape, *new)):
+        return None
+    left, found = list(shape), list[bool]()
+    for size in new:
+        found.append(not left or left[0] != size)
+        if not found[-1]:
+            left.pop(0)
+        elif size != 1:
+            return None
+    return None if left else found
+
+
+def outer_axis(node: ir.Node) -> int | None:
+    """The one axis of a reduction over the first or last of three; None for other reductions."""
+    data = node.inputs[0]
+    axes = numbers_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    if data is None or rank_of(data) != 3 or axes is None:
+        return None
+    found = [axis % 3 for axis in axes]
+    return found[0] if found in ([0], [2]) else None
+
+
+def meets_channels(value: ir.Value) -> bool:
+    """True if an elementwise node after ``value`` has several constant numbers, and nothing else reads in between."""
+    for _ in range(MOST_AFTER):
+        uses = tuple(value.uses())
+        if len(uses) != 1:
+            return False
+        user, place = uses[0].node, uses[0].idx
+        beside = [one for index, one in enumerate(user.inputs) if one is not None and index != place]
+        if any(is_constant(one) and _has_several(one) for one in beside):
+            return True
+        result = user.outputs[0]
+        is_known = value.shape is not None and result.shape is not None
+        if len(user.outputs) != 1 or (is_known and result.shape != value.shape):
+            return False
+        value = result
+    return True
+
+
+def _has_several(value: ir.Value) -> bool:
+    return value.shape is None or any(size != 1 for size in value.shape)
+
+
+def read_matrix(node: ir.Node, axis: int) -> None:
+    """Let the reduction ``node`` over ``axis`` of three read a matrix, and bring its result into shape."""
+    data, old, graph = node.inputs[0], node.outputs[0], node.graph
+    assert data is not None
+    assert graph is not None
+    made = Nodes(old.name or "reduction")
+    is_last = axis == 2
+    flat = made.add("Flatten", [data], axis=2 if is_last else 1)
+    along = made.constant([1 if is_last else 0])
+    kept = made.add(node.op_type, [flat, along], keepdims=1)
+    other = (0, 1) if is_last else (1, 2)
+    parts = [sizes_of(made, data, other[0], other[1] + 1)]
+    if node.attributes.get_int("keepdims", 1):
+        parts.insert(len(parts) if is_last else 0, made.constant([1]))
+    sizes = parts[0] if len(parts) == 1 else made.add("Concat", parts, axis=0)
+    result = made.add("Reshape", [kept, sizes])
+    ir.convenience.replace_nodes_and_values(graph, node, [node], made.nodes, [old], [result])
+
+
+def drop_axes_after(node: ir.Node) -> None:
+    """Let the reduction ``node`` keep its axes, and a node after it drop them; one over all axes stays."""
+    old, graph = node.outputs[0], node.graph
+    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    if axes is None:
+        return
+    assert graph is not None
+    made = Nodes(f"{old.name or 'reduction'}_kept")
+    node.attributes.add(ir.AttrInt64("keepdims", 1))
+    stand_after(old, made.add("Squeeze", [old, axes]))
+    made.nodes[-1].replace_input_with(0, old)
+    graph.insert_after(node, made.nodes)
