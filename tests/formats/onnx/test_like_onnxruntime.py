@@ -102,6 +102,12 @@ def test_pools_are_padded_as_for_a_window_without_gaps(op_type: str, mode: str) 
     _check_node(op_type, inputs, auto_pad=mode, opset=19, **window)
 
 
+@pytest.mark.parametrize("kernel", [1, 2])
+@pytest.mark.parametrize("power", [0, 1, 3])
+def test_a_norm_in_a_window_may_be_the_one_of_order_0(power: int, kernel: int) -> None:
+    _check_node("LpPool", {"x": _floats(1, 2, 6)}, opset=18, kernel_shape=[kernel], p=power)
+
+
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_a_mean_of_nothing_is_zero(keepdims: int) -> None:
     _check_node("ReduceMean", {"x": _ramp(0, 3)}, axes=[0], keepdims=keepdims, opset=13)

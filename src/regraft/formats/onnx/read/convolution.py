@@ -248,7 +248,12 @@ def _lp_pool(node: NodeImporter) -> Imported:
         x = _filled_up(node, x, kernel, strides, dilations, padding)
     mean = _AVG_POOL[rank](x, kernel, strides, padding, dilations, count_include_pad=True)
     count = float(math.prod(kernel))
-    return ops.power(ops.multiply(mean, node.like(count)), node.like(1 / power))
+    return ops.power(ops.multiply(mean, node.like(count)), node.like(_root_of(power)))
+
+
+def _root_of(power: float) -> float:
+    """The exponent that takes back ``power``; that of 0 is infinite, as in ONNX Runtime."""
+    return math.inf if power == 0 else 1 / power
 
 
 def _filled_up(
@@ -282,7 +287,7 @@ def _global_pool(node: NodeImporter) -> Imported:
     if node.op_type == "GlobalLpPool":
         power = float(node.attr("p", 2))
         total = ops.sum(ops.power(ops.abs(x), node.like(power)), axes, True)
-        return ops.power(total, node.like(1 / power))
+        return ops.power(total, node.like(_root_of(power)))
     return (ops.mean if node.op_type == "GlobalAveragePool" else ops.max)(x, axes, True)
 
 
