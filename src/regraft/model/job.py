@@ -215,7 +215,7 @@ class Job:
                 raise
             return None, f"the result cannot be written: {error}"
         if may_go_back and is_as_it_was(self.opened, result):
-            return None, "nothing in it was rewritten"
+            return None, "nothing in it was rewritten" if self.rules is None else "the result is the same nodes"
         if may_go_back and most is not None:
             if is_newer_for_nothing(self.opened, self.done.module, result):
                 return None, "the result is of a newer opset and gains nothing by it"

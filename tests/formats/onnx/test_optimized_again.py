@@ -13,6 +13,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
+from regraft.script import relax as R
 from tests.formats.onnx.random_graphs import random_graph
 
 
@@ -279,3 +280,12 @@ def test_parts_of_a_constant_that_is_computed_are_as_many_nodes_after_a_second_r
     constants = {"numbers": np.arange(24, dtype=np.float32).reshape(4, 6)}
     outputs = dict.fromkeys(("a", "b", "c", "turned", "y"), TensorProto.FLOAT)
     _done_after_one_run(_model(nodes, outputs, constants), X)
+
+
+def test_a_rule_whose_result_is_written_as_the_same_nodes_is_said_to_change_none() -> None:
+    model = _model([helper.make_node("Mul", ["x", "x"], ["y"])], {"y": TensorProto.FLOAT}, {})
+    kept: list[str | None] = []
+    square = rx.rule(lambda x: x * x, R.square, name="square")
+    found = rx.optimize(model, rules=square, report=lambda made: kept.append(made.kept))
+    assert found.SerializeToString() == model.SerializeToString()
+    assert kept == ["the result is the same nodes"]
