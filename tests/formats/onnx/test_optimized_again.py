@@ -289,3 +289,13 @@ def test_a_rule_whose_result_is_written_as_the_same_nodes_is_said_to_change_none
     found = rx.optimize(model, rules=square, report=lambda made: kept.append(made.kept))
     assert found.SerializeToString() == model.SerializeToString()
     assert kept == ["the result is the same nodes"]
+
+
+def test_a_prelu_with_a_slope_for_each_column_stays_one_node() -> None:
+    value, slopes = helper.make_tensor_value_info, np.linspace(-1, 1, 40, dtype=np.float32)
+    nodes = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("PRelu", ["a", "slope"], ["y"])]
+    inputs, outputs = [value("x", TensorProto.FLOAT, ["n", 40])], [value("y", TensorProto.FLOAT, ["n", 40])]
+    graph = helper.make_graph(nodes, "small", inputs, outputs, [numpy_helper.from_array(slopes, "slope")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    fused = rx.rule(lambda x: R.abs(x), lambda x: R.nn.relu(x) + R.nn.relu(-x), name="abs by relu")
+    assert [node.op_type for node in rx.optimize(model, rules=fused).graph.node].count("PRelu") == 1

@@ -160,7 +160,8 @@ def _prelu(node: NodeImporter) -> Imported:
         aligned = (1,) * (rank - len(shape)) + shape
         wide = [axis for axis, size in enumerate(aligned) if size != 1]
         if len(wide) == 1:
-            return ops.nn.prelu(x, ops.reshape(slope, [aligned[wide[0]]]), axis=wide[0])
+            slopes = slope if len(shape) == 1 else ops.reshape(slope, [aligned[wide[0]]])
+            return ops.nn.prelu(x, slopes, axis=wide[0])
     return ops.where(ops.less(x, node.like(0)), ops.multiply(x, slope), x)
 
 
