@@ -20,6 +20,7 @@ from .files import sizes_of, sizes_of_files, staged
 from .measure import Bench, Measurement, Snapshots, fastest_state, opened_on
 from .models import Model, as_it_is, as_source, form_of, write_as_it_is, write_model
 from .portability import (
+    MOST_GROWN,
     as_portable,
     has_split_weights,
     is_as_it_was,
@@ -90,31 +91,39 @@ class Job:
         context = PassContext.current()
         instruments = [*context.instruments, self.stages, *([self._states] if self.is_timed else [])]
         is_small = self.is_guarded and not self.is_timed
-        chosen = self._without() if is_small else self.chosen
+        # Of a PyTorch model the operators count: a few bytes more may save some.
+        apart = {GROWING_CONSTANTS} if is_small and self.opened.form != "torch" else set[str]()
+        chosen = self._without(apart) if apart else self.chosen
         with PassContext(instruments=instruments, verify="values" if verify else context.verify):
             done = optimize_module(whole, passes=chosen)
         if is_small:
-            done = self._portable(whole, done)
+            done = self._portable(whole, done, apart)
         self.done = done._replace(module=self._opened_up(done.module))
 
-    def _without(self, *forms: str) -> Sequential:
-        """The passes of the level, but for ``forms`` and for constants that would grow.
+    def _without(self, forms: Collection[str]) -> Sequential:
+        """The passes of the level, but for ``forms``.
 
-        Whether one grows is asked of each by itself: a model that is optimized again has nothing left to fold.
+        Whether a constant grows is asked of each by itself: a model that is optimized again has nothing left to fold.
         """
-        return passes_for(self.level, None, self.rules, {GROWING_CONSTANTS, *forms})
+        return passes_for(self.level, None, self.rules, {*forms})
 
-    def _portable(self, whole: IRModule, done: Optimized) -> Optimized:
+    def _portable(self, whole: IRModule, done: Optimized, apart: Collection[str]) -> Optimized:
         """``done``, or what stays in the opset of the model where a newer one does not pay.
 
         A weight of a PyTorch model that would be there in two forms stays one, which training changes as a whole.
+        ``apart`` are the forms that ``done`` is without.
         """
-        split = (SPLIT_WEIGHTS,) if self.opened.form == "torch" and has_split_weights(done.module) else ()
+        more = set[str]()
+        if self.opened.form == "torch":
+            if constant_bytes(done.module) > constant_bytes(whole) + MOST_GROWN:
+                more.add(GROWING_CONSTANTS)
+            if has_split_weights(done.module):
+                more.add(SPLIT_WEIGHTS)
 
         def again(without: Collection[str]) -> Optimized:
-            return optimize_module(whole, passes=self._without(*split, *without))
+            return optimize_module(whole, passes=self._without({*apart, *more, *without}))
 
-        return as_portable(self.opened, whole, again(()) if split else done, self.level, again)
+        return as_portable(self.opened, whole, again(()) if more else done, self.level, again)
 
     def lower_precision(self, asked: Asked) -> None:
         """Compute in fewer bits where that is good enough and, if it is timed, faster.

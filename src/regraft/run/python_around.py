@@ -33,7 +33,8 @@ def needing_python(module: IRModule) -> frozenset[str]:
     callers: dict[str, set[str]] = {}
     found = {function.name_hint: None for group in detect_recursion(module) for function in group}
     for name, function in module.items():
-        if _calls_of_values(function) or not _is_data(function.ret_ty) or function.ret_ty == TupleType([]):
+        answers_nothing = function.ret_ty == TupleType([]) and len(module) > 1  # alone, it is an error to build it
+        if answers_nothing or _calls_of_values(function) or not _is_data(function.ret_ty):
             found[name] = None
         for expr in walk(function):
             if isinstance(expr, GlobalVar):

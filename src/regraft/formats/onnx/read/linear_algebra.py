@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .... import op as ops
 from ....ir.dims import Dim
 from ....ir.dtypes import is_float, is_integer, itemsize
-from ....ir.expr import Expr, const
+from ....ir.expr import Constant, Expr, const
 from ....op.semantics import integer_range
 from .convolution import shifted, with_bias
 from .elementwise import greatest_number
@@ -127,9 +129,16 @@ def _quantize(node: NodeImporter) -> Imported:
         return _quantize_blocks(node, x, target, axis)
     zero = node.optional(2)
     if zero is None:
-        zero = node.emit(ops.zeros_like(scale, target))
+        zero = _no_shift(node, scale, target)
     scale, zero, axis = _for_all(node, scale, zero, axis)
     return ops.quantize(x, scale, zero, axis, target)
+
+
+def _no_shift(node: NodeImporter, scale: Expr, dtype: str) -> Expr:
+    """A zero point of 0 for each number of ``scale``."""
+    if isinstance(scale, Constant):
+        return const(np.zeros(scale.data.shape), dtype)
+    return node.emit(ops.zeros_like(scale, dtype))
 
 
 def _for_all(node: NodeImporter, scale: Expr, zero: Expr, axis: int) -> tuple[Expr, Expr, int]:
@@ -169,7 +178,7 @@ def _dequantize(node: NodeImporter) -> Imported:
         return in_dtype(found, result)
     zero = node.optional(2)
     if zero is None:
-        zero = node.emit(ops.zeros_like(scale, node.dtype()))
+        zero = _no_shift(node, scale, node.dtype())
     scale, zero, axis = _for_all(node, scale, zero, axis)
     return ops.dequantize(node.operand(0), scale, zero, axis, result)
 
