@@ -28,7 +28,7 @@ demo: $(VENV)/demo.stamp
 # One thread per worker: two workers with a thread pool each would fight over the same cores.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# All tests but the slow ones: those that take four seconds or more, which tests/slow.txt lists.
+# All tests but the slow ones: those that take three seconds or more, which tests/slow.txt lists.
 test: $(VENV)/dev.stamp browser
 	$(PYTEST) -m "not slow" $(TESTS)
 
