@@ -13,7 +13,7 @@ from regraft.analysis import well_formed
 from regraft.ir import IRModule
 from regraft.reference.trials import difference
 from regraft.testing import programs, random_inputs
-from regraft.transform import Pass
+from regraft.transform import Pass, op_counts
 
 EXACT = [
     transform.ReorderPermuteDimsAfterConcat(),
@@ -69,3 +69,22 @@ def test_all_passes_together_keep_the_values(module: IRModule) -> None:
     inputs = random_inputs(module["main"])
     found = difference(_run(module, inputs), _run(result, inputs))
     assert found is None, str(found)
+
+
+def test_a_reshape_behind_a_cast_to_the_type_it_has_is_seen_the_first_time() -> None:
+    module = rx.parse("""
+from regraft.script import relax as R
+
+@R.function
+def main(x: R.Tensor((2, 3, 4), "float32")):
+    with R.dataflow():
+        a = R.reshape(x, (6, 4))
+        b = R.match_cast(a, R.Tensor((6, 4), "float32"))
+        c = b
+        d = R.reshape(c, (24,))
+        R.output(d)
+    return d
+""")
+    once = transform.RemoveRedundantReshape()(module)
+    assert op_counts(once) == {"relax.reshape": 1}
+    assert transform.RemoveRedundantReshape()(once) is once

@@ -10,13 +10,16 @@ from ..analysis.axes import View, arrangement, axis_of, sources, together
 from ..analysis.tensors import shape_of
 from ..analysis.values import resolve
 from ..ir.expr import Constant, Expr, Var
+from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait
+from ..ir.program import Function
 from ..ir.types import UNKNOWN_NDIM, TensorType, is_subtype, shapes_equal
 from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..rewrite.one_name import tidied
+from .context import PassContext
 from .passes import FunctionPass, Pass, RulePass
 
 # --- there and back, around what is done to each element
@@ -148,9 +151,12 @@ def RemoveRedundantReshape() -> Pass:
 
     Needs: nothing. Guarantees: the same values to the bit; shapes stay as precisely known as they were. Cost: linear.
     """
-    return FunctionPass(
-        lambda function, _module, context: tidied(context.rewrite(function, _RESHAPES)), "RemoveRedundantReshape"
-    )
+
+    def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
+        # Under one name for each value no alias and no cast to the same type hides a reshape from the next one.
+        return tidied(context.rewrite(tidied(function), _RESHAPES))
+
+    return FunctionPass(transform, "RemoveRedundantReshape")
 
 
 # --- transposes

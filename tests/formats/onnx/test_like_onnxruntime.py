@@ -20,6 +20,14 @@ Arrays = Mapping[str, np.ndarray]
 _RANDOM = np.random.default_rng(7)
 
 
+_BEGINNING = _RANDOM.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_whatever_runs_before() -> None:
+    _RANDOM.bit_generator.state = _BEGINNING
+
+
 def _floats(*shape: int) -> np.ndarray:
     return _RANDOM.standard_normal(shape).astype(np.float32)
 
@@ -28,12 +36,12 @@ def _ramp(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
-def _check(model: onnx.ModelProto, inputs: Arrays) -> None:
+def _check(model: onnx.ModelProto, inputs: Arrays, atol: float = 1e-6) -> None:
     """The program, on both engines, and the file that is written of it give what ONNX Runtime gives for the model."""
     expected = run_onnxruntime(model, inputs)
     for target in ("numpy", "onnxruntime"):
-        assert_same(run_here(model, inputs, target), expected)
-    assert_same(run_onnxruntime(to_onnx(from_onnx(model)), inputs), expected)
+        assert_same(run_here(model, inputs, target), expected, atol=atol)
+    assert_same(run_onnxruntime(to_onnx(from_onnx(model)), inputs), expected, atol=atol)
 
 
 def _check_node(op_type: str, inputs: Arrays, **given: Any) -> None:
@@ -105,7 +113,7 @@ def test_pools_are_padded_as_for_a_window_without_gaps(op_type: str, mode: str) 
 @pytest.mark.parametrize("kernel", [1, 2])
 @pytest.mark.parametrize("power", [0, 1, 3])
 def test_a_norm_in_a_window_may_be_the_one_of_order_0(power: int, kernel: int) -> None:
-    _check_node("LpPool", {"x": _floats(1, 2, 6)}, opset=18, kernel_shape=[kernel], p=power)
+    _check_node("LpPool", {"x": np.sin(_ramp(1, 2, 6))}, opset=18, kernel_shape=[kernel], p=power)
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])
@@ -395,7 +403,8 @@ def test_a_part_is_cropped_as_onnx_runtime_crops_it(mode: str, fixed: list[str],
     inputs = {"x": _floats(1, 2, 7, 6), "roi": region, "scales": scales}
     given = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
     fed = {name: array for name, array in inputs.items() if name not in fixed}
-    _check(one_node("Resize", inputs, fixed=fixed, opset=13, **given), fed)
+    # ONNX Runtime computes places in float32; elements of 3 a place apart differ by a few times that rounding.
+    _check(one_node("Resize", inputs, fixed=fixed, opset=13, **given), fed, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
