@@ -11,7 +11,7 @@ from .attentions import ATTENTION, products_of, softplus_of, stand_alone, write_
 from .convolutions import join_padding, pick_before, reaches_padding_alone, skips_padded_elements
 from .nodes import REDUCTIONS
 from .pools import axes_of_empty_windows, cut_windows, falls_somewhere, pool_again
-from .reductions import adds_axes_after, drop_axes_after, meets_channels, outer_axis, read_matrix
+from .reductions import add_axes_after, drop_axes_after, meets_channels, outer_axis, read_matrix
 from .transposes import follows_transpose, turn_four_axes
 
 
@@ -35,8 +35,7 @@ def keep_apart(graph: ir.Graph) -> None:
         if node.domain:
             continue
         if node.op_type in REDUCTIONS:
-            while adds_axes_after(node):
-                pass
+            add_axes_after(node)
             axis = outer_axis(node)
             if axis is not None and (has_scales or meets_channels(node.outputs[0])):
                 read_matrix(node, axis)

@@ -70,6 +70,19 @@ class Nodes:
         self.nodes.append(node)
         return node.outputs[0]
 
+    def stand_after(self, old: ir.Value) -> None:
+        """Let the last node, which reads ``old`` first, take the name of that value, its place, and its users."""
+        last, maker = self.nodes[-1], old.producer()
+        assert maker is not None
+        assert maker.graph is not None
+        new = last.outputs[0]
+        new.shape, new.type = old.shape, old.type
+        old.name, new.name = new.name, old.name
+        old.shape = None
+        ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+        last.replace_input_with(0, old)
+        maker.graph.insert_after(maker, self.nodes)
+
 
 def numbers_of(value: ir.Value | None) -> list[int] | None:
     """The numbers of a constant; None for another value."""
@@ -113,11 +126,3 @@ def sizes_of(made: Nodes, data: ir.Value, start: int, end: int) -> ir.Value:
     stated = () if data.shape is None else data.shape[start:end]
     known = [size for size in stated if isinstance(size, int)]
     return made.constant(known) if len(known) == end - start else made.add("Shape", [data], start=start, end=end)
-
-
-def stand_after(old: ir.Value, new: ir.Value) -> None:
-    """Let ``new``, which is computed from ``old``, take its name, its place in the graph, and its users."""
-    new.shape, new.type = old.shape, old.type
-    old.name, new.name = new.name, old.name
-    old.shape = None
-    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)

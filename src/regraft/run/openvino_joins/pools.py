@@ -12,7 +12,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from .nodes import FALLING, MOVES, Nodes, sizes_of, stand_after
+from .nodes import FALLING, MOVES, Nodes, sizes_of
 
 GATES: Final = ("Div", "Mul")
 """Operators by which an activation that is written out reads its operand twice."""
@@ -47,10 +47,9 @@ def _spatial(node: ir.Node) -> tuple[Sequence[int], Sequence[int], Sequence[int]
 
 def cut_windows(node: ir.Node, axes: Sequence[int]) -> None:
     """Cut windows of a pool that begin behind all elements off its results along the spatial ``axes``."""
-    data, graph = node.inputs[0], node.graph
+    data = node.inputs[0]
     _, strides, pads, _ = _spatial(node)
     assert data is not None
-    assert graph is not None
     for old in node.outputs:
         made = Nodes(f"{old.name or 'pool'}_windows")
         ends: list[ir.Value] = []
@@ -58,10 +57,8 @@ def cut_windows(node: ir.Node, axes: Sequence[int]) -> None:
             last = made.add("Add", [sizes_of(made, data, axis + 2, axis + 3), made.constant([pads[axis] - 1])])
             ends.append(made.add("Add", [made.add("Div", [last, made.constant([strides[axis]])]), made.constant([1])]))
         end = ends[0] if len(ends) == 1 else made.add("Concat", ends, axis=0)
-        cut = made.add("Slice", [old, made.constant([0] * len(axes)), end, made.constant([axis + 2 for axis in axes])])
-        stand_after(old, cut)
-        made.nodes[-1].replace_input_with(0, old)
-        graph.insert_after(node, made.nodes)
+        made.add("Slice", [old, made.constant([0] * len(axes)), end, made.constant([axis + 2 for axis in axes])])
+        made.stand_after(old)
 
 
 def falls_somewhere(pooled: ir.Value) -> bool:
@@ -83,10 +80,7 @@ def pool_again(node: ir.Node) -> None:
 
 def insert_pool(node: ir.Node, spatial: int) -> None:
     """Let a pool of single elements, which changes none, of so many ``spatial`` axes follow ``node``."""
-    old, graph = node.outputs[0], node.graph
-    assert graph is not None
+    old = node.outputs[0]
     made = Nodes(old.name or "pool")
-    again = made.add("MaxPool", [old], kernel_shape=[1] * spatial)
-    stand_after(old, again)
-    made.nodes[0].replace_input_with(0, old)
-    graph.insert_after(node, made.nodes)
+    made.add("MaxPool", [old], kernel_shape=[1] * spatial)
+    made.stand_after(old)

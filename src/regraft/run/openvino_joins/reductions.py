@@ -10,37 +10,43 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from .nodes import MOST_AFTER, Nodes, is_constant, numbers_of, rank_of, sizes_of, stand_after
+from .nodes import MOST_AFTER, Nodes, is_constant, numbers_of, rank_of, sizes_of
 
 
-def adds_axes_after(node: ir.Node) -> bool:
-    """Let the axes of size 1 that are added before the reduction ``node`` be added after it; False if there are none.
+def add_axes_after(node: ir.Node) -> None:
+    """Let the axes of size 1 that are added before the reduction ``node`` be added after it.
 
     OpenVINO does so itself, at the places that they would have if no axis were kept.
     """
-    before, graph = None if node.inputs[0] is None else node.inputs[0].producer(), node.graph
+    graph = node.graph
+    assert graph is not None
+    while (found := _added_before(node)) is not None:
+        source, added, reduced = found
+        old, keeps = node.outputs[0], node.attributes.get_int("keepdims", 1)
+        made = Nodes(f"{old.name or 'reduction'}_of_fewer")
+        own = made.constant([axis - sum(added[:axis]) for axis in sorted(reduced) if not added[axis]])
+        node.replace_input_with(0, source)
+        node.replace_input_with(1, own)
+        graph.insert_before(node, made.nodes)
+        left = [is_new for axis, is_new in enumerate(added) if keeps or axis not in reduced]
+        if any(left):
+            wide = Nodes(f"{old.name or 'reduction'}_in_all")
+            wide.add("Unsqueeze", [old, wide.constant([axis for axis, is_new in enumerate(left) if is_new])])
+            wide.stand_after(old)
+
+
+def _added_before(node: ir.Node) -> tuple[ir.Value | None, list[bool], set[int]] | None:
+    """What a reduction would read without the axes that are added before it, whether each is, and those it reduces.
+
+    None where no axis is added, or no other one is reduced.
+    """
+    before = None if node.inputs[0] is None else node.inputs[0].producer()
     axes = numbers_of(node.inputs[1]) if len(node.inputs) > 1 else None
     added = None if before is None else _added_axes(before)
     if before is None or not axes or not added or not any(added):
-        return False
-    assert graph is not None
+        return None
     reduced = {axis % len(added) for axis in axes}
-    own = [axis - sum(added[:axis]) for axis in sorted(reduced) if not added[axis]]
-    if not own:
-        return False
-    old, keeps = node.outputs[0], node.attributes.get_int("keepdims", 1)
-    made = Nodes(f"{old.name or 'reduction'}_of_fewer")
-    node.replace_input_with(0, before.inputs[0])
-    node.replace_input_with(1, made.constant(own))
-    graph.insert_before(node, made.nodes)
-    left = [is_new for axis, is_new in enumerate(added) if keeps or axis not in reduced]
-    if any(left):
-        after = Nodes(f"{old.name or 'reduction'}_in_all")
-        places = after.constant([axis for axis, is_new in enumerate(left) if is_new])
-        stand_after(old, after.add("Unsqueeze", [old, places]))
-        after.nodes[-1].replace_input_with(0, old)
-        graph.insert_after(node, after.nodes)
-    return True
+    return None if all(added[axis] for axis in reduced) else (before.inputs[0], added, reduced)
 
 
 def _added_axes(node: ir.Node) -> list[bool] | None:
@@ -118,13 +124,11 @@ def read_matrix(node: ir.Node, axis: int) -> None:
 
 def drop_axes_after(node: ir.Node) -> None:
     """Let the reduction ``node`` keep its axes, and a node after it drop them; one over all axes stays."""
-    old, graph = node.outputs[0], node.graph
+    old = node.outputs[0]
     axes = node.inputs[1] if len(node.inputs) > 1 else None
     if axes is None:
         return
-    assert graph is not None
     made = Nodes(f"{old.name or 'reduction'}_kept")
     node.attributes.add(ir.AttrInt64("keepdims", 1))
-    stand_after(old, made.add("Squeeze", [old, axes]))
-    made.nodes[-1].replace_input_with(0, old)
-    graph.insert_after(node, made.nodes)
+    made.add("Squeeze", [old, axes])
+    made.stand_after(old)

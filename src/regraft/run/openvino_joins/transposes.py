@@ -9,7 +9,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from .nodes import ALONE, MOST_AFTER, MOVES, REDUCTIONS, Nodes, stand_after
+from .nodes import ALONE, MOST_AFTER, MOVES, REDUCTIONS, Nodes
 
 _TURN: Final = (0, 2, 1)
 """The transpose that OpenVINO may take away together with one before it."""
@@ -41,7 +41,6 @@ def turn_four_axes(node: ir.Node) -> None:
     node.replace_input_with(0, made.add("Unsqueeze", [source, axis]))
     node.attributes.add(ir.AttrInt64s("perm", (0, 1, 3, 2)))
     graph.insert_before(node, made.nodes)
-    after = Nodes(f"{old.name or 'transpose'}_of_three")
-    stand_after(old, after.add("Squeeze", [old, axis]))
-    after.nodes[-1].replace_input_with(0, old)
-    graph.insert_after(node, after.nodes)
+    narrow = Nodes(f"{old.name or 'transpose'}_of_three")
+    narrow.add("Squeeze", [old, axis])
+    narrow.stand_after(old)
