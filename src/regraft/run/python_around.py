@@ -20,7 +20,7 @@ from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
-from ..ir.visitor import walk
+from ..ir.visitor import iter_bindings, walk
 from ..op.primitive.packed import call_pure_packed
 from . import numpy_engine
 from .executable import Executable
@@ -31,21 +31,28 @@ from .packed import LOWERINGS as OF_PYTHON
 def needing_python(module: IRModule) -> frozenset[str]:
     """The functions of ``module`` that do, or call what does, something that only Python can. Cost: linear."""
     callers: dict[str, set[str]] = {}
-    found = {function.name_hint: None for group in detect_recursion(module) for function in group}
+    found: set[str] = set()
     for name, function in module.items():
         answers_nothing = function.ret_ty == TupleType([]) and len(module) > 1  # alone, it is an error to build it
-        if answers_nothing or _calls_of_values(function) or not _is_data(function.ret_ty):
-            found[name] = None
+        if answers_nothing or not _is_data(function.ret_ty):
+            found.add(name)
+        called: list[Expr] = []
         for expr in walk(function):
             if isinstance(expr, GlobalVar):
                 callers.setdefault(expr.name_hint, set()).add(name)
             elif _is_only_in_python(expr):
-                found[name] = None
+                found.add(name)
+            elif isinstance(expr, Call) and not isinstance(expr.op, Op | GlobalVar):
+                called.append(expr.op)
+        if called and not _are_written_inside(called, function):
+            found.add(name)
+    if callers:
+        found.update(recursive.name_hint for group in detect_recursion(module) for recursive in group)
     pending = list(found)
     while pending:
         for caller in callers.get(pending.pop(), ()):
             if caller not in found:
-                found[caller] = None
+                found.add(caller)
                 pending.append(caller)
     return frozenset(found)
 
@@ -206,23 +213,15 @@ def _is_only_in_python(expr: Expr) -> bool:
     return isinstance(expr, ExternFunc) or (isinstance(expr, Op) and expr.reference is None and expr.name in OF_PYTHON)
 
 
-def _calls_of_values(function: Function) -> bool:
-    """True if it calls a function of which only a run tells what it is, or a local one that calls itself."""
+def _are_written_inside(called: Sequence[Expr], function: Function) -> bool:
+    """True if what is ``called`` are functions that stand inside ``function``, none of which calls itself."""
     local: dict[Expr, Function] = {}
-    called: list[Expr] = []
-    for expr in walk(function):
-        if isinstance(expr, Call) and not isinstance(expr.op, Op | GlobalVar):
-            called.append(expr.op)
-        elif isinstance(expr, SeqExpr):
-            for binding in (binding for block in expr.blocks for binding in block.bindings):
-                value = binding.value
-                found = value if isinstance(value, Function) else local.get(value)
-                if found is not None:
-                    local[binding.var] = found
-    if not called:
-        return False
-    recursive = {var for var, value in local.items() if isinstance(var, Var) and var in used_vars(value)}
-    return any(op not in local or op in recursive for op in called)
+    for binding in iter_bindings(function):
+        value = binding.value
+        found = value if isinstance(value, Function) else local.get(value)
+        if found is not None:
+            local[binding.var] = found
+    return all(op in local and op not in used_vars(local[op]) for op in called)
 
 
 def _is_data(ty: Type) -> bool:

@@ -22,6 +22,7 @@ from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Function
 from ...ir.types import is_subtype
+from ...ir.visitor import iter_bindings
 from ...op.primitive.manipulate import permutation
 from ...pattern import PatternContext, below, chain, is_const, is_op, is_tuple, is_tuple_get_item, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline, rewrite
@@ -191,7 +192,9 @@ def with_attention(
         except NoAttention as reason:
             return decline(str(reason))
 
-    plain = rewrite(function, SAME_TYPE)  # PyTorch broadcasts the operands of products to their own shapes
+    has_softmax = any(is_call_of(binding.value, "relax.nn.softmax") for binding in iter_bindings(function))
+    # PyTorch broadcasts the operands of products to their own shapes.
+    plain = rewrite(function, SAME_TYPE) if has_softmax else function
     fused = context.rewrite(plain, RuleSet([Rule(_ATTENTION, fuse, name), SHARE_HEADS, CONSTANT_BIAS]))
     return function if fused is plain else tidied(context.rewrite(fused, SHORTER_VIEWS))
 

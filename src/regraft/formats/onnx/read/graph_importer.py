@@ -384,7 +384,8 @@ class GraphImporter:
         known = with_known_parts(expr, MOST_KEPT, known=self._known)
         if isinstance(known, Constant) and (known.data.size <= MOST_KEPT or known.ty != expr.ty):
             return known
-        expr = with_known_parts(expr, MOST_KEPT, MOST_KEPT)
+        if known is not expr:
+            expr = with_known_parts(expr, MOST_KEPT, MOST_KEPT)
         if isinstance(expr, Var | Constant):
             return expr
         self._made += 1
@@ -398,7 +399,9 @@ class GraphImporter:
 
     def known(self, found: Imported | None) -> Constant | None:
         """The constant that an operand is, or would be if it were computed; None for any other."""
-        return self._known.get(found) if isinstance(found, Var) else found if isinstance(found, Constant) else None
+        if isinstance(found, Var):
+            return self._known.get(found)
+        return found if isinstance(found, Constant) else None
 
     def imported(self, value: ir.Value) -> Imported:
         """The expression or shape that a value became."""
