@@ -17,7 +17,7 @@ from regraft.ir import BlockBuilder, Expr, Function, IRModule, SymVar, TensorTyp
 from regraft.model.calibration import calibrated
 from regraft.passes import op_counts
 from regraft.passes.quantize import Quantize, QuantizeWeights
-from regraft.run.openvino_engine import save_openvino, supported_precisions
+from regraft.run.openvino_engine import save_openvino, supported_precisions, to_openvino
 from regraft.run.originals import openvino_original
 from tests.kit import assert_close
 from tests.passes.harness import module_of
@@ -333,6 +333,31 @@ def test_reductions_after_an_axis_is_added(place: int, axes: list[list[int]], ke
     module = module_of((2, 3, 4, 5), layers)
     array = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
     assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
+
+
+def test_reductions_after_an_axis_is_added_to_three() -> None:
+    """The first of these reads a matrix, since an elementwise operator may follow; the second reads what that gives."""
+
+    def layers(builder: BlockBuilder, x: Expr) -> Expr:
+        first = builder.emit(R.mean(builder.emit(R.reshape(x, [1, 1, 4, 4])), axis=[3]))
+        return R.exp(builder.emit(R.mean(first, axis=[2])))
+
+    module = module_of((1, 4, 4), layers)
+    array = np.random.default_rng(0).standard_normal((1, 4, 4)).astype(np.float32)
+    assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
+
+
+@pytest.mark.parametrize("keepdims", [True, False])
+def test_an_output_that_another_node_gives_for_openvino_keeps_its_name_and_sizes(keepdims: bool) -> None:
+    def layers(builder: BlockBuilder, x: Expr) -> Expr:
+        added = builder.emit(R.expand_dims(builder.emit(R.permute_dims(x, [1, 0, 2])), [0]))
+        return R.sum(added, axis=[1], keepdims=keepdims)
+
+    module = module_of((2, 3, 4), layers)
+    array = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    assert_close(build(module, target=TARGET, threads=1)["main"](array), build(module, target="numpy")["main"](array))
+    [output] = to_openvino(module, "main").outputs
+    assert output.get_any_name() == "gv"
 
 
 def test_maxima_of_a_convolution_in_bytes() -> None:

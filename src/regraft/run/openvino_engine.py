@@ -118,7 +118,7 @@ def to_openvino(module: IRModule, name: str) -> Any:
         raise BuildError(f"{name}: OpenVINO cannot read this program: {reason(error)}") from error
     from .openvino_names import name_layers
 
-    name_layers(made, [port.value.name or "" for port in lowered.outputs])
+    name_layers(made, [value.name or "" for value in lowered.graph.outputs])
     return made
 
 
@@ -200,25 +200,25 @@ class _Session:
                 f'{name}: OpenVINO cannot run this program: {reason(error)} (target="numpy" does)'
             ) from error
 
-        _check_sizes(lowered, compiled, name)
+        _check_sizes(lowered.graph, compiled, name)
 
     def run(self, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs for arrays in the order of the inputs."""
         return infer(self._request, self._places, leaves)
 
 
-def _check_sizes(lowered: LoweredFunction, compiled: Any, name: str) -> None:
+def _check_sizes(graph: ir.Graph, compiled: Any, name: str) -> None:
     """Raise `BuildError` where OpenVINO gives an output other sizes than the program does."""
-    for port, output in zip(lowered.outputs, compiled.outputs, strict=True):
+    for value, output in zip(graph.outputs, compiled.outputs, strict=True):
         found = output.get_partial_shape()
-        if port.value.shape is None or found.rank.is_dynamic:
+        if value.shape is None or found.rank.is_dynamic:
             continue
-        dims = port.value.shape.dims
+        dims = value.shape.dims
         pairs = [(own, other) for own, other in zip(dims, found, strict=False) if isinstance(own, int)]
         wrong = any(other.is_static and other.get_length() != own for own, other in pairs)
         if wrong or found.rank.get_length() != len(dims):
             raise BuildError(
-                f"{name}: {port.value.name} is {list(dims)} here and {found} on OpenVINO, which "
+                f"{name}: {value.name} is {list(dims)} here and {found} on OpenVINO, which "
                 'rounds sizes otherwise; target="onnxruntime" runs it'
             )
 

@@ -32,7 +32,10 @@ def add_axes_after(node: ir.Node) -> None:
         if any(left):
             wide = Nodes(f"{old.name or 'reduction'}_in_all")
             wide.add("Unsqueeze", [old, wide.constant([axis for axis, is_new in enumerate(left) if is_new])])
+            whole = old.shape
             wide.stand_after(old)
+            if whole is not None:  # what is asked about the rank of a value after this one begins here
+                old.shape = ir.Shape([dim for dim, is_new in zip(whole, left, strict=True) if not is_new])
 
 
 def _added_before(node: ir.Node) -> tuple[ir.Value | None, list[bool], set[int]] | None:
