@@ -25,8 +25,9 @@ DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/optimize_unet.py build/demo --wide
 
-# One thread per worker: two workers with a thread pool each would fight over the same cores.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# One thread per worker: two workers with a thread pool each would fight over the same cores. What Python compiles is
+# kept, whatever the environment says: each of the commands that tests run would compile the whole package again.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # All tests but the slow ones: those that take three seconds or more, which tests/slow.txt lists.
 test: $(VENV)/dev.stamp browser
