@@ -16,11 +16,11 @@ from regraft.op import dequantize, dynamic_quantize, quantize
 from tests.op.harness import check
 
 
-def onnx_run(op_type: str, arrays: list[np.ndarray], axis: int) -> np.ndarray:
+def onnx_run(op_type: str, arrays: list[np.ndarray], axis: int, **attributes: int) -> np.ndarray:
     names = ["x", "scale", "zero_point"]
     kinds = [helper.np_dtype_to_tensor_dtype(array.dtype) for array in arrays]
     graph = helper.make_graph(
-        [helper.make_node(op_type, names, ["y"], axis=axis)],
+        [helper.make_node(op_type, names, ["y"], axis=axis, **attributes)],
         "quantization",
         [helper.make_tensor_value_info(name, kind, None) for name, kind in zip(names, kinds, strict=True)],
         [helper.make_tensor_value_info("y", TensorProto.UNDEFINED, None)],
@@ -40,6 +40,20 @@ def test_quantization_agrees_with_onnx(axis: int, dtype: str) -> None:
     check(lambda *args: quantize(*args, axis=axis, out_dtype=dtype), [x, scale, zero_point], expected)
     back = onnx_run("DequantizeLinear", [expected, scale, zero_point], axis)
     check(lambda *args: dequantize(*args, axis=axis), [expected, scale, zero_point], back)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_a_scale_for_each_block_agrees_with_onnx(axis: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(-128, 128, (4, 6, 8)).astype(np.int8)
+    blocks = list(x.shape)
+    blocks[axis] //= 2
+    scale, zero_point = rng.random(blocks).astype(np.float32), rng.integers(-9, 9, blocks).astype(np.int8)
+    expected = onnx_run("DequantizeLinear", [x, scale, zero_point], axis, block_size=2)
+    check(lambda *args: dequantize(*args, axis=axis), [x, scale, zero_point], expected)
+    one = np.array(3, np.int8)
+    expected = onnx_run("DequantizeLinear", [x, scale, np.full(blocks, 3, np.int8)], axis, block_size=2)
+    check(lambda *args: dequantize(*args, axis=axis), [x, scale, one], expected)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
@@ -126,6 +140,11 @@ EMPTY = (((), "int8"), ((), "float32"), ((0,), "int8"))
             lambda: dequantize(*(Var("v", TensorType(shape, dtype)) for shape, dtype in EMPTY)),
             r"argument zero_point .* 1 element",
         ),
+        (
+            lambda: dequantize(X, Var("s", TensorType((2, 3), "float32")), Var("z", TensorType((), "int8"))),
+            r"argument scale .* data's sizes .*2, 4.* for blocks, and on axis 1 a number that divides it",
+        ),
+        (lambda: dequantize(X, X, Z), r"argument zero_point .* a scalar, or a tensor of the shape of scale"),
         (lambda: dequantize(Z, S, Z, out_dtype="int8"), r"out_dtype='int8'; expected a floating dtype"),
         (lambda: dequantize(Var("b", TensorType((4,), "bool")), S, Z), r"argument data .* not bool"),
     ],

@@ -40,6 +40,9 @@ _LEVELS: Final = {
 _ROUNDING_OPTIMIZERS: Final = ["MatMulScaleFusion"]
 """ONNX Runtime's rewrites that keep a double in single precision."""
 
+EXACT_BLOCKS: Final = "session.qdq_matmulnbits_accuracy_level", "0"
+"""The session entry that keeps ONNX Runtime from rounding what a product with dequantized blocks of weights reads."""
+
 _SLOWING_OPTIMIZERS: Final = ["SkipLayerNormFusion"]
 """ONNX Runtime's rewrites whose result is slower: its kernel for a sum and its layer norm in one takes 3 to 8
 times as long on a CPU as one for each."""
@@ -152,6 +155,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOpti
     settings.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[options.optimization])
     if options.threads is not None:
         settings.intra_op_num_threads = options.threads
+    settings.add_session_config_entry(*EXACT_BLOCKS)
     load_libraries(settings, options.libraries)
     if options.profile is not None:
         settings.enable_profiling = True

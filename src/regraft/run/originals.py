@@ -16,7 +16,7 @@ from ..ir.program import Function
 from .arrays import array_dtype
 from .custom_operators import libraries_with, load_libraries
 from .errors import BuildError, ExecutionError
-from .onnxruntime_engine import as_ort_value, from_ort_value
+from .onnxruntime_engine import EXACT_BLOCKS, as_ort_value, from_ort_value
 from .processor import multiplies_bytes
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def onnx_original(
     if threads is not None:
         settings.intra_op_num_threads = threads
     if exact:
-        settings.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "0")
+        settings.add_session_config_entry(*EXACT_BLOCKS)
     load_libraries(settings, libraries_with())
     if isinstance(model, bytes):
         content = model

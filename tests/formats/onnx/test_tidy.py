@@ -69,6 +69,16 @@ def test_a_bias_for_each_channel_goes_into_the_convolution(shape: tuple[int, ...
     assert _operators(_exported(_program([x], write), _random(2, 3, 6, 5))) == {"Conv": 1}
 
 
+def test_a_bias_that_is_read_as_it_is_too_goes_into_the_convolution() -> None:
+    x, bias = _input(1, 3, 6, 6), _weight(_random(5), "b")
+
+    def write(emit: Callable[[Expr], Var]) -> list[Expr]:
+        convolved = emit(op.nn.conv2d(x, _weight(_random(5, 3, 3, 3))))
+        return [op.add(convolved, emit(op.reshape(bias, (5, 1, 1)))), op.multiply(bias, emit(op.mean(x)))]
+
+    assert _operators(_exported(_program([x], write), _random(1, 3, 6, 6)))["Add"] == 0
+
+
 def test_a_bias_of_a_named_weight_keeps_its_name_and_shape() -> None:
     weight, bias = _weight(_random(5, 3, 2, 2), "conv.weight"), _weight(_random(5), "conv.bias")
     x = _input(2, 3, 6, 5)

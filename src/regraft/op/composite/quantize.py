@@ -7,7 +7,7 @@ from typing import Any
 
 import ml_dtypes
 
-from ...ir.dims import dims_equal
+from ...ir.dims import Dim, dims_equal
 from ...ir.dtypes import is_bool, is_float, is_integer, itemsize, numpy_dtype
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
@@ -93,21 +93,65 @@ def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtyp
 # --- dequantize
 
 
+def _check_blocks(call: Call) -> TensorType:
+    """The type of data, when scale has its axes, with one element for each block along one of them."""
+    data, scale, zero_point = tensor_operand(call, 0), require_float(call, 1), tensor_operand(call, 2)
+    axis = normalize_axis(call, "axis", call.attrs.axis, data.ndim)
+    if zero_point.ndim not in (UNKNOWN_NDIM, 0, scale.ndim):
+        raise wrong_operand(call, 2, "a scalar, or a tensor of the shape of scale")
+    if is_bool(zero_point.dtype):
+        raise wrong_operand(call, 2, "numbers, not bool")
+    if data.shape is None or scale.shape is None:
+        return data
+    for place, (whole, parts) in enumerate(zip(data.shape, scale.shape, strict=True)):
+        fits = _is_multiple(whole, parts) if place == axis else dims_equal(whole, parts) is not False
+        if not fits:
+            raise wrong_operand(
+                call,
+                1,
+                f"for blocks, data's sizes {data.shape}, and on axis {call.attrs.axis} a number that divides it",
+            )
+    if zero_point.shape and any(dims_equal(*pair) is False for pair in zip(zero_point.shape, scale.shape, strict=True)):
+        raise wrong_operand(call, 2, f"a scalar, or a tensor of the shape of scale, {scale.shape}")
+    return data
+
+
+def _is_multiple(whole: Dim, parts: Dim) -> bool:
+    known = isinstance(whole, int) and isinstance(parts, int)
+    return not known or (parts > 0 and whole % parts == 0)
+
+
+def _has_blocks(call: Call) -> bool:
+    scale = tensor_operand(call, 1).ndim
+    return scale > 1 and scale == tensor_operand(call, 0).ndim
+
+
 def _dequantize_type(call: Call) -> Type:
     dtype: str = call.attrs.out_dtype
     if not is_float(dtype):
         raise wrong_attribute(call, "out_dtype", "a floating dtype")
-    data = _check_parameters(call)
+    data = _check_blocks(call) if _has_blocks(call) else _check_parameters(call)
     if is_bool(data.dtype):
         raise wrong_operand(call, 0, "numbers, not bool")
     return data.with_dtype(dtype)
 
 
 def _dequantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_dtype: str) -> Any:
-    offset = _along(xp, zero_point, data.ndim, axis)
-    factor = widened(xp, _along(xp, scale, data.ndim, axis))
+    if scale.ndim > 1:
+        # An axis of blocks and one of the elements of a block, for which there is one scale.
+        axis, sizes, blocks = axis % data.ndim, data.shape, scale.shape
+        apart = (*sizes[:axis], blocks[axis], sizes[axis] // blocks[axis], *sizes[axis + 1 :])
+        each = (*blocks[: axis + 1], 1, *blocks[axis + 1 :])
+        shared = [xp.reshape(part, each) if part.ndim else part for part in (scale, zero_point)]
+        return xp.reshape(_scaled(xp, xp.reshape(data, apart), *shared, out_dtype), sizes)
+    return _scaled(xp, data, *(_along(xp, part, data.ndim, axis) for part in (scale, zero_point)), out_dtype)
+
+
+def _scaled(xp: Any, data: Any, scale: Any, offset: Any, out_dtype: str) -> Any:
+    """``(data - offset) * scale``, where the operands lie beside each other already."""
+    factor = widened(xp, scale)
     name = dtype_name(data.dtype)
-    wide = "int64" if is_integer(name) and is_integer(dtype_name(zero_point.dtype)) else dtype_name(factor.dtype)
+    wide = "int64" if is_integer(name) and is_integer(dtype_name(offset.dtype)) else dtype_name(factor.dtype)
     distance = cast(xp, cast(xp, data, wide) - cast(xp, offset, wide), dtype_name(factor.dtype))
     return cast(xp, distance * factor, out_dtype)
 
@@ -123,8 +167,9 @@ def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dt
     """``(data - zero_point) * scale``; follows ``DequantizeLinear`` of ONNX.
 
     Operands: ``data``, numbers; ``scale``, floating, and ``zero_point``, numbers: scalars, or one element for
-    each of ``axis``. Attributes: ``axis``; ``out_dtype``, floating. Result: ``data``'s shape; computed in
-    float32, or in ``scale``'s dtype if that is wider, and rounded once.
+    each of ``axis``; or ``scale`` with the axes of ``data``, two or more, and one element for each of the equal blocks
+    of ``axis``, and ``zero_point`` a scalar or of the same shape. Attributes: ``axis``; ``out_dtype``, floating.
+    Result: ``data``'s shape; computed in float32, or in ``scale``'s dtype if that is wider, and rounded once.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     ...

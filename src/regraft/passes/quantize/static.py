@@ -369,6 +369,8 @@ def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Ex
     axis = rank - 1 if is_product else call.attrs.out_layout.index("C")
     beside = [1] * (len(sizes) - 1)
     place = axis - rank + len(sizes)
+    if len(weight_steps.shape) > 1:
+        return decline("weights in blocks have several scales for a channel")
     if steps.size != 1 or bias.data.dtype != "float32":
         return decline("a bias becomes int32 if it is float32 and its data has one scale")
     if place < 0 or [*sizes[:place], *sizes[place + 1 :]] != beside or sizes[place] != weight_steps.size:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from .attentions import ATTENTION, products_of, softplus_of, stand_alone, write_out_mish
+from .codes import read_bytes, reads_codes
 from .convolutions import join_padding, pick_before, reaches_padding_alone, skips_padded_elements
 from .nodes import REDUCTIONS
 from .pools import axes_of_empty_windows, cut_windows, falls_somewhere, pool_again
@@ -25,7 +26,8 @@ def keep_apart(graph: ir.Graph) -> None:
     windows that begin behind all elements are cut off. In a graph with transposes, reductions keep their axes, which
     are dropped after them, and a transpose of three axes that follows another one turns four. In a graph with
     attention, Mish that follows no convolution is written out as OpenVINO does not know it, and attention that is added
-    to what is read twice is followed by a pool of single elements. Cost: linear in the nodes.
+    to what is read twice is followed by a pool of single elements. Codes of 4 bits that are converted have a byte each.
+    Cost: linear in the nodes.
     """
     nodes = list(graph.all_nodes())
     kinds = {node.op_type for node in nodes if not node.domain}
@@ -46,6 +48,8 @@ def keep_apart(graph: ir.Graph) -> None:
                 pool_again(node)
             if axes := axes_of_empty_windows(node):
                 cut_windows(node, axes)
+        elif node.op_type == "Cast" and reads_codes(node):
+            read_bytes(node)
         elif node.op_type == "Transpose" and follows_transpose(node):
             turn_four_axes(node)
         elif attends and node.op_type in ("Mish", "Tanh") and (softplus := softplus_of(node)) is not None:

@@ -58,13 +58,14 @@ class Nodes:
 
     def constant(self, numbers: Sequence[int]) -> ir.Value:
         """The output of a new node that gives these numbers."""
-        return self._constant(np.array(numbers, np.int64))
+        return self.tensor(np.array(numbers, np.int64))
 
     def number(self, number: float, dtype: ir.DataType) -> ir.Value:
         """The output of a new node that gives one number."""
-        return self._constant(np.array(number, dtype.numpy()))
+        return self.tensor(np.array(number, dtype.numpy()))
 
-    def _constant(self, array: np.ndarray) -> ir.Value:
+    def tensor(self, array: np.ndarray) -> ir.Value:
+        """The output of a new node that gives ``array``."""
         node = ir.node("Constant", [], {"value": ir.Tensor(array)})
         node.outputs[0].name = f"{self._name}_constant_{len(self.nodes)}"
         self.nodes.append(node)

@@ -171,6 +171,9 @@ def _dequantize(node: NodeImporter) -> Imported:
     result = node.dtype_attr("output_dtype", node.dtype(1)) or node.dtype(1)
     scale = node.operand(1)
     if node.rank(1) > 1:
+        if _has_even_blocks(node, axis):
+            zero = node.operand(2) if node.has(2) else const(0, node.dtype())
+            return ops.dequantize(node.operand(0), scale, zero, axis, result)
         x: Expr = in_dtype(node.operand(0), "float32")
         if node.has(2):
             x = ops.subtract(x, _blocked(node, in_dtype(node.operand(2), "float32"), axis))
@@ -181,6 +184,14 @@ def _dequantize(node: NodeImporter) -> Imported:
         zero = _no_shift(node, scale, node.dtype())
     scale, zero, axis = _for_all(node, scale, zero, axis)
     return ops.dequantize(node.operand(0), scale, zero, axis, result)
+
+
+def _has_even_blocks(node: NodeImporter, axis: int) -> bool:
+    """True if the blocks along ``axis`` have the same number of elements each; a block may be larger than all."""
+    if node.rank() != node.rank(1):
+        return False
+    whole, blocks = node.shape()[axis], node.shape(1)[axis]
+    return isinstance(whole, int) and (blocks == 1 or blocks * node.attr("block_size", 0) == whole)
 
 
 @reads("QLinearMatMul")

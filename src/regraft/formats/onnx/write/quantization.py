@@ -9,6 +9,7 @@ from typing import Final
 
 import onnx_ir as ir
 
+from ....ir.dtypes import itemsize
 from ....ir.expr import Constant, Expr
 from ....ir.op import Call
 from .graph import dtype_of
@@ -21,6 +22,12 @@ _SUMMED_IN_BYTES: Final = 4
 """The accuracy level of ``MatMulNBits``: the other side in bytes too, at an error below that of the weights."""
 
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
+
+_SINCE: Final = {"int4": 21, "uint4": 21, "int2": 25, "uint2": 25}
+"""The opsets in which ``DequantizeLinear`` reads codes of less than a byte."""
+
+_BLOCKS_SINCE: Final = 21
+_HALF_SINCE: Final = 19
 
 
 @lowers("quantize", because="1 node in place of 9, 16 times as fast")
@@ -36,14 +43,39 @@ def _quantize(lowering: Lowering, call: Call) -> Lowered | None:
 @lowers("dequantize", because="1 node in place of 4, 1.3 times as fast")
 def _dequantize(lowering: Lowering, call: Call) -> Lowered | None:
     data, scale, zero_point = lowering.tensors(call.args)
-    fits = dtype_of(scale) == call.attrs["out_dtype"] == "float32"
-    if fits and dtype_of(data) == "int32" and _is_zero(call.args[2]) and _is_even(call):
+    codes, given, opset = dtype_of(data), dtype_of(scale), lowering.graph.opset
+    placed: dict[str, int] = {"axis": call.attrs["axis"]}
+    block = _block_size(call)
+    if block is not None and opset >= _BLOCKS_SINCE:
+        placed["block_size"] = block
+    elif not _is_even(call):
+        return None
+    # A distance between codes of 16 bits is no number of float16.
+    is_half = given == "float16" and opset >= _HALF_SINCE and itemsize(codes) < itemsize("int16")
+    if given != call.attrs["out_dtype"] or (given != "float32" and not is_half):
+        return None
+    if codes == "int32" and _is_zero(call.args[2]):
         # Sums, such as a bias: ONNX gives them no zero point.
-        return lowering.graph.op("DequantizeLinear", data, scale, dtype="float32", axis=call.attrs["axis"])
-    if not fits or dtype_of(data) not in _QUANTIZED or dtype_of(zero_point) != dtype_of(data) or not _is_even(call):
+        return lowering.graph.op("DequantizeLinear", data, scale, dtype=given, **placed)
+    if codes not in _QUANTIZED and opset < _SINCE.get(codes, opset + 1):
+        return None
+    if block is not None and _is_zero(call.args[2]):
+        return lowering.graph.op("DequantizeLinear", data, scale, dtype=given, **placed)
+    if dtype_of(zero_point) != codes:
+        return None
+    return lowering.graph.op("DequantizeLinear", data, scale, zero_point, dtype=given, **placed)
+
+
+def _block_size(call: Call) -> int | None:
+    """The elements that share a scale along the axis; None where all of the others' do, or that is not known."""
+    data, scale, zero_point = (tensor_type(arg) for arg in call.args)
+    if scale.ndim < 2 or data.shape is None or scale.shape is None:
         return None
     axis = call.attrs["axis"]
-    return lowering.graph.op("DequantizeLinear", data, scale, zero_point, dtype="float32", axis=axis)
+    whole, blocks = data.shape[axis], scale.shape[axis]
+    if not isinstance(whole, int) or not isinstance(blocks, int):
+        return None
+    return whole // blocks if zero_point.shape == scale.shape or _is_zero(call.args[2]) else None
 
 
 def _is_even(call: Call) -> bool:

@@ -129,7 +129,7 @@ class _Tidying:
             if len(value.uses()) != 1 or value in self._results or len(producer.inputs) != 2 or producer.domain:
                 continue
             if producer.op_type in _CHANNELS and _is_for_channels(producer, shape):
-                bias = row if self._graph.data_of(row) is None else self._constant(summand, (prod(shape),), None)
+                bias = row if self._graph.data_of(row) is None else self._constant(row, (prod(shape),), None)
             elif self._is_known_row(row) and _is_for_columns(producer, shape, dtype):
                 bias = row
                 _make_gemm(producer)

@@ -125,7 +125,9 @@ def unpacked(xp: Any, packed: Any, bits: int, count: int) -> Any:
     """The first ``count`` numbers of each row of bytes, least significant bits first, as uint8."""
     if bits == 8:
         return packed[..., :count]
-    parts = [packed // (1 << shift) % (1 << bits) for shift in range(0, 8, bits)]
+    # A remainder of bytes is a difference of bytes for OpenVINO, which stops at their limits.
+    wide = cast(xp, packed, "int32")
+    parts = [cast(xp, wide // (1 << shift) % (1 << bits), "uint8") for shift in range(0, 8, bits)]
     rows = xp.reshape(xp.stack(parts, axis=-1), (*packed.shape[:-1], packed.shape[-1] * len(parts)))
     return rows[..., :count]
 

@@ -1,0 +1,100 @@
+"""Files of quantizers: what was not rewritten comes back as the operators that hold codes, on every engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import regraft as rx
+from regraft.transform import op_counts
+from tests.kit import assert_close
+
+ROWS, COLUMNS = 64, 32
+
+
+def _value(name: str, *shape: int) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def _plain(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    """What ONNX Runtime gives for the nodes as they stand."""
+    settings = onnxruntime.SessionOptions()
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model.SerializeToString(), settings).run(None, {"x": x})[0]
+
+
+def _in_blocks(dtype: int, block: int, rows: int = ROWS, *, shifted: bool = False) -> onnx.ModelProto:
+    """``(x * 1) @ dequantized``, whose weights have a scale for each block of rows."""
+    rng = np.random.default_rng(0)
+    blocks = -(-rows // block)
+    codes, scales = rng.integers(0, 8, (rows, COLUMNS)), rng.random((blocks, COLUMNS)) + 0.5
+    weights = [
+        helper.make_tensor("codes", dtype, codes.shape, codes.reshape(-1).tolist()),
+        helper.make_tensor("scales", TensorProto.FLOAT, scales.shape, scales.reshape(-1).tolist()),
+        helper.make_tensor("one", TensorProto.FLOAT, [], [1.0]),
+    ]
+    if shifted:
+        zeros = rng.integers(0, 8, scales.shape).reshape(-1).tolist()
+        weights.append(helper.make_tensor("zeros", dtype, scales.shape, zeros))
+    nodes = [
+        helper.make_node("Mul", ["x", "one"], ["same"]),
+        helper.make_node(
+            "DequantizeLinear", ["codes", "scales", *(["zeros"] * shifted)], ["w"], axis=0, block_size=block
+        ),
+        helper.make_node("MatMul", ["same", "w"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "blocks", [_value("x", 2, rows)], [_value("y", 2, COLUMNS)], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("dtype", [TensorProto.INT4, TensorProto.UINT4, TensorProto.INT8])
+def test_weights_in_blocks_stay_one_operator_of_their_codes(tmp_path: Path, dtype: int, shifted: bool) -> None:
+    model = _in_blocks(dtype, 16, shifted=shifted)
+    onnx.save(model, tmp_path / "model.onnx")
+    assert op_counts(rx.from_onnx(model))["relax.dequantize"] == 1
+    rx.optimize(tmp_path / "model.onnx", output=tmp_path / "out.onnx", verify=True)
+    written = onnx.load(tmp_path / "out.onnx")
+    assert [node.op_type for node in written.graph.node] == ["DequantizeLinear", "MatMul"]
+    fresh = rx.to_onnx(rx.from_onnx(model))
+    assert "DequantizeLinear" in [node.op_type for node in fresh.graph.node]
+    x = np.random.default_rng(1).standard_normal((2, ROWS)).astype(np.float32)
+    for result in (written, fresh):
+        assert_close(_plain(result, x), _plain(model, x))
+
+
+@pytest.mark.parametrize("rows", [24, 48], ids=["one block", "a block and a half"])
+@pytest.mark.parametrize("target", ["numpy", "onnxruntime", "torch", "openvino"])
+def test_blocks_that_end_behind_the_rows_have_the_values_of_the_file(target: str, rows: int) -> None:
+    model = _in_blocks(TensorProto.INT4, 32, rows)
+    x = np.random.default_rng(1).standard_normal((2, rows)).astype(np.float32)
+    assert_close(np.asarray(rx.build(rx.from_onnx(model), target)["main"](x)), _plain(model, x))
+
+
+def test_products_with_blocks_are_computed_in_float32_by_the_default_engine() -> None:
+    model = _in_blocks(TensorProto.INT4, 32)
+    x = np.random.default_rng(1).standard_normal((2, ROWS)).astype(np.float32)
+    assert_close(np.asarray(rx.build(rx.from_onnx(model))["main"](x)), _plain(model, x))
+
+
+def test_blocks_longer_than_a_row_run_on_openvino() -> None:
+    rng = np.random.default_rng(0)
+    packed, scales = rng.integers(0, 256, (8, 1, 64), np.uint8), rng.random((8, 1)).astype(np.float32)
+    attributes: dict[str, Any] = {"K": 24, "N": 8, "bits": 4, "block_size": 128}
+    node = helper.make_node("MatMulNBits", ["x", "codes", "scales"], ["y"], domain="com.microsoft", **attributes)
+    x = rng.standard_normal((2, 24)).astype(np.float32)
+    model = _product(node, packed, scales)
+    assert_close(np.asarray(rx.build(rx.from_onnx(model), "openvino")["main"](x)), _plain(model, x))
+
+
+def _product(node: onnx.NodeProto, packed: np.ndarray, scales: np.ndarray) -> onnx.ModelProto:
+    weights = [onnx.numpy_helper.from_array(packed, "codes"), onnx.numpy_helper.from_array(scales, "scales")]
+    graph = helper.make_graph([node], "product", [_value("x", 2, 24)], [_value("y", 2, 8)], weights)
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
