@@ -106,19 +106,17 @@ def _check_blocks(call: Call) -> TensorType:
     for place, (whole, parts) in enumerate(zip(data.shape, scale.shape, strict=True)):
         fits = _is_multiple(whole, parts) if place == axis else dims_equal(whole, parts) is not False
         if not fits:
-            raise wrong_operand(
-                call,
-                1,
-                f"for blocks, data's sizes {data.shape}, and on axis {call.attrs.axis} a number that divides it",
-            )
+            expected = f"data's sizes {data.shape} for blocks, and on axis {axis} a number that divides it"
+            raise wrong_operand(call, 1, expected)
     if zero_point.shape and any(dims_equal(*pair) is False for pair in zip(zero_point.shape, scale.shape, strict=True)):
         raise wrong_operand(call, 2, f"a scalar, or a tensor of the shape of scale, {scale.shape}")
     return data
 
 
 def _is_multiple(whole: Dim, parts: Dim) -> bool:
-    known = isinstance(whole, int) and isinstance(parts, int)
-    return not known or (parts > 0 and whole % parts == 0)
+    if not isinstance(whole, int) or not isinstance(parts, int):
+        return True
+    return parts > 0 and whole % parts == 0
 
 
 def _has_blocks(call: Call) -> bool:
@@ -142,9 +140,10 @@ def _dequantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_
         axis, sizes, blocks = axis % data.ndim, data.shape, scale.shape
         apart = (*sizes[:axis], blocks[axis], sizes[axis] // blocks[axis], *sizes[axis + 1 :])
         each = (*blocks[: axis + 1], 1, *blocks[axis + 1 :])
-        shared = [xp.reshape(part, each) if part.ndim else part for part in (scale, zero_point)]
-        return xp.reshape(_scaled(xp, xp.reshape(data, apart), *shared, out_dtype), sizes)
-    return _scaled(xp, data, *(_along(xp, part, data.ndim, axis) for part in (scale, zero_point)), out_dtype)
+        offset = xp.reshape(zero_point, each) if zero_point.ndim else zero_point
+        return xp.reshape(_scaled(xp, xp.reshape(data, apart), xp.reshape(scale, each), offset, out_dtype), sizes)
+    factor, offset = (_along(xp, part, data.ndim, axis) for part in (scale, zero_point))
+    return _scaled(xp, data, factor, offset, out_dtype)
 
 
 def _scaled(xp: Any, data: Any, scale: Any, offset: Any, out_dtype: str) -> Any:

@@ -5,7 +5,7 @@ Weights in blocks are ONNX Runtime's own operator, which OpenVINO reads as well;
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import onnx_ir as ir
 
@@ -44,7 +44,7 @@ def _quantize(lowering: Lowering, call: Call) -> Lowered | None:
 def _dequantize(lowering: Lowering, call: Call) -> Lowered | None:
     data, scale, zero_point = lowering.tensors(call.args)
     codes, given, opset = dtype_of(data), dtype_of(scale), lowering.graph.opset
-    placed: dict[str, int] = {"axis": call.attrs["axis"]}
+    placed: dict[str, Any] = {"axis": call.attrs["axis"]}
     block = _block_size(call)
     if block is not None and opset >= _BLOCKS_SINCE:
         placed["block_size"] = block
@@ -71,7 +71,7 @@ def _block_size(call: Call) -> int | None:
     data, scale, zero_point = (tensor_type(arg) for arg in call.args)
     if scale.ndim < 2 or data.shape is None or scale.shape is None:
         return None
-    axis = call.attrs["axis"]
+    axis: int = call.attrs["axis"]
     whole, blocks = data.shape[axis], scale.shape[axis]
     if not isinstance(whole, int) or not isinstance(blocks, int):
         return None
