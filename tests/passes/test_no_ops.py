@@ -23,6 +23,8 @@ IMAGE = 'x: R.Tensor((2, 3, 7, 6), "float32"), w: R.Tensor((5, 3, 3, 2), "float3
         "a = R.strided_slice(x, [0], [0], [2], [1])",
         "a = R.broadcast_to(x, (2, 3, 4))",
         'a = R.astype(x, "float32")',
+        'a = R.where(R.const([[True]], "bool"), x, x * R.const(2.0, "float32"))',
+        'a = R.where(R.const(False, "bool"), R.const("nan", "float32"), x)',
     ],
 )
 def test_what_gives_its_operand_back_goes(line: str) -> None:
@@ -40,6 +42,7 @@ def test_what_gives_its_operand_back_goes(line: str) -> None:
         "a = R.strided_slice(x, [1], [0], [2])",
         "a = R.strided_slice(x, [1], [2], [-9], [-1])",
         'a = R.astype(x, "float16")',
+        'a = R.where(R.const([[[True], [False], [True]]], "bool"), x, R.const(2.0, "float32"))',
     ],
 )
 def test_what_changes_something_stays(line: str) -> None:
@@ -49,6 +52,29 @@ def test_what_changes_something_stays(line: str) -> None:
         assert counts(after) == {"exp": 1, "add": 1}  # -0 + 0 is 0
     else:
         assert after is before
+
+
+def test_a_choice_of_a_smaller_side_stays() -> None:
+    before = program(X, 'a = R.where(R.const(True, "bool"), R.const(2.0, "float32"), x)', "a")
+    assert counts(checked(RemoveNoOps(), before, exact=True)) == {"where": 1}
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("a = R.sum(x, axis=[2])\nb = R.reshape(a, (2, 3, 1))", {"sum": 1}),
+        ("a = R.mean(x, axis=[0, 1])\nb = R.expand_dims(a, [0, 1])", {"mean": 1}),
+        ("a = R.max(x)\nb = R.reshape(a, (1, 1, 1))", {"max": 1}),
+        ("a = R.argmax(x, axis=1, keepdims=True)\nb = R.squeeze(a, [1])", {"argmax": 1}),
+        ("a = R.sum(x, axis=[2], keepdims=True)\nb = R.reshape(a, (2, 3))", {"sum": 1}),
+        ("a = R.sum(x, axis=[2])\nb = R.reshape(a, (2, 1, 3))", {"sum": 1, "reshape": 1}),
+        ("a = R.sum(x, axis=[2])\nb = R.expand_dims(a, [2])\nc = b + R.reshape(R.exp(a), (2, 3, 1))", None),
+    ],
+)
+def test_a_reduction_keeps_or_drops_its_axes_by_itself(lines: str, left: dict[str, int] | None) -> None:
+    before = program(X, lines, "b" if left else "b, c")
+    after = checked(RemoveNoOps(), before, exact=True)
+    assert counts(after) == left if left else after is before
 
 
 @pytest.mark.parametrize("ends", ["[n - 1], [n]", "[n - 3], [n]", "[0], [n - 1]"])

@@ -64,6 +64,22 @@ def test_silu_is_recognized_and_a_gate_of_another_value_is_left() -> None:
     assert RecognizeOperators()(before) is before
 
 
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ('s = R.sum(x, axis=[1], keepdims=True)\ny = s / R.const(8.0, "float32")', {"mean": 1}),
+        ('s = R.sum(x)\ny = R.const(0.03125, "float32") * s', {"mean": 1}),
+        ('s = R.sum(x, axis=[-1])\ny = s / R.const(4.0, "float32")', {"sum": 1, "divide": 1}),
+        ('s = R.sum(x, axis=[-1])\ny = s / R.const([8.0, 8.0, 8.0, 8.0], "float32")', {"sum": 1, "divide": 1}),
+        ('h = R.astype(x, "float16")\ns = R.sum(h, axis=[1])\ny = s / R.const(8.0, "float16")', None),
+    ],
+)
+def test_a_sum_divided_by_the_number_of_its_terms_is_their_mean(lines: str, found: dict[str, int] | None) -> None:
+    after = checked(RecognizeOperators(), program('x: R.Tensor((4, 8), "float32")', lines, "y"))
+    # In float16 a sum may overflow where the mean does not.
+    assert counts(after) == (found or {"astype": 1, "sum": 1, "divide": 1})
+
+
 def test_the_highest_number_need_not_be_subtracted_before_a_softmax() -> None:
     lines = "y = R.nn.softmax(R.subtract(x, R.max(x, axis=[{axis}], keepdims=True)), axis=1)"
     for axis, reason in (("1", None), ("0", "along another axis"), ("0, 1", "along another axis")):

@@ -79,6 +79,44 @@ def _without_resize(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decli
     return _itself(expr, matchings[_data])
 
 
+# --- a choice that is made
+
+_condition, _then, _otherwise = is_const(), wildcard(), wildcard()
+_chosen = is_op("relax.where")(_condition, _then, _otherwise)
+
+
+def _without_choice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    condition = np.asarray(matchings[_condition].data.numpy())
+    if condition.size and condition.all():
+        return _itself(expr, matchings[_then])
+    if condition.size and not condition.any():
+        return _itself(expr, matchings[_otherwise])
+    return decline("the condition holds for some elements and not for others")
+
+
+# --- axes of a reduction
+
+with PatternContext() as _reduced_then_reshaped:
+    _reduced = is_op(lambda op: "keepdims" in op.attributes)(wildcard())
+    _axes_changed = (
+        is_op("relax.reshape")(_reduced, wildcard())
+        | is_op("relax.expand_dims")(_reduced)
+        | is_op("relax.squeeze")(_reduced)
+    )
+
+
+def _axes_by_reduction(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
+    result, reduced = matchings[_axes_changed], matchings[_reduced]
+    if bindings.needed_elsewhere([reduced], [result]) is not None:
+        return decline("the reduction is needed with its own axes, too")
+    if stated_shape(result) is None:
+        return decline("the shape of the result is not known")
+    call = bindings[reduced]
+    assert isinstance(call, Call)
+    found = Call(call.op, call.args, {**dict(call.attrs), "keepdims": not call.attrs.keepdims})
+    return {result: found} if is_subtype(found.ty, result.ty) is True else decline("other axes are added or dropped")
+
+
 # --- padding before convolutions
 
 _input, _weight = wildcard(), wildcard()
@@ -153,6 +191,8 @@ _RULES: Final = RuleSet(
         Rule(_sliced, _without_slice, "remove_slice_of_everything"),
         SAME_TYPE,
         Rule(_resized, _without_resize, "remove_resize_to_same_size").assuming_finite(),
+        Rule(_chosen, _without_choice, "remove_choice_of_one_side"),
+        Rule(_reduced_then_reshaped, _axes_by_reduction, "axes_by_reduction"),
         Rule(_conv, _pad_in_convolution, "pad_in_convolution"),
         Rule(_rows, _apart_throughout, "keep_rows_apart"),
     ]
@@ -163,9 +203,10 @@ def RemoveNoOps() -> Pass:
     """Leave out what gives its operand back, or what the next operator does on the side.
 
     That is: times or divided by 1; padding by nothing; slices of everything; conversion to the same
-    dtype, broadcasting to the same shape and resizing to the same size; zeros around the input of a convolution, which
-    pads by itself; and the reshapes before and after a product of two matrices (and a bias) that only put rows together
-    and apart again, which is the product of the tensors with their rows apart.
+    dtype, broadcasting to the same shape and resizing to the same size; ``where`` whose condition is the same for all
+    elements; axes of size 1 that are added or dropped after a reduction, which keeps or drops them by itself; zeros
+    around the input of a convolution, which pads by itself; and the reshapes before and after a product of two matrices
+    (and a bias) that only put rows together and apart again, which is the product of the tensors with their rows apart.
 
     Needs: nothing; more is found where shapes are known. Guarantees: the same values to the bit, but for the order in
     which an engine adds up products. Cost: linear.

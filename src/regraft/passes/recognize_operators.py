@@ -171,6 +171,34 @@ def _softmax() -> _Formula:
     return _Formula(context, result, (highest, below), read, "softmax")
 
 
+_WIDE_FLOATS: Final = ("float32", "float64")
+"""Dtypes whose sums are as good as finite: in float16 a sum may overflow where the mean does not."""
+
+
+def _mean() -> _Formula:
+    """A sum, divided by the number of its terms."""
+    with PatternContext() as context:
+        x, count = wildcard(), is_const()
+        total = is_op("relax.sum")(x)
+        over, times = is_op("relax.divide")(total, count), is_op("relax.multiply")(total, count)
+        result = over | times
+
+    def read(found: _Matched, bindings: Bindings) -> Expr | str:
+        shape, call = stated_shape(found[x]), bindings[found[total]]
+        assert isinstance(call, Call)
+        if shape is None or getattr(found[x].ty, "dtype", None) not in _WIDE_FLOATS:
+            return "the shape of what is added up is not known, or its sum may overflow"
+        axes = range(len(shape)) if call.attrs.axis is None else call.attrs.axis
+        terms = dim_product([shape[axis] for axis in axes])
+        if not isinstance(terms, int) or terms == 0:
+            return "the number of terms is not known"
+        if not _is_number(found[count], terms if over in found else 1 / terms):
+            return "the number is not that of the terms"
+        return ops.mean(found[x], call.attrs.axis, call.attrs.keepdims)
+
+    return _Formula(context, result, (total,), read, "mean")
+
+
 # --- normalizations
 
 
@@ -303,17 +331,19 @@ def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr
     return ops.reshape(leaf if isinstance(leaf, Constant) else operand, (channels,))
 
 
-_FIRST: Final = [form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _softmax, _layer_norm, _group_norm)]
+_FORMS: Final = (_gelu_by_erf, _gelu_by_tanh, _silu, _softmax, _mean, _layer_norm, _group_norm)
+_FIRST: Final = [form().rule() for form in _FORMS]
 _THEN: Final = [_rms_norm().rule()]
 """Root mean squares come after everything else: a layer norm holds one, of what is centred."""
 
 
 def RecognizeOperators(without: Collection[str] = ()) -> Pass:
-    """Write ``gelu``, ``gelu_tanh``, ``silu``, ``rms_norm``, ``layer_norm`` and ``group_norm`` for their formulas.
+    """Write gelu, gelu_tanh, silu, mean, rms_norm, layer_norm and group_norm for their formulas.
 
     Read are the usual writings: gelu by erf or tanh, with its factors in any order; squares as product, power or
     square; quotients by the root, or products with its inverse; group norm as PyTorch's ONNX exporters write it, by an
-    instance norm of groups. ``softmax`` stands for that of numbers less the highest of them. Left, with the reason in
+    instance norm of groups. ``softmax`` stands for that of numbers less the highest of them, and ``mean`` for a sum
+    divided by the number of its terms. Left, with the reason in
     `report`: other numbers, other axes, and formulas of which a part is needed elsewhere.
 
     ``without``: names of forms to leave as they are.
