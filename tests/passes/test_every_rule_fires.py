@@ -90,6 +90,11 @@ def spread(builder: BlockBuilder, x: Expr) -> Expr:
     return R.sqrt(R.add(mean, R.const(1e-5, "float32")))
 
 
+def mean(random: Random) -> tuple[tuple[int, ...], Body]:
+    shape = sizes(random, 3)
+    return shape, lambda _, x: R.divide(R.sum(x, [0, 2]), R.const(float(shape[0] * shape[2]), "float32"))
+
+
 def layer_norm(random: Random) -> tuple[tuple[int, ...], Body]:
     shape = sizes(random, random.randint(2, 4))
 
@@ -176,6 +181,7 @@ WRITTEN: dict[str, Callable[[Random], tuple[tuple[int, ...], Body]]] = {
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
     "softmax": softmax,
+    "mean": mean,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "group_norm": group_norm,

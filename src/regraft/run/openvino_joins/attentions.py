@@ -66,7 +66,7 @@ def softplus_of(node: ir.Node) -> ir.Value | None:
 
 def write_out_mish(node: ir.Node, data: ir.Value) -> None:
     """Let the hyperbolic tangent in Mish read the softplus of ``data`` up to a number that is as large as counts."""
-    graph, made = node.graph, Nodes(f"{node.outputs[0].name or 'mish'}_apart")
+    graph, made = node.graph, Nodes(f"{node.outputs[0].name or 'mish'}/Apart")
     assert graph is not None
     softplus = made.add("Softplus", [data])
     least = made.add("Min", [softplus, made.number(_MOST_OF_TANH, data.dtype or ir.DataType.FLOAT)])

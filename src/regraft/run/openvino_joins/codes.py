@@ -25,7 +25,7 @@ def read_bytes(node: ir.Node) -> None:
     assert value.dtype is not None
     held = ir.convenience.get_const_tensor(value)
     assert held is not None
-    made = Nodes(f"{value.name}_bytes")
+    made = Nodes(f"{value.name}/Bytes")
     node.replace_input_with(0, made.tensor(held.numpy().astype(_BYTES[value.dtype])))
     assert node.graph is not None
     node.graph.insert_before(node, made.nodes)

@@ -65,7 +65,7 @@ def join_padding(node: ir.Node) -> None:
     pads = node.attributes.get_ints("pads", ())
     assert data is not None
     assert graph is not None
-    made, rank = Nodes(f"{old.name or 'convolution'}_padding"), 2 + len(pads) // 2
+    made, rank = Nodes(f"{old.name or 'convolution'}/Padding"), 2 + len(pads) // 2
     for axis in range(2, rank):
         parts = [
             data if count is None else _zeros_beside(made, data, axis, rank, count)

@@ -43,7 +43,7 @@ KEEPING: Final = (
 
 
 class Nodes:
-    """New nodes in order, whose values are named after one that they replace."""
+    """New nodes in order, whose values are named after one that they replace: ``name/Squeeze_0``."""
 
     def __init__(self, name: str) -> None:
         self._name: Final = name
@@ -52,7 +52,7 @@ class Nodes:
     def add(self, op_type: str, inputs: Sequence[ir.Value], **attributes: int | Sequence[int]) -> ir.Value:
         """The output of a new node."""
         node = ir.node(op_type, inputs, attributes)
-        node.outputs[0].name = f"{self._name}_{op_type.lower()}_{len(self.nodes)}"
+        node.outputs[0].name = f"{self._name}/{op_type}_{len(self.nodes)}"
         self.nodes.append(node)
         return node.outputs[0]
 
@@ -67,7 +67,7 @@ class Nodes:
     def tensor(self, array: np.ndarray) -> ir.Value:
         """The output of a new node that gives ``array``."""
         node = ir.node("Constant", [], {"value": ir.Tensor(array)})
-        node.outputs[0].name = f"{self._name}_constant_{len(self.nodes)}"
+        node.outputs[0].name = f"{self._name}/Constant_{len(self.nodes)}"
         self.nodes.append(node)
         return node.outputs[0]
 

@@ -51,7 +51,7 @@ def cut_windows(node: ir.Node, axes: Sequence[int]) -> None:
     _, strides, pads, _ = _spatial(node)
     assert data is not None
     for old in node.outputs:
-        made = Nodes(f"{old.name or 'pool'}_windows")
+        made = Nodes(f"{old.name or 'pool'}/Windows")
         ends: list[ir.Value] = []
         for axis in axes:
             last = made.add("Add", [sizes_of(made, data, axis + 2, axis + 3), made.constant([pads[axis] - 1])])

@@ -23,14 +23,14 @@ def add_axes_after(node: ir.Node) -> None:
     while (found := _added_before(node)) is not None:
         source, added, reduced = found
         old, keeps = node.outputs[0], node.attributes.get_int("keepdims", 1)
-        made = Nodes(f"{old.name or 'reduction'}_of_fewer")
+        made = Nodes(f"{old.name or 'reduction'}/Fewer")
         own = made.constant([axis - sum(added[:axis]) for axis in sorted(reduced) if not added[axis]])
         node.replace_input_with(0, source)
         node.replace_input_with(1, own)
         graph.insert_before(node, made.nodes)
         left = [is_new for axis, is_new in enumerate(added) if keeps or axis not in reduced]
         if any(left):
-            wide = Nodes(f"{old.name or 'reduction'}_in_all")
+            wide = Nodes(f"{old.name or 'reduction'}/All")
             wide.add("Unsqueeze", [old, wide.constant([axis for axis, is_new in enumerate(left) if is_new])])
             whole = old.shape
             wide.stand_after(old)
@@ -131,7 +131,7 @@ def drop_axes_after(node: ir.Node) -> None:
     axes = node.inputs[1] if len(node.inputs) > 1 else None
     if axes is None:
         return
-    made = Nodes(f"{old.name or 'reduction'}_kept")
+    made = Nodes(f"{old.name or 'reduction'}/Kept")
     node.attributes.add(ir.AttrInt64("keepdims", 1))
     made.add("Squeeze", [old, axes])
     made.stand_after(old)

@@ -36,11 +36,11 @@ def turn_four_axes(node: ir.Node) -> None:
     source = node.inputs[0]
     assert graph is not None
     assert source is not None
-    made = Nodes(f"{old.name or 'transpose'}_of_four")
+    made = Nodes(f"{old.name or 'transpose'}/Four")
     axis = made.constant([1])
     node.replace_input_with(0, made.add("Unsqueeze", [source, axis]))
     node.attributes.add(ir.AttrInt64s("perm", (0, 1, 3, 2)))
     graph.insert_before(node, made.nodes)
-    narrow = Nodes(f"{old.name or 'transpose'}_of_three")
+    narrow = Nodes(f"{old.name or 'transpose'}/Three")
     narrow.add("Squeeze", [old, axis])
     narrow.stand_after(old)
