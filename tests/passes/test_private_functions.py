@@ -189,6 +189,32 @@ def test_a_private_function_of_constants_is_written_out_and_folded() -> None:
     assert_same_values(before, after)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        'R.dequantize(w, R.const([0.5, 0.25], "float32"), R.astype(z, "int8"), axis=0)',
+        'R.subtract(R.astype(w, "float32"), R.const([[1.0], [2.0]], "float32"))',
+        "R.broadcast_to(R.astype(z, 'float32'), (900, 2))",
+    ],
+)
+def test_functions_of_constants_of_which_a_part_alone_would_be_folded_stay_calls(body: str) -> None:
+    before = module(
+        f"""
+    @R.function(private=True)
+    def weight(w: R.Tensor((2, 800), "int8"), z: R.Tensor((2,), "int64")):
+        return {body}
+    @R.function
+    def main():
+        return Module.weight(R.zeros((2, 800), "int8"), R.const([3, 4], "int64"))
+"""
+    )
+    before = FoldConstant(1 << 20)(before)
+    assert list(InlineKnownCalls()(before)) == ["weight", "main"]
+    assert list(InlineKnownCalls(most_grown=1 << 20)(before)) == (
+        ["weight", "main"] if "dequantize" in body else ["main"]
+    )
+
+
 def test_functions_that_call_each_other_are_written_out_from_the_inside() -> None:
     before = module(
         """

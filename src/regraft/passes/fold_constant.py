@@ -26,6 +26,8 @@ from .blocks import SessionWalk
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
+MOST_GROWN: Final = 1024
+"""The most elements of a result that is folded although it takes more bytes than what it is made of."""
 _ANY_SIZE: Final = 1 << 62
 _MOST_AT_ONCE: Final = 1 << 20
 """Weights of more elements that are merely joined or arranged otherwise are made when they are first read."""
@@ -231,11 +233,29 @@ def _grows(ty: Type, constants: Sequence[Constant], readers: Mapping[int, int]) 
     A constant that n values are made of counts for each by an n-th part, where ``readers`` says how many they are.
     ``constants`` are those that may go then.
     """
+    sizes = {id(constant.data): constant.data.nbytes for constant in constants}
+    return _nbytes(ty) > sum(size / max(1, readers.get(identity, 1)) for identity, size in sizes.items())
+
+
+def _nbytes(ty: Type) -> int:
+    """The bytes of a value of that type, as far as its sizes are known."""
     leaves = ty.fields if isinstance(ty, TupleType) else (ty,)
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
-    made = sum((_size(leaf) or 0) * itemsize(leaf.dtype or "float32") for leaf in tensors)
-    sizes = {id(constant.data): constant.data.nbytes for constant in constants}
-    return made > sum(size / max(1, readers.get(identity, 1)) for identity, size in sizes.items())
+    return sum((_size(leaf) or 0) * itemsize(leaf.dtype or "float32") for leaf in tensors)
+
+
+def folds_whole(function: Function, operands: tuple[Expr, ...], most_grown: int) -> bool:
+    """True if `FoldConstant` with ``most_grown`` leaves nothing of ``function`` for constants ``operands``.
+
+    Each value is compared with all constants there are, since the operators of one function are mostly a chain.
+    """
+    values = [binding.value for binding in iter_bindings(function)]
+    calls = [value for value in values if isinstance(value, Call)]
+    if any(isinstance(call.op, Op) and Trait.STORED in call.op.traits for call in calls):
+        return False
+    constants = [*_constants(operands), *(one for value in values for one in _constants(_operands(value)))]
+    most = sum({id(constant.data): constant.data.nbytes for constant in constants}.values())
+    return all((_size(call.ty) or 0) <= most_grown or _nbytes(call.ty) <= most for call in calls)
 
 
 def _evaluate(call: Expr) -> Any:
@@ -279,7 +299,7 @@ def _read(operand: Expr) -> Expr:
 
 
 def FoldConstant(
-    most_grown: int = 1024, *, keep_named: bool = False, keep_shared: bool = False, keep_whole: bool = False
+    most_grown: int = MOST_GROWN, *, keep_named: bool = False, keep_shared: bool = False, keep_whole: bool = False
 ) -> Pass:
     """Compute what depends on constants only, by the operators' reference semantics.
 

@@ -16,7 +16,7 @@ from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassError
 from .dead_code import DeadCodeElimination
 from .fold_batchnorm import FoldBatchnormToConv2D
-from .fold_constant import FoldConstant
+from .fold_constant import MOST_GROWN, FoldConstant
 from .fuse_attention import FuseAttention
 from .hoist_from_loops import HoistFromLoops
 from .layout import RemoveRedundantReshape, SimplifyTransposes
@@ -116,18 +116,15 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without:
     `SPLIT_WEIGHTS`, so does what is computed from a weight that is used otherwise as well.
     """
     number = level_number(level)
-    keep_whole = SPLIT_WEIGHTS in without
-    folding = (
-        FoldConstant(_MOST_GROWN, keep_named=True, keep_shared=True, keep_whole=keep_whole)
-        if GROWING_CONSTANTS in without
-        else FoldConstant(keep_named=True, keep_whole=keep_whole)
-    )
+    is_small = GROWING_CONSTANTS in without
+    most_grown = _MOST_GROWN if is_small else MOST_GROWN
+    folding = FoldConstant(most_grown, keep_named=True, keep_shared=is_small, keep_whole=SPLIT_WEIGHTS in without)
     first: list[Pass] = [CanonicalizeBindings()]
     if number >= 1:
         first += [
             HoistFromLoops(),
             FoldBatchnormToConv2D(),
-            InlineKnownCalls(),
+            InlineKnownCalls(most_grown),
             folding,
             EliminateCommonSubexpr(leaves_aliases=False),
         ]

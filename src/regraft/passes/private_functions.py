@@ -26,6 +26,7 @@ from .blocks import SessionWalk
 from .canonicalize_bindings import canonical
 from .context import PassContext
 from .dead_code import reachable
+from .fold_constant import MOST_GROWN, folds_whole
 from .passes import ModulePass, Pass
 
 _KEPT_WHOLE = ("Primitive", "Composite", "Codegen")
@@ -442,8 +443,11 @@ def InlinePrivateFunctions() -> Pass:
     return ModulePass(lambda module, context: _inlined(module, _inlinable(module), context), "InlinePrivateFunctions")
 
 
-def InlineKnownCalls() -> Pass:
+def InlineKnownCalls(most_grown: int = MOST_GROWN) -> Pass:
     """Write private functions out where every call of them gives constants alone, so that what they give is folded.
+
+    A function stays a call where `FoldConstant` with ``most_grown`` would leave a part of it, such as one that
+    dequantizes a weight: the rest would be more operators than the call.
 
     Needs: nothing. Guarantees: the same values to the bit, effects in the same order; functions that
     `InlinePrivateFunctions` keeps are kept. Cost: linear in the result.
@@ -451,10 +455,14 @@ def InlineKnownCalls() -> Pass:
 
     def transform(module: IRModule, context: PassContext) -> IRModule:
         inlinable = _inlinable(module) if len(module) > 1 else {}
-        called = (expr for function in module.functions.values() for expr in walk(function)) if inlinable else ()
-        calls = [(called_name(expr), all(map(_is_known, expr.args))) for expr in called if isinstance(expr, Call)]
-        names = {name for name, is_known in calls if is_known} - {name for name, is_known in calls if not is_known}
-        known = {name: function for name, function in inlinable.items() if name in names}
+        every = (expr for function in module.functions.values() for expr in walk(function)) if inlinable else ()
+        calls = [(called_name(expr), expr.args) for expr in every if isinstance(expr, Call)]
+        stay = {
+            name
+            for name, args in calls
+            if name in inlinable and not (all(map(_is_known, args)) and folds_whole(inlinable[name], args, most_grown))
+        }
+        known = {name: inlinable[name] for name, _ in calls if name in inlinable and name not in stay}
         return _inlined(module, known, context) if known else module
 
     return ModulePass(transform, "InlineKnownCalls")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -95,6 +96,44 @@ def test_a_quantized_layer_is_read_and_comes_back(build: Callable[[], torch.nn.M
     ]
 
 
+class Shared(torch.nn.Module):
+    """Two layers whose weights are int8, with zero points in int64, on the same activations in uint8."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Quantized(), Quantized()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q = Q.quantize_per_tensor(x, 0.03, 7, 0, 255, torch.uint8)
+        parts: list[torch.Tensor] = []
+        for layer in (self.first, self.second):
+            weight = Q.dequantize_per_channel(layer.weight, layer.scales, layer.zeros, 0, -127, 127, torch.int8)
+            parts.append(torch.nn.functional.linear(Q.dequantize_per_tensor(q, 0.03, 7, 0, 255, torch.uint8), weight))
+        return parts[0] + parts[1]
+
+
+def test_what_optimizing_leaves_of_a_quantized_program_is_its_own_operators() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(4, 8)
+    program = torch.export.export(Shared().eval(), (x,))
+    reports: list[rx.OptimizationReport] = []
+    result = rx.optimize(program, report=reports.append)
+    assert reports[0].kept is None
+    assert torch.equal(result.module()(x), program.module()(x))
+    calls = Counter(str(n.target).split(".")[1] for n in result.graph.nodes if n.op == "call_function")
+    assert calls == {
+        "dequantize_per_channel": 2,
+        "quantize_per_tensor": 1,
+        "dequantize_per_tensor": 1,
+        "linear": 2,
+        "add": 1,
+    }
+    assert {name: value.dtype for name, value in result.state_dict.items() if "weight" in name} == {
+        "first.weight": torch.int8,
+        "second.weight": torch.int8,
+    }
+
+
 @R.function
 def quantized(x: R.Tensor(("n", 8), "float32"), w: R.Tensor((8, 5), "int8"), s: R.Tensor((5,), "float32")):
     with R.dataflow():
@@ -128,3 +167,21 @@ def test_packed_weights_of_eager_quantization_are_refused_with_what_to_do() -> N
         packed = torch.ao.quantization.quantize_dynamic(layer, {torch.nn.Linear}, dtype=torch.qint8)
     with pytest.raises(ConvertError, match="quantize the model with PT2E or torchao"):
         rx.from_torch(packed, (torch.randn(2, 8),))
+
+
+def test_quantized_tensors_are_refused_with_what_to_do() -> None:
+    class Rounded(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.dequantize(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8))
+
+    class Held(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.quantize_per_tensor(torch.ones(4, 8), 0.1, 0, torch.qint8))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ self.weight.dequantize().T
+
+    for model in (Rounded(), Held()):
+        with pytest.raises(ConvertError, match="quantize the model with PT2E or torchao"):
+            rx.from_torch(model, (torch.randn(2, 8),))

@@ -46,6 +46,10 @@ _NO_FAKE_KERNEL: Final = (
     "the operator says nowhere which shape and dtype its result has; add a function that gives an empty tensor of "
     'these, under @torch.library.register_fake("namespace::name")'
 )
+_EAGERLY_QUANTIZED: Final = (
+    "what eager quantization makes, packed weights and quantized tensors, cannot be exported; quantize the model with "
+    "PT2E or torchao instead"
+)
 _HINTS: Final = {
     "UnsupportedOperatorException": _NO_FAKE_KERNEL,
     "no fake impl registered": _NO_FAKE_KERNEL,
@@ -53,8 +57,9 @@ _HINTS: Final = {
     "or promise a bound with torch._check",
     "data-dependent": "control flow depends on the values of tensors; write it with torch.cond or torch.where, or "
     "promise a bound with torch._check",
-    "torch.classes.quantized": "weights that eager quantization has packed cannot be exported; quantize the model with "
-    "PT2E or torchao instead",
+    "PackedParams": _EAGERLY_QUANTIZED,
+    "torch.classes.rnn": _EAGERLY_QUANTIZED,
+    "quantized nyi": _EAGERLY_QUANTIZED,
     "Constraints violated": "a size was declared dynamic, but the model needs it fixed; leave it out of dynamic_shapes",
 }
 _RAISED_AT: Final = re.compile(r'following call raised this error:\n\s*File "([^"]+)", line (\d+)')

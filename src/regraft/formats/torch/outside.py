@@ -89,6 +89,8 @@ def why_not_carried(node: torch.fx.Node) -> str:
             f"{node.args[0]} changes its arguments, of which some are parts of tensors; give the program as "
             "torch.export made it, without run_decompositions"
         )
+    if str(node.target).startswith("aten.quantize_per_"):
+        return "it gives a quantized tensor of PyTorch; quantize the model with PT2E or torchao instead"
     return ""
 
 
