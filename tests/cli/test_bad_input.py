@@ -312,3 +312,36 @@ def test_samples_that_cannot_be_read_are_no_failure_to_write(tmp_path: Path) -> 
     assert "sample.npz" in done.stderr
     assert "cannot be written" not in done.stderr
     assert not (tmp_path / "out.onnx").exists()
+
+
+def test_names_that_would_give_a_terminal_orders_are_escaped(tmp_path: Path) -> None:
+    node = helper.make_node("NoSuch\x1b[31m", ["x"], ["made\u202e"], name="/" + "n" * 1000)
+    result = invoke("inspect", save(projections(extra=[node]), tmp_path / "m.onnx"))
+    assert result.exit_code == 2
+    assert r"NoSuch\x1b[31m (node /nnn" in result.stderr
+    assert "… (1003 characters)" in result.stderr
+    node = helper.make_node("Relu", ["x"], ["made\u202e"], name="/relu\x1b[31m")
+    result = invoke("inspect", save(projections(extra=[node]), tmp_path / "m.onnx"))
+    assert result.exit_code == 0
+    assert not re.search("[\x1b\u202e]", result.stdout)
+
+
+def test_what_is_damaged_is_said_once(tmp_path: Path) -> None:
+    model = projections(extra=[helper.make_node("Add", ["query_out", "missing"], ["made"])])
+    result = spawn("", "inspect", save(model, tmp_path / "m.onnx"))
+    assert result.stderr == "regraft: error: the value 'missing' is used before anything gives it\n"
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pt2", ".relax", ".xml"])
+def test_a_device_is_no_model(tmp_path: Path, suffix: str) -> None:
+    model = tmp_path / f"m{suffix}"
+    model.symlink_to("/dev/zero")
+    result = invoke("inspect", model)
+    assert result.exit_code == 2
+    assert "is a device, a pipe or a folder; give a file" in result.stderr
+
+
+def test_more_threads_than_a_system_has_are_refused(tmp_path: Path) -> None:
+    result = invoke("bench", save(projections(), tmp_path / "m.onnx"), "--threads", "99999")
+    assert result.exit_code == 2
+    assert "--threads" in result.stderr

@@ -140,6 +140,28 @@ def test_what_a_killed_run_left_is_taken_away_by_the_next_over_the_same_output(t
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.onnx", "out.onnx"]
 
 
+@pytest.mark.parametrize("moved", range(4))
+def test_older_files_that_a_killed_run_was_taking_away_are_back_after_the_next(tmp_path: Path, moved: int) -> None:
+    model, weights = tmp_path / "out.xml", tmp_path / "out.bin"
+    model.write_text("old model")
+    weights.write_text("old weights")
+    killed = (
+        "import os, sys; from pathlib import Path; from regraft.model import staged\n"
+        "replace, left = os.replace, [int(sys.argv[2])]\n"
+        "def counted(*places):\n"
+        "    if not left[0]: os._exit(9)\n"
+        "    left[0] -= 1; replace(*places)\n"
+        "os.replace = counted\n"
+        "with staged(Path(sys.argv[1])) as path:\n"
+        "    path.write_text('new model'); path.with_suffix('.bin').write_text('new weights')"
+    )
+    subprocess.run([sys.executable, "-c", killed, str(model), str(moved)], check=False)
+    with pytest.raises(KeyboardInterrupt), staged(model):
+        raise KeyboardInterrupt
+    assert (model.read_text(), weights.read_text()) == ("old model", "old weights")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.bin", "out.xml"]
+
+
 def test_the_longest_name_that_a_file_may_have_can_be_written(tmp_path: Path) -> None:
     target = tmp_path / ("n" * 250 + ".onnx")
     with staged(target) as path:

@@ -13,8 +13,8 @@ import torch
 import transformers
 
 import regraft as rx
+from regraft.formats.quiet import quiet
 from regraft.formats.torch import hugging_face
-from regraft.formats.torch.quiet import quiet
 from regraft.ir import MissingDependencyError
 from regraft.ir.types import type_symvars
 from regraft.model import UsageError, open_model

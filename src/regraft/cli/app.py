@@ -101,7 +101,7 @@ def _note_of_a_rule(error: BaseException) -> str | None:
 
 
 def _say(message: str) -> None:
-    typer.echo(f"regraft: {message}", err=True)
+    typer.echo(f"regraft: {console.visible(message)}", err=True)
 
 
 def _show_version(wanted: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +32,18 @@ def output() -> Console:
     return Console(width=_FILE_WIDTH if plain else None, highlight=False)
 
 
+_UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""Characters that give a terminal orders, or let a text look like another."""
+_ENDLESS: Final = re.compile(r"\S{301,}")
+_SHOWN_OF_ENDLESS: Final = 200
+
 _quiet = False
+
+
+def visible(text: str) -> str:
+    """``text``, of which files decide the names, with its control characters escaped and endless words cut short."""
+    cut = _ENDLESS.sub(lambda found: f"{found[0][:_SHOWN_OF_ENDLESS]}… ({len(found[0])} characters)", text)
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), cut)
 
 
 def be_quiet(quiet: bool) -> None:
@@ -50,7 +62,7 @@ def print_json(content: Mapping[str, Any]) -> None:
 def print_text(text: str) -> None:
     """Several lines, as they are."""
     if not _quiet:
-        sys.stdout.write(f"{text}\n")
+        sys.stdout.write(f"{visible(text)}\n")
 
 
 def print_tree(tree: Tree) -> None:
@@ -63,7 +75,7 @@ def print_line(text: str) -> None:
     """One line, as it is."""
     if _quiet:
         return
-    output().print(Text(text), soft_wrap=True)
+    output().print(Text(visible(text)), soft_wrap=True)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> None:
@@ -74,9 +86,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index >= len(columns) - numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*[Text(cell) for cell in row])
+        table.add_row(*[Text(visible(cell)) for cell in row])
     shown = output()
-    shown.print(Text(title, style="bold"), soft_wrap=True)
+    shown.print(Text(visible(title), style="bold"), soft_wrap=True)
     shown.print(table)
 
 

@@ -81,7 +81,7 @@ def _label(value: Expr, values: Mapping[Var, Expr], marks: Mapping[Var, str]) ->
     from ..model.models import type_text
 
     if isinstance(value, Constant) and value.data.size > 1:
-        return Text(f"{value.data.name or 'constant'}: {type_text(value.ty)}", style="dim")
+        return Text(console.visible(f"{value.data.name or 'constant'}: {type_text(value.ty)}"), style="dim")
     if not isinstance(value, Var):
         return Text(repr(value)[:80], style="dim")
     bound = values.get(value)
@@ -95,7 +95,7 @@ def _label(value: Expr, values: Mapping[Var, Expr], marks: Mapping[Var, str]) ->
         what = f"item {bound.index}"
     else:
         what = type(bound).__name__.lower()
-    text = Text.assemble((what, "bold"), f" {value.name_hint}: ", (type_text(value.ty), "cyan"))
+    text = Text.assemble((what, "bold"), console.visible(f" {value.name_hint}: "), (type_text(value.ty), "cyan"))
     if value in marks:
         text.append(f"  {marks[value]}", style="bold red")
     return text

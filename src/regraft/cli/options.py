@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import typer
 
@@ -61,8 +61,10 @@ InputFiles: TypeAlias = Annotated[
     ),
 ]
 
+_MOST_THREADS: Final = 1024
+"""Engines end the process where the system refuses them a thread."""
 Threads: TypeAlias = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Threads to run on; by default all cores.")
+    int | None, typer.Option("--threads", min=1, max=_MOST_THREADS, help="Threads to run on; by default all cores.")
 ]
 ClockName: TypeAlias = Annotated[
     Literal["cpu", "wall"] | None,

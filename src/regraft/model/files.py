@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 from ..ir.errors import RegraftError
@@ -17,6 +17,9 @@ from .errors import OutputError, UsageError
 
 _WEIGHT_SUFFIXES: Final = (".data", ".weights", ".safetensors")
 """The suffix of the file of a model's weights."""
+
+_BEFORE: Final = ".before"
+"""The suffix of an older file while a newer one takes its place."""
 
 
 def companions(output: Path) -> tuple[Path, ...]:
@@ -77,12 +80,17 @@ def staged(output: Path) -> Generator[Path]:
     """
     try:
         prefix = _staging_prefix(output)
-        _sweep(output.parent, prefix)
-        with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=output.parent) as folder:
-            staging = Path(folder) / output.name
+        _sweep(output, prefix)
+        folder = output.parent / f"{prefix}{os.getpid()}-{token_hex(4)}"
+        # Whoever makes a folder and then says its name may be stopped between the two; this one's is known before.
+        try:
+            folder.mkdir(mode=0o700)
+            staging = folder / output.name
             with _writing(output):
                 yield staging
             _put_in_place(staging, output)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     except OutputError:
         raise
     except OSError as error:
@@ -103,12 +111,21 @@ def bytes_staged(output: Path) -> int:
     return written
 
 
-def _sweep(folder: Path, prefix: str) -> None:
+def _sweep(output: Path, prefix: str) -> None:
     """Take away what runs left that were killed while they wrote the same output."""
-    for left in folder.glob(f"{prefix}*"):
+    for left in output.parent.glob(f"{prefix}*"):
         process = left.name.removeprefix(prefix).partition("-")[0]
         if process.isdecimal() and not _is_running(int(process)):
+            _give_back(left, output)
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _give_back(left: Path, output: Path) -> None:
+    """Undo a change of files that was cut short: the model is gone, and its place is still empty."""
+    if output.exists() or not (left / output.name).exists():
+        return
+    for before in left.glob(f"*{_BEFORE}"):
+        os.replace(before, output.with_name(before.name.removesuffix(_BEFORE)))
 
 
 def _is_running(process: int) -> bool:
@@ -133,7 +150,7 @@ def _put_in_place(staging: Path, output: Path) -> None:
     if len(pairs) == 1:
         os.replace(*pairs[0])
         return
-    kept = [(target, part.with_name(f"{part.name}.before")) for part, target in pairs]
+    kept = [(target, part.with_name(part.name + _BEFORE)) for part, target in pairs]
     try:
         # The model goes first and comes last, so that it never stands beside another's weights.
         for target, before in reversed(kept):

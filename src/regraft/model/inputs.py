@@ -12,27 +12,22 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..ir.dims import Dim, SymExpr, SymVar
 from ..ir.dtypes import as_dtype, is_float
-from ..ir.expr import Tuple, Var
 from ..ir.module import IRModule
 from ..ir.op import OpTypeError
 from ..ir.program import Function
-from ..ir.types import TensorType, substitute_type
+from ..ir.types import TensorType
 from ..reference.trials import NoValueError, random_arguments
 from ..run import ExecutionError
 from .errors import UsageError
 from .models import with_sizes
+from .trial_sizes import ways_of_sizes
 
 ValueRange: TypeAlias = tuple[float, float]
 """The least and the greatest value of an input."""
 
 _RANGES: Final = ((0, 7), (-3, 3), (0, 1), (0, 0))
 """Ranges of integers to try in turn: most are indices, some are masks, for which only 0 and 1 make sense."""
-
-
-_BATCHES_AND_STEPS: Final = ((2, 32), (1, 32), (1, 512))
-"""Sizes of first axes, and what all other sizes are multiples of: networks halve images five times, as a rule."""
 
 
 class ExpectedRun(NamedTuple):
@@ -46,27 +41,29 @@ class ExpectedRun(NamedTuple):
     """The inputs in a message."""
 
 
+class TrialInputs(NamedTuple):
+    """Inputs to try, and whether a run on them takes long."""
+
+    inputs: list[Any]
+    is_long: bool
+
+
 def candidate_inputs(
     function: Function, seed: int, dims: Mapping[str, int], ranges: Mapping[str, ValueRange] | None = None
-) -> Iterator[list[Any]]:
+) -> Iterator[TrialInputs]:
     """Random inputs for ``function``, one choice after another, the same for the same ``seed``.
 
     Inputs that ``ranges`` names are evenly distributed between its bounds, both included. Of the others, floats are
     normally distributed, and integers come from ever smaller ranges. Symbolic sizes that ``dims`` does not set are
-    small and all different, then such that they can be divided, then those that models of images and of sound need;
-    models of images start with the latter, since small sizes vanish in their layers. Raises `UsageError` where a type
-    does not say enough.
+    those of `ways_of_sizes`. Raises `UsageError` where a type does not say enough.
     """
     _check_ranges(function, ranges or {})
     typed = with_sizes(IRModule({"main": function}), "main", dims)["main"]
-    plain = [(typed, False), (typed, True)]
-    large = [(_enlarged(typed, batch, step), False) for batch, step in _BATCHES_AND_STEPS]
-    sized = [*large, *plain] if _is_of_images(typed) else [*plain, *large]
-    for candidate, divisible in sized:
+    for candidate, divisible, is_long in ways_of_sizes(typed, seed):
         for whole in _RANGES:
             try:
                 inputs = random_arguments(candidate, seed, whole=whole, divisible=divisible)
-                yield _within(ranges or {}, candidate, inputs, seed)
+                yield TrialInputs(_within(ranges or {}, candidate, inputs, seed), is_long)
             except NoValueError as error:
                 raise UsageError(f"no random inputs can be made: {error}; give them: --input FILE.npz") from error
             if not _takes_integers(candidate):
@@ -103,26 +100,6 @@ def _within(ranges: Mapping[str, ValueRange], function: Function, inputs: list[A
     return found
 
 
-def _is_of_images(function: Function) -> bool:
-    return any(len(dims) > 3 and all(isinstance(dim, SymExpr) for dim in dims[2:]) for dims in _shapes(function))
-
-
-def _enlarged(function: Function, batch: int, step: int) -> Function:
-    """The parameters of ``function``: first axes of size ``batch``, all others different multiples of ``step``."""
-    leading = {dims[0] for dims in _shapes(function) if dims}
-    sizes: dict[SymVar, Dim] = {}
-    for dims in _shapes(function):
-        for dim in dims:
-            if isinstance(dim, SymVar) and dim not in sizes:
-                sizes[dim] = batch if dim in leading else step * (2 + sum(other not in leading for other in sizes))
-    return Function([Var(param.name_hint, substitute_type(param.ty, sizes)) for param in function.params], Tuple(()))
-
-
-def _shapes(function: Function) -> list[tuple[Dim, ...]]:
-    types = [param.ty for param in function.params]
-    return [ty.shape for ty in types if isinstance(ty, TensorType) and ty.shape is not None]
-
-
 def _takes_integers(function: Function) -> bool:
     return not all(
         isinstance(param.ty, TensorType) and param.ty.dtype is not None and is_float(param.ty.dtype)
@@ -144,7 +121,9 @@ def first_that_runs(
     fallback: ExpectedRun | None = None
     failure: Exception | None = None
     tried = 0
-    for inputs in candidate_inputs(function, seed, dims or {}, ranges):
+    for inputs, is_long in candidate_inputs(function, seed, dims or {}, ranges):
+        if is_long and fallback is not None:
+            break
         tried += 1
         try:
             outputs = run(inputs)

@@ -151,6 +151,10 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure:
     form = form_of(path)
     if not path.exists():
         raise UsageError(f"{path}: there is no such file")
+    beside = _files_beside(path)
+    for file in (path, *beside):
+        if file.exists() and not file.is_file():
+            raise UsageError(f"{file} is a device, a pipe or a folder; give a file")
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path} cannot be read: no permission")
     if function not in (None, "main") and form != "relax":
@@ -164,7 +168,7 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure:
     if form == "openvino":
         from ..formats.openvino import from_openvino
 
-        return Model(from_openvino(path, dims=sizes), "main", form, path, (path, path.with_suffix(".bin")))
+        return Model(from_openvino(path, dims=sizes), "main", form, path, (path, *beside))
     if form == "torch":
         from ..formats.torch import from_torch, require_torch
 
@@ -176,8 +180,18 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure:
     program = load_script(path)
     module = program if isinstance(program, IRModule) else IRModule({program.name or "main": program})
     name = _chosen(module, function)
-    beside = [path.with_name(path.name + suffix) for suffix in _RELAX_WEIGHTS]
     return Model(with_sizes(module, name, sizes), name, form, path, (path, *beside))
+
+
+def _files_beside(path: Path) -> list[Path]:
+    """The files whose names follow from that of a model, with its weights, be they there or not."""
+    match form_of(path):
+        case "openvino":
+            return [path.with_suffix(".bin")]
+        case "relax":
+            return [path.with_name(path.name + suffix) for suffix in _RELAX_WEIGHTS]
+        case _:
+            return []
 
 
 def _from_folder(path: Path, sizes: Mapping[str, int]) -> Model:

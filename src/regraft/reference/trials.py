@@ -7,6 +7,8 @@ the dtype. One place for every check by value in the library.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import cycle
+from math import prod
 from typing import Any, Final, NamedTuple, cast
 
 import ml_dtypes
@@ -22,6 +24,8 @@ from ..op.evaluate import Evaluator
 
 _SIZES: Final = (5, 3, 7, 2, 6, 4, 11, 9, 13, 8, 10, 12)
 _MANY_DIVISORS: Final = (12, 24, 36, 48, 60, 72)
+_MOST_ELEMENTS: Final = 1 << 22
+"""The most elements of all arguments together with sizes that all differ: ten axes of such sizes have 50 millions."""
 
 
 WHOLE: Final = (-3, 3)
@@ -108,14 +112,25 @@ def random_arguments(
     """Arguments for ``function``: arrays, tuples of them, shapes, numbers; the same for the same ``seed``.
 
     Floats are normally distributed, integers in the range ``whole``. Size variables get small sizes that differ from
-    each other and from the fixed ones (multiples of 12 if ``divisible``). Raises `NoValueError` for a parameter
+    each other and from the fixed ones (multiples of 12 if ``divisible``); where this makes millions of elements, they
+    get two small sizes in turn. Raises `NoValueError` for a parameter
     whose type does not say enough.
     """
     random = np.random.default_rng(seed)
+    size = drawn_sizes(function, seed, divisible=divisible).size
+    return [random_value(param.ty, size, random, whole) for param in function.params]
+
+
+def drawn_sizes(function: Function, seed: int = 0, *, divisible: bool = False) -> Evaluator:
+    """What gives the sizes of `random_arguments`, each drawn when it is first asked for."""
     shapes = [leaf.shape or () for leaf in leaf_tensors(*[param.ty for param in function.params])]
     fixed = {size for shape in shapes for size in shape if isinstance(size, int)}
     sizes = Evaluator({}, draw_size=DrawnSizes(fixed, seed, divisible=divisible).draw)
-    return [random_value(param.ty, sizes.size, random, whole) for param in function.params]
+    if sum(prod(map(sizes.size, shape)) for shape in shapes) <= _MOST_ELEMENTS:
+        return sizes
+    pool = _MANY_DIVISORS if divisible else sorted(_SIZES)
+    in_turn = cycle([size for size in pool if size not in fixed][:2] or pool[:2])
+    return Evaluator({}, draw_size=lambda _variable: next(in_turn))
 
 
 class ValueDifference(NamedTuple):

@@ -15,8 +15,8 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from ..formats.errors import ConvertError
+from ..formats.quiet import quiet
 from ..formats.torch.exported import export
-from ..formats.torch.quiet import quiet
 from ..formats.torch.tensors import torch_dtype
 from ..ir.dims import Dim, SymVar, evaluate, free_symvars, substitute
 from ..ir.types import PrimType, TensorType, Type, type_symvars

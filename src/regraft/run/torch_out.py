@@ -45,7 +45,8 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
     require_torch()
     import torch
 
-    from ..formats.torch.quiet import quiet
+    from ..formats.errors import ConvertError
+    from ..formats.quiet import quiet
     from .torch_export import export_torch
     from .torch_module import RegraftModule
 
@@ -53,6 +54,8 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
     made = module if isinstance(module, RegraftModule) else to_torch(module, share_memory=True)
     with made.plain_results():
         program = export_torch(made)
+    if not program.graph_signature.output_specs:
+        raise ConvertError("the program gives nothing, and PyTorch saves no such program")
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         temporary = Path(folder) / target.name
         with temporary.open("wb") as file:

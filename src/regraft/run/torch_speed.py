@@ -65,7 +65,7 @@ def with_speed(run: Callable[..., Any], speed: Speed, result: Type, device: Any)
 
 def _silent_at_first(run: Callable[..., Any]) -> Callable[..., Any]:
     """``run``, whose first call compiles it and says nothing of that."""
-    from ..formats.torch.quiet import quiet
+    from ..formats.quiet import quiet
 
     guards = iter([quiet()])
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
-from regraft.formats import ConvertError, from_onnx
+from regraft.formats import ConvertError, from_onnx, to_onnx
 from regraft.model import describe_model, open_model
 from tests.formats.onnx.writing import onnx_model
 from tests.fuzz.rounds import run
@@ -40,11 +40,35 @@ def test_numbers_that_do_not_fit_a_shape_are_named() -> None:
         from_onnx(_model(_ADD, w=weight))
 
 
-@pytest.mark.parametrize("shape", [[-1], [2**40, 2**40], [2**62, 4]])
+@pytest.mark.parametrize("shape", [[-1], [2**40, 2**40], [2**62, 4], [0, 2**32, 2**32]])
 def test_sizes_that_are_none_are_named(shape: list[int]) -> None:
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=shape, raw_data=b"1234")
     with pytest.raises(ConvertError, match=r"constant w: .* is no shape"):
         from_onnx(_model(_ADD, w=weight))
+
+
+def test_a_constant_of_more_axes_than_numpy_has_is_named() -> None:
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1] * 65, raw_data=b"1234")
+    with pytest.raises(ConvertError, match="constant w: it has 65 axes, and constants of at most 64 are read"):
+        from_onnx(_model(_ADD, w=weight))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("UNDEFINED", "is of no kind of value"), ("TENSOR", "has no value"), ("GRAPH", "has no value")]
+)
+def test_an_attribute_without_a_value_is_named(kind: str, told: str) -> None:
+    node = helper.make_node("Constant", [], ["w"], name="/made", value_float=1.0)
+    node.attribute[0].ClearField("f")
+    node.attribute[0].type = onnx.AttributeProto.AttributeType.Value(kind)
+    with pytest.raises(ConvertError, match=rf"Constant \(node /made\): the attribute value_float {told}"):
+        from_onnx(_model(node, _ADD))
+
+
+def test_a_function_that_reads_what_nothing_in_it_gives_is_named() -> None:
+    body = [helper.make_node("Add", ["a", "x"], ["b"])]
+    function = helper.make_function("own", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+    with pytest.raises(ConvertError, match="the function Twice reads 'x', which nothing in it gives"):
+        from_onnx(_model(helper.make_node("Twice", ["x"], ["y"], domain="own"), functions=[function]))
 
 
 def test_a_type_that_is_none_is_named() -> None:
@@ -96,6 +120,18 @@ def test_functions_that_double_are_counted_before_they_are_written_in_place() ->
     call = helper.make_node("F0", ["x"], ["y"], domain="own")
     with pytest.raises(ConvertError, match="1,099,511,627,776 nodes would come of its functions"):
         from_onnx(_model(call, functions=[*functions, last]))
+
+
+def test_values_of_functions_that_are_called_often_have_names_of_their_own() -> None:
+    functions = [_function(f"F{i}", f"F{i + 1}", f"F{i + 1}") for i in range(7)]
+    last = helper.make_function(
+        "own", "F7", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], [helper.make_opsetid("", 18)]
+    )
+    call = helper.make_node("F0", ["x"], ["y"], domain="own")
+    made = to_onnx(from_onnx(_model(call, functions=[*functions, last]))).graph.node
+    names = [node.output[0] for node in made]
+    assert [node.op_type for node in made] == ["Neg"] * 128
+    assert len(set(names)) == 128
 
 
 def test_a_node_that_is_any_number_of_operators_here_is_refused() -> None:

@@ -15,7 +15,7 @@ from onnxruntime.transformers.optimizer import optimize_model
 from transformers import BertConfig, BertModel
 
 import regraft as rx
-from regraft.formats.torch.quiet import quiet
+from regraft.formats.quiet import quiet
 from tests.torch_kit import Of
 
 

@@ -20,6 +20,7 @@ from ...ir.dims import Dim as Size
 from ...ir.dims import SymVar
 from ...ir.module import IRModule
 from ..errors import ConvertError
+from ..quiet import quiet
 from . import READ_AGAIN
 from .decoder_cache import (
     as_it_begins,
@@ -36,7 +37,6 @@ from .decoder_cache import (
 )
 from .exported import export
 from .importer import from_torch
-from .quiet import quiet
 
 _COUNT, _PAST = 3, 5
 """The sizes that a decoder is exported on, which are neither 0 nor 1, nor each other."""

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, cast
 import torch
 from torch.utils import _pytree as pytree
 
+from ..quiet import quiet
 from .context import UnsupportedCallError
-from .quiet import quiet
 
 
 class Expansion(NamedTuple):

@@ -18,12 +18,12 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec
 
 from ..errors import ConvertError
+from ..quiet import quiet
 from .autocast import with_parts_in_regions
 from .dropout import has_dropout, hide_dropout, show_dropout
 from .gradient_stops import detach_regions, has_regions
 from .nodes import all_nodes, is_operator, is_transform
 from .outside import is_outside
-from .quiet import quiet
 from .tangents import drop_zero_tangents, is_zeros
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")

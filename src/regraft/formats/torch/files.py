@@ -19,10 +19,10 @@ import torch
 from torch.export import ExportedProgram
 
 from ..errors import ConvertError
+from ..quiet import quiet
 from ..reading import CountedFile, tell_read
 from .archive import code_in, plain_unpickling
 from .mapped_weights import without_weights
-from .quiet import quiet
 
 _REGISTERING: Final = ("diffusers", "transformers")
 """Packages whose import lets PyTorch know their classes. A file cannot make any other be imported."""

@@ -22,7 +22,7 @@ from torch.export import Dim
 
 from ...ir.errors import MissingDependencyError
 from ..errors import ConvertError
-from .quiet import quiet
+from ..quiet import quiet
 
 CONFIG: Final = "config.json"
 

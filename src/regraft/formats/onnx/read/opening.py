@@ -8,13 +8,12 @@ from typing import Final
 
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes import common as passes
 
 from ...errors import ConvertError
+from ...quiet import quiet
 from ..attributes import bodies_of
 from ..carried import without_ends
 from ..external_data import check_external_data, read_proto
-from ..write.opsets import span_of
 from .old_opsets import in_readable_opset
 from .soundness import check_message
 from .sparse import with_dense_constants
@@ -26,6 +25,8 @@ OLDEST_OPSET: Final = 7
 """Models before opset 13 are read as far as their operators mean the same today, and before this one only those
 whose operators ONNX defines as in this one."""
 _OLDEST_WRITTEN: Final = 13
+READER: Final = "onnx_ir"
+"""The package that reads messages, and logs what is damaged in them, line by line. One error says it here."""
 _LONGEST_REASON: Final = 300
 _FIRST_WITH_DEFAULTS: Final = 4
 """The version of the file format from which on initializers need not be inputs."""
@@ -46,26 +47,6 @@ def default_inputs(model: ir.Model) -> frozenset[str]:
     )
 
 
-def inline_functions(model: ir.Model) -> None:
-    """Write the functions of a model in place. Raises `ConvertError`."""
-    for function in model.functions.values():
-        _bring_to_opsets(function, model)
-    try:
-        passes.InlinePass()(model)
-    except Exception as error:  # onnx-ir raises whatever its parts raise
-        raise ConvertError(f"the functions of the model cannot be written in place: {error}") from error
-
-
-def _bring_to_opsets(function: ir.Function, model: ir.Model) -> None:
-    """Let a function be of the opsets of its model, as far as its nodes are the same operators there."""
-    for domain, version in tuple(function.opset_imports.items()):
-        wanted = model.opset_imports.setdefault(domain, version)
-        nodes = [node for node in ir.traversal.RecursiveGraphIterator(function) if node.domain == domain]
-        spans = [span_of(node, version) for node in nodes]
-        if wanted != version and all(span is not None and wanted in span for span in spans):
-            function.opset_imports[domain] = wanted
-
-
 def open_file(path: str, with_sequences: bool = False, inside: bool = False) -> tuple[ir.Model, str | None]:
     """The model in a file, whose weights stay there, and its ends; see `deserialized`. Raises `ConvertError`."""
     if not os.path.isfile(path):
@@ -83,6 +64,7 @@ def open_file(path: str, with_sequences: bool = False, inside: bool = False) -> 
     return opened, carried
 
 
+@quiet(READER)
 def deserialized(
     proto: onnx.ModelProto, where: str = "the model", with_sequences: bool = False, inside: bool = False
 ) -> tuple[ir.Model, str | None]:
@@ -102,10 +84,10 @@ def deserialized(
     except ConvertError:
         raise
     except Exception as error:  # onnx-ir raises whatever its parts raise
-        raise ConvertError(f"{where}: the model is damaged, or has what is not read: {_reason(error)}") from error
+        raise ConvertError(f"{where}: the model is damaged, or has what is not read: {reason_of(error)}") from error
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """The first error; the errors around it show the whole model."""
     while error.__cause__ is not None:
         error = error.__cause__

@@ -18,7 +18,8 @@ from ..carried import CARRIED
 from ..external_data import check_external_data
 from . import declared
 from .graph_importer import GraphImporter
-from .opening import default_inputs, deserialized, inline_functions, open_file, opset_of
+from .inlining import inline_functions
+from .opening import default_inputs, deserialized, open_file, opset_of
 
 
 @collection_paused()

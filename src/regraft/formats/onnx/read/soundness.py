@@ -8,7 +8,7 @@ can rely on what it reads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from math import ceil, prod
 from typing import Any, Final
 
 import onnx
@@ -17,11 +17,15 @@ import onnx_ir as ir
 from ...errors import ConvertError
 from ..scopes import scopes, with_bodies
 
-_MOST_ELEMENTS: Final = 2**63 - 1
+_MOST_BYTES: Final = 2**63 - 1
+_MOST_AXES: Final = 64
+"""The most axes that a NumPy array has."""
 _MOST_OF_AN_OPSET: Final = 2**31 - 1
 """The greatest version that onnx can look up."""
-_MOST_INLINED: Final = 1 << 18
-"""The most nodes that the functions of a model may expand to; a few kilobytes could otherwise stand for any number."""
+_MOST_INLINED: Final = 1 << 15
+_MOST_FOR_A_NODE: Final = 64
+"""The functions of a model may expand to so many nodes, or to so many for each node that it has; a few kilobytes could
+otherwise stand for any number."""
 
 
 def check_message(proto: onnx.ModelProto, where: str) -> None:
@@ -34,6 +38,8 @@ def check_message(proto: onnx.ModelProto, where: str) -> None:
         for name in _names(scope):
             if not isinstance(name, str):
                 raise ConvertError(f"{where}: the model is damaged: a name in it is no text: {name!r}")
+        for node in scope.node:
+            _check_attributes(node, where)
         for tensor in _tensors(scope):
             _check_tensor(tensor, where)
     _check_functions(proto, where)
@@ -55,6 +61,26 @@ def _names(scope: Any) -> Iterator[Any]:
     for node in scope.node:
         yield from (node.op_type, node.name, node.domain, *node.input, *node.output)
         yield from (attribute.name for attribute in node.attribute)
+
+
+_WHOLE_VALUES: Final = {
+    onnx.AttributeProto.TENSOR: "t",
+    onnx.AttributeProto.GRAPH: "g",
+    onnx.AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    onnx.AttributeProto.TYPE_PROTO: "tp",
+}
+"""The fields of those kinds of attributes whose values are messages."""
+
+
+def _check_attributes(node: onnx.NodeProto, where: str) -> None:
+    """Raise unless each attribute says of what kind its value is; one of a kind that has no default has a value."""
+    for attribute in node.attribute:
+        field = _WHOLE_VALUES.get(attribute.type)
+        is_empty = field is not None and not attribute.HasField(field)
+        if (is_empty or attribute.type == onnx.AttributeProto.UNDEFINED) and not attribute.ref_attr_name:
+            what = "has no value" if is_empty else "is of no kind of value"
+            place = f"{node.op_type} (node {node.name or 'without a name'})"
+            raise _damaged(f"{where}: {place}: the attribute {attribute.name} {what}")
 
 
 def _tensors(scope: Any) -> Iterator[onnx.TensorProto]:
@@ -79,13 +105,16 @@ def _check_tensor(tensor: onnx.TensorProto, where: str) -> None:
     place = f"{where}: constant {tensor.name or 'without a name'}"
     shape = list(tensor.dims)
     count = prod(shape)
-    if any(size < 0 for size in shape) or count > _MOST_ELEMENTS:
-        raise _damaged(f"{place}: {shape} is no shape")
+    if len(shape) > _MOST_AXES:
+        raise _damaged(f"{place}: it has {len(shape)} axes, and constants of at most {_MOST_AXES} are read")
     try:
         dtype = ir.DataType(tensor.data_type)
         bits = 8 if dtype == ir.DataType.STRING else dtype.bitwidth
     except (ValueError, TypeError) as error:
         raise _damaged(f"{place}: {tensor.data_type} is no type of elements") from error
+    # NumPy takes an axis without elements for one of size 1 here.
+    if any(size < 0 for size in shape) or prod(size or 1 for size in shape) * ceil(bits / 8) > _MOST_BYTES:
+        raise _damaged(f"{place}: {shape} is no shape")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         for entry in tensor.external_data:
             if entry.key in ("offset", "length") and not entry.value.isdecimal():
@@ -119,6 +148,12 @@ def _check_functions(proto: onnx.ModelProto, where: str) -> None:
     if not proto.functions:
         return
     functions = {(one.domain, one.name, one.overload): one for one in proto.functions}
+    for function in proto.functions:
+        given = {*function.input, *[name for node in function.node for name in node.output]}
+        used = [*[name for node in function.node for name in node.input if name], *function.output]
+        missing = next((name for name in used if name not in given), None)
+        if missing is not None:
+            raise _damaged(f"{where}: the function {function.name} reads {missing!r}, which nothing in it gives")
     sizes: dict[Any, int] = {}
 
     def calls(scope: Any) -> list[Any]:
@@ -143,5 +178,7 @@ def _check_functions(proto: onnx.ModelProto, where: str) -> None:
                     if callee in functions and callee not in sizes:
                         stack.append((callee, False))
     total = sum(sizes.get(callee, 1) for callee in calls(proto.graph))
-    if total > max(_MOST_INLINED, 2 * len(proto.graph.node)):
-        raise ConvertError(f"{where}: {total:,} nodes would come of its functions; at most {_MOST_INLINED:,} are read")
+    written = len(proto.graph.node) + sum(len(function.node) for function in proto.functions)
+    most = max(_MOST_INLINED, _MOST_FOR_A_NODE * written)
+    if total > most:
+        raise ConvertError(f"{where}: {total:,} nodes would come of its functions; at most {most:,} are read")

@@ -1,4 +1,4 @@
-"""PyTorch without what it says of itself: its warnings and logs are for those who develop it."""
+"""Other packages without what they say of themselves: their warnings and logs are for those who develop them."""
 
 from __future__ import annotations
 

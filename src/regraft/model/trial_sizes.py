@@ -1,0 +1,92 @@
+"""Sizes for symbolic dims, to draw random inputs of: such that a model runs, hides no transpose, and ends soon.
+
+Small sizes that all differ show the most, but networks halve their inputs, and those of images and of sound ask for
+more than a few elements. So there are several choices. Numbers of inputs of these sizes are drawn by `inputs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Final, NamedTuple
+
+from ..analysis.cost import estimate_cost
+from ..ir.dims import Dim, SymExpr, SymVar, evaluate, free_symvars
+from ..ir.expr import Tuple, Var
+from ..ir.program import Function
+from ..ir.types import TensorType, substitute_type
+from ..reference.trials import drawn_sizes
+
+_BATCHES_AND_STEPS: Final = ((2, 32), (1, 32), (1, 512))
+"""Sizes of first axes, and what all other sizes are multiples of: networks halve images five times, as a rule."""
+
+_MOST_WORK: Final = 10**11
+"""Operations of a run that takes some seconds, the bytes that it moves added."""
+_MOST_ELEMENTS: Final = 1 << 25
+"""Elements of all inputs together, which take a second to draw."""
+
+
+class Sized(NamedTuple):
+    """Parameters some of whose sizes are set, the others to be drawn; and whether a run on such sizes takes long."""
+
+    function: Function
+    divisible: bool
+    is_long: bool
+
+
+def ways_of_sizes(function: Function, seed: int) -> list[Sized]:
+    """The choices of sizes for ``function``, each once, in the order in which they are worth a trial.
+
+    The sizes that are small and all different come first, for models of images those that these need. Sizes that make
+    a run long come last, and those of inputs with very many elements are left out, unless nothing else is left. Cost:
+    linear in the bindings, for a function with symbolic sizes.
+    """
+    given: list[tuple[Mapping[SymVar, int], bool]] = [({}, False), ({}, True)]
+    if not any(isinstance(dim, SymExpr) for shape in _shapes(function) for dim in shape):
+        return [Sized(function, divisible=False, is_long=False)]
+    large = [(_enlarged(function, batch, step), False) for batch, step in _BATCHES_AND_STEPS]
+    ways: dict[tuple[tuple[int, ...], ...], tuple[Function, bool, dict[SymVar, int]]] = {}
+    for sizes, divisible in [*large, *given] if _is_of_images(function) else [*given, *large]:
+        typed = _parameters_of(function, sizes)
+        drawn = drawn_sizes(typed, seed, divisible=divisible)
+        shapes = tuple(tuple(map(drawn.size, shape)) for shape in _shapes(typed))
+        ways.setdefault(shapes, (typed, divisible, {**sizes, **drawn.sizes}))
+    cost = estimate_cost(function)
+    work = {shapes: _value(cost.operations + cost.bytes, sizes) for shapes, (_, _, sizes) in ways.items()}
+    tried = [shapes for shapes in ways if _elements_of(shapes) <= _MOST_ELEMENTS] or [min(ways, key=_elements_of)]
+    tried.sort(key=lambda shapes: max(work[shapes], _MOST_WORK))
+    return [Sized(ways[shapes][0], ways[shapes][1], work[shapes] > _MOST_WORK) for shapes in tried]
+
+
+def _elements_of(shapes: Sequence[Sequence[int]]) -> int:
+    return sum(map(prod, shapes))
+
+
+def _value(dim: Dim, sizes: Mapping[SymVar, int]) -> int:
+    """``dim`` where sizes that only a run tells are 1."""
+    return evaluate(dim, {**dict.fromkeys(free_symvars(dim), 1), **sizes})
+
+
+def _is_of_images(function: Function) -> bool:
+    return any(len(dims) > 3 and all(isinstance(dim, SymExpr) for dim in dims[2:]) for dims in _shapes(function))
+
+
+def _enlarged(function: Function, batch: int, step: int) -> dict[SymVar, int]:
+    """The sizes of ``function``: first axes of size ``batch``, all others different multiples of ``step``."""
+    leading = {dims[0] for dims in _shapes(function) if dims}
+    sizes: dict[SymVar, int] = {}
+    for dims in _shapes(function):
+        for dim in dims:
+            if isinstance(dim, SymVar) and dim not in sizes:
+                sizes[dim] = batch if dim in leading else step * (2 + sum(other not in leading for other in sizes))
+    return sizes
+
+
+def _parameters_of(function: Function, sizes: Mapping[SymVar, int]) -> Function:
+    """The parameters of ``function``, of those sizes; it computes nothing."""
+    return Function([Var(param.name_hint, substitute_type(param.ty, sizes)) for param in function.params], Tuple(()))
+
+
+def _shapes(function: Function) -> list[tuple[Dim, ...]]:
+    types = [param.ty for param in function.params]
+    return [ty.shape for ty in types if isinstance(ty, TensorType) and ty.shape is not None]
