@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from regraft.analysis import get_var2val
 from regraft.analysis.axes import Axis, View, arrangement, atoms, axis_of, sources
 from regraft.analysis.contraction import contraction_of
 from regraft.analysis.uniform import uniform_of
-from regraft.ir import BlockBuilder, Expr, Function, TensorType, Var, const
+from regraft.ir import BlockBuilder, Constant, Expr, Function, SymVar, TensorType, Var, const
 from tests.kit import program, run
 
 SIZES = {"a": 2, "b": 3, "c": 5, "d": 7}
@@ -150,3 +151,35 @@ def test_a_number_that_is_the_same_everywhere_is_found_once_for_each_value() -> 
     assert uniform_of(R.add(function.body.body, function.params[0]), bound) is None
     assert uniform_of(const(np.float32([2, 2])), {}) == 2.0
     assert uniform_of(const(np.float32([2, 3])), {}) is None
+
+
+PLACES = R.arange(0, SymVar("n"), 1, "int64")
+FEW = R.arange(0, 9, 1, "int64")
+
+
+def _int(number: Any) -> Constant:
+    return const(number, "int64")
+
+
+@pytest.mark.parametrize(
+    ("comparison", "holds"),
+    [
+        (R.greater_equal(PLACES, _int(0)), True),
+        (R.greater(PLACES, _int(0)), None),
+        (R.less(PLACES, _int(0)), False),
+        (R.less_equal(_int(0), PLACES), True),
+        (R.greater_equal(R.add(PLACES, _int(2)), _int(2)), True),
+        (R.greater_equal(R.add(PLACES, _int(2)), _int(3)), None),
+        (R.greater_equal(R.add(PLACES, _int(2**63 - 1)), _int(0)), None),
+        (R.less(PLACES, _int(9)), None),
+        (R.less(FEW, _int(9)), True),
+        (R.less_equal(FEW, _int(7)), None),
+        (R.greater(_int([3, 9]), _int(2)), True),
+        (R.greater(R.astype(FEW, "int8"), const(-1, "int8")), None),
+        (R.where(R.less(FEW, _int(9)), const(False, "bool"), const(True, "bool")), False),
+        (R.where(R.less(FEW, _int(8)), const(False, "bool"), const(True, "bool")), None),
+    ],
+)
+def test_a_comparison_of_places_may_be_the_same_everywhere(comparison: Expr, holds: bool | None) -> None:
+    found = uniform_of(comparison, {})
+    assert (None if found is None else bool(found)) is holds

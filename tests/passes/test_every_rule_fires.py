@@ -158,9 +158,21 @@ def share_repeated_heads(random: Random) -> tuple[tuple[int, ...], Body]:
 
 def constant_bias(random: Random) -> tuple[tuple[int, ...], Body]:
     batch, rows, heads, size = sizes(random, 4)
-    hidden = random.choice((0.0, -1e38, float("-inf")))
+    hidden = random.choice((-1e38, float("-inf")))
     mask = np.where(np.tri(rows, dtype=bool), 0.0, hidden).astype("float32")[None, None]
     return (batch, rows, heads, size), lambda _, x: R.nn.attention_bias(R.tanh(x), x, x, rx.const(mask))
+
+
+def zero_bias(random: Random) -> tuple[tuple[int, ...], Body]:
+    batch, rows, heads, size = sizes(random, 4)
+
+    def body(_: BlockBuilder, x: Expr) -> Expr:
+        places = R.reshape(R.arange(0, rows, 1, "int64"), (1, 1, rows, 1))
+        seen = R.broadcast_to(R.greater_equal(places, rx.const(0, "int64")), (1, 1, rows, rows))
+        hidden = R.where(seen, rx.const(0.0, "float32"), rx.const(float("-inf"), "float32"))
+        return R.nn.attention_bias(R.tanh(x), x, x, hidden)
+
+    return (batch, rows, heads, size), body
 
 
 def convolution_with_bias(random: Random) -> tuple[tuple[int, ...], Body]:
@@ -190,6 +202,7 @@ WRITTEN: dict[str, Callable[[Random], tuple[tuple[int, ...], Body]]] = {
     "permute_there_and_back": lambda random: there_and_back(random, permuted=True),
     "share_repeated_heads": share_repeated_heads,
     "constant_bias": constant_bias,
+    "zero_bias": zero_bias,
     "convolution_with_bias": convolution_with_bias,
     "packed_linear_with_bias": packed_linear_with_bias,
 }

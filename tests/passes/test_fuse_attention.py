@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.ir import Call, Function, iter_bindings
+from regraft import op as R
+from regraft.ir import BlockBuilder, Call, Function, SymVar, TensorType, Var, const, iter_bindings
+from regraft.ir.dims import Dim
 from regraft.transform import BindParams, FuseAttention, op_counts, report
 from tests.kit import assert_close
 from tests.passes.harness import checked, counts, program, run
@@ -636,6 +638,21 @@ def test_a_constant_bias_of_attention_is_the_mask_that_it_is(fill: float) -> Non
     assert (len(nothing.args), nothing.attrs.causal_mask) == (3, None)
     for other in (np.where(lower.T, 0, fill), np.where(lower, 0, -2.0), np.where(lower, 0.5, fill)):
         assert len(after(other).args) == 4
+
+
+@pytest.mark.parametrize(("least", "kept"), [(0, "nn.attention"), (1, "nn.attention_bias")])
+@pytest.mark.parametrize("keys", [1100, SymVar("n")])
+def test_a_mask_of_places_that_hides_nothing_is_left_out(keys: Dim, least: int, kept: str) -> None:
+    q, k, v = (Var(name, TensorType((1, keys, 2, 4), "float32")) for name in "qkv")
+    builder = BlockBuilder()
+    with builder.function("main", [q, k, v]):
+        with builder.dataflow():
+            places = builder.emit(R.expand_dims(R.arange(0, keys, 1, "int64"), [0, 1, 3]))
+            seen = builder.emit(R.broadcast_to(R.greater_equal(places, const(least, "int64")), (1, 1, keys, keys)))
+            mask = builder.emit(R.where(seen, const(0.0, "float32"), const(-INF, "float32")))
+            out = builder.emit_output(R.nn.attention_bias(q, k, v, mask))
+        builder.emit_func_output(out)
+    assert counts(FuseAttention()(builder.finalize()))[kept] == 1
 
 
 def test_a_number_that_a_later_scale_makes_small_does_not_hide() -> None:

@@ -15,6 +15,7 @@ from .. import op as ops
 from ..analysis.axes import Arrangement, AxisGroup, Groups, View, atoms, axis_of, nearest, sources
 from ..analysis.masks import causal_kind
 from ..analysis.tensors import shape_of
+from ..analysis.uniform import uniform_of
 from ..ir.expr import Constant, Expr
 from ..ir.op import Call
 from ..pattern import is_const, is_op, wildcard
@@ -71,9 +72,9 @@ def of_fewest_heads(
     return None
 
 
-_query, _key, _value, _bias = wildcard(), wildcard(), wildcard(), is_const()
+_query, _key, _value, _bias, _any_bias = wildcard(), wildcard(), wildcard(), is_const(), wildcard()
 _attention = is_op("relax.nn.attention")(_query, _key, _value)
-_biased = is_op("relax.nn.attention_bias")(_query, _key, _value, wildcard())
+_with_any = is_op("relax.nn.attention_bias")(_query, _key, _value, _any_bias)
 _with_constant = is_op("relax.nn.attention_bias")(_query, _key, _value, _bias)
 
 
@@ -92,7 +93,7 @@ def _shared(attention: Call, matchings: dict[Any, Any], bindings: Bindings) -> E
     return attention.with_args([attention.args[0], *written, *attention.args[3:]])
 
 
-SHARE_HEADS: Final = Rule(_attention | _biased, _shared, "share_repeated_heads")
+SHARE_HEADS: Final = Rule(_attention | _with_any, _shared, "share_repeated_heads")
 """Attention of keys and values from before each of their heads was repeated."""
 
 
@@ -100,8 +101,6 @@ def _without_bias(attention: Call, matchings: dict[Any, Any]) -> Expr | Decline:
     bias, attrs, (query, key, value) = matchings[_bias], attention.attrs, attention.args[:3]
     assert isinstance(bias, Constant)
     added = bias.data.numpy().astype(np.float32)
-    if not added.any():
-        return ops.nn.attention(query, key, value, None, attrs.scale, attrs.causal_mask, attrs.window_size)
     sizes = [size for operand in (query, key) for size in shape_of(operand)[1:2]]
     if attrs.causal_mask is not None or len(sizes) < 2:
         return decline("there is a causal mask already, or the sizes are not known")
@@ -111,5 +110,16 @@ def _without_bias(attention: Call, matchings: dict[Any, Any]) -> Expr | Decline:
     return ops.nn.attention(query, key, value, None, attrs.scale, "TopLeft")
 
 
+def _without_zeros(attention: Call, matchings: dict[Any, Any], bindings: Bindings) -> Expr | Decline:
+    attrs, added = attention.attrs, uniform_of(matchings[_any_bias], bindings)
+    if added is None or added:
+        return decline("the bias is not known to be 0 everywhere")
+    query, key, value = attention.args[:3]
+    return ops.nn.attention(query, key, value, None, attrs.scale, attrs.causal_mask, attrs.window_size)
+
+
+ZERO_BIAS: Final = Rule(_with_any, _without_zeros, "zero_bias")
+"""Attention whose bias is computed to be 0 everywhere, such as a mask that hides nothing, as attention without one."""
+
 CONSTANT_BIAS: Final = Rule(_with_constant, _without_bias, "constant_bias").assuming_finite()
-"""Attention whose constant bias is a causal mask, as attention with that mask; one of zeros is left out."""
+"""Attention whose constant bias is a causal mask, as attention with that mask."""

@@ -28,7 +28,15 @@ from ...pattern import PatternContext, below, chain, is_const, is_op, is_tuple, 
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline, rewrite
 from ...rewrite.drive import vars_of
 from ...rewrite.one_name import tidied
-from ..attention_operands import CONSTANT_BIAS, SHARE_HEADS, Attend, AttentionParts, NoAttention, as_nn_attention
+from ..attention_operands import (
+    CONSTANT_BIAS,
+    SHARE_HEADS,
+    ZERO_BIAS,
+    Attend,
+    AttentionParts,
+    NoAttention,
+    as_nn_attention,
+)
 from ..compile_time import weights_of
 from ..context import PassContext
 from ..layout import SHORTER_VIEWS
@@ -195,7 +203,7 @@ def with_attention(
     has_softmax = any(is_call_of(binding.value, "relax.nn.softmax") for binding in iter_bindings(function))
     # PyTorch broadcasts the operands of products to their own shapes.
     plain = rewrite(function, SAME_TYPE) if has_softmax else function
-    fused = context.rewrite(plain, RuleSet([Rule(_ATTENTION, fuse, name), SHARE_HEADS, CONSTANT_BIAS]))
+    fused = context.rewrite(plain, RuleSet([Rule(_ATTENTION, fuse, name), SHARE_HEADS, ZERO_BIAS, CONSTANT_BIAS]))
     return function if fused is plain else tidied(context.rewrite(fused, SHORTER_VIEWS))
 
 
