@@ -135,6 +135,37 @@ def test_layer_norm_is_recognized(square: str, quotient: str) -> None:
     assert counts(checked(RecognizeOperators(), before)) == {"nn.layer_norm": 1}
 
 
+_FLAX = (
+    f"a = R.mean(x, [2], True)\ns = R.mean(x * x, [2], True)\nq = s - a * a\nv = R.maximum(q, {_c(0.0)}) + {_c(1e-6)}\n"
+)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        f"{_FLAX}d = x - a\nr = R.rsqrt(v)\nk = r * g\nn = d * k\ny = n + b",
+        f"{_FLAX}d = x - a\nr = R.sqrt(v)\nn = d / r\ny = n + b",
+        f"{_FLAX}d = x - a\nr = R.sqrt(v)\nn = d / r\ny = n * g",
+        f"{_FLAX}d = x - a\nr = R.sqrt(v)\ny = d / r",
+        f"{_FLAX}r = R.rsqrt(v)\nk = r * g\nl = x * k\nm = a * k\nh = b - m\ny = l + h".replace(
+            "R.maximum(q, ", "(q + "
+        ),
+        f"a = R.mean(x, [2], True)\nd = x - a\ns = R.mean(d * d, [2], True)\nv = s + {_c(1e-6)}\n"
+        "r = R.rsqrt(v)\nk = r * g\nl = x * k\nm = a * k\nh = b - m\ny = l + h",
+    ],
+)
+def test_layer_norms_of_other_frameworks_are_recognized(lines: str) -> None:
+    after = checked(RecognizeOperators(), program(X + VECTORS, lines, "y"))
+    assert counts(after).get("nn.layer_norm", 0) == ("(q + " not in lines)
+
+
+def test_a_variance_with_another_bound_is_no_layer_norm() -> None:
+    lines = f"{_FLAX}d = x - a\nr = R.sqrt(v)\ny = d / r".replace(_c(0.0), _c(0.5))
+    before = program(X + VECTORS, lines, "y")
+    assert RecognizeOperators()(before) is before
+    assert "another lower bound than 0" in str(report(RecognizeOperators(), before))
+
+
 def test_a_variance_around_another_mean_is_no_layer_norm() -> None:
     lines = (
         f"a = R.mean(x, [1, 2], True)\nd = x - a\ns = d * d\nm = R.mean(s, [-1], True)\nv = m + {_c(1e-5)}\n"

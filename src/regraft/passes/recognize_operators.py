@@ -212,34 +212,39 @@ def _axes(mean: Call, x: Expr) -> list[int] | None:
 
 
 class _Scaled(NamedTuple):
-    """``x / sqrt(mean(squared) + epsilon)`` in its usual writings."""
+    """``x / sqrt(mean(squared) + epsilon)`` in its usual writings; ``inverse`` is the inverse of the root."""
 
     result: DFPattern
-    mean: DFPattern
+    inverse: DFPattern
     epsilon: DFPattern
     one: DFPattern
     between: tuple[DFPattern, ...]
 
 
-def _by_spread(x: DFPattern, two: DFPattern) -> _Scaled:
-    squared = is_op("relax.square")(x) | is_op("relax.power")(x, two) | is_op("relax.multiply")(x, x)
+def _squared(x: DFPattern, two: DFPattern) -> DFPattern:
+    return is_op("relax.square")(x) | is_op("relax.power")(x, two) | is_op("relax.multiply")(x, x)
+
+
+def _by_root(x: DFPattern, spread: DFPattern) -> _Scaled:
     epsilon, one = is_const(), is_const()
-    mean = is_op("relax.mean")(squared)
-    variance = is_op("relax.add")(mean, epsilon)
+    variance = is_op("relax.add")(spread, epsilon)
     root, inverse = is_op("relax.sqrt")(variance), is_op("relax.rsqrt")(variance)
     quotient = is_op("relax.divide")(one, root)
-    result = is_op("relax.multiply")(x, inverse | quotient) | is_op("relax.divide")(x, root)
-    return _Scaled(result, mean, epsilon, one, (squared, mean, variance, root, inverse, quotient))
+    either = inverse | quotient
+    result = is_op("relax.multiply")(x, either) | is_op("relax.divide")(x, root)
+    return _Scaled(result, either, epsilon, one, (variance, root, inverse, quotient))
 
 
 def _rms_norm() -> _Formula:
     with PatternContext() as context:
         x, weight, two = wildcard(), wildcard(), is_const()
-        scaled = _by_spread(x, two)
+        squared = _squared(x, two)
+        mean = is_op("relax.mean")(squared)
+        scaled = _by_root(x, mean)
         result = is_op("relax.multiply")(scaled.result, weight)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        axes, epsilon = _spread(scaled, two, x, found, bindings), number_of(found[scaled.epsilon])
+        axes, epsilon = _spread(scaled, mean, two, x, found, bindings), number_of(found[scaled.epsilon])
         if isinstance(axes, str) or epsilon is None:
             return axes if isinstance(axes, str) else "epsilon is not one number"
         shape = stated_shape(found[x])
@@ -247,13 +252,15 @@ def _rms_norm() -> _Formula:
             return "the factor does not have the sizes of the normalized axes"
         return ops.nn.rms_norm(found[x], found[weight], axes, epsilon)
 
-    return _Formula(context, result, (*scaled.between, scaled.result), read, "rms_norm")
+    return _Formula(context, result, (squared, mean, *scaled.between, scaled.result), read, "rms_norm")
 
 
-def _spread(scaled: _Scaled, two: DFPattern, x: DFPattern, found: _Matched, bindings: Bindings) -> list[int] | str:
-    """The normalized axes, or why what matched is no normalization."""
-    mean = bindings[found[scaled.mean]]
-    axes = _axes(mean, found[x]) if isinstance(mean, Call) else None
+def _spread(
+    scaled: _Scaled, mean: DFPattern, two: DFPattern, x: DFPattern, found: _Matched, bindings: Bindings
+) -> list[int] | str:
+    """The normalized axes, over which ``mean`` of the squares of ``x`` is, or why what matched is no normalization."""
+    of_squares = bindings[found[mean]]
+    axes = _axes(of_squares, found[x]) if isinstance(of_squares, Call) else None
     if axes is None:
         return "the mean is not over the last axes"
     if two in found and not _is_number(found[two], 2.0):
@@ -263,28 +270,75 @@ def _spread(scaled: _Scaled, two: DFPattern, x: DFPattern, found: _Matched, bind
     return axes
 
 
-def _layer_norm() -> _Formula:
+def _layer_norm(*, factor: bool = True, summand: bool = True) -> _Formula:
+    """A layer norm. Its variance may be the mean of the squares less the square of the mean, as Flax writes it.
+
+    TensorFlow multiplies ``x`` and its mean apart. Models that were not trained have lost a ``factor`` of ones; some
+    models have no ``summand``.
+    """
     with PatternContext() as context:
-        x, gamma, beta, two = wildcard(), wildcard(), wildcard(), is_const()
+        x, two, zero = wildcard(), is_const(), is_const()
+        gamma, beta = wildcard() if factor else None, wildcard() if summand else None
         mean = is_op("relax.mean")(x)
         centred = is_op("relax.subtract")(x, mean)
-        scaled = _by_spread(centred, two)
-        weighted = is_op("relax.multiply")(scaled.result, gamma)
-        result = is_op("relax.add")(weighted, beta)
+        squares = _squared(x, two), _squared(centred, two), _squared(mean, two)
+        of_all, of_centred = is_op("relax.mean")(squares[0]), is_op("relax.mean")(squares[1])
+        difference = is_op("relax.subtract")(of_all, squares[2])
+        above = is_op("relax.maximum")(difference, zero)
+        scaled = _by_root(centred, of_centred | difference | above)
+        result, at_end = _with_vectors(x, mean, centred, scaled, gamma, beta)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        axes, epsilon = _spread(scaled, two, centred, found, bindings), number_of(found[scaled.epsilon])
+        of_squares, squared = (of_centred, centred) if of_centred in found else (of_all, x)
+        axes, epsilon = _spread(scaled, of_squares, two, squared, found, bindings), number_of(found[scaled.epsilon])
         if isinstance(axes, str) or epsilon is None:
             return axes if isinstance(axes, str) else "epsilon is not one number"
         first, shape = bindings[found[mean]], stated_shape(found[x])
         if not isinstance(first, Call) or shape is None or _axes(first, found[x]) != axes:
             return "mean and variance are not over the same axes"
+        if zero in found and not _is_number(found[zero], 0.0):
+            return "the variance has another lower bound than 0"
         sizes = [shape[axis] for axis in axes]
-        if not _same(stated_shape(found[gamma]), sizes) or not _same(stated_shape(found[beta]), sizes):
+        pairs = (gamma, 1.0), (beta, 0.0)
+        vectors = [_of_sizes(found.get(pattern), sizes, number, found[x]) for pattern, number in pairs]
+        if vectors[0] is None or vectors[1] is None:
             return "factor or summand do not have the sizes of the normalized axes"
-        return ops.nn.layer_norm(found[x], found[gamma], found[beta], axes, epsilon)
+        return ops.nn.layer_norm(found[x], vectors[0], vectors[1], axes, epsilon, center=summand, scale=factor)
 
-    return _Formula(context, result, (mean, centred, *scaled.between, scaled.result, weighted), read, "layer_norm")
+    parts = (mean, centred, *squares, of_all, of_centred, difference, above, *scaled.between)
+    return _Formula(context, result, (*parts, *at_end), read, "layer_norm")
+
+
+def _with_vectors(
+    x: DFPattern,
+    mean: DFPattern,
+    centred: DFPattern,
+    scaled: _Scaled,
+    gamma: DFPattern | None,
+    beta: DFPattern | None,
+) -> tuple[DFPattern, tuple[DFPattern, ...]]:
+    """A layer norm with a factor and a summand, where it has them, and the values in between."""
+    times, plus = is_op("relax.multiply"), is_op("relax.add")
+    if gamma is None:
+        return (scaled.result, ()) if beta is None else (plus(scaled.result, beta), (scaled.result,))
+    steep = times(scaled.inverse, gamma)
+    weighted = times(scaled.result, gamma) | times(centred, steep)
+    if beta is None:
+        return weighted, (scaled.result, steep)
+    along, back = times(x, steep), times(mean, steep)
+    shift = is_op("relax.subtract")(beta, back)
+    return plus(weighted, beta) | plus(along, shift), (scaled.result, steep, weighted, along, back, shift)
+
+
+def _of_sizes(operand: Expr | None, sizes: Sequence[Dim], number: float, like: Expr) -> Expr | None:
+    """``operand`` if it has these ``sizes``; ``number`` in all of them if there is no operand; else None."""
+    if operand is not None:
+        return operand if _same(stated_shape(operand), sizes) else None
+    known = [size for size in sizes if isinstance(size, int)]
+    assert isinstance(like.ty, TensorType)
+    if len(known) < len(sizes) or like.ty.dtype is None:
+        return None
+    return Constant(np.full(known, number, numpy_dtype(like.ty.dtype)))
 
 
 def _group_norm() -> _Formula:
@@ -331,20 +385,23 @@ def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr
     return ops.reshape(leaf if isinstance(leaf, Constant) else operand, (channels,))
 
 
-_FORMS: Final = (_gelu_by_erf, _gelu_by_tanh, _silu, _softmax, _mean, _layer_norm, _group_norm)
-_FIRST: Final = [form().rule() for form in _FORMS]
-_THEN: Final = [_rms_norm().rule()]
-"""Root mean squares come after everything else: a layer norm holds one, of what is centred."""
+_STEPS: Final = [
+    [form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _softmax, _mean, _layer_norm, _group_norm)],
+    [_layer_norm(summand=False).rule(), _layer_norm(factor=False).rule()],
+    [_layer_norm(factor=False, summand=False).rule(), _rms_norm().rule()],
+]
+"""Forms that hold others come first: a norm with a factor one without, and a layer norm a root mean square."""
 
 
 def RecognizeOperators(without: Collection[str] = ()) -> Pass:
     """Write gelu, gelu_tanh, silu, mean, rms_norm, layer_norm and group_norm for their formulas.
 
     Read are the usual writings: gelu by erf or tanh, with its factors in any order; squares as product, power or
-    square; quotients by the root, or products with its inverse; group norm as PyTorch's ONNX exporters write it, by an
-    instance norm of groups. ``softmax`` stands for that of numbers less the highest of them, and ``mean`` for a sum
-    divided by the number of its terms. Left, with the reason in
-    `report`: other numbers, other axes, and formulas of which a part is needed elsewhere.
+    square; quotients by the root, or products with its inverse; a variance by the centred values, or as the mean of the
+    squares less the square of the mean; layer norms with factor and summand, with one of them, or with none; group norm
+    as PyTorch's ONNX exporters write it, by an instance norm of groups. ``softmax`` stands for that of numbers less the
+    highest of them, and ``mean`` for a sum divided by the number of its terms. Left, with the reason in `report`: other
+    numbers, other axes, and formulas of which a part is needed elsewhere.
 
     ``without``: names of forms to leave as they are.
 
@@ -357,6 +414,6 @@ def RecognizeOperators(without: Collection[str] = ()) -> Pass:
             function = context.rewrite(function, rules)
         return function
 
-    steps = [RuleSet([rule for rule in rules if rule.name not in without]) for rules in (_FIRST, _THEN)]
+    steps = [RuleSet([rule for rule in rules if rule.name not in without]) for rules in _STEPS]
 
     return FunctionPass(transform, "RecognizeOperators")
