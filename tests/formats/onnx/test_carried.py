@@ -185,6 +185,19 @@ def test_what_turns_numbers_into_text_and_back_is_carried_whole() -> None:
     _assert_same(_run(rx.optimize(model), {"x": _X}), _run(model, {"x": _X}))
 
 
+def test_text_in_the_middle_of_a_model_of_numbers_is_carried() -> None:
+    nodes = [
+        _node("Neg", ["x"], ["less"]),
+        _node("Cast", ["less"], ["text"], to=TensorProto.STRING),
+        _node("Cast", ["text"], ["again"], to=TensorProto.FLOAT),
+        _node("Abs", ["again"], ["y"]),
+    ]
+    model = _model(nodes, [_tensor("x", 1, ["n", 3])], [_tensor("y", 1, ["n", 3])])
+    found = rx.optimize(model)
+    assert [node.op_type for node in found.graph.node] == ["Neg", "Cast", "Cast", "Abs"]
+    _assert_same(_run(found, {"x": _X}), _run(model, {"x": _X}))
+
+
 def test_a_sequence_of_known_length_stays_one_output() -> None:
     kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, ["n", 3]))
     nodes = [

@@ -257,3 +257,29 @@ def test_every_opset_that_is_offered_gives_a_valid_model(opset: int) -> None:
     onnx.checker.check_model(model, full_check=True)
     x, w, b = _random(3, 8), _random(8, 16), _random(16)
     assert_close(_run(model, x, w, b)[0], build(Attends, target="numpy")["main"](x, w, b))
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("size", [(4, 6), (3, 4, 5)])
+@pytest.mark.parametrize("batch", [2, SymVar("batch")])
+def test_a_grid_of_an_affine_map_goes_before_its_sampling(
+    batch: int | SymVar, size: tuple[int, ...], align_corners: bool
+) -> None:
+    rank = len(size)
+    image = Var("image", TensorType((batch, 3, *[5] * rank), "float32"))
+    theta = Var("theta", TensorType((batch, rank, rank + 1), "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [image, theta]):
+        with builder.dataflow():
+            grid = builder.emit(R.image.affine_grid(theta, size, align_corners))
+            layout = "NCHW" if rank == 2 else "NCDHW"
+            found = R.image.grid_sample(image, grid, "bilinear", layout, "zeros", align_corners)
+            result = builder.emit_output(found)
+        builder.emit_func_output(result)
+    module = builder.get()
+    model = to_onnx(module)
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds[-2:] == ["AffineGrid", "GridSample"]
+    assert len(kinds) == (2 if isinstance(batch, int) else 4)
+    arrays = _random(2, 3, *[5] * rank), _random(2, rank, rank + 1, seed=1)
+    assert_close(_run(model, *arrays)[0], build(module, target="numpy")["main"](*arrays))

@@ -282,8 +282,10 @@ class NodeImporter:
         return self.attr(name, default) == 1
 
     def dtype_attr(self, name: str, default: str | None = None) -> str | None:
-        """The dtype that an attribute names by ONNX's number."""
+        """The dtype that an attribute names by ONNX's number. Raises `UnsupportedNodeError` for text."""
         value = self.attr(name)
+        if value == ir.DataType.STRING:
+            raise self.refuse("tensors of string are not supported")
         return default if value is None else from_onnx_dtype(value, f"attribute {name}")
 
     # --- results

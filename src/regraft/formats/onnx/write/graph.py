@@ -67,6 +67,15 @@ class NoSuchOperatorError(ConvertError):
     """An operator that the opset which is written does not have."""
 
 
+def before_transpose(value: ir.Value, order: Sequence[int]) -> ir.Value | None:
+    """The value whose axes a node puts in that ``order`` to make ``value``; None if no node does."""
+    producer = value.producer()
+    if producer is None or producer.op_type != "Transpose" or producer.domain:
+        return None
+    perm = producer.attributes.get("perm")
+    return producer.inputs[0] if perm is not None and tuple(perm.as_ints()) == tuple(order) else None
+
+
 def dtype_of(value: ir.Value) -> str:
     """The element type of a value of a `GraphWriter`. Raises `ConvertError` if it is not known."""
     if value.dtype is None:

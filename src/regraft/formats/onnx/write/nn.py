@@ -20,7 +20,7 @@ from ....op.composite.attention import visible_keys
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from .create import filled, shape_value
 from .elementwise import operand_dtype
-from .graph import GraphWriter, dtype_of
+from .graph import GraphWriter, before_transpose, dtype_of
 from .kernels import carrier, has_kernel
 from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
 from .manipulate import reshaped
@@ -205,7 +205,7 @@ def _attention(lowering: Lowering, call: Call) -> Lowered | None:
         "is_causal": int(attrs["causal_mask"] == "TopLeft" and attrs["window_size"] is None),
     }
     values = [graph.widened(lowering.tensor(arg), dtype) for arg, _ in operands]
-    by_heads = [_by_heads(value) for value in values]
+    by_heads = [before_transpose(value, _EXCHANGED) for value in values]
     if graph.heads_first or (by_heads[1] is not None and by_heads[2] is not None):
         # Keys and values lie head by head, as those of a cache do, which is larger than anything else here.
         pairs = zip(by_heads, values, strict=True)
@@ -222,15 +222,6 @@ def _attention(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 _EXCHANGED = (0, 2, 1, 3)
-
-
-def _by_heads(value: ir.Value) -> ir.Value | None:
-    """The value with heads first that ``value``, of axes (batch, sequence, heads, size), is made from, if any."""
-    producer = value.producer()
-    if producer is None or producer.op_type != "Transpose" or producer.domain:
-        return None
-    perm = producer.attributes.get("perm")
-    return producer.inputs[0] if perm is not None and tuple(perm.as_ints()) == _EXCHANGED else None
 
 
 def _rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:

@@ -19,7 +19,7 @@ from ....ir.types import ShapeType
 from ....op.primitive.windows import window_count
 from ...errors import ConvertError
 from .elementwise import operand_dtype
-from .graph import GraphWriter, dtype_of
+from .graph import GraphWriter, before_transpose, dtype_of
 from .kernels import has_kernel
 from .linear_algebra import working_dtype
 from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
@@ -359,6 +359,29 @@ def _resize(lowering: Lowering, call: Call) -> Lowered | None:
     return graph.cast(found, attrs["out_dtype"] or dtype)
 
 
+_AFFINE_GRID_SINCE = 20
+
+
+@lowers("image.affine_grid", because="2 nodes in place of 11, of which one goes before a sampling, in half the time")
+def _affine_grid(lowering: Lowering, call: Call) -> Lowered | None:
+    graph, rank = lowering.graph, tensor_type(call).ndim
+    if graph.opset < _AFFINE_GRID_SINCE or operand_dtype(call) != "float32" or rank not in (4, 5):
+        return None
+    target = call.args[1].ty
+    extents = (target.values if isinstance(target, ShapeType) else None) or ()
+    aligned = bool(call.attrs["align_corners"])
+    if aligned and not (extents and all(isinstance(one, int) and one > 1 for one in extents)):
+        return None  # ONNX Runtime puts a single element in a corner, not in the middle
+    theta, size = lowering.tensors(call.args)
+    known = [one for one in (size_at(call.args[0], 0), 1, *extents) if isinstance(one, int)]
+    if len(known) == rank:
+        sizes = graph.integers(known)
+    else:
+        sizes = graph.op("Concat", graph.op("Shape", theta, start=0, end=1), graph.integers([1]), size, axis=0)
+    grid = graph.op("AffineGrid", theta, sizes, align_corners=int(aligned))
+    return graph.op("Transpose", grid, perm=[0, rank - 1, *range(1, rank - 1)])
+
+
 _GRID_MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 
 
@@ -369,10 +392,11 @@ def _grid_sample(lowering: Lowering, call: Call) -> Lowered | None:
     if not has_kernel("GridSample", dtype) or dtype != operand_dtype(call, 1):
         return None
     data, grid = lowering.tensors(call.args)
+    last = before_transpose(grid, (0, rank - 1, *range(1, rank - 1)))
     found = graph.op(
         "GridSample",
         _arranged(graph, data, attrs["layout"], _LETTERS[rank]),
-        graph.op("Transpose", grid, perm=[0, *range(2, rank), 1]),
+        graph.op("Transpose", grid, perm=[0, *range(2, rank), 1]) if last is None else last,
         mode=_GRID_MODES[attrs["method"]],
         padding_mode=attrs["padding_mode"],
         align_corners=int(attrs["align_corners"]),
