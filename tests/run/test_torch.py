@@ -334,6 +334,21 @@ def test_products_in_a_narrower_dtype_are_coarser_and_results_keep_theirs() -> N
         assert 1e-5 < error < 3e-2
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_recurrent_layers_run_in_a_narrower_dtype_on_every_processor(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    weight, recurrence = (rx.const(rng.normal(size=(1, 32, size)).astype(np.float32)) for size in (4, 8))
+    before = rx.const(rng.normal(size=(4, 4)).astype(np.float32))
+    module = program(
+        [tensor("x", (5, 2, 4))],
+        lambda bb, x: bb.emit(R.nn.lstm(bb.emit(R.matmul(x, before)), weight, recurrence))[0],
+    )
+    x = torch.from_numpy(rng.normal(size=(5, 2, 4)).astype(np.float32))
+    plain, narrow = (build(module, target="torch", **options)["main"](x) for options in ({}, {"dtype": dtype}))
+    assert narrow.dtype == torch.float32
+    torch.testing.assert_close(narrow, plain, rtol=0, atol=2e-2)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [({"dtype": "int8"}, "expected one of bfloat16, float16"), ({"compile": "gcc"}, "PyTorch has the backends")],

@@ -22,6 +22,18 @@ def _ordered(x: Any, kind: LayerKind) -> Any:
     return torch.cat([gates[gate] for gate in _ORDER[kind.name]], dim=0)
 
 
+def _has_no_lstm_in_halves(x: Any) -> bool:
+    """True where autocast would take an LSTM that PyTorch does not have on this processor, and raise."""
+    kind = x.device.type
+    if kind != "cpu" or not torch.is_autocast_enabled(kind):
+        return False
+    has = {
+        torch.bfloat16: torch.ops.mkldnn._is_mkldnn_bf16_supported,  # pyright: ignore[reportPrivateUsage]
+        torch.float16: torch.ops.mkldnn._is_mkldnn_fp16_supported,  # pyright: ignore[reportPrivateUsage]
+    }.get(torch.get_autocast_dtype(kind))
+    return has is not None and not has()
+
+
 def _kernel(kind: LayerKind, function: Any) -> Callable[..., Any]:
     states = len(kind.states)
 
@@ -54,7 +66,12 @@ def _kernel(kind: LayerKind, function: Any) -> Callable[..., Any]:
         first = [x.new_zeros(ways, x.shape[1], hidden) if state is None else state for state in given[1 : 1 + states]]
         # has_biases, num_layers, dropout, train, bidirectional, batch_first
         options = (True, 1, 0.0, False, ways == 2, False)
-        sequence, *lasts = function(x, tuple(first) if states > 1 else first[0], flat, *options)
+        if function is torch.lstm and _has_no_lstm_in_halves(x):
+            with torch.autocast(x.device.type, enabled=False):
+                whole = weight.dtype  # what came before may be in the narrower one
+                sequence, *lasts = function(x.to(whole), tuple(state.to(whole) for state in first), flat, *options)
+        else:
+            sequence, *lasts = function(x, tuple(first) if states > 1 else first[0], flat, *options)
         steps, batch = x.shape[:2]
         return sequence.reshape(steps, batch, ways, hidden).permute(0, 2, 1, 3), *lasts
 
