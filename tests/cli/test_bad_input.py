@@ -345,3 +345,13 @@ def test_more_threads_than_a_system_has_are_refused(tmp_path: Path) -> None:
     result = invoke("bench", save(projections(), tmp_path / "m.onnx"), "--threads", "99999")
     assert result.exit_code == 2
     assert "--threads" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["inspect", "LONG"], ["optimize", "MODEL", "-o", "LONG"], ["run", "MODEL", "--input", "LONG"]]
+)
+def test_names_that_no_file_may_have_are_refused(tmp_path: Path, arguments: list[str]) -> None:
+    given = {"MODEL": save(projections(), tmp_path / "m.onnx"), "LONG": tmp_path / ("n" * 300 + ".onnx")}
+    result = invoke(*[given.get(argument, argument) for argument in arguments])
+    assert result.exit_code == 2
+    assert "File name too long; give a shorter one" in result.stderr

@@ -63,10 +63,11 @@ def test_ctrl_c_while_something_is_imported_is_a_message(tmp_path: Path, name: s
     assert finished.stdout == ""
 
 
-@pytest.mark.parametrize("suffix", [".onnx", ".relax", ".pt2"])
-def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str) -> None:
-    if suffix == ".pt2":
-        pytest.importorskip("torch")
+@pytest.mark.parametrize(
+    ("suffix", "writer"), [(".onnx", "onnx"), (".relax", "regraft"), (".pt2", "torch"), (".xml", "openvino")]
+)
+def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str, writer: str) -> None:
+    pytest.importorskip(writer)
     model = save(projections(), tmp_path / "model.onnx")
     before = files(tmp_path)
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"

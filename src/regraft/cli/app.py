@@ -62,6 +62,9 @@ def _report(error: Exception) -> int:
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         _say(f"error: out of memory{f': {error}' if str(error) else ''}")
         return WRONG_INPUT
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        _say(f"error: {error.filename}: {error.strerror}; give a shorter one")
+        return WRONG_INPUT
     if not isinstance(error, RegraftError):
         rule = _of_a_rule(error)
         if rule is not None:

@@ -36,14 +36,15 @@ _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u20
 """Characters that give a terminal orders, or let a text look like another."""
 _ENDLESS: Final = re.compile(r"\S{301,}")
 _SHOWN_OF_ENDLESS: Final = 200
+_LONG_LINE: Final = re.compile(r"^(.{1000}).{1000,}(.{200})$", re.MULTILINE)
 
 _quiet = False
 
 
 def visible(text: str) -> str:
-    """``text``, of which files decide the names, with its control characters escaped and endless words cut short."""
+    """``text``, whose names come from files: control characters escaped, endless words and lines cut short."""
     cut = _ENDLESS.sub(lambda found: f"{found[0][:_SHOWN_OF_ENDLESS]}… ({len(found[0])} characters)", text)
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), cut)
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), _LONG_LINE.sub(r"\1 … \2", cut))
 
 
 def be_quiet(quiet: bool) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import numpy as np
 
+from ..analysis.cost import constant_bytes
 from ..ir.dtypes import numpy_dtype
 from ..ir.errors import MissingDependencyError
 from ..ir.module import IRModule
@@ -37,6 +38,7 @@ PRECISIONS: Final = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
 _CAPABILITIES: Final = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}
 _OPSET: Final = 23
+_WRITTEN_AT_ONCE: Final = 1 << 20
 """The newest opset that OpenVINO reads well; it has few of the later operators."""
 _MOST_IN_ONE_MESSAGE: Final = 2**30
 """Bytes of constants up to which a graph is handed over in memory; larger ones go by way of a file."""
@@ -134,7 +136,15 @@ def save_openvino(module: IRModule, name: str, path: Path) -> None:
     try:
         library.save_model(made, path, compress_to_fp16=False)
     except Exception as error:  # OpenVINO's errors share no base but this
+        _check_room(path.with_suffix(".bin"), constant_bytes(module))
         raise BuildError(f"{name}: OpenVINO cannot write this program: {reason(error)}") from error
+
+
+def _check_room(path: Path, size: int) -> None:
+    """Raise `OSError` where a file of ``size`` cannot be written, which OpenVINO does not say of its own failures."""
+    with path.open("wb") as file:
+        while file.tell() < size:
+            file.write(bytes(_WRITTEN_AT_ONCE))
 
 
 def compile_settings(
