@@ -131,10 +131,10 @@ def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) ->
 
     ``after`` is the module that ``result`` was written from. A program of PyTorch has more than ``most`` times the
     operators, as happens to one that writes in place. An ONNX model of a level that rewrites whether that pays or not,
-    with ``most`` over 1, has more bytes, and more than that many times the nodes or more bytes than `MOST_GROWN`. One
-    of the other levels has a single byte more, or more nodes, with functions written out wherever they are called, and
-    is not expected to pay; more bytes than `MOST_GROWN` never do. The bodies of loops and branches count. Cost: models
-    in files are read again.
+    with ``most`` over 1, has more bytes and more than that many times the nodes, or it has more bytes than `MOST_GROWN`
+    and is not expected to pay. One of the other levels has a single byte more, or more nodes, and is not expected to
+    pay; more bytes than `MOST_GROWN` never do. Nodes count with functions written out wherever they are called, and
+    with the bodies of loops and branches. Cost: models in files are read again.
     """
     if opened.is_changed:
         return False
@@ -147,12 +147,12 @@ def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) ->
     else:
         sizes = opened.source.ByteSize(), result.ByteSize()
 
-    from ..formats.onnx.described import node_count, written_out_count
+    from ..formats.onnx.described import written_out_count
 
     if most > 1.0:
-        if sizes[1] > sizes[0] + MOST_GROWN:
-            return not _pays(opened.module, after)
-        return sizes[1] > sizes[0] and node_count(result) > most * node_count(opened.source)
+        if sizes[1] > sizes[0] and written_out_count(result) > most * written_out_count(opened.source):
+            return True
+        return sizes[1] > sizes[0] + MOST_GROWN and not _pays(opened.module, after)
     if sizes[1] <= sizes[0]:
         return written_out_count(result) > written_out_count(opened.source) and not _pays(opened.module, after)
     return sizes[1] > sizes[0] + MOST_GROWN or not _pays(opened.module, after)

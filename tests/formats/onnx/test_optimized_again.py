@@ -299,3 +299,35 @@ def test_a_prelu_with_a_slope_for_each_column_stays_one_node() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     fused = rx.rule(lambda x: R.abs(x), lambda x: R.nn.relu(x) + R.nn.relu(-x), name="abs by relu")
     assert [node.op_type for node in rx.optimize(model, rules=fused).graph.node].count("PRelu") == 1
+
+
+def test_the_way_back_cancels_the_transpose_that_an_operator_ends_with() -> None:
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3, 4, 8]) for name in ("q", "k", "v", "y")]
+    turns = [[3, 2, 1, 0], [3, 2, 1, 0]]
+    nodes = [helper.make_node("Attention", ["q", "k", "v"], ["a"])]
+    nodes += [
+        helper.make_node("Transpose", [before], [after], perm=order)
+        for before, after, order in zip(("a", "b"), ("b", "y"), turns, strict=True)
+    ]
+    graph = helper.make_graph(nodes, "small", values[:3], values[3:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    assert _counts(rx.optimize(model).graph) == {"Attention": 1}
+
+
+@pytest.mark.parametrize("level", ["default", "aggressive"])
+def test_a_node_that_is_read_as_many_operators_is_not_written_as_these(level: str) -> None:
+    value, sizes = (
+        helper.make_tensor_value_info,
+        [numpy_helper.from_array(np.asarray(one), name) for name, one in (("f", [-1]), ("s", [1, 1, 2, 2]))],
+    )
+    nodes = [
+        helper.make_node("Reshape", ["x", "f"], ["flat"]),
+        helper.make_node("Reshape", ["flat", "s"], ["again"]),
+        helper.make_node("Resize", ["again", "", "scales"], ["y"], mode="nearest"),
+    ]
+    inputs = [value("x", TensorProto.FLOAT, [1, 1, 2, 2]), value("scales", TensorProto.FLOAT, [4])]
+    graph = helper.make_graph(nodes, "small", inputs, [value("y", TensorProto.FLOAT, None)], sizes)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    found = rx.optimize(model, level=level).graph
+    assert _counts(found)["Resize"] == 1
+    assert len(found.node) <= len(nodes)

@@ -15,7 +15,7 @@ from ....ir.op import Call
 from ....ir.types import PrimType, TensorType, TupleType
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from .elementwise import operand_dtype
-from .graph import dtype_of
+from .graph import before_transpose, dtype_of
 from .lowering import Lowered, Lowering, known_rank, lowers, size_at, tensor_type
 
 _LAST: int = -(2**63)
@@ -85,11 +85,16 @@ def _squeeze(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("permute_dims")
 def _permute_dims(lowering: Lowering, call: Call) -> Lowered:
-    x = lowering.tensor(call.args[0])
+    x, graph = lowering.tensor(call.args[0]), lowering.graph
     axes = call.attrs["axes"]
     if axes is None:
-        return lowering.graph.op("Transpose", x)
-    return lowering.graph.op("Transpose", x, perm=[axis % len(axes) for axis in axes])
+        return graph.op("Transpose", x)
+    order = [axis % len(axes) for axis in axes]
+    # What other operators are written as may end with the way there.
+    source = before_transpose(x, sorted(range(len(order)), key=order.__getitem__))
+    if source is not None and x.producer() not in graph.kept:
+        return source
+    return graph.op("Transpose", x, perm=order)
 
 
 @lowers("flip")
