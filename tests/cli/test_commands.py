@@ -282,12 +282,14 @@ def main(x: R.Tensor((4, 64), "float32"), g: R.Tensor((64,), "float32"), w: R.Te
     assert not left("h = R.nn.relu(R.multiply(x, g)); y = R.matmul(R.add(h, R.sqrt(R.abs(h))), w)")
 
 
-def test_attention_without_repeated_heads_is_nothing_that_was_left() -> None:
-    program = parse("""
+@pytest.mark.parametrize("form", ["R.nn.attention(q, k, k)", "R.nn.attention_bias(q, k, k, R.exp(mask))"])
+def test_attention_that_is_one_operator_is_nothing_that_was_left(form: str) -> None:
+    program = parse(f"""
 @R.function
-def main(q: R.Tensor((1, 5, 2, 4), "float32"), k: R.Tensor((1, 5, 2, 4), "float32")):
+def main(q: R.Tensor((1, 5, 2, 4), "float32"), k: R.Tensor((1, 5, 2, 4), "float32"),
+         mask: R.Tensor((1, 2, 5, 5), "float32")):
     with R.dataflow():
-        out = R.nn.attention(q, k, k)
+        out = {form}
         R.output(out)
     return out
 """)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, final
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait
 from ..ir.program import Function
+from ..ir.visitor import iter_bindings
 from ..passes import Pass, PassContext, PassInstrument, PassReport
 from ..pattern import DFPattern, chain, elementwise, has_trait, is_op, wildcard
 from ..rewrite import Decline, Event, PatternMatchingRewriter, Rule, RuleSet, decline, explain
@@ -111,6 +112,16 @@ def _nearly(rules: Iterable[Rule], result: IRModule) -> dict[str, str]:
     return {name: reason for name, (_, reason) in found.items()}
 
 
+_MADE: Final = {"FuseAttention": ("nn.attention", "nn.attention_bias")}
+"""What a pass makes one operator of; its rules about that operator only trim its operands."""
+
+
+def _made_by(name: str, result: IRModule) -> set[str]:
+    """The bindings that are already what the pass ``name`` makes."""
+    made = _MADE.get(name, ())
+    return {one.var.name_hint for one in iter_bindings(result) if _operator_of(one.value) in made}
+
+
 class Left(NamedTuple):
     """Places that a pass left alone for one reason: its wording at the first of them, and their bindings."""
 
@@ -158,6 +169,8 @@ def _explained(name: str, reports: Iterable[PassReport], result: IRModule, rules
     if name in _ALIKE:
         _ALIKE[name](result, listener=alike.append)
     left = _nearly(rules, result) | {event.var.name_hint: event.reason or "" for event in alike} | left
+    for binding in _made_by(name, result).intersection(left):
+        del left[binding]
     for binding, reason in left.items():
         key = _NUMBER.sub("#", re.sub(rf"\b{re.escape(binding)}\b", "#", reason))
         wording.setdefault(key, reason)
