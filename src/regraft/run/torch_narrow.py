@@ -16,7 +16,7 @@ from ..ir.visitor import walk
 from .arrays import BYTES_FOR_BITS
 from .errors import BuildError
 
-_READERS: Final = ("relax.astype", "relax.dequantize")
+_READERS: Final = ("relax.astype", "relax.dequantize", "com.microsoft.DequantizeLinear")
 
 
 def require_narrow_is_read_only(module: IRModule) -> None:

@@ -98,3 +98,20 @@ def _product(node: onnx.NodeProto, packed: np.ndarray, scales: np.ndarray) -> on
     graph = helper.make_graph([node], "product", [_value("x", 2, 24)], [_value("y", 2, 8)], weights)
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.INT4, TensorProto.UINT4])
+def test_codes_of_four_bits_in_files_of_old_opsets_run_on_pytorch(dtype: int) -> None:
+    """ONNX Runtime's quantizer writes them with its own operator where the opset has none."""
+    codes = helper.make_tensor("codes", dtype, [8, 4], np.random.default_rng(0).integers(0, 8, 32).tolist())
+    zero = helper.make_tensor("zero", dtype, [], [3])
+    scale = helper.make_tensor("scale", TensorProto.FLOAT, [], [0.5])
+    nodes = [
+        helper.make_node("DequantizeLinear", ["codes", "scale", "zero"], ["w"], domain="com.microsoft"),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "old", [_value("x", 2, 8)], [_value("y", 2, 4)], [codes, zero, scale])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    x = np.random.default_rng(1).standard_normal((2, 8)).astype(np.float32)
+    assert_close(np.asarray(rx.build(rx.from_onnx(model), "torch")["main"](x)), _plain(model, x))
