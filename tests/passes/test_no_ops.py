@@ -23,6 +23,7 @@ IMAGE = 'x: R.Tensor((2, 3, 7, 6), "float32"), w: R.Tensor((5, 3, 3, 2), "float3
         "a = R.strided_slice(x, [0], [0], [2], [1])",
         "a = R.broadcast_to(x, (2, 3, 4))",
         'a = R.astype(x, "float32")',
+        "a = R.negative(R.negative(x))",
         'a = R.where(R.const([[True]], "bool"), x, x * R.const(2.0, "float32"))',
         'a = R.where(R.const(False, "bool"), R.const("nan", "float32"), x)',
     ],
@@ -75,6 +76,11 @@ def test_a_reduction_keeps_or_drops_its_axes_by_itself(lines: str, left: dict[st
     before = program(X, lines, "b" if left else "b, c")
     after = checked(RemoveNoOps(), before, exact=True)
     assert counts(after) == left if left else after is before
+
+
+def test_what_is_turned_twice_is_itself() -> None:
+    before = program('x: R.Tensor((4,), "bool")', "a = R.logical_not(R.logical_not(x))\nb = R.logical_not(a)", "b")
+    assert counts(checked(RemoveNoOps(), before, exact=True)) == {"logical_not": 1}
 
 
 @pytest.mark.parametrize("ends", ["[n - 1], [n]", "[n - 3], [n]", "[0], [n - 1]"])

@@ -26,6 +26,12 @@ _padded = is_op("relax.nn.pad")(_data)
 _sliced = is_op("relax.strided_slice")(_data, varg_default_wildcard=True)
 _converted = is_op("relax.astype")(_data)
 _same_again = is_op("relax.broadcast_to")(_data, wildcard()) | _converted
+_not_twice = is_op("relax.logical_not")(is_op("relax.logical_not")(_data))
+_undone = (
+    is_op("relax.negative")(is_op("relax.negative")(_data))
+    | is_op("relax.bitwise_not")(is_op("relax.bitwise_not")(_data))
+    | _not_twice
+)
 _resized = is_op("relax.image.resize2d")(_data, wildcard()) | is_op("relax.image.resize3d")(_data, wildcard())
 _MOVED: Final = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 """The ways to place elements in which those of a result of the same size lie elsewhere."""
@@ -66,6 +72,12 @@ def _without_slice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Declin
 
 def _without_change(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     return _itself(expr, matchings[_data], keeps_shape=_converted in matchings)
+
+
+def _without_both(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    if _not_twice in matchings and getattr(expr.ty, "dtype", None) != "bool":
+        return decline("it makes 0 and 1 of numbers")
+    return _itself(expr, matchings[_data], keeps_shape=True)
 
 
 SAME_TYPE: Final = Rule(_same_again, _without_change, "remove_change_to_same_type")
@@ -190,6 +202,7 @@ _RULES: Final = RuleSet(
         Rule(_padded, _without_padding, "remove_empty_padding"),
         Rule(_sliced, _without_slice, "remove_slice_of_everything"),
         SAME_TYPE,
+        Rule(_undone, _without_both, "remove_what_undoes_itself"),
         Rule(_resized, _without_resize, "remove_resize_to_same_size").assuming_finite(),
         Rule(_chosen, _without_choice, "remove_choice_of_one_side"),
         Rule(_reduced_then_reshaped, _axes_by_reduction, "axes_by_reduction"),
@@ -202,9 +215,9 @@ _RULES: Final = RuleSet(
 def RemoveNoOps() -> Pass:
     """Leave out what gives its operand back, or what the next operator does on the side.
 
-    That is: times or divided by 1; padding by nothing; slices of everything; conversion to the same
-    dtype, broadcasting to the same shape and resizing to the same size; ``where`` whose condition is the same for all
-    elements; axes of size 1 that are added or dropped after a reduction, which keeps or drops them by itself; zeros
+    That is: times or divided by 1; what is negated twice; padding by nothing; slices of everything; conversion to the
+    same dtype, broadcasting to the same shape and resizing to the same size; ``where`` whose condition is the same for
+    all elements; axes of size 1 that are added or dropped after a reduction, which keeps or drops them by itself; zeros
     around the input of a convolution, which pads by itself; and the reshapes before and after a product of two matrices
     (and a bias) that only put rows together and apart again, which is the product of the tensors with their rows apart.
 
