@@ -157,6 +157,23 @@ def test_a_faster_state_between_the_passes_is_kept_where_the_result_is_not(times
     assert [node.op_type for node in result.graph.node] == ["MatMul", "Split"]
 
 
+def test_a_state_is_held_to_the_least_time_of_the_model_in_any_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model as it was takes 1, and 2 in all turns of the second trial, in which the state takes 1.5."""
+    taken = [(1.0, 1.2), (2.0, 1.5)]
+
+    def turns(ways: Any, **_: Any) -> list[Turns]:
+        before, after = taken.pop(0) if taken else (1.0, 1.2)
+        return [Turns((before,) * 6), Turns((after,) * 6)]
+
+    monkeypatch.setattr(guard, "time_in_turns", turns)
+    model = projections()
+    result, report = measured(model)
+    assert result is model
+    assert report.measurement is not None
+    assert report.measurement.states[1].gain is not None
+    assert report.measurement.states[1].gain.ratio == pytest.approx(1 / 1.5)
+
+
 def test_a_state_with_other_values_is_not_kept_however_fast(times: list[float]) -> None:
     @function_pass(opt_level=0, name="Wrong")
     def wrong(function: Function, _module: IRModule, _context: Any) -> Function:

@@ -280,7 +280,8 @@ def fastest_state(
             between = states[-2::-1]
             share = deadline.left / max(1, len(between))
             rows = [tried(one.name, one, share) for one in between]
-            found += rows
+            rows = [_held_to(row, min(least, default=None)) for row in rows]
+            found = [_held_to(found[0], min(least, default=None)), *rows]
             faster = [(row, one) for row, one in zip(rows, between, strict=True) if _is_faster(row)]
             chosen = max(faster, key=lambda pair: _ratio(pair[0]))[1] if faster else None
     kept = AS_IT_WAS if chosen is None else RESULT if chosen is states[-1] else chosen.name
@@ -324,6 +325,16 @@ def _decided(
         return None if state is None or problem_of(state) is not None else (state, measurement)
     except RegraftError:
         return None
+
+
+def _held_to(one: Measured, least: float | None) -> Measured:
+    """``one`` with a gain that is no more than that over ``least``, what the model as it was took in any trial.
+
+    The gain is that of one trial, in all of whose turns other work may have stood beside the model as it was.
+    """
+    if one.gain is None or one.seconds is None or least is None:
+        return one
+    return replace(one, gain=one.gain._replace(ratio=min(one.gain.ratio, least / one.seconds)))
 
 
 def _is_faster(one: Measured) -> bool:
