@@ -115,3 +115,19 @@ def test_codes_of_four_bits_in_files_of_old_opsets_run_on_pytorch(dtype: int) ->
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     x = np.random.default_rng(1).standard_normal((2, 8)).astype(np.float32)
     assert_close(np.asarray(rx.build(rx.from_onnx(model), "torch")["main"](x)), _plain(model, x))
+
+
+def test_rows_of_a_table_in_blocks_are_looked_up_on_pytorch() -> None:
+    rng = np.random.default_rng(0)
+    codes = helper.make_tensor("codes", TensorProto.INT4, [6, 32], rng.integers(-8, 8, 192).tolist())
+    scales = helper.make_tensor("scales", TensorProto.FLOAT, [6, 2], rng.random(12).tolist())
+    attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": 16}
+    node = helper.make_node(
+        "GatherBlockQuantized", ["codes", "x", "scales"], ["y"], domain="com.microsoft", **attributes
+    )
+    places = helper.make_tensor_value_info("x", TensorProto.INT64, [2, 3])
+    graph = helper.make_graph([node], "table", [places], [_value("y", 2, 3, 32)], [codes, scales])
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    x = np.array([[5, 0, 2], [1, 1, 4]])
+    assert_close(np.asarray(rx.build(rx.from_onnx(model), "torch")["main"](x)), _plain(model, x))
