@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from regraft.analysis import defined_symbolic_vars, well_formed
-from regraft.ir import BlockBuilder, Constant, Function, IRModule, TensorData, TensorType, Var
+from regraft.ir import (
+    BlockBuilder,
+    Constant,
+    Function,
+    IRModule,
+    Op,
+    TensorData,
+    TensorType,
+    Var,
+    assert_structural_equal,
+)
 from regraft.reference.trials import difference
 from regraft.script import relax as R
 from regraft.testing import random_inputs
@@ -102,6 +112,16 @@ def test_weights_that_are_not_in_memory_are_not_read() -> None:
     inputs = [_random(2, 3)]
     np.testing.assert_array_equal(run(after, inputs), inputs[0] @ np.arange(12, dtype=np.float32).reshape(4, 3).T)
     assert loads == ["w"]
+
+
+def test_a_call_without_a_meaning_here_stays_also_over_weights_that_are_not_in_memory() -> None:
+    weight = Constant(TensorData.lazy((4, 3), "float32", lambda: np.zeros((4, 3), np.float32)))
+    builder = BlockBuilder()
+    with builder.function("main", []):
+        call = Op.foreign("com.acme::Pool", pure=True)(weight, ty_args=[TensorType((2, 3), "float32")])
+        builder.emit_func_output(builder.emit(call))
+    before = builder.get()["main"]
+    assert_structural_equal(FoldConstant()(before), before)
 
 
 def test_a_call_that_fails_on_its_constants_stays_to_fail_when_it_runs() -> None:

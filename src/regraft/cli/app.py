@@ -59,7 +59,7 @@ def _report(error: Exception) -> int:
     from ..model.errors import OutputError, VerificationError
     from ..rewrite import RewriteValueError
 
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+    if _is_out_of_memory(error):
         _say(f"error: out of memory{f': {error}' if str(error) else ''}")
         return WRONG_INPUT
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
@@ -85,6 +85,13 @@ def _report(error: Exception) -> int:
         if isinstance(error, kind):
             return code
     return WRONG_INPUT
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    # PyTorch has no class of its own for this.
+    return isinstance(error, MemoryError) or (type(error) is RuntimeError and "can't allocate memory" in str(error))
 
 
 def _of_a_rule(error: Exception) -> str | None:

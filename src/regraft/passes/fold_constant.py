@@ -134,7 +134,9 @@ class _Folding(SessionWalk):
             self._context.tell("fold_constant", var.name_hint, "the result is larger than the constants it is made of")
             return None
         waits = size > _MOST_AT_ONCE and _is_arrangement(call)
-        if isinstance(call.ty, TensorType) and (waits or not all(constant.data.is_loaded for constant in constants)):
+        waits |= not all(constant.data.is_loaded for constant in constants)
+        is_defined = isinstance(call.op, Op) and call.op.reference is not None
+        if waits and is_defined and isinstance(call.ty, TensorType):
             return _later(call)
         try:
             return _constant_of(_evaluate(call), _sources(constants))
