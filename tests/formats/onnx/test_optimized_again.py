@@ -209,6 +209,15 @@ def test_ranges_of_a_size_that_is_known_at_run_time_are_written_one_way(level: i
     np.testing.assert_array_equal(_run(once, feeds)[0], np.arange(6) + np.float32(0.5))
 
 
+def test_a_hardmax_of_an_old_opset_is_one_search_and_one_comparison() -> None:
+    there, back = (helper.make_node("Transpose", [x], [y], perm=[1, 0]) for x, y in (("x", "t"), ("t", "u")))
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in ("x", "y")]
+    graph = helper.make_graph([there, back, helper.make_node("Hardmax", ["u"], ["y"])], "old", ports[:1], ports[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+    x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    assert _done_after_one_run(model, {"x": x}) == Counter(ArgMax=1, Equal=1, Cast=1)
+
+
 def _done_after_one_run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> Counter[str]:
     """The nodes after one run at the safe level, to which another one does nothing, and whose values are the same."""
     once = rx.optimize(model, level="safe")

@@ -221,8 +221,6 @@ def _hardmax(node: NodeImporter) -> Imported:
         shape = stated_shape(x)
         assert shape is not None
         size = shape[axis]
-        if isinstance(size, int):
-            return ops.one_hot(ops.argmax(x, axis=axis), node.like(1), node.like(0), depth=size, axis=axis)
         along = [size if place == axis % len(shape) else 1 for place in range(len(shape))]
         places = node.emit(ops.reshape(ops.arange(size, dtype="int64"), along))
         return in_dtype(ops.equal(places, ops.argmax(x, axis=axis, keepdims=True)), node.dtype())
