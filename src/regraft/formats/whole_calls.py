@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 from ..analysis import direct_uses, free_symbolic_vars, used_vars
-from ..ir.expr import Expr, ShapeExpr, Tuple, Var
+from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
 from ..ir.types import ShapeType
+from ..ir.visitor import walk
 from ..passes import CanonicalizeBindings, DeadCodeElimination, InlinePrivateFunctions, Sequential
 from ..rewrite.walk import FunctionWalk
 
@@ -96,7 +97,10 @@ class _Outlining(FunctionWalk):
         if any(isinstance(binding, MatchCast) for binding in run):
             return None
         own = {binding.var for binding in run}
-        operands = list(dict.fromkeys(var for binding in run for var in _used(binding) if var not in own))
+        variables = dict.fromkeys(var for binding in run for var in _used(binding) if var not in own)
+        # Weights are operands, so that those who look at the function see all that reads them.
+        weights = {id(one.data): one for binding in run for one in walk(binding.value) if _is_weight(one)}
+        operands: list[Var | Constant] = [*variables, *weights.values()]
         outputs = [binding.var for binding in run if binding.var in used]
         if not outputs:
             return None
@@ -116,6 +120,10 @@ class _Outlining(FunctionWalk):
         return [VarBinding(parts, value), *[VarBinding(var, parts[index]) for index, var in enumerate(outputs)]]
 
 
+def _is_weight(expr: Expr) -> TypeGuard[Constant]:
+    return isinstance(expr, Constant) and expr.data.name is not None
+
+
 def _used(binding: Binding) -> list[Var]:
     uses = direct_uses(binding.value)
     return used_vars(binding.value) if uses.bodies else uses.variables
@@ -130,16 +138,34 @@ def _used_elsewhere(runs: Sequence[tuple[Whole | None, list[Binding]]], returned
     return found
 
 
-def _function(run: Sequence[Binding], operands: Sequence[Var], outputs: Sequence[Var]) -> Function:
+def _function(run: Sequence[Binding], operands: Sequence[Var | Constant], outputs: Sequence[Var]) -> Function:
     """A private function of ``operands``, under variables of their own, that gives ``outputs``."""
-    given = [Var(var.name_hint, var.ty) for var in operands]
+    given = [Var(_name(operand), operand.ty) for operand in operands]
     results = [Var(var.name_hint, var.ty, var.origins) for var in outputs]
     body = [*run, *[VarBinding(result, var) for result, var in zip(results, outputs, strict=True)]]
-    mutator = ExprMutator()
-    for var, param in zip(operands, given, strict=True):
-        mutator.remap(var, param)
     seq = SeqExpr([DataflowBlock(body)], results[0] if len(results) == 1 else Tuple(results))
-    return Function(given, mutator.mutate(seq))
+    return Function(given, _OnOperands(operands, given).mutate(seq))
+
+
+def _name(operand: Var | Constant) -> str:
+    return operand.name_hint if isinstance(operand, Var) else "weight"
+
+
+class _OnOperands(ExprMutator):
+    """Puts the parameters of a function in the place of its operands."""
+
+    def __init__(self, operands: Sequence[Var | Constant], given: Sequence[Var]) -> None:
+        super().__init__()
+        self._weights: Final[dict[int, Var]] = {}
+        for operand, param in zip(operands, given, strict=True):
+            if isinstance(operand, Var):
+                self.remap(operand, param)
+            else:
+                self._weights[id(operand.data)] = param
+
+    def visit_constant_(self, constant: Constant) -> Expr:
+        """A parameter for a weight."""
+        return self._weights.get(id(constant.data), constant)
 
 
 def _free_name(module: IRModule, stem: str) -> str:

@@ -7,33 +7,120 @@ from typing import Any, Final
 import torch
 from torch.export import ExportedProgram
 
+from .torch_in_place import sharing
+
 _ATEN: Final[Any] = torch.ops.aten
 _NEGATIVES: Final = (_ATEN.neg.default, _ATEN.negative.default)
+
+
+_VIEWS: Final = {
+    _ATEN.slice.Tensor,
+    _ATEN.select.int,
+    _ATEN.unsqueeze.default,
+    _ATEN.squeeze.dim,
+    _ATEN.squeeze.dims,
+    _ATEN.reshape.default,
+    _ATEN.view.default,
+    _ATEN.permute.default,
+    _ATEN.transpose.int,
+    _ATEN.expand.default,
+}
+"""Operators that do the same to a complex tensor as to both parts of it."""
 
 
 def keep_complex_whole(program: ExportedProgram) -> None:
     """Change ``program`` so that it uses a complex tensor where it made one of both parts of it. Cost: linear.
 
-    One that was made of the real part and the negative imaginary part is its conjugate.
+    One that was made of the real part and the negative imaginary part is its conjugate. What was done to both parts,
+    such as taking a slice, is done to the whole. What selects from pairs takes a part, and equal numbers are made once.
     """
     graph = program.graph
-    changed = False
+    changed = _name_parts(program)
+    made: dict[Any, Any] = {}
     for node in [node for node in graph.nodes if node.target is _ATEN.complex.default]:
+        if made.setdefault(node.args, node) is not node:
+            _replace(program, node, made[node.args])
+            changed = True
+    copies = {node.args[0]: node for node in graph.nodes if node.target is _ATEN.copy_.default}
+    for node in made.values():
+        steps: list[torch.fx.Node] = []
         real, imag = node.args
-        turned = getattr(imag, "target", None) in _NEGATIVES
-        other = imag.args[0] if turned else imag
+        turned = False
+        while True:
+            if getattr(imag, "target", None) in _NEGATIVES:
+                imag, turned = imag.args[0], not turned
+            elif _is_same_view(real, imag):
+                steps.append(real)
+                real, imag = real.args[0], imag.args[0]
+            else:
+                break
         is_pair = getattr(real, "target", None) is _ATEN.real.default and (
-            getattr(other, "target", None) is _ATEN.imag.default
+            getattr(imag, "target", None) is _ATEN.imag.default
         )
-        if is_pair and real.args[0] is other.args[0]:
+        if is_pair and real.args[0] is imag.args[0] and _is_read_before(node, copies.get(real.args[0])):
             whole = real.args[0]
-            if turned:
-                with graph.inserting_before(node):
-                    whole = graph.call_function(_ATEN._conj.default, (whole,))
-                whole.meta = dict(node.meta)
-            node.replace_all_uses_with(whole)
-            graph.erase_node(node)
+            with graph.inserting_before(node):
+                if turned:
+                    whole = _call(graph, _ATEN._conj.default, (whole,))
+                for step in reversed(steps):
+                    whole = _call(graph, step.target, (whole, *step.args[1:]))
+            _replace(program, node, whole)
             changed = True
     if changed:
         graph.eliminate_dead_code()
         program.graph_module.recompile()
+
+
+def _is_read_before(node: torch.fx.Node, copy: torch.fx.Node | None) -> bool:
+    """True if all that may share the memory of ``node`` is read before ``copy`` changes it, and is no result."""
+    if copy is None:
+        return True
+    pending, seen = [node], {node}
+    while pending:
+        value = pending.pop()
+        for user in value.users:
+            if user.op == "output" or user > copy:
+                return False
+            if user not in seen and (user.target is _ATEN.complex.default or user in sharing(value)):
+                seen.add(user)
+                pending.append(user)
+    return True
+
+
+def _name_parts(program: ExportedProgram) -> bool:
+    """Take the real or imaginary part where one of each pair is selected; True if there was such a place."""
+    graph, changed = program.graph, False
+    for node in [node for node in graph.nodes if node.target is _ATEN.select.int]:
+        pairs, axis, index = node.args
+        if pairs.target is _ATEN.view_as_real.default and axis in (-1, pairs.meta["val"].ndim - 1):
+            with graph.inserting_before(node):
+                part = graph.call_function((_ATEN.real if index in (0, -2) else _ATEN.imag).default, pairs.args)
+            part.meta = dict(node.meta)
+            _replace(program, node, part)
+            changed = True
+    return changed
+
+
+def _replace(program: ExportedProgram, node: torch.fx.Node, other: torch.fx.Node) -> None:
+    node.replace_all_uses_with(other)
+    program.graph_signature.replace_all_uses(node.name, other.name)
+    program.graph.erase_node(node)
+
+
+def _is_same_view(real: Any, imag: Any) -> bool:
+    """True if two nodes do the same to the real and to the imaginary part."""
+    nodes = isinstance(real, torch.fx.Node) and isinstance(imag, torch.fx.Node)
+    return (
+        nodes
+        and real is not imag
+        and real.target in _VIEWS
+        and imag.target is real.target
+        and (real.args[1:], real.kwargs) == (imag.args[1:], imag.kwargs)
+        and not real.kwargs
+    )
+
+
+def _call(graph: torch.fx.Graph, target: Any, args: tuple[Any, ...]) -> torch.fx.Node:
+    node = graph.call_function(target, args)
+    node.meta = {"val": target(*torch.fx.map_arg(args, lambda each: each.meta["val"]))}
+    return node

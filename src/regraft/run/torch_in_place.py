@@ -133,8 +133,8 @@ def _change_in_place(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx
         operand = cast(torch.fx.Node, node.args[0])
         back = copies.get(operand)
         is_own = operand.target is _ATEN.clone.default or (back is not None and _plain(back.args[1]) is node)
-        readers = {user for value in _sharing(operand) for user in value.users} - {node, back}
-        kept = any(user.op == "output" for value in _sharing(node) for user in value.users)
+        readers = {user for value in sharing(operand) for user in value.users} - {node, back}
+        kept = any(user.op == "output" for value in sharing(node) for user in value.users)
         if is_own and not (back is not None and kept) and not any(reader > node for reader in readers):
             if back is not None:
                 graph.erase_node(copies.pop(operand))
@@ -260,10 +260,10 @@ def _is_same(first: Any, second: Any) -> bool:
 
 def _is_read_later(buffer: torch.fx.Node, writes: Sequence[_BufferWrite], copy: torch.fx.Node) -> bool:
     """True if something reads what ``buffer`` held after a write to it, or the result is given to the caller."""
-    if any(user.op == "output" for value in _sharing(writes[-1].node) for user in value.users):
+    if any(user.op == "output" for value in sharing(writes[-1].node) for user in value.users):
         return True
     own = {*[write.node for write in writes], copy}
-    old, held = _sharing(buffer), set[torch.fx.Node]()
+    old, held = sharing(buffer), set[torch.fx.Node]()
     for write in writes:
         held |= old
         if not write.is_done:
@@ -272,7 +272,7 @@ def _is_read_later(buffer: torch.fx.Node, writes: Sequence[_BufferWrite], copy: 
             readers = {user for node in old for user in node.users} - held - own
             if any(reader > write.node for reader in readers):
                 return True
-        old = _sharing(write.node)
+        old = sharing(write.node)
     return False
 
 
@@ -300,7 +300,7 @@ def _written_part(graph: torch.fx.Graph, part: torch.fx.Node, source: torch.fx.N
     given = source
     while given.target in (_ATEN.clone.default, _ATEN.expand.default, _ATEN.broadcast_to.default):
         given = cast(torch.fx.Node, given.args[0])
-    is_constant = not any(_changing(value) for value in _sharing(_whole_of(given)))
+    is_constant = not any(_changing(value) for value in sharing(_whole_of(given)))
     return graph.call_function(_ATEN.copy_.default, (part, given if is_constant else source))
 
 
@@ -393,7 +393,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _sharing(start: torch.fx.Node) -> set[torch.fx.Node]:
+def sharing(start: torch.fx.Node) -> set[torch.fx.Node]:
     """``start`` and all nodes that may share its memory, as views do."""
     found = {start}
     pending = [start]

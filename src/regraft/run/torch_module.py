@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 
 from ..formats.errors import ConvertError
-from ..formats.torch.signature import VALUE, CallingConvention, Nesting
+from ..formats.torch.signature import VALUE, CallingConvention, Nesting, part_names
 from ..formats.torch.tensors import torch_dtype
 from ..ir.builder import NameSupply
 from ..ir.collection import collection_paused
@@ -95,12 +95,14 @@ class RegraftModule(torch.nn.Module):
         self.most_axes = max((ty.ndim for ty in values if isinstance(ty, TensorType)), default=0)
         self.source = program.source
         state = ModuleState(self, signature, share_memory)
-        self._places = [state.place(data) for data in lifted.taken[name]]
-        for buffer, ty in zip(self._mutated, _result_types(module[name].ret_ty), strict=False):
-            state.place_written(buffer, _zeros(ty))
+        self._places = state.place_all(lifted.taken[name])
+        types = _result_types(module[name].ret_ty)
+        state.place_written({buffer: _zeros(ty) for buffer, ty in zip(self._mutated, types, strict=False)})
         state.add_aliases()
-        unread = {each for each, _ in signature.tensors} - state.names
-        cast(Any, self).register_load_state_dict_pre_hook(_without(unread))
+        self._changed = state.changed()
+        unread = {*[each for each, _ in signature.tensors], *signature.complexes} - state.names
+        parted = [each for each in signature.complexes if each not in state.names]
+        cast(Any, self).register_load_state_dict_pre_hook(_without(unread, parted))
 
     @contextmanager
     def plain_results(self) -> Generator[None]:
@@ -115,19 +117,23 @@ class RegraftModule(torch.nn.Module):
     def run_program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The work of ``forward``, whatever its arguments are called."""
         inputs = self._own_inputs(args, kwargs)
-        weights = [getattr(owner, attribute) for owner, attribute in self._places]
+        weights = [place.value() for place in self._places]
         device = next((x.device for x in (*weights, *inputs) if isinstance(x, torch.Tensor)), None)
         with nullcontext() if device is None or device.type == "cpu" else device:
             result = self._computed(inputs, weights)
         if not self._restores:
             return result
-        changed = [self.get_buffer(name) for name in self._mutated] + [inputs[place] for place in self._written]
+        changed = [self.get_buffer(one.name) for one in self._changed] + [inputs[place] for place in self._written]
         results = [_apart_from(changed, value) for value in _as_list(result)] if changed else _as_list(result)
         # An exported program says of itself which buffers carry gradients from call to call; here none does.
         detached = self.signature.detached if torch.compiler.is_exporting() else self._mutated
-        for name, tensor, value in zip((*self._mutated, *self._written), changed, results, strict=False):
-            tensor.copy_(value.detach() if name in detached else value)
-        return self.nesting.unflatten(results[len(changed) :])
+        count = len(self._mutated)
+        for one, buffer in zip(self._changed, changed, strict=False):
+            value = one.new(results)
+            buffer.copy_(value.detach() if self._mutated[one.places[0]] in detached else value)
+        for given, value in zip(changed[len(self._changed) :], results[count:], strict=False):
+            given.copy_(value)
+        return self.nesting.unflatten(results[count + len(self._written) :])
 
     def _own_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         names = self.nesting.arguments
@@ -179,10 +185,15 @@ def _as_list(result: Any) -> list[Any]:
     return list(cast("tuple[Any, ...]", result)) if isinstance(result, tuple) else [result]
 
 
-def _without(names: set[str]) -> Callable[..., None]:
-    """A hook that leaves out of a checkpoint what the program no longer reads."""
+def _without(names: set[str], parted: Sequence[str]) -> Callable[..., None]:
+    """A hook that leaves out of a checkpoint what the program no longer reads, the parts of ``parted`` among it."""
 
     def drop(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *_more: Any) -> None:
+        for name in parted:
+            whole = state_dict.get(prefix + name)
+            if isinstance(whole, torch.Tensor):
+                parts = zip(part_names(name), (torch.real(whole), torch.imag(whole)), strict=True)
+                state_dict.update({prefix + label: part for label, part in parts})
         for name in names:
             state_dict.pop(prefix + name, None)
 

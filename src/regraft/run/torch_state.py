@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 
-from ..formats.torch.signature import CallingConvention, StateKind
+from ..formats.torch.signature import CallingConvention, StateKind, part_names
 from ..ir.tensor_data import TensorData
 from .torch_arrays import as_constant
 
@@ -34,6 +34,31 @@ def repeatable(module: Any) -> Generator[None]:
                 buffer.copy_(kept)
 
 
+class StatePlace(NamedTuple):
+    """Where a constant is: in an attribute of a module, whole or as a part of the complex numbers there."""
+
+    owner: torch.nn.Module
+    attribute: str
+    part: Callable[[torch.Tensor], torch.Tensor] | None = None
+
+    def value(self) -> torch.Tensor:
+        """The tensor."""
+        held = getattr(self.owner, self.attribute)
+        return held if self.part is None else self.part(held)
+
+
+class ChangedBuffer(NamedTuple):
+    """A buffer that the program changes, and which of its results are the new value: one, or both parts."""
+
+    name: str
+    places: tuple[int, ...]
+
+    def new(self, results: Sequence[Any]) -> Any:
+        """The new value."""
+        values = [results[place] for place in self.places]
+        return values[0] if len(values) == 1 else torch.complex(*values)
+
+
 class ModuleState:
     """Puts constants into a module as parameters and buffers, each once."""
 
@@ -41,33 +66,74 @@ class ModuleState:
         self._root: Final = root
         self._kinds: Final[dict[str, StateKind]] = dict(signature.tensors)
         self._aliases: Final = signature.aliases
+        self._complexes: Final = signature.complexes
+        self._mutated: Final = signature.mutated
         self._is_foreign: Final = not signature.outputs
         self._share: Final = share_memory
         self._count: Final = itertools.count()
+        self._parts: Final[dict[str, StatePlace]] = {}
         self.names: Final[set[str]] = set()
         """The names of what was placed, further names of tied tensors included."""
 
-    def place(self, data: TensorData) -> tuple[torch.nn.Module, str]:
+    def place_all(self, taken: Sequence[TensorData]) -> list[StatePlace]:
+        """Register constants; where each is from now on."""
+        self._place_complex({data.name: data for data in taken if data.name is not None})
+        return [self._parts.get(data.name or "") or self._place(data) for data in taken]
+
+    def _place_complex(self, taken: Mapping[str, TensorData]) -> None:
+        """Register the complex tensors of which the program reads both parts, or which it changes."""
+        for name in self._complexes:
+            labels = part_names(name)
+            held = {label: as_constant(taken[label], None) for label in labels if label in taken}
+            if len(held) == len(labels) or (held and labels[0] in self._mutated):
+                empty = torch.zeros_like(next(iter(held.values())))  # a part that is only written
+                real, imag = [held.get(label, empty) for label in labels]
+                self._place_parts(name, torch.complex(real, imag))
+
+    def _place_parts(self, name: str, whole: torch.Tensor) -> None:
+        """Register a complex tensor; its parts are views of it."""
+        real, imag = part_names(name)
+        owner, attribute = self._register(name, whole, self._kinds[real])
+        self._parts.update(
+            {real: StatePlace(owner, attribute, torch.real), imag: StatePlace(owner, attribute, torch.imag)}
+        )
+
+    def _place(self, data: TensorData) -> StatePlace:
         """Register a constant; where it is from now on."""
         tensor = as_constant(data, None)
         if not self._share:
             tensor = tensor.clone()
         name = data.name or _joined(data.sources) or f"constant_{next(self._count)}"
+        return StatePlace(*self._register(name, tensor, self._kind(data)))
+
+    def _register(self, name: str, tensor: torch.Tensor, kind: StateKind) -> tuple[torch.nn.Module, str]:
         self.names.add(name)
         owner, attribute = self._owner(name)
-        kind = self._kind(data)
         if kind in ("parameter", "frozen"):
             owner.register_parameter(attribute, torch.nn.Parameter(tensor, requires_grad=kind == "parameter"))
         else:
             owner.register_buffer(attribute, tensor, persistent=kind == "buffer")
         return owner, attribute
 
-    def place_written(self, name: str, example: torch.Tensor) -> None:
-        """Register a buffer that the program writes and never reads: zeros, like ``example``."""
-        if name not in self.names:
-            self.names.add(name)
-            owner, attribute = self._owner(name)
-            owner.register_buffer(attribute, example, persistent=self._kinds.get(name) == "buffer")
+    def place_written(self, examples: Mapping[str, torch.Tensor]) -> None:
+        """Register the buffers that the program writes and never reads: zeros, like the examples."""
+        for name in self._complexes:
+            real, imag = part_names(name)
+            if real in examples and real not in self._parts:
+                self._place_parts(name, torch.complex(examples[real], examples[imag]))
+        for name, example in examples.items():
+            if name not in self.names and name not in self._parts:
+                self._register(name, example, "buffer" if self._kinds.get(name) == "buffer" else "temporary")
+
+    def changed(self) -> list[ChangedBuffer]:
+        """The buffers that the program changes."""
+        places = {name: place for place, name in enumerate(self._mutated)}
+        found: list[ChangedBuffer] = []
+        for name in self._complexes:
+            real, imag = part_names(name)
+            if real in places and real in self._parts:
+                found.append(ChangedBuffer(name, (places.pop(real), places.pop(imag))))
+        return [*found, *[ChangedBuffer(name, (place,)) for name, place in places.items()]]
 
     def _kind(self, data: TensorData) -> StateKind:
         if data.name is None:

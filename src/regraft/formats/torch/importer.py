@@ -65,6 +65,7 @@ from .signature import (
     SizeCheck,
     StateKind,
     constant_leaf,
+    part_names,
     plain_spec,
     spec_text,
 )
@@ -141,7 +142,7 @@ class _Importer:
         self._input_leaves: Final[list[Leaf]] = []
         self._tensors: Final[dict[str, StateKind]] = {}
         self._owners: Final[dict[tuple[object, ...], str]] = {}
-        self._constants: Final[dict[str, Constant]] = {}
+        self._constants: Final[dict[str, Constant | ComplexPair]] = {}
         self._aliases: Final[dict[str, str]] = {}
         self._mutated: Final[list[str]] = []
         self._detached: Final[list[str]] = []
@@ -239,7 +240,7 @@ class _Importer:
             self._values[node] = self._constants[first]
             return
         if tensor.is_complex():
-            self._values[node] = self._complex_state(tensor, name, kind)
+            self._values[node] = self._constants[name] = self._complex_state(tensor, name, kind)
             return
         self._tensors[name] = kind
         if self._keep:
@@ -266,13 +267,12 @@ class _Importer:
                     )
 
     def _complex_state(self, tensor: torch.Tensor, name: str, kind: StateKind) -> ComplexPair:
-        """A complex tensor of the state as two real ones, ``<name>.real`` and ``<name>.imag``."""
+        """A complex tensor of the state as two real ones, of which each has a name."""
         parts = torch.view_as_real(tensor.detach().resolve_conj())
         values: list[Expr] = []
-        for index, side in enumerate(("real", "imag")):
-            part, label = parts[..., index].contiguous(), f"{name}.{side}"
+        for index, label in enumerate(part_names(name)):
             self._tensors[label] = kind
-            values.append(Constant(TensorData(to_numpy(part, label), label)))
+            values.append(Constant(TensorData(to_numpy(parts[..., index].contiguous(), label), label)))
         return ComplexPair(*values)
 
     def _state_tensor(self, spec: Any) -> tuple[torch.Tensor, StateKind]:
@@ -595,5 +595,6 @@ class _Importer:
             arguments=argument_names(self._program),
             checks=tuple(self._checks),
             structures=structures,
+            complexes=tuple([name for name, value in self._constants.items() if isinstance(value, ComplexPair)]),
             sizes=tuple(self._sizes.limits(cast(Any, self._program).range_constraints)),
         )

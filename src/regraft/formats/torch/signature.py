@@ -50,6 +50,8 @@ class CallingConvention:
     and the sizes of the example inputs.
     ``checks`` are the model's promises about sizes that it reads from tensors. ``structures`` are the nodes of
     ``out_spec``, in preorder, that are named tuples of PyTorch's own (`torch.return_types`): plain ones in its JSON.
+    ``complexes`` are the names of the complex tensors of the state, which ``tensors`` and ``mutated`` list by parts
+    (`part_names`).
     """
 
     in_spec: str | None
@@ -65,6 +67,7 @@ class CallingConvention:
     sizes: tuple[tuple[str, int, int | None, int], ...] = ()
     checks: tuple[SizeCheck, ...] = ()
     structures: tuple[tuple[int, str], ...] = ()
+    complexes: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The facts as the value of an attribute."""
@@ -137,6 +140,11 @@ class Nesting:
         if self._out_spec is None:
             return leaves[0] if len(leaves) == 1 else tuple(leaves)
         return pytree.tree_unflatten(leaves, self._out_spec)
+
+
+def part_names(name: str) -> tuple[str, str]:
+    """The names of the real and the imaginary part of a complex tensor of the state."""
+    return f"{name}.real", f"{name}.imag"
 
 
 def _leaf(kind: str, fact: Any, values: Sequence[Any]) -> Any:

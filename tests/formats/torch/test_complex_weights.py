@@ -1,0 +1,136 @@
+"""Complex weights and buffers: one tensor each in PyTorch, two real ones here."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import regraft as rx
+
+
+def _complex(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.complex64)
+
+
+class Filter(torch.nn.Module):
+    """A filter in the space of frequencies, as a table of rotations, with layers that share a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(5, 5, bias=False, dtype=torch.complex64)
+        self.second = torch.nn.Linear(5, 5, dtype=torch.complex64)
+        self.second.weight = self.first.weight
+        self.register_buffer("turns", torch.polar(torch.ones(16, 5), torch.randn(16, 5)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        spectrum = self.second(self.first(torch.fft.rfft(x)))
+        return torch.fft.irfft(spectrum * self.turns[: x.shape[0]].conj(), n=8)
+
+
+class Changing(torch.nn.Module):
+    """A buffer of complex numbers that each call changes; ``read`` gives a result that may be what it held before."""
+
+    def __init__(self, read: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.register_buffer("state", _complex(3))
+        self.read = read
+
+    def forward(self, x: torch.Tensor) -> Any:
+        result = self.read(self.state)
+        self.state.mul_(0.5).add_(x.mean(0))
+        return result, (x * self.state).abs()
+
+
+def _operators(program: torch.export.ExportedProgram) -> int:
+    return sum(node.op == "call_function" for node in program.graph.nodes)
+
+
+def test_a_complex_weight_comes_back_as_one_tensor_of_its_own_name() -> None:
+    torch.manual_seed(0)
+    model, x = Filter().eval(), torch.randn(4, 8)
+    program = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=2, max=16)},))
+    module = rx.from_torch(program)
+    again = rx.to_torch(module)
+    assert sorted(again.state_dict()) == sorted(model.state_dict())
+    again.load_state_dict(model.state_dict())
+    reports: list[rx.OptimizationReport] = []
+    result = rx.optimize(program, report=reports.append)
+    assert reports[0].kept in (None, "nothing in it was rewritten")
+    assert _operators(result) <= _operators(program)
+    for rows in (4, 7):
+        x = torch.randn(rows, 8)
+        for one in (again, copy.deepcopy(again), result.module(), rx.to_torch(rx.parse(module.script()))):
+            torch.testing.assert_close(one(x), model(x), atol=1e-5, rtol=1e-4)
+        found = rx.build(module, target="onnxruntime")["main"](x.numpy())
+        torch.testing.assert_close(torch.as_tensor(found), model(x).detach(), atol=1e-5, rtol=1e-4)
+
+
+def test_a_weight_of_which_one_part_is_read_alone_is_that_part() -> None:
+    class Real(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(_complex(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.weight.real
+
+    model, x = Real(), torch.randn(2, 3)
+    again = rx.to_torch(rx.from_torch(model, (x,)))
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(again(x), model(x))
+
+
+def test_a_weight_that_is_used_in_two_ways_stays_one_weight_in_training() -> None:
+    class Both(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(_complex(3, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.view_as_real(x @ self.weight + x @ self.weight.conj()) + self.weight.abs().sum()
+
+    torch.manual_seed(0)
+    x = _complex(4, 3)
+    program = torch.export.export(Both(), (x,))
+    found: list[torch.Tensor | None] = []
+    for one in (program.module(), rx.optimize(program).module()):
+        one(x).square().sum().backward()
+        (weight,) = one.parameters()
+        found.append(weight.grad)
+        weight.grad = None
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda state: state.abs(),
+        lambda state: state.clone(),
+        lambda state: (state.clone()[1:], state.clone().conj()),
+        lambda state: state.real.clone(),
+        lambda state: torch.complex(state.imag, state.real) + state,
+    ],
+)
+def test_a_complex_buffer_that_changes_is_one_tensor(read: Callable[[torch.Tensor], Any], tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    program = torch.export.export(Changing(read), (_complex(4, 3),))
+    rx.save_torch(rx.from_torch(program), tmp_path / "model.pt2")
+    copies = [
+        program.module(),
+        rx.to_torch(rx.from_torch(program)),
+        rx.optimize(program).module(),
+        torch.export.load(tmp_path / "model.pt2").module(),
+    ]
+    for _ in range(2):
+        x = _complex(4, 3)
+        wanted, *found = [one(x) for one in copies]
+        for result in found:
+            torch.testing.assert_close(result, wanted)
+        for one in copies:
+            assert list(one.state_dict()) == ["state"]
+            torch.testing.assert_close(one.state_dict()["state"], copies[0].state_dict()["state"])
