@@ -18,7 +18,7 @@ import regraft as rx
 from bench.roundtrip_models import DYNAMIC, FIXED, Case
 from bench.table import Table
 from bench.timing import least_in_turns
-from regraft.formats.torch.quiet import quiet
+from regraft.formats.quiet import quiet
 
 ROUNDS: Final = 7
 MOST: Final = 1.05

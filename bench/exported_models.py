@@ -29,7 +29,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 from bench.roundtrip_models import DYNAMIC, FIXED, Case
-from regraft.formats.torch.quiet import quiet
+from regraft.formats.quiet import quiet
 
 Feeds = dict[str, np.ndarray]
 _IDS: Final = torch.arange(128).reshape(2, 64) * 7 % 500

@@ -63,6 +63,10 @@ def test_ctrl_c_while_something_is_imported_is_a_message(tmp_path: Path, name: s
     assert finished.stdout == ""
 
 
+_NO_BYTECODE = "import sys; sys.dont_write_bytecode = True\n"
+"""Python keeps what it could write of a compiled module where the disk is full, and fails at it from then on."""
+
+
 @pytest.mark.parametrize(
     ("suffix", "writer"), [(".onnx", "onnx"), (".relax", "regraft"), (".pt2", "torch"), (".xml", "openvino")]
 )
@@ -70,7 +74,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str, writer: str) ->
     pytest.importorskip(writer)
     model = save(projections(), tmp_path / "model.onnx")
     before = files(tmp_path)
-    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
+    full = f"{_NO_BYTECODE}import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
     finished = spawn(full, "optimize", model, "-o", tmp_path / f"out{suffix}")
     assert finished.returncode == 4, finished.stderr
     assert f"out{suffix} cannot be written" in finished.stderr
@@ -82,8 +86,8 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str, writer: str) ->
 def test_a_full_disk_leaves_nothing_of_a_model_with_weights_beside_it(tmp_path: Path) -> None:
     model = save(projections(), tmp_path / "model.onnx")
     before = files(tmp_path)
-    full = """
-import resource
+    full = f"""
+{_NO_BYTECODE}import resource
 from regraft.formats.onnx import external_data
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 external_data.MOST_IN_ONE_FILE = 100

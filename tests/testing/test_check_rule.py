@@ -582,7 +582,17 @@ def test_a_rule_that_cannot_stand_empty_axes_is_wrong() -> None:
 
 _NEED_PROGRAMS = {
     *("share_repeated_heads", "reshape_there_and_back", "permute_there_and_back", "heads_apart_product"),
-    *("gelu", "gelu_tanh", "mean", "layer_norm", "group_norm", "rms_norm", "sinks_as_scores"),
+    *(
+        "gelu",
+        "gelu_tanh",
+        "mean",
+        "constant_bias",
+        "zero_bias",
+        "layer_norm",
+        "group_norm",
+        "rms_norm",
+        "sinks_as_scores",
+    ),
 }
 """Rules whose matches are too rare among random programs; their own tests give them programs."""
 
