@@ -122,11 +122,12 @@ class _Reduction(NamedTuple):
         node, axes = self.node, self.axes
         dtype, shape = node.dtype(), node.ty(0).shape
         if is_integer(dtype):
-            # ONNX Runtime makes each term an integer, and their logarithm again.
+            # ONNX Runtime cuts off each term, and then their logarithm with the greatest element added.
             peak = node.emit(ops.max(x, axes, True))
             terms = in_dtype(ops.exp(in_dtype(ops.subtract(x, peak), "float64")), dtype)
-            found = _logarithm(node, self.sum(node.emit(terms)))
-            return ops.add(found, peak if self.keepdims else ops.max(x, axes, False))
+            found = ops.log(in_dtype(self.sum(node.emit(terms)), "float64"))
+            most = peak if self.keepdims else ops.max(x, axes, False)
+            return in_dtype(ops.add(found, in_dtype(most, "float64")), dtype)
         if shape is not None and 0 in shape:
             return ops.log(self.sum(ops.exp(x)))
         peak = node.emit(ops.max(x, axes, True))
