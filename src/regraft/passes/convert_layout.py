@@ -19,6 +19,7 @@ from ..ir.op import Call, Op, Trait
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import UNKNOWN_NDIM, TensorType
 from ..op import permute_dims
+from ..op.primitive.manipulate import inverse
 from ..rewrite.session import substitute
 from .context import PassError
 from .passes import FunctionPass, Pass
@@ -107,7 +108,7 @@ class _Converter:
         """The value of ``var``, made of what is kept for it; None for one that is kept as it is."""
         if var in self._kept:
             new, permutation = self._kept[var]
-            return permute_dims(new, _inverse(permutation))
+            return permute_dims(new, inverse(permutation))
         if var not in self._tuples:
             return None
         new, permutations = self._tuples[var]
@@ -115,7 +116,7 @@ class _Converter:
         for index, order in enumerate(permutations):
             field = self._emit(TupleGetItem(new, index))
             fields.append(
-                field if order == tuple(range(len(order))) else self._emit(permute_dims(field, _inverse(order)))
+                field if order == tuple(range(len(order))) else self._emit(permute_dims(field, inverse(order)))
             )
         return Tuple(fields)
 
@@ -192,10 +193,6 @@ class _Converter:
         if order is None or (order == tuple(range(len(order))) and not axes_left_out):
             return None
         return follow(self, value, order)
-
-
-def _inverse(permutation: Permutation) -> list[int]:
-    return [permutation.index(axis) for axis in range(len(permutation))]
 
 
 def _order(old: str, new: str, what: str) -> Permutation:

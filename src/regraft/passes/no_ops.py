@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import op as ops
 from ..analysis.tensors import stated_shape, whole_numbers
+from ..analysis.uniform import uniform_of
 from ..ir.dims import dim_product, dims_equal
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call
@@ -98,12 +99,10 @@ _chosen = is_op("relax.where")(_condition, _then, _otherwise)
 
 
 def _without_choice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    condition = np.asarray(matchings[_condition].data.numpy())
-    if condition.size and condition.all():
-        return _itself(expr, matchings[_then])
-    if condition.size and not condition.any():
-        return _itself(expr, matchings[_otherwise])
-    return decline("the condition holds for some elements and not for others")
+    holds = uniform_of(matchings[_condition], {})
+    if holds is None:
+        return decline("the condition holds for some elements and not for others")
+    return _itself(expr, matchings[_then if holds else _otherwise])
 
 
 # --- axes of a reduction

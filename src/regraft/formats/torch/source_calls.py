@@ -22,6 +22,7 @@ from ...ir.op import Attrs, Call, Op, attribute_key
 from ...ir.program import Binding, MatchCast
 from ...ir.tensor_data import TensorData
 from ...ir.types import Type, bind_type, type_symvars
+from ...op.primitive.manipulate import inverse
 from .complex_numbers import ComplexPair
 
 
@@ -342,7 +343,7 @@ class FoundCall:
         axes = tuple(reversed(range(len(leaf.data.shape)))) if stated is None else stated
         found = self._weights.get((id(leaf.data), axes))
         if found is None:
-            back = sorted(range(len(axes)), key=[axis % len(axes) for axis in axes].__getitem__)
+            back = inverse([axis % len(axes) for axis in axes])
             found = self._weights[id(leaf.data), axes] = Constant(_permuted(leaf.data, back))
         return found
 

@@ -16,6 +16,7 @@ from ...ir.op import Call, Reference, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
 from ..primitive.indexing import TAKE
+from ..primitive.manipulate import inverse
 from ..primitive.row_updates import fold_into_rows
 from ..primitive.windows import gathered_from_windows
 from ..public_function import Padding, ResultLayout, Spatial, declares, operator_of
@@ -199,7 +200,7 @@ def _take_backward(xp: Any, output_grad: Any, x: Any, indices: Any, axis: int | 
         rows = cast(xp, xp.where(xp.isnan(rows), xp.zeros_like(rows), rows), "int64")
     moved = xp.permute_dims(xp.zeros_like(x), order)
     total = fold_into_rows(xp, xp.reshape(moved, (extent, across)), rows, updates, "add")
-    back = tuple([order.index(axis) for axis in range(x.ndim)])
+    back = tuple(inverse(order))
     return xp.permute_dims(xp.reshape(total, moved.shape), back)
 
 

@@ -185,7 +185,7 @@ def reverse_sequence(data: Expr, seq_lengths: Expr, seq_axis: int = 1, batch_axi
 # --- gradients
 
 
-def _inverse(order: Sequence[int]) -> list[int]:
+def inverse(order: Sequence[int]) -> list[int]:
     """The permutation that undoes ``order``."""
     return sorted(range(len(order)), key=order.__getitem__)
 
@@ -193,12 +193,12 @@ def _inverse(order: Sequence[int]) -> list[int]:
 @operator_of(permute_dims).define_gradient
 def _permute_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     order = None if call.attrs.axes is None else permutation(call)  # the axes reversed are their own inverse
-    return [permute_dims(adjoint, None if order is None else _inverse(order))]
+    return [permute_dims(adjoint, None if order is None else inverse(order))]
 
 
 @LAYOUT_TRANSFORM.define_gradient
 def _layout_transform_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [permute_dims(adjoint, _inverse(call.attrs.index_map))]
+    return [permute_dims(adjoint, inverse(call.attrs.index_map))]
 
 
 @operator_of(flip).define_gradient

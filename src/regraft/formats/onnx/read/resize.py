@@ -14,6 +14,7 @@ from ....ir.dims import Dim, SymVar, dim_product
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
 from ....ir.types import ShapeType, TensorType
+from ....op.primitive.manipulate import inverse
 from .importing import Imported, NodeImporter, in_dtype, reads
 from .resampling import CROP, Filter, ResampledAxis, Taps, nearest, resampled
 from .run_time import count_of
@@ -294,7 +295,7 @@ def _by_operator(
     final = [sizes[axis] for axis in order]
     if list(found.ty.shape) != final:  # type: ignore[attr-defined]
         found = node.emit(ops.reshape(found, final))
-    back = [order.index(axis) for axis in range(rank)]
+    back = inverse(order)
     return found if back == list(range(rank)) else ops.permute_dims(found, back)
 
 

@@ -13,6 +13,7 @@ from ....ir.dtypes import is_float, itemsize
 from ....ir.expr import Expr, ShapeExpr
 from ....ir.op import Call
 from ....ir.types import PrimType, TensorType, TupleType
+from ....op.primitive.manipulate import inverse
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from .elementwise import operand_dtype
 from .graph import before_transpose, dtype_of
@@ -91,7 +92,7 @@ def _permute_dims(lowering: Lowering, call: Call) -> Lowered:
         return graph.op("Transpose", x)
     order = [axis % len(axes) for axis in axes]
     # What other operators are written as may end with the way there.
-    source = before_transpose(x, sorted(range(len(order)), key=order.__getitem__))
+    source = before_transpose(x, inverse(order))
     if source is not None and x.producer() not in graph.kept:
         return source
     return graph.op("Transpose", x, perm=order)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from .... import op as R
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
+from ....op.primitive.manipulate import inverse
 from ....op.primitive.reduction import extreme_of_none
 from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
 from .indexing import without_masks
@@ -122,7 +123,7 @@ def _index_put(
     if adjacent and rank(values):
         values = _indexed_first(values, max(map(rank, named)), len(rest), places[0])
     put = R.index_put(R.permute_dims(x, order), named, values, accumulate=accumulate)
-    return R.permute_dims(put, [order.index(axis) for axis in range(rank(x))])
+    return R.permute_dims(put, inverse(order))
 
 
 def _indexed_first(values: Expr, width: int, rest: int, before: int) -> Expr:

@@ -11,6 +11,7 @@ from .... import op as R
 from ....analysis.tensors import same_sizes
 from ....ir.dims import Dim, dim_less_equal, dim_product, dims_equal
 from ....ir.expr import Expr, const
+from ....op.primitive.manipulate import inverse
 from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
 
 
@@ -250,7 +251,7 @@ def _diagonal_scatter(context: Context, x: Expr, src: Expr, offset: int = 0, dim
         values = R.permute_dims(values, [len(rest), *range(len(rest))])
     places = _along_diagonal(shape_of(src)[-1], offset)
     put = R.index_put(R.permute_dims(x, order), list(places), values)
-    return R.permute_dims(put, [order.index(axis) for axis in range(count)])
+    return R.permute_dims(put, inverse(order))
 
 
 @converts("as_strided")
