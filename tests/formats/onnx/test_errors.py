@@ -102,15 +102,9 @@ def test_all_unsupported_operators_are_listed_with_their_nodes() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("opset", "message"),
-    [(999, "knows up to"), (5, r"Add \(node y\): it is as of opset 5, and means .* expected 7 or newer")],
-)
-def test_an_opset_that_is_too_new_or_too_old_is_named(opset: int, message: str) -> None:
-    column = onnx.numpy_helper.from_array(np.ones(5, np.float32), "c")  # what ONNX does not convert
-    add = helper.make_node("Add", ["x", "c"], ["y"], axis=0, broadcast=1)
-    with pytest.raises(ConvertError, match=message):
-        from_onnx(_model(add, opset=opset, initializers=[column]))
+def test_an_opset_that_is_too_new_is_named() -> None:
+    with pytest.raises(ConvertError, match="knows up to"):
+        from_onnx(_model(helper.make_node("Relu", ["x"], ["y"]), opset=999))
 
 
 def test_an_operator_that_has_not_changed_is_read_from_any_opset() -> None:

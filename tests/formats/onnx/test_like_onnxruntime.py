@@ -290,7 +290,15 @@ def test_logarithms_of_sums_of_integers_are_cut_off(op_type: str, keepdims: int)
     inputs = {"x": x, "axes": np.asarray([1])}
     for dtype in (np.int32, np.int64):
         given = {**inputs, "x": x.astype(dtype)}
-        _check(one_node(op_type, given, fixed=["axes"], opset=18, keepdims=keepdims), given)
+        for fixed in (["axes"], []):
+            _check(one_node(op_type, given, fixed=fixed, opset=18, keepdims=keepdims), given)
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+@pytest.mark.parametrize("fixed", [["axes"], []])
+def test_log_sum_exp_of_unsigned_integers_cuts_off_the_result_alone(dtype: type[np.generic], fixed: list[str]) -> None:
+    inputs = {"x": np.asarray([[0, 4, 1], [5, 3, 4]]).astype(dtype), "axes": np.asarray([1])}
+    _check(one_node("ReduceLogSumExp", inputs, fixed=fixed, opset=18), inputs)
 
 
 # --- convolution, recurrence, slices, bounds

@@ -1,4 +1,4 @@
-"""Models of the first opsets are read as ONNX's own converter brings them to a newer one."""
+"""Models of the first opsets mean what they meant then."""
 
 from __future__ import annotations
 
@@ -48,6 +48,90 @@ def test_old_slopes_stand_for_channels(opset: int) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     model = _model(opset, helper.make_node("PRelu", ["x", "slope"], ["y"]), slope=slope)
     assert_same(run_here(model, {"x": x}), [np.where(x < 0, slope[:, None] * x, x)])
+
+
+_X = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("opset", [1, 6])
+@pytest.mark.parametrize("axis", [0, 1, -2, 2])
+@pytest.mark.parametrize(
+    ("op_type", "function"),
+    [("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Greater", np.greater), ("Less", np.less)],
+)
+def test_an_old_operand_begins_at_the_axis_that_it_states(
+    op_type: str, function: np.ufunc, axis: int, opset: int
+) -> None:
+    column = np.asarray([0.5, -1.0, 2.0, 3.0], np.float32)[: _X.shape[axis]]
+    model = _model(opset, helper.make_node(op_type, ["x", "c"], ["y"], broadcast=1, axis=axis), c=column)
+    if function(1.0, 1.0).dtype == bool:
+        model.graph.output[0].type.tensor_type.elem_type = TensorProto.BOOL
+    aligned = column.reshape([-1, *[1] * (2 - axis % 3)])
+    assert_same(run_here(model, {"x": _X}), [function(_X, aligned)])
+
+
+@pytest.mark.parametrize(
+    ("opset", "op_type", "attributes", "expected"),
+    [
+        (1, "Cast", {"to": "DOUBLE"}, _X.astype(np.float64)),
+        (
+            1,
+            "Pad",
+            {"paddings": [1, 0, 0, 0, 0, 2], "value": 3.0},
+            np.pad(_X, [(1, 0), (0, 0), (0, 2)], constant_values=3),
+        ),
+        (1, "Selu", {}, 1.0507 * np.where(_X < 0, 1.6732 * np.expm1(_X), _X)),
+        (4, "Reshape", {"shape": [0, -1]}, _X.reshape(2, 12)),
+        (6, "Sum", {}, _X),
+    ],
+)
+def test_old_attributes_are_read(opset: int, op_type: str, attributes: dict[str, object], expected: np.ndarray) -> None:
+    model = _model(opset, helper.make_node(op_type, ["x"], ["y"], **attributes))
+    model.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(expected.dtype)
+    assert_same(run_here(model, {"x": _X}), [expected.astype(expected.dtype)])
+    assert rx.optimize(model) == model
+
+
+@pytest.mark.parametrize("axis", [0, 2])
+def test_an_old_tile_is_of_one_axis(axis: int) -> None:
+    inputs = {"n": np.asarray([3], np.float32), "a": np.asarray([axis], np.float32)}
+    model = _model(5, helper.make_node("Tile", ["x", "n", "a"], ["y"]), **inputs)
+    assert_same(
+        run_here(model, {"x": _X}),
+        [np.tile(_X, [3 if one == axis else 1 for one in range(axis + 1)] + [1] * (2 - axis))],
+    )
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("ThresholdedRelu", {"alpha": 0.5}),
+        ("Affine", {"alpha": 2.0, "beta": 0.5}),
+        ("ParametricSoftplus", {"alpha": 2.0, "beta": 0.5}),
+        ("ScaledTanh", {"alpha": 2.0, "beta": 0.5}),
+        ("ImageScaler", {"bias": [0.1, 0.2, 0.3], "scale": 2.0}),
+        ("Crop", {"border": [1, 0, 1, 2]}),
+        ("Crop", {"border": [1, 0, 1, 1], "scale": [2, 3]}),
+        ("Scale", {"scale": 3.0}),
+        ("MeanVarianceNormalization", {"across_channels": 1}),
+        ("MeanVarianceNormalization", {"normalize_variance": 0}),
+    ],
+)
+def test_operators_that_onnx_once_tried_are_read(op_type: str, attributes: dict[str, object]) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3, 4, 5)).astype(np.float32)
+    nodes = [helper.make_node("Identity", ["x"], ["a"]), helper.make_node(op_type, ["a"], ["y"], **attributes)]
+    model = onnx_model(nodes, {"x": [*x.shape]}, ["y"], opset=8, ir_version=6)
+    expected = run_onnxruntime(model, {"x": x})
+    assert_same(run_here(model, {"x": x}), expected)
+    assert_same(run_onnxruntime(rx.optimize(model), {"x": x}), expected)
+
+
+def test_a_batch_norm_once_had_numbers_for_each_element() -> None:
+    numbers = {name: np.random.default_rng(1).random((3, 4)).astype(np.float32) for name in "gbmv"}
+    given = {"x": _X, **numbers}
+    node = helper.make_node("BatchNormalization", list(given), ["y"], spatial=0)
+    model = onnx_model([node], {name: [*array.shape] for name, array in given.items()}, ["y"], opset=7, ir_version=6)
+    assert_same(run_here(model, given), run_onnxruntime(model, given))
 
 
 def test_a_function_may_be_of_another_opset_than_its_model() -> None:

@@ -5,6 +5,7 @@ from . import control_flow as control_flow
 from . import convolution as convolution
 from . import deformable as deformable
 from . import elementwise as elementwise
+from . import experimental as experimental
 from . import indexing as indexing
 from . import linear_algebra as linear_algebra
 from . import loops as loops

@@ -12,7 +12,7 @@ import numpy as np
 from .... import op as ops
 from ....analysis.tensors import stated_shape
 from ....ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
-from ....ir.expr import Constant, Expr
+from ....ir.expr import Constant, Expr, ShapeExpr
 from ..same_operators import SAME
 from .bits import as_power_of_two
 from .importing import Imported, NodeImporter, in_dtype, reads, reads_as
@@ -39,7 +39,17 @@ _READ: Final[dict[str, Callable[..., Expr]]] = {
 
 
 def _direct(function: Callable[..., Expr]) -> Callable[[NodeImporter], Imported]:
-    return lambda node: function(*node.operands())
+    return lambda node: function(*_aligned(node))
+
+
+def _aligned(node: NodeImporter) -> list[Expr]:
+    """The operands: before opset 7, an attribute says at which axis of the first the second begins."""
+    operands, axis = node.operands(), node.attr("axis")
+    if node.opset >= 7 or axis is None or not node.flag("broadcast"):
+        return operands
+    first, (taken, given) = axis % node.rank(0), operands
+    behind = node.rank(0) - first - node.rank(1)
+    return [taken, ops.reshape(given, ShapeExpr([*node.shape(1), *[1] * behind])) if behind > 0 else given]
 
 
 reads_as({name: _direct(function) for name, function in _READ.items()})
@@ -67,7 +77,7 @@ reads_as(
 
 @reads("Pow")
 def _pow(node: NodeImporter) -> Imported:
-    base, exponent = node.operand(0), node.operand(1)
+    base, exponent = _aligned(node)
     own, other = node.dtype(0), node.dtype(1)
     if own == other:
         return ops.power(base, exponent)
@@ -156,6 +166,9 @@ def _clip(node: NodeImporter) -> Imported:
 def _prelu(node: NodeImporter) -> Imported:
     x, slope = node.operand(0), node.operand(1)
     rank, shape = node.rank(0), node.ty(1).shape
+    if node.opset < 7 and rank > 2 and shape is not None and len(shape) == 1:  # one for each channel
+        shape = (*shape, *[1] * (rank - 2))
+        slope = ops.reshape(slope, ShapeExpr(shape))
     if is_float(node.dtype()) and shape is not None and 0 < len(shape) <= rank:
         aligned = (1,) * (rank - len(shape)) + shape
         wide = [axis for axis, size in enumerate(aligned) if size != 1]
@@ -175,7 +188,8 @@ def _celu(node: NodeImporter) -> Imported:
 
 @reads("Selu")
 def _selu(node: NodeImporter) -> Imported:
-    alpha, gamma = node.attr("alpha", 1.67326319217681884765625), node.attr("gamma", 1.05070102214813232421875)
+    numbers = (1.6732, 1.0507) if node.opset < 6 else (1.67326319217681884765625, 1.05070102214813232421875)
+    alpha, gamma = node.attr("alpha", numbers[0]), node.attr("gamma", numbers[1])
     x = node.operand(0)
     if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.0507010) < 1e-6:
         return ops.nn.selu(x)

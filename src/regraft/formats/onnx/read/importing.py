@@ -284,6 +284,8 @@ class NodeImporter:
     def dtype_attr(self, name: str, default: str | None = None) -> str | None:
         """The dtype that an attribute names by ONNX's number. Raises `UnsupportedNodeError` for text."""
         value = self.attr(name)
+        if isinstance(value, str):  # the name of an element type, in opsets before 6
+            value = ir.DataType[value]
         if value == ir.DataType.STRING:
             raise self.refuse("tensors of string are not supported")
         return default if value is None else from_onnx_dtype(value, f"attribute {name}")

@@ -42,9 +42,13 @@ def _layer_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
 @reads("MeanVarianceNormalization")
 def _mean_variance_norm(node: NodeImporter) -> Imported:
     x, dtype = node.operand(0), node.dtype()
-    axes = [axis % node.rank() for axis in node.attr("axes", [0, 2, 3])]
+    # Before opset 9 it was one that ONNX tried, with other attributes.
+    default = [0, 1, 2, 3] if node.flag("across_channels") else [0, 2, 3]
+    axes = [axis % node.rank() for axis in node.attr("axes", default)]
     wide = node.emit(in_dtype(x, "float32")) if dtype in ("float16", "bfloat16") else x
     centred = node.emit(ops.subtract(wide, ops.mean(wide, axes, True)))
+    if not node.flag("normalize_variance", 1):
+        return in_dtype(centred, dtype)
     spread = node.emit(ops.sqrt(ops.mean(ops.square(centred), axes, True)))
     epsilon = const(1e-9, "float64" if dtype == "float64" else "float32")
     return in_dtype(node.emit(ops.divide(centred, ops.add(spread, epsilon))), dtype)
@@ -71,6 +75,8 @@ def _batch_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
     training = bool(node.attr("training_mode", 0))
     dtype = node.dtype()
     operands = [node.operand(0), *[in_dtype(node.operand(index), dtype) for index in range(1, 5)]]
+    if node.opset < 9 and node.rank(1) > 1:
+        return (_norm_by_element(node, operands),)
     # ONNX's momentum is the share of the old value that is kept.
     momentum = 1.0 - node.attr("momentum", 0.9)
     found = node.emit(
@@ -79,6 +85,13 @@ def _batch_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
     if not training:
         return (found[0],)
     return found[0], in_dtype(found[1], node.dtype(3)), in_dtype(found[2], node.dtype(4))
+
+
+def _norm_by_element(node: NodeImporter, operands: list[Expr]) -> Expr:
+    """``spatial=0`` of opsets before 9: each element of a sample has numbers of its own, not each channel."""
+    x, gamma, beta, mean, variance = operands
+    spread = ops.sqrt(ops.add(variance, node.like(node.attr("epsilon", 1e-5))))
+    return ops.add(ops.multiply(ops.divide(ops.subtract(x, mean), spread), gamma), beta)
 
 
 @reads("InstanceNormalization")

@@ -14,20 +14,18 @@ from ...quiet import quiet
 from ..attributes import bodies_of
 from ..carried import without_ends
 from ..external_data import check_external_data, read_proto
-from .old_opsets import in_readable_opset
 from .soundness import check_message
 from .sparse import with_dense_constants
 
 STANDARD: Final = ("", "ai.onnx")
 """The domain of ONNX's own operators, under both of its names."""
 
-OLDEST_OPSET: Final = 7
-"""Models before opset 13 are read as far as their operators mean the same today, and before this one only those
-whose operators ONNX defines as in this one."""
 _OLDEST_WRITTEN: Final = 13
 READER: Final = "onnx_ir"
 """The package that reads messages, and logs what is damaged in them, line by line. One error says it here."""
 _LONGEST_REASON: Final = 300
+_FIRST_WITH_OPSETS: Final = 3
+"""The version of the file format from which on a model says its opset."""
 _FIRST_WITH_DEFAULTS: Final = 4
 """The version of the file format from which on initializers need not be inputs."""
 _LISTED: Final = 10
@@ -77,7 +75,7 @@ def deserialized(
     check_message(proto, where)
     proto, carried = without_ends(proto, with_sequences, inside)
     try:
-        opened = ir.from_proto(with_dense_constants(in_readable_opset(proto, OLDEST_OPSET)))
+        opened = ir.from_proto(with_dense_constants(proto))
         if not _is_in_order(opened.graph):
             opened.graph.sort()
         return opened, carried
@@ -118,9 +116,12 @@ def _values_used(node: ir.Node) -> Iterator[ir.Value | None]:
 def opset_of(model: ir.Model) -> int:
     """The opset of ONNX's own operators; of a model that names none, the newest, or the oldest if it has none of them.
 
+    It is the first in a model of the time when there was only one.
     Raises `ConvertError` for one that the installed onnx does not know.
     """
     opset = max((model.opset_imports.get(domain, 0) for domain in STANDARD), default=0)
+    if not opset and model.ir_version < _FIRST_WITH_OPSETS:
+        return 1
     newest = onnx.defs.onnx_opset_version()
     if opset > newest:
         raise ConvertError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .... import op as ops
-from ....ir.dtypes import is_integer
+from ....ir.dtypes import is_integer, is_unsigned
 from ....ir.expr import Expr
 from ....op.primitive.reduction import extreme_of_none
 from .importing import Imported, NodeImporter, in_dtype, reads
@@ -121,6 +121,8 @@ class _Reduction(NamedTuple):
         """The logarithm of the sum of exponentials, which the greatest element is taken out of."""
         node, axes = self.node, self.axes
         dtype, shape = node.dtype(), node.ty(0).shape
+        if is_unsigned(dtype):  # by the function that ONNX defines it by
+            return in_dtype(ops.log(self.sum(ops.exp(in_dtype(x, "float64")))), dtype)
         if is_integer(dtype):
             # ONNX Runtime cuts off each term, and then their logarithm with the greatest element added.
             peak = node.emit(ops.max(x, axes, True))

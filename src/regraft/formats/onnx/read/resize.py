@@ -83,6 +83,8 @@ def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, coordinates
 def _factors(node: NodeImporter, index: int) -> list[float] | None:
     """The factors that an attribute or operand ``index`` gives; None when they are computed at run time."""
     given = node.attr("scales")
+    if node.attr("height_scale") is not None:  # in opsets before 7
+        given = (1.0, 1.0, node.attr("height_scale"), node.attr("width_scale"))
     scales = node.array(index) if given is None else given
     return None if scales is None else np.asarray(scales, np.float32).tolist()
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from .... import op as ops
 from ....ir.dims import Dim
-from ....ir.dtypes import is_bool
+from ....ir.dtypes import is_bool, is_integer, is_unsigned
 from ....ir.expr import Expr, PrimValue, ShapeExpr, const
 from ....op.primitive.reduction import extreme_of_none
-from .importing import NodeImporter
+from .importing import NodeImporter, in_dtype
 from .run_time import axes_among, integers, kept_sizes, row, shape_row
 
 Extreme = Literal["max", "min"]
@@ -79,9 +79,21 @@ class RunTimeReduction:
 
     def log_sum_exp(self, x: Expr) -> Expr:
         """The logarithm of the sum of exponentials, which the greatest element is taken out of."""
-        node = self._node
+        node, dtype = self._node, self._node.dtype()
+        if is_unsigned(dtype):  # by the function that ONNX defines it by
+            terms = ops.exp(in_dtype(x, "float64"))
+            total = self._scattered(terms, const(np.asarray(0.0), "float64"), "add")
+            return self._shaped(in_dtype(ops.log(total), dtype))
         peaks = self._peaks(x, "max")
+        if is_integer(dtype):
+            # ONNX Runtime cuts off each term, and then their logarithm with the greatest element added.
+            terms = in_dtype(ops.exp(in_dtype(ops.subtract(x, self._own(peaks)), "float64")), dtype)
+            found = ops.log(in_dtype(self._scattered(terms, node.like(0), "add"), "float64"))
+            return self._shaped(in_dtype(ops.add(found, in_dtype(peaks, "float64")), dtype))
         peaks = node.emit(ops.where(ops.isfinite(peaks), peaks, ops.zeros_like(peaks)))
-        own = ops.reshape(ops.take(peaks, self._places, axis=0), ShapeExpr(node.shape()))
-        total = self._scattered(ops.exp(ops.subtract(x, own)), node.like(0), "add")
+        total = self._scattered(ops.exp(ops.subtract(x, self._own(peaks))), node.like(0), "add")
         return self._shaped(ops.add(ops.log(total), peaks))
+
+    def _own(self, results: Expr) -> Expr:
+        """For each element of the operand that of ``results`` which it goes into."""
+        return ops.reshape(ops.take(results, self._places, axis=0), ShapeExpr(self._node.shape()))

@@ -201,8 +201,18 @@ def _expand(node: NodeImporter) -> Imported:
 
 @reads("Tile")
 def _tile(node: NodeImporter) -> Imported:
+    if node.opset < 6:
+        return _tile_of_one_axis(node)
     repeats = node.known_integers(1)
     return run_time.tile(node) if repeats is None else ops.tile(node.operand(0), repeats)
+
+
+def _tile_of_one_axis(node: NodeImporter) -> Imported:
+    """``Tile`` of opsets before 6, whose inputs 1 and 2 are one number of copies, and their axis."""
+    count, axis = (int(node.number(index, name)) for index, name in ((1, "its copies"), (2, "its axis")))
+    repeats = [1] * node.rank()
+    repeats[axis] = count
+    return ops.tile(node.operand(0), repeats)
 
 
 @reads("DepthToSpace")
@@ -300,7 +310,7 @@ def _pad(node: NodeImporter) -> Imported:
     mode = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
         node.attr("mode", "constant")
     ]
-    given = node.attr("pads")
+    given = node.attr("pads", node.attr("paddings"))  # the second in opset 1
     if given is None and any(node.has(index) and node.array(index) is None for index in (1, 2, 3)):
         return run_time.pad(node, mode)
     pads = list(given) if given is not None else node.known_integers(1) or []
@@ -320,7 +330,7 @@ def _pad(node: NodeImporter) -> Imported:
     return ops.nn.pad(x, widths, mode, float(fill))
 
 
-@reads("Slice")
+@reads("Slice", "DynamicSlice")  # the second is what ONNX tried before opset 10, which ONNX Runtime still runs
 def _slice(node: NodeImporter) -> Imported:
     rank = node.rank()
     begins, ends = (_bound(node, name, index) for name, index in (("starts", 1), ("ends", 2)))

@@ -268,7 +268,7 @@ def _expand(node: NodeImporter, operands: list[_Array]) -> _Array:
 
 def _tile(node: NodeImporter, operands: list[_Array]) -> _Array:
     repeats = _numbers(operands[1])
-    if int(np.prod(repeats)) * operands[0].size > MOST_SIZES:
+    if node.opset < 6 or int(np.prod(repeats)) * operands[0].size > MOST_SIZES:
         raise _UndecidedError
     return np.tile(operands[0], repeats)
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from . import declared, whole
 from .importing import IMPORTERS, REFUSED
-from .opening import OLDEST_OPSET, STANDARD
+from .opening import STANDARD
 
 
 def unreadable(graph: ir.Graph, opset: int, imports: Mapping[str, int], carries: bool) -> list[str]:
@@ -25,25 +25,9 @@ def unreadable(graph: ir.Graph, opset: int, imports: Mapping[str, int], carries:
         known = (domain, node.op_type) in IMPORTERS or declared.is_outside(node) or declared.has_declaration(node)
         if reason is None and not known and not (carries and whole.can_be_whole(node, opset)):
             reason = None if _has_function(node, imports) else "the operator is not supported"
-        if reason is None and domain == "" and _has_changed(node, opset):
-            reason = (
-                f"it is as of opset {opset}, and means something else today; "
-                f"expected {OLDEST_OPSET} or newer: onnx.version_converter"
-            )
         if reason is not None:
             lines.append(f"{place_of(node)}: {reason}")
     return lines
-
-
-def _has_changed(node: ir.Node, opset: int) -> bool:
-    """True if ONNX has defined a standard operator anew between ``opset`` and the oldest that is read as a whole."""
-    if opset >= OLDEST_OPSET:
-        return False
-    try:
-        then, now = (onnx.defs.get_schema(node.op_type, version, "") for version in (opset, OLDEST_OPSET))
-    except onnx.defs.SchemaError:
-        return True
-    return then.since_version != now.since_version
 
 
 def _has_function(node: ir.Node, imports: Mapping[str, int]) -> bool:

@@ -58,6 +58,12 @@ def _has_input(node: ir.Node, index: int) -> bool:
 
 
 _ANEW: Final[Mapping[tuple[str, int], Callable[[ir.Node], bool]]] = {
+    # Before opset 7 a file says more by the absence of attributes than from then on.
+    ("Cast", 6): _always,  # the name of an element type
+    ("GlobalLpPool", 2): _always,  # its power as a float
+    ("LpPool", 2): _always,
+    ("PRelu", 7): _always,  # slopes by channel
+    ("Selu", 6): _always,  # its numbers by default
     ("AveragePool", 19): lambda node: "ceil_mode" in node.attributes,  # how the last window counts
     ("DFT", 20): _always,  # the axis by default
     ("GridSample", 20): _always,  # the names of its modes
