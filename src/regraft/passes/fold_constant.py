@@ -21,6 +21,7 @@ from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
 from ..ir.visitor import iter_bindings
 from ..op.evaluate import EvaluationError, Evaluator
+from ..op.folding import folded
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
 from .context import PassContext
@@ -59,7 +60,8 @@ class _Folding(SessionWalk):
         if self._readers and keep_named:
             self._staying.update(_viewed(function))
         self._views: dict[Var, Constant] = {}
-        """A view of a named tensor: it stays in the program, and its value is known to what is computed from it."""
+        """Views of named tensors, and small results of calls: what stays in the program, while its value is known to
+        what is computed from it."""
 
     def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
         changed = False
@@ -131,6 +133,9 @@ class _Folding(SessionWalk):
         size = _size(call.ty)
         apart = [constant for constant in constants if id(constant.data) not in self._staying]
         if size is None or (size > self._most_grown and _grows(call.ty, apart, self._readers)):
+            value = self._kept_known(var, call)
+            if value is not None and size is None:
+                return value
             self._context.tell("fold_constant", var.name_hint, "the result is larger than the constants it is made of")
             return None
         waits = size > _MOST_AT_ONCE and _is_arrangement(call)
@@ -147,6 +152,17 @@ class _Folding(SessionWalk):
             reason = f"{type(error).__name__}: {error}"
         self._context.tell("fold_constant", var.name_hint, reason)
         return None
+
+    def _kept_known(self, var: Var, call: Call) -> Constant | None:
+        """The value of a small ``call`` that stays, noted for what is computed from it; None if it is not small.
+
+        Whoever reads the program again knows as much.
+        """
+        value = folded(call, self._most_grown)
+        if value is not None:
+            self._views[var] = value
+            self._staying.add(id(value.data))
+        return value
 
 
 def _is_view(call: Call) -> bool:

@@ -555,7 +555,12 @@ class GraphWriter:
                 for begin in range(max(0, end - reach), end)
             ]
             best.append(min(ways, key=lambda way: (way[0] + (len(way[1]) > 1), len(way[1]))))
-        return best[-1][1]
+        found: list[tuple[Dim, ...]] = []
+        for row in best[-1][1]:
+            if found and all(isinstance(dim, int) for dim in (*found[-1], *row)):
+                row = found.pop() + row  # of any length
+            found.append(row)
+        return found
 
     def _cost(self, row: tuple[Dim, ...]) -> int:
         """The number of nodes that make ``row`` one value; very many if none can."""

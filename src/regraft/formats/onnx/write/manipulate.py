@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from .... import op as ops
-from ....ir.dims import Dim, SymExpr, dims_equal
+from ....ir.dims import Dim, SymExpr, dim_at_least, dims_equal
 from ....ir.dtypes import is_float, itemsize
 from ....ir.expr import Expr, ShapeExpr
 from ....ir.op import Call
@@ -20,6 +20,7 @@ from .graph import before_transpose, dtype_of
 from .lowering import Lowered, Lowering, known_rank, lowers, size_at, tensor_type
 
 _LAST: int = -(2**63)
+_END: int = 2**63 - 1
 """As the end of a slice that runs backwards: past the first element."""
 
 
@@ -258,8 +259,25 @@ def _strided_slice(lowering: Lowering, call: Call) -> Lowered:
     if known is not None:
         bounds = [graph.integers(values) for values in zip(*known, strict=True)]
         return graph.op("Slice", lowering.tensor(call.args[0]), *bounds) if bounds else lowering.tensor(call.args[0])
-    axes, begins, ends, *strides = [_scalars(lowering, arg) for arg in call.args[1:]]
+    axes, begins = (_scalars(lowering, arg) for arg in call.args[1:3])
+    sizes = _ends_in_sizes(call)
+    ends = _scalars(lowering, call.args[3]) if sizes is None else graph.shape(sizes)
+    strides = [_scalars(lowering, arg) for arg in call.args[4:]]
     return graph.op("Slice", lowering.tensor(call.args[0]), begins, ends, axes, *strides)
+
+
+def _ends_in_sizes(call: Call) -> list[Dim] | None:
+    """The ends where all are sizes: that of a whole axis as the number that ONNX has for it, which is not computed."""
+    axes, ends, *strides = [_dims(arg) for arg in (call.args[1], *call.args[3:])]
+    if axes is None or ends is None or None in strides:
+        return None
+    steps = strides[0] if strides else None
+    found: list[Dim] = []
+    for place, (axis, end) in enumerate(zip(axes, ends, strict=True)):
+        is_forward = steps is None or dim_at_least(steps[place], 1)
+        is_whole = isinstance(end, SymExpr) and isinstance(axis, int) and end == size_at(call.args[0], axis)
+        found.append(_END if is_forward and is_whole else end)
+    return found
 
 
 def _known_slices(call: Call) -> list[tuple[int, int, int, int]] | None:
@@ -287,16 +305,18 @@ def _known_slices(call: Call) -> list[tuple[int, int, int, int]] | None:
     return rows
 
 
+def _dims(expr: Expr) -> list[Dim] | None:
+    """A tuple of scalars as sizes; None where one is computed by the program."""
+    assert isinstance(expr.ty, TupleType)
+    values = [field.value if isinstance(field, PrimType) else None for field in expr.ty.fields]
+    known = [value for value in values if isinstance(value, int | SymExpr)]
+    return known if len(known) == len(values) else None
+
+
 def _scalars(lowering: Lowering, expr: Expr) -> ir.Value:
     """A tuple of scalars that are no tensors, as a tensor of rank 1."""
-    graph = lowering.graph
-    assert isinstance(expr.ty, TupleType)
-    known: list[Dim] = []
-    for field in expr.ty.fields:
-        value = field.value if isinstance(field, PrimType) else None
-        if isinstance(value, int | SymExpr):
-            known.append(value)
-    if len(known) == len(expr.ty.fields):
+    graph, known = lowering.graph, _dims(expr)
+    if known is not None:
         return graph.shape(known)
     parts = [graph.op("Reshape", graph.cast(x, "int64"), graph.integers([1])) for x in lowering.fields(expr)]
     return graph.op("Concat", *parts, axis=0)
