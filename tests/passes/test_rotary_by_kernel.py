@@ -35,6 +35,9 @@ ROWS = """
         t = R.reshape(R.stack((R.negative(b), a), axis=-1), R.shape([2, {one}, {two}, 8]))"""
 TWICE = "R.concat((f, f), axis=-1)"
 EACH_TWICE = "R.repeat(f, repeats=2, axis=-1)"
+STACKED = "R.reshape(R.stack((f, f), axis=-1), R.shape([{batch}, 5, 8]))"
+COLUMN_TWICE = """R.expand_dims(f, axis=[-1])
+        ff = R.reshape(R.concat((ff, ff), axis=-1), R.shape([{batch}, 5, 8]))"""
 
 
 def program(
@@ -50,7 +53,7 @@ from regraft.script import relax as R
 @R.function
 def main(x: R.Tensor((2, {one}, {two}, {size}), "float32"), f: R.Tensor(({batch}, 5, 4), "float32")):
     with R.dataflow():
-        ff = {angles}
+        ff = {angles.format(batch=batch)}
         c = R.expand_dims({other.get("cosine", "R.cos(ff)")}, axis=[{1 if heads_first else 2}])
         s = R.expand_dims(R.sin(ff), axis=[{1 if heads_first else 2}])
         h = {head}{rest}{turned.format(one=one, two=two)}
@@ -72,7 +75,15 @@ def assert_same(before: Function, after: Function) -> None:
 @pytest.mark.parametrize("heads_first", [True, False])
 @pytest.mark.parametrize(("size", "batch"), [(8, 2), (11, 1)])
 @pytest.mark.parametrize(
-    ("turned", "angles"), [(HALVES, TWICE), (PAIRS, EACH_TWICE), (COLUMNS, EACH_TWICE), (ROWS, EACH_TWICE)]
+    ("turned", "angles"),
+    [
+        (HALVES, TWICE),
+        (PAIRS, EACH_TWICE),
+        (COLUMNS, EACH_TWICE),
+        (ROWS, EACH_TWICE),
+        (PAIRS, STACKED),
+        (COLUMNS, COLUMN_TWICE),
+    ],
 )
 def test_each_form_becomes_one_operator_with_the_same_values(
     turned: str, angles: str, batch: int, size: int, heads_first: bool
@@ -128,6 +139,9 @@ def main(x: R.Tensor((2, "n", 24), "float32"), f: R.Tensor((1, "n", 4), "float32
         (program(angles="R.concat((f, R.exp(f)), axis=-1)"), "not known to be equal"),
         (program(angles=EACH_TWICE), "not known to be equal"),
         (program(PAIRS, TWICE), "not known to be equal"),
+        (program(HALVES, STACKED), "not known to be equal"),
+        (program(PAIRS, STACKED.replace("(f, f)", "(f, R.exp(f))")), "not known to be equal"),
+        (program(PAIRS, STACKED.replace("axis=-1", "axis=-2")), "not known to be equal"),
         (program(HALVES.replace("(R.negative(b), a)", "(R.negative(a), b)")), "not the pairs of one tensor"),
         (
             program(HALVES.replace("slice(h, axes=[3], begin=[4]", "slice(R.exp(h), axes=[3], begin=[4]")),

@@ -143,9 +143,22 @@ def _is_the_same_for_a_pair(table: Expr, found: Rotation, bindings: Mapping[Var,
 
 def _writes_twice(made: Call, bindings: Mapping[Var, Expr], *, interleaved: bool) -> bool:
     last = len(shape_of(made)) - 1
+    if interleaved and is_call_of(made, "relax.reshape"):
+        leaf = resolve(bindings, made.args[0])
+        columns = bindings.get(leaf) if isinstance(leaf, Var) else leaf
+        if not isinstance(columns, Call) or (*shape_of(made)[:-1], shape_of(made)[-1] // 2, 2) != tuple(
+            shape_of(columns)
+        ):
+            return False
+        return any(_joins_one_twice(columns, name, last + 1, bindings) for name in ("relax.stack", "relax.concat"))
     if interleaved:
         return is_call_of(made, "relax.repeat") and made.attrs.repeats == 2 and made.attrs.axis in (-1, last)
-    if not is_call_of(made, "relax.concat") or made.attrs.axis not in (-1, last):
+    return _joins_one_twice(made, "relax.concat", last, bindings)
+
+
+def _joins_one_twice(made: Call, name: str, last: int, bindings: Mapping[Var, Expr]) -> bool:
+    """True if ``made`` joins a tensor with itself by the operator ``name``, on the axis ``last``."""
+    if not is_call_of(made, name) or made.attrs.axis not in (-1, last):
         return False
     fields = made.args[0].fields if isinstance(made.args[0], Tuple) else ()
     return len(fields) == 2 and resolve(bindings, fields[0]) is resolve(bindings, fields[1])
