@@ -131,3 +131,44 @@ def test_rows_of_a_table_in_blocks_are_looked_up_on_pytorch() -> None:
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     x = np.array([[5, 0, 2], [1, 1, 4]])
     assert_close(np.asarray(rx.build(rx.from_onnx(model), "torch")["main"](x)), _plain(model, x))
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "axis", "block"),
+    [((32, 24), [32, 1], 1, 24), ((32, 24), [32], 0, 0), ((32, 24), [32, 3], 1, 8), ((24, 32), [32], 1, 0)],
+    ids=["one block of a row", "one for each row", "blocks of a row", "one for each row, turned"],
+)
+def test_scales_of_rows_have_the_values_of_the_file_on_openvino(
+    shape: tuple[int, int], sizes: list[int], axis: int, block: int
+) -> None:
+    rng = np.random.default_rng(0)
+    weights = [
+        onnx.numpy_helper.from_array(rng.integers(0, 256, shape, np.uint8), "codes"),
+        onnx.numpy_helper.from_array(rng.random(sizes, np.float32), "scales"),
+    ]
+    blocks = {"block_size": block} if block else {}
+    nodes = [helper.make_node("DequantizeLinear", ["codes", "scales"], ["w"], axis=axis, **blocks)]
+    if shape == (24, 32):
+        nodes.append(helper.make_node("Transpose", ["w"], ["turned"], perm=[1, 0]))
+    nodes.append(helper.make_node("MatMul", ["x", nodes[-1].output[0]], ["y"]))
+    graph = helper.make_graph(nodes, "rows", [_value("x", 2, 32)], [_value("y", 2, 24)], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = rng.standard_normal((2, 32)).astype(np.float32)
+    assert_close(np.asarray(rx.build(rx.from_onnx(model), "openvino")["main"](x)), _plain(model, x))
+
+
+def test_a_bias_after_a_product_with_blocks_is_an_operand_of_it() -> None:
+    rng = np.random.default_rng(0)
+    packed, scales = rng.integers(0, 256, (8, 2, 8), np.uint8), rng.random((8, 2)).astype(np.float32)
+    attributes: dict[str, Any] = {"K": 24, "N": 8, "bits": 4, "block_size": 16, "accuracy_level": 4}
+    node = helper.make_node(
+        "MatMulNBits", ["x", "codes", "scales", "", "", "bias"], ["y"], domain="com.microsoft", **attributes
+    )
+    model = _product(node, packed, scales)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(rng.random(8, np.float32), "bias"))
+    program = rx.from_onnx(model)
+    assert op_counts(program) == {"relax.matmul_blocks": 1, "relax.add": 1}
+    x = rng.standard_normal((2, 24)).astype(np.float32)
+    for written in (rx.to_onnx(program), rx.optimize(model, level=3)):
+        assert [one.op_type for one in written.graph.node] == ["MatMulNBits"]
+        assert_close(_plain(written, x), _plain(model, x))

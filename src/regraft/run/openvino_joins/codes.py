@@ -1,15 +1,27 @@
-"""Codes of 4 bits that a program converts by itself: with a scale for each of them, OpenVINO divides by zero."""
+"""Weights that are stored as codes with scales.
+
+Codes of 4 bits that a program converts by itself: with a scale for each of them, OpenVINO divides by zero.
+
+Codes of the right side of a product: OpenVINO reads scales as one for each column, or for each block of a column. With
+one for each row it computes other values, and blocks of a row it refuses.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
 
-from .nodes import Nodes
+from .nodes import Nodes, is_constant
 
 _BYTES: Final = {ir.DataType.INT4: np.int8, ir.DataType.UINT4: np.uint8}
+_CODES: Final = (*_BYTES, ir.DataType.INT8, ir.DataType.UINT8)
+_OPSET: Final = 21
+"""The first opset with blocks of codes."""
+_MOST_NODES: Final = 8
+"""The most nodes, one after another, that weights are made of."""
 
 
 def reads_codes(node: ir.Node) -> bool:
@@ -29,3 +41,92 @@ def read_bytes(node: ir.Node) -> None:
     node.replace_input_with(0, made.tensor(held.numpy().astype(_BYTES[value.dtype])))
     assert node.graph is not None
     node.graph.insert_before(node, made.nodes)
+
+
+def has_scales_of_rows(product: ir.Node) -> bool:
+    """True for a matrix product whose right side is made of codes, with scales that may not be those of columns."""
+    right = product.inputs[1]
+    if right is None or right.producer() is None or not is_constant(right, _MOST_NODES):
+        return False
+    made = list(_before(right))
+    if not any(value is not None and value.dtype in _CODES for node in made for value in node.inputs):
+        return False
+    is_turned = bool(product.attributes.get_int("transB", 0))
+    for node in made:
+        if node.op_type == "Transpose":
+            is_turned = not is_turned
+        elif node.op_type == "DequantizeLinear":
+            return not _is_by_column(node, summed=1 if is_turned else 0)
+        elif node.op_type in ("Add", "Div", "Mul", "Sub"):
+            beside = [value for value in node.inputs if value is not None and value.producer() not in made]
+            if not all(_fits_columns(value, is_turned) for value in beside):
+                return True
+    return False
+
+
+def _is_by_column(dequantized: ir.Node, summed: int) -> bool:
+    """True if scales are for a column each or for blocks of one, with ``summed`` the axis along columns."""
+    held = None if dequantized.inputs[1] is None else ir.convenience.get_const_tensor(dequantized.inputs[1])
+    if held is None:
+        return False
+    data = dequantized.inputs[0]
+    rank = 2 if data is None or data.shape is None else len(data.shape)
+    is_along = dequantized.attributes.get_int("axis", 1) % rank == summed
+    return held.size == 1 or (rank == 2 and is_along == (len(held.shape) > 1))
+
+
+def _fits_columns(value: ir.Value, is_turned: bool) -> bool:
+    """True if each number of ``value`` is for a column, or for a block of one where the last axis is in blocks."""
+    held = ir.convenience.get_const_tensor(value)
+    if held is None:
+        return False
+    sizes = (1, 1, *held.shape)
+    return held.size == 1 or (sizes[-1 if is_turned else -2] == 1 and (len(held.shape) < 3 or is_turned))
+
+
+def read_numbers(product: ir.Node) -> None:
+    """Let the product read the numbers that its codes stand for."""
+    right = product.inputs[1]
+    assert right is not None
+    assert product.graph is not None
+    made = Nodes(f"{right.name}/Numbers")
+    product.replace_input_with(1, made.tensor(_numbers(right)))
+    product.graph.insert_before(product, made.nodes)
+
+
+def _numbers(value: ir.Value) -> np.ndarray:
+    """What constants become by the nodes that make ``value``."""
+    from onnx.reference import ReferenceEvaluator
+
+    held = ir.convenience.get_const_tensor(value)
+    if held is not None:
+        numbers = held.numpy()
+        return numbers.astype(_BYTES[held.dtype]) if held.dtype in _BYTES else numbers
+    node = value.producer()
+    assert node is not None
+    names = ["" if one is None else f"operand_{place}" for place, one in enumerate(node.inputs)]
+    alone = ir.serde.serialize_node(node)
+    del alone.input[:], alone.output[:]
+    alone.input.extend(names)
+    alone.output.append("result")
+    evaluator: Any = ReferenceEvaluator(alone, opsets={"": _OPSET})
+    given = {name: _numbers(one) for name, one in zip(names, node.inputs, strict=True) if one is not None}
+    return np.asarray(evaluator.run(None, given)[0])
+
+
+def _before(value: ir.Value) -> Iterator[ir.Node]:
+    """The nodes that make ``value`` of codes, the last one first."""
+    following: ir.Value | None = value
+    for _ in range(_MOST_NODES):
+        maker = None if following is None else following.producer()
+        if maker is None or maker.op_type == "Constant":
+            return
+        yield maker
+        operands: Sequence[ir.Value | None] = maker.inputs
+        made = [one for one in operands if one is not None and _is_made(one)]
+        following = made[0] if made else operands[0]
+
+
+def _is_made(value: ir.Value) -> bool:
+    maker = value.producer()
+    return maker is not None and maker.op_type != "Constant"

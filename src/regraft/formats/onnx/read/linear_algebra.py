@@ -56,12 +56,13 @@ def _matmul_blocks(node: NodeImporter) -> Imported:
     bits, size = node.attr("bits", 4), node.attr("block_size")
     if any(node.has(index) for index in (3, 4)) or bits not in (4, 8) or node.attr("accuracy_level", 0) != 4:
         raise node.refuse("zero points, groups that are ordered otherwise, other widths, and another precision")
-    scales = node.operand(2)
-    blocks = -(-node.attr("K") // size)
-    weights = ops.reshape(node.operand(1), [node.attr("N"), blocks, size * bits // 8])
-    found: Expr = ops.matmul_blocks(
-        node.operand(0), node.emit(weights), node.emit(ops.reshape(scales, [node.attr("N"), blocks])), bits, size
+    blocks = node.attr("N"), -(-node.attr("K") // size)
+    sizes = (*blocks, size * bits // 8), blocks
+    weights, scales = (
+        node.operand(place) if node.shape(place) == wanted else node.emit(ops.reshape(node.operand(place), wanted))
+        for place, wanted in enumerate(sizes, 1)
     )
+    found: Expr = ops.matmul_blocks(node.operand(0), weights, scales, bits, size)
     return found if not node.has(5) else ops.add(node.emit(found), node.operand(5))
 
 

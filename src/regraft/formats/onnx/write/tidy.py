@@ -28,9 +28,9 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     Equal nodes with equal operands are merged. A node that only rearranges a constant is replaced by the rearranged
     constant, unless something else reads the constant as it is. Two `Unsqueeze` in a row become one. A sum after a
     convolution or a product of two matrices, with one number for each channel or column, becomes an operand of that
-    node. A `Scan` takes transposes and reversals into its own attributes. Nodes over a few known numbers are computed,
-    unless the source model had them. Unread nodes are removed. In the bodies of
-    branches and loops, equal nodes are merged and unread nodes are removed. Cost: linear in the nodes.
+    node; so does one after a product with weights in blocks. A `Scan` takes transposes and reversals into its own
+    attributes. Nodes over a few known numbers are computed, unless the source model had them. Unread nodes are removed.
+    In the bodies of branches and loops, equal nodes are merged and unread nodes are removed. Cost: linear in the nodes.
     """
     tidying = _Tidying(graph, results)
     tidying.compute_all_once(graph.nodes)
@@ -126,7 +126,12 @@ class _Tidying:
             if added is None or producer is None or value is None or summand is None:
                 continue
             row, shape, dtype = added
-            if len(value.uses()) != 1 or value in self._results or len(producer.inputs) != 2 or producer.domain:
+            if len(value.uses()) != 1 or value in self._results:
+                continue
+            if self._is_known_row(row) and _is_for_stored_columns(producer, shape):
+                self._add_inside(node, producer, row, 5)
+                return
+            if len(producer.inputs) != 2 or producer.domain:
                 continue
             if producer.op_type in _CHANNELS and _is_for_channels(producer, shape):
                 bias = row if self._graph.data_of(row) is None else self._constant(row, (prod(shape),), None)
@@ -135,14 +140,19 @@ class _Tidying:
                 _make_gemm(producer)
             else:
                 continue
-            if row.producer() is not None:
-                self._later[node] = producer
-            producer.resize_inputs(3)
-            producer.replace_input_with(2, bias)
-            value.name, value.shape = node.outputs[0].name, node.outputs[0].shape
-            _join_origins(producer, node)
-            self._replace(node, node.outputs[0], value)
+            self._add_inside(node, producer, bias, 2)
             return
+
+    def _add_inside(self, node: ir.Node, producer: ir.Node, bias: ir.Value, place: int) -> None:
+        """Let ``producer`` add ``bias``, its operand ``place``, as the sum ``node`` does."""
+        if bias.producer() is not None:
+            self._later[node] = producer
+        producer.resize_inputs(place + 1)
+        producer.replace_input_with(place, bias)
+        [value] = producer.outputs
+        value.name, value.shape = node.outputs[0].name, node.outputs[0].shape
+        _join_origins(producer, node)
+        self._replace(node, node.outputs[0], value)
 
     def _added(self, summand: ir.Value) -> tuple[ir.Value, tuple[int, ...], str] | None:
         """A summand that is a constant, or a row in perhaps another shape: that row, its own shape, and its dtype."""
@@ -392,6 +402,13 @@ def _is_for_columns(product: ir.Node, shape: tuple[int, ...], dtype: str) -> boo
     if left is None or right is None or left.shape is None or right.shape is None:
         return False
     return len(left.shape) == 2 == len(right.shape) and shape == (right.shape[1],)
+
+
+def _is_for_stored_columns(product: ir.Node, shape: tuple[int, ...]) -> bool:
+    """True if ``product`` has weights in blocks, and what has ``shape`` is one number for each of its columns."""
+    if (product.domain, product.op_type) != ("com.microsoft", "MatMulNBits") or any(product.inputs[5:]):
+        return False
+    return shape == (product.attributes.get_int("N"),)
 
 
 def _make_gemm(product: ir.Node) -> None:
