@@ -9,6 +9,7 @@ from regraft.analysis import CPU_CORE, Machine
 from regraft.ir import BlockBuilder, Function, IRModule, TensorType, Var, const
 from regraft.ir.dims import Dim, SymVar
 from regraft.passes import combining_pays
+from regraft.passes.combining_pays import joins_no_codes
 from regraft.passes.pipeline import pipeline
 from regraft.script import relax as R
 from regraft.transform import CombineParallelMatmul, report
@@ -143,3 +144,16 @@ def test_the_default_level_combines_where_it_pays_and_the_highest_wherever_it_ca
 def test_the_default_level_combines_for_the_machine_it_is_given() -> None:
     module = IRModule.from_expr(_group(4096, 64, 64, 3))
     assert counts(pipeline("default", CPU_CORE._replace(call=1e-2))(module))["matmul"] == 1
+
+
+def test_weights_that_are_stored_as_codes_are_not_joined_and_the_report_says_why() -> None:
+    codes = [f"R.dequantize({name}, R.const(0.5, 'float32'), R.const(0, 'int8'))" for name in "ab"]
+    before = program(
+        'x: R.Tensor((8, 256), "float32"), a: R.Tensor((256, 64), "int8"), b: R.Tensor((256, 64), "int8")',
+        f"v = {codes[0]}\nw = {codes[1]}\np = R.matmul(x, v)\nq = R.matmul(x, w)",
+        "p, q",
+    )
+    for check in (combining_pays(), joins_no_codes):
+        found = report(CombineParallelMatmul(check), before)
+        assert found.program is before
+        assert "its right sides are stored as codes" in str(found)

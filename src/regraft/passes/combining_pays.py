@@ -15,7 +15,7 @@ from .. import op as ops
 from ..analysis.machine import CPU_CORE, Machine, call_seconds
 from ..analysis.values import leaves_of, resolve
 from ..ir.expr import Constant, Expr, Var
-from ..ir.op import Call
+from ..ir.op import Call, Op, Trait
 from ..ir.types import TensorType, type_symvars
 from ..rewrite import Decline, decline
 from .combine_parallel_matmul import GroupCheck
@@ -28,11 +28,14 @@ def combining_pays(machine: Machine = CPU_CORE) -> GroupCheck:
     """A check for `CombineParallelMatmul` that declines groups whose one product is not estimated to be faster.
 
     Symbolic sizes are taken to be 1, all of them, and then 1024, all of them: a group is combined only if that pays at
-    both. A group whose sizes are not known at all is declined. Cost: linear in the group and in what its right sides
-    are computed from.
+    both. A group whose sizes are not known at all is declined, and so is what `joins_no_codes` declines. Cost: linear
+    in the group and in what its right sides are computed from.
     """
 
     def check(left: Expr, rights: list[Expr], biases: list[Expr], bindings: Mapping[Var, Expr]) -> bool | Decline:
+        can_be_joined = joins_no_codes(left, rights, biases, bindings)
+        if can_be_joined is not True:
+            return can_be_joined
         added = [] if _is_row_by_row(left, biases) else biases
         apart = list(_apart(left, rights, added))
         together = list(_together(left, rights, added, bindings))
@@ -50,6 +53,19 @@ def combining_pays(machine: Machine = CPU_CORE) -> GroupCheck:
         return True
 
     return check
+
+
+def joins_no_codes(left: Expr, rights: list[Expr], biases: list[Expr], bindings: Mapping[Var, Expr]) -> bool | Decline:
+    """A check for `CombineParallelMatmul` that declines right sides and biases that are stored as codes with scales.
+
+    These stay as they are stored, so what they stand for would be joined in each run, and an engine that multiplies
+    codes would find none. Cost: linear in what the right sides are computed from.
+    """
+    del left
+    for value in _computed_from([*rights, *biases], bindings):
+        if isinstance(value, Call) and isinstance(value.op, Op) and Trait.STORED in value.op.traits:
+            return decline("its right sides are stored as codes, and what these stand for would be joined in each run")
+    return True
 
 
 def _is_row_by_row(left: Expr, biases: Sequence[Expr]) -> bool:
@@ -112,19 +128,20 @@ def are_constants(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> bool:
 
     Cost: the bindings that they are computed from.
     """
+    return all(value is not None for value in _computed_from(values, bindings))
+
+
+def _computed_from(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> Iterator[Expr | None]:
+    """What ``values`` are computed from, each once: the bound values, and None for what is not known before a run."""
     pending = list(values)
     seen: set[Var] = set()
     while pending:
         leaf = resolve(bindings, pending.pop())
-        if isinstance(leaf, Constant):
+        if isinstance(leaf, Constant) or leaf in seen:
             continue
-        if not isinstance(leaf, Var):
-            return False
-        if leaf in seen:
-            continue
-        seen.add(leaf)
-        value = bindings.get(leaf)
-        if value is None:
-            return False
-        pending.extend(leaves_of(value))
-    return True
+        value = bindings.get(leaf) if isinstance(leaf, Var) else None
+        yield value
+        if isinstance(leaf, Var):
+            seen.add(leaf)
+        if value is not None:
+            pending.extend(leaves_of(value))

@@ -11,7 +11,7 @@ from typing import Final
 from ..analysis.machine import CPU_CORE, Machine
 from .canonicalize_bindings import CanonicalizeBindings
 from .combine_parallel_matmul import CombineParallelMatmul
-from .combining_pays import combining_pays
+from .combining_pays import combining_pays, joins_no_codes
 from .common_subexpressions import EliminateCommonSubexpr
 from .context import PassError
 from .dead_code import DeadCodeElimination
@@ -107,9 +107,9 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without:
     element is the same sum of products as before; an engine may add them up in another order, and round elsewhere in
     operators that were recognized. Inputs are taken to be finite. Combined weights are new ones, without the names of
     the old.
-    3, ``"aggressive"``: all matmuls of one left side become one, faster or not, ``x @ (a + b)`` is expanded, and
-    products of three are done in the cheaper order: other sums of the same terms, so float results may differ by more
-    than the last digits.
+    3, ``"aggressive"``: all matmuls of one left side become one, faster or not, unless their weights are stored as
+    codes, ``x @ (a + b)`` is expanded, and products of three are done in the cheaper order: other sums of the same
+    terms, so float results may differ by more than the last digits.
 
     ``without``: forms that stay written out, by the names that `RecognizeOperators` has for them, or `ATTENTION`;
     with `GROWING_CONSTANTS`, so do constants that are larger than what they are made of, or would stand beside it; with
@@ -136,7 +136,7 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without:
     if number >= 3:
         first += [ExpandMatmulOfSum(), AdjustMatmulOrder()]
     if number >= 2:
-        check = None if number >= 3 else combining_pays(machine)
+        check = joins_no_codes if number >= 3 else combining_pays(machine)
         first += [CombineParallelMatmul(check), ReorderPermuteDimsAfterConcat()]
         first.append(folding)
         first += [] if ATTENTION in without else [FuseAttention()]

@@ -172,3 +172,22 @@ def test_a_bias_after_a_product_with_blocks_is_an_operand_of_it() -> None:
     for written in (rx.to_onnx(program), rx.optimize(model, level=3)):
         assert [one.op_type for one in written.graph.node] == ["MatMulNBits"]
         assert_close(_plain(written, x), _plain(model, x))
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_products_of_one_left_side_with_weights_in_bytes_stay_apart(level: int) -> None:
+    """An engine multiplies bytes where it finds them; joined, they would be numbers that are made in each run."""
+    rng = np.random.default_rng(0)
+    nodes, weights, results = list[onnx.NodeProto](), list[onnx.TensorProto](), list[onnx.ValueInfoProto]()
+    for name in ("q", "k", "v"):
+        weights.append(onnx.numpy_helper.from_array(rng.integers(-64, 64, (256, 64)).astype(np.int8), f"{name}_codes"))
+        weights.append(onnx.numpy_helper.from_array(rng.random(64, np.float32), f"{name}_scales"))
+        nodes += [
+            helper.make_node("DequantizeLinear", [f"{name}_codes", f"{name}_scales"], [f"{name}_w"], axis=1),
+            helper.make_node("MatMul", ["x", f"{name}_w"], [name]),
+        ]
+        results.append(_value(name, 8, 64))
+    graph = helper.make_graph(nodes, "apart", [_value("x", 8, 256)], results, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    written = rx.optimize(model, level=level)
+    assert sorted(node.op_type for node in written.graph.node) == ["DequantizeLinear"] * 3 + ["MatMul"] * 3
