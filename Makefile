@@ -11,12 +11,17 @@ ONLY    ?=
 VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --disable-pip-version-check
+# Of the 19,000 modules that come in, a quarter is ever read: each is compiled when it is.
+INSTALL = $(PIP) install --quiet --no-compile
 # The one exact version is pyproject.toml's. It goes in alone, first, so that everything after it is resolved against
 # the build that pip is set up to take on this machine; which build that is, CPU or CUDA, is pip's configuration.
 TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 
 # What the demo needs besides PyTorch, by its line in pyproject.toml.
 DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
+
+# What Python compiles is kept, whatever the environment says: each command would compile the packages it reads again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
@@ -25,9 +30,8 @@ DIFFUSERS := $(shell sed -n 's/.*"\(diffusers[^"]*\)".*/\1/p' pyproject.toml)
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/optimize_unet.py build/demo --wide
 
-# One thread per worker: two workers with a thread pool each would fight over the same cores. What Python compiles is
-# kept, whatever the environment says: each of the commands that tests run would compile the whole package again.
-PYTEST = env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# One thread per worker: two workers with a thread pool each would fight over the same cores.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # All tests but the slow ones: those that take three seconds or more, which tests/slow.txt lists.
 test: $(VENV)/dev.stamp browser
@@ -108,7 +112,7 @@ JAX := $(shell sed -n 's/^xla = \["jax>=\([0-9.]*\),.*/\1/p' pyproject.toml).0
 
 xla-lowest: $(VENV)/dev.stamp
 	rm -rf build/jax-lowest
-	$(PIP) install --quiet --no-deps --target build/jax-lowest jax==$(JAX) jaxlib==$(JAX)
+	$(INSTALL) --no-deps --target build/jax-lowest jax==$(JAX) jaxlib==$(JAX)
 	OMP_NUM_THREADS=1 PYTHONPATH=build/jax-lowest $(BIN)/python -m pytest tests/op tests/run/test_xla.py tests/run/test_xla_models.py tests/run/test_mesh.py tests/run/test_sharding.py tests/run/test_processes.py tests/training/test_sharded.py tests/training/test_checkpoint.py
 
 clean:
@@ -122,17 +126,17 @@ $(VENV)/created.stamp:
 	touch $@
 
 $(VENV)/core.stamp: pyproject.toml | $(VENV)/created.stamp
-	$(PIP) install --quiet --editable .
+	$(INSTALL) --editable .
 	touch $@
 
 $(VENV)/demo.stamp: pyproject.toml | $(VENV)/created.stamp
 	@echo "Setting up $(VENV) for the demo, with PyTorch: a few minutes the first time"
-	$(PIP) install --quiet '$(TORCH)'
-	$(PIP) install --quiet --editable '.[torch,openvino]' '$(DIFFUSERS)'
+	$(INSTALL) '$(TORCH)'
+	$(INSTALL) --editable '.[torch,openvino]' '$(DIFFUSERS)'
 	touch $@ $(VENV)/core.stamp
 
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/created.stamp
 	@echo "Setting up $(VENV) for development: several minutes the first time"
-	$(PIP) install --quiet '$(TORCH)'
-	$(PIP) install --quiet --editable '.[torch,xla,openvino,test,peers,lint,site]'
+	$(INSTALL) '$(TORCH)'
+	$(INSTALL) --editable '.[torch,xla,openvino,test,peers,lint,site]'
 	touch $@ $(VENV)/core.stamp $(VENV)/demo.stamp
