@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from bench.table import Table
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -22,7 +24,7 @@ def available() -> list[str]:
 def main(names: list[str], results: Path = HERE / "results") -> int:
     """Run `names`, or every benchmark if none is named; gives the exit code.
 
-    An error of a benchmark passes through, a missed gate among them.
+    An error of a benchmark passes through, a missed gate among them: its tables are shown by then, and not kept.
     """
     known = available()
     unknown = [name for name in names if name not in known]
@@ -33,9 +35,10 @@ def main(names: list[str], results: Path = HERE / "results") -> int:
     results.mkdir(exist_ok=True)
     for name in names or known:
         console.rule(name)
-        tables = import_module(f"bench.bench_{name}").run()
-        for table in tables:
+        tables: list[Table] = []
+        for table in import_module(f"bench.bench_{name}").run():
             console.print(table.terminal())
+            tables.append(table)
         text = "\n".join([f"# {name}\n\n{_machine()}\n", *(table.markdown() for table in tables)])
         (results / f"{name}.md").write_text(text, encoding="utf-8")
     return 0
