@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -23,14 +24,16 @@ def _model(
     return onnx_model(nodes, {"x": shape}, ["y"], constants, opset=opset, ir_version=8)
 
 
-def _padded(shape: tuple[int, ...], kernel: tuple[int, ...], pads: list[int], group: int = 1) -> onnx.ModelProto:
+def _padded(
+    shape: tuple[int, ...], kernel: tuple[int, ...], pads: list[int], group: int = 1, strides: Sequence[int] = (1, 1)
+) -> onnx.ModelProto:
     """A `Pad` by sizes that are computed, in front of a `Conv`."""
     node = helper.make_node
     rank = len(shape) - 2
     nodes = [
         node("Add", ["ahead", "none"], ["pads"]),
         node("Pad", ["x", "pads"], ["wide"]),
-        node("Conv", ["wide", "w"], ["y"], group=group),
+        node("Conv", ["wide", "w"], ["y"], group=group, strides=strides),
     ]
     ahead = np.asarray([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
     weight = _RANDOM.standard_normal(kernel).astype(np.float32)
@@ -44,7 +47,8 @@ def _padded(shape: tuple[int, ...], kernel: tuple[int, ...], pads: list[int], gr
         ((1, 16, 24, 24), (8, 16, 9, 9), [4] * 4, 1, True),  # a third of the data is padding
         ((1, 16, 24, 24), (8, 16, 3, 3), [1] * 4, 1, False),
         ((1, 16, 40, 1), (16, 1, 9, 1), [4, 0, 4, 0], 16, False),  # by channel
-        ((1, 1, 40, 1), (8, 1, 9, 1), [4, 0, 4, 0], 1, False),  # too few channels for a block
+        ((1, 1, 40, 1), (8, 1, 9, 1), [4, 0, 4, 0], 1, True),  # one channel
+        ((1, 16, 1, 400), (8, 16, 1, 9), [0, 4, 0, 4], 1, False),  # hardly any of it is padding
     ],
 )
 def test_padding_stays_apart_from_a_convolution_that_it_would_slow_down(
@@ -58,6 +62,16 @@ def test_padding_stays_apart_from_a_convolution_that_it_would_slow_down(
     inputs = {"x": _RANDOM.standard_normal(shape).astype(np.float32)}
     for found, expected in zip(run_onnxruntime(result, inputs), run_onnxruntime(model, inputs), strict=True):
         assert_same(found, expected)
+
+
+@pytest.mark.parametrize(("channels", "window", "is_apart"), [(16, 33, False), (1, 33, False), (1, 257, True)])
+def test_padding_along_steps_of_several_elements_is_in_the_convolution(
+    channels: int, window: int, is_apart: bool
+) -> None:
+    around = window // 2
+    model = _padded((1, channels, 512, 1), (8, channels, window, 1), [around, 0, around, 0], strides=[4, 1])
+    result = to_onnx(rx.optimize(from_onnx(model)))
+    assert [node.op_type for node in result.graph.node] == (["Pad", "Conv"] if is_apart else ["Conv"])
 
 
 def _quantized_convolution(channels: int) -> onnx.ModelProto:
