@@ -12,7 +12,7 @@ from ..analysis import constant_bytes
 from ..formats.errors import ConvertError
 from ..ir.module import IRModule
 from ..passes import PassContext, Sequential, op_counts
-from ..passes.pipeline import GROWING_CONSTANTS, SPLIT_WEIGHTS, level_number
+from ..passes.pipeline import ATTENTION, GROWING_CONSTANTS, SPLIT_WEIGHTS, level_number
 from .chosen_passes import Optimized, optimize_module, passes_for, rules_first
 from .describing import node_kinds
 from .errors import VerificationError
@@ -22,6 +22,7 @@ from .models import Model, as_it_is, as_source, form_of, write_as_it_is, write_m
 from .portability import (
     MOST_GROWN,
     as_portable,
+    has_new_attention,
     has_split_weights,
     is_as_it_was,
     is_larger,
@@ -40,6 +41,7 @@ from .verification import Verification, written
 _AGGRESSIVE: Final = level_number("aggressive")
 _MOST_AGGRESSIVE: Final = 2.0
 """The most operators after that level, as a multiple of those before: it rewrites whether that pays or not."""
+_MORE_OPERATORS: Final = "the result has more operators"
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +68,7 @@ class Job:
     measurement: Measurement | None = field(init=False, default=None)
     _states: Snapshots = field(init=False, default_factory=Snapshots)
     _opened_up: Callable[[IRModule], IRModule] = field(init=False, default=lambda module: module)
+    _again: Callable[[Collection[str]], Optimized] | None = field(init=False, default=None)
 
     @property
     def is_guarded(self) -> bool:
@@ -123,6 +126,7 @@ class Job:
         def again(without: Collection[str]) -> Optimized:
             return optimize_module(whole, passes=self._without({*apart, *more, *without}))
 
+        self._again = again
         return as_portable(self.opened, whole, again(()) if more else done, self.level, again)
 
     def lower_precision(self, asked: Asked) -> None:
@@ -191,11 +195,15 @@ class Job:
         """The model in the form that it came in, or ``path``, where it was written.
 
         It is the model as it was if that is to stay, if nothing but names would change, or if the guard is on and the
-        result has too many operators or cannot be written.
+        result has too many operators, also with attention written out, or cannot be written.
         """
         why = None
         if not self._stays_as_it_was:
             result, why = self._written(path)
+            if why == _MORE_OPERATORS and self._again is not None and has_new_attention(self.opened, self.done.module):
+                done = self._again({ATTENTION})
+                self.done = done._replace(module=self._opened_up(done.module))
+                result, why = self._written(path)
             if why is None:
                 return result
             self.done = self.done._replace(module=self.opened.module, kept=why)
@@ -229,7 +237,7 @@ class Job:
             if is_newer_for_nothing(self.opened, self.done.module, result):
                 return None, "the result is of a newer opset and gains nothing by it"
             if is_larger(self.opened, self.done.module, result, most):
-                return None, f"the result {'has more operators' if self.opened.form == 'torch' else 'is larger'}"
+                return None, _MORE_OPERATORS if self.opened.form == "torch" else "the result is larger"
         return result, None
 
     @property

@@ -103,6 +103,13 @@ def as_portable(
     return done
 
 
+def has_new_attention(opened: Model, after: IRModule) -> bool:
+    """True if ``after`` has more attention in one operator each than the model that was opened."""
+    before = op_counts(opened.module)
+    found = op_counts(after)
+    return sum(found[name] for name in _ATTENTION) > sum(before[name] for name in _ATTENTION)
+
+
 def _uneven(module: IRModule) -> int:
     """How many calls of attention have keys and values of different sizes."""
     count = 0

@@ -19,6 +19,7 @@ from ..pattern import is_const, is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Decline, Rule, RuleSet, decline
 from ..rewrite.rules import CallRewriter
+from .axes_of_size_1 import AXES_OF_SIZE_1
 from .layout import PERMUTED_ONCE
 from .passes import Pass, RulePass, Sequential
 
@@ -180,5 +181,6 @@ def TorchForms(kept: Set[Expr] = frozenset(), rounded_once: Set[Expr] = frozense
         (_product, _linear, "linear"),
         (_attention | _masked, _by_heads, "attention_by_heads"),
         *PERMUTED_ONCE,
+        *AXES_OF_SIZE_1,
     )
     return Sequential([with_bias, others], name="TorchForms")

@@ -65,7 +65,25 @@ CASES: list[tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any], Any, tuple[A
 ]
 
 
-NAMES = ["Speech", "Flagged", "Fractions", "Filled"]
+def _near(x: torch.Tensor) -> torch.Tensor:
+    """Attention of one head whose bias is looked up by distance."""
+    steps = torch.arange(x.shape[1])
+    bias = torch.linspace(-1, 1, 17)[(steps[None] - steps[:, None]).clamp(-8, 8) + 8]
+    return (x @ x.mT + bias).softmax(-1) @ x
+
+
+def _across(x: torch.Tensor) -> torch.Tensor:
+    """Attention that is fewer operators written out than in one, which needs other axes."""
+    return torch.einsum("bnd,bmd->bnm", x * 2, x.sin()).softmax(-1) @ x.sin()
+
+
+def _places(x: torch.Tensor) -> torch.Tensor:
+    return x[torch.argwhere(x > 0).unbind(1)] * 2
+
+
+CASES += [(Of(fn), (X[None],), {}, {"args": ({1: BATCH},)}, (torch.randn(1, 9, 8),)) for fn in (_near, _across)]
+CASES += [(Of(_places), (X,), {}, {"args": ({0: BATCH},)}, (torch.randn(9, 8),))]
+NAMES = ["Speech", "Flagged", "Fractions", "Filled", "Near", "Across", "Places"]
 
 
 @pytest.mark.parametrize(("model", "args", "kwargs", "shapes", "others"), CASES, ids=NAMES)

@@ -42,7 +42,23 @@ def _buckets(x: torch.Tensor) -> torch.Tensor:
     return before.to(x.dtype) @ x
 
 
+class Counted(nn.Module):
+    """Two counters that are set from one number, as those of the layers of a static cache are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("first", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("second", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Words at their places."""
+        for counter in (self.first, self.second):
+            counter.copy_(x[0, 0, 0].long())
+        return x + self.first.add_(1) * self.second.add_(1)
+
+
 CASES: dict[str, nn.Module] = {
+    "counted": Counted(),
     "masked": Masked(),
     "numbers": Of(_numbers),
     "buckets": Of(_buckets),

@@ -152,8 +152,8 @@ def _keeping_operators(program: ExportedProgram) -> Generator[None]:
 
 def _ready(program: ExportedProgram) -> ExportedProgram:
     """``program`` as PyTorch makes it functional rightly: with its constants as buffers, each tensor once, with
-    those operators taken apart that autocast would otherwise miss, with dropout hidden, and with gradients cut behind
-    regions that have none.
+    those operators taken apart that autocast would otherwise miss, with dropout hidden, with gradients cut behind
+    regions that have none, and with a value of its own for each tensor that is changed.
 
     PyTorch makes functional what changes buffers, under one name each, and nothing else. A tensor that is neither a
     parameter nor a buffer is a constant there, and may be changed all the same; so is a buffer that the model also
@@ -161,7 +161,8 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
     """
     constants = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.CONSTANT_TENSOR]
     module = with_parts_in_regions(program.graph_module)
-    if not constants and module is program.graph_module and not has_dropout(module) and not has_regions(module):
+    is_ready = not (constants or has_dropout(module) or has_regions(module) or _copied_again(module))
+    if is_ready and module is program.graph_module:
         return program
     module = copy.deepcopy(module)
     for node, source in zip(module.graph.nodes, program.graph.nodes, strict=False):
@@ -170,6 +171,12 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
         node.name = source.name  # a copy has other names where these are words of Python's own
     hide_dropout(module)
     detach_regions(module)
+    for copy_of in _copied_again(module):
+        with module.graph.inserting_before(copy_of):
+            value = cast(torch.fx.Node, copy_of.args[1])
+            own = module.graph.call_function(torch.ops.aten.clone.default, (value,))
+            own.meta = value.meta.copy()
+        copy_of.replace_input_with(value, own)
     nodes = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
     owners: dict[tuple[object, ...], InputSpec] = {}
     specs = list(program.graph_signature.input_specs)
@@ -198,6 +205,21 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
         constants=program.constants,
         verifiers=program.verifiers,
     )
+
+
+def _copied_again(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The calls that copy to a tensor what a call before them copies to another one.
+
+    PyTorch knows the tensors that are changed by the names of their new values.
+    """
+    seen: set[object] = set()
+    found: list[torch.fx.Node] = []
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.copy_.default and isinstance(node.args[1], torch.fx.Node):
+            if node.args[1] in seen:
+                found.append(node)
+            seen.add(node.args[1])
+    return found
 
 
 def with_own_buffers(program: ExportedProgram) -> ExportedProgram:

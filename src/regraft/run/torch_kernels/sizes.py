@@ -1,4 +1,7 @@
-"""Sizes as tensors and tensors as sizes, where `torch.export` is to keep both open: Python's ``int`` would fix them."""
+"""Sizes as tensors and tensors as sizes, where `torch.export` is to keep both open: Python's ``int`` would fix them.
+
+An axis of size 1 is added without the other sizes, which an exported program would read first.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,12 @@ def _tensor_to_shape(sizes: Any) -> Any:
     return numbers
 
 
+def _expand_dims(x: Any, *, axis: tuple[int, ...]) -> Any:
+    return x.unsqueeze(axis[0]) if len(axis) == 1 else NotImplemented
+
+
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    "relax.expand_dims": _expand_dims,
     "relax.shape_to_tensor": _shape_to_tensor,
     "relax.tensor_to_shape": _tensor_to_shape,
 }

@@ -225,7 +225,7 @@ def _histogram(context: Context, x: Expr, bins: int = 100, min: float = 0, max: 
     return R.strided_slice(counts, [0], [0], [bins])
 
 
-@converts("nonzero")
+@converts("nonzero", "argwhere")
 def _nonzero(context: Context, x: Expr) -> Expr:
     if rank(x) == 0:
         context.unsupported("the places in a scalar")

@@ -1,0 +1,89 @@
+"""Changes of shape that only add, drop and move axes of size 1, written without sizes that have to be read first."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .. import op as ops
+from ..analysis.tensors import stated_shape
+from ..ir.dims import Dim, dims_equal
+from ..ir.expr import Expr
+from ..ir.op import Call
+from ..op.primitive.manipulate import permutation
+from ..pattern import is_op, wildcard
+from ..pattern.pattern import DFPattern
+from ..rewrite import Decline, decline
+
+_data = wildcard()
+_permuted = is_op("relax.permute_dims")(_data)
+_shaped = is_op("relax.reshape")(_data, wildcard()) | is_op("relax.expand_dims")(_data) | is_op("relax.squeeze")(_data)
+_shaped_then_permuted = is_op("relax.permute_dims")(_shaped)
+_permuted_then_shaped = (
+    is_op("relax.reshape")(_permuted, wildcard())
+    | is_op("relax.expand_dims")(_permuted)
+    | is_op("relax.squeeze")(_permuted)
+)
+_reshaped = is_op("relax.reshape")(_data, wildcard())
+
+
+def _once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    """One change of shape for one that follows or is followed by a permutation."""
+    moved = matchings.get(_permuted, expr)
+    steps = [stated_shape(step) for step in (matchings[_data], matchings.get(_shaped, expr), expr)]
+    if any(step is None for step in steps) or not _moves_only_ones(moved):
+        return decline("the shapes are not known, or the permutation moves an axis of more than one element")
+    start, between, end = [tuple(step or ()) for step in steps]
+    if not (_is_same_but_for_ones(start, between) and _is_same_but_for_ones(start, end)):
+        return decline("more than axes of size 1 are added or dropped")
+    found = _with_other_ones(matchings[_data], start, end)
+    return ops.reshape(matchings[_data], end) if found is None else found
+
+
+def _without_sizes(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    start, end = stated_shape(matchings[_data]), stated_shape(expr)
+    if start is None or end is None or all(isinstance(size, int) for size in end):
+        return decline("the shapes are not known, or no size has to be read for the reshape")
+    found = _with_other_ones(matchings[_data], start, end)
+    return decline("the change of shape does not only add or only drop axes of size 1") if found is None else found
+
+
+def _moves_only_ones(permuted: Expr) -> bool:
+    assert isinstance(permuted, Call)
+    order, shape = permutation(permuted), stated_shape(permuted.args[0])
+    if order is None or shape is None:
+        return False
+    rest = [axis for axis in order if dims_equal(shape[axis], 1) is not True]
+    return rest == sorted(rest)
+
+
+def _is_same_but_for_ones(first: tuple[Dim, ...], second: tuple[Dim, ...]) -> bool:
+    """True if two shapes have the same sizes in the same order, those left out that are 1."""
+    sizes = [[size for size in shape if dims_equal(size, 1) is not True] for shape in (first, second)]
+    return len(sizes[0]) == len(sizes[1]) and all(dims_equal(*pair) is True for pair in zip(*sizes, strict=True))
+
+
+def _with_other_ones(data: Expr, start: tuple[Dim, ...], end: tuple[Dim, ...]) -> Expr | None:
+    """``data`` of the shape ``start`` in the shape ``end``, by axes that are added, or by axes that are dropped."""
+    longer, shorter = (end, start) if len(end) >= len(start) else (start, end)
+    axes: list[int] = []
+    rest = list(shorter)
+    for axis, size in enumerate(longer):
+        if rest and dims_equal(rest[0], size) is True:
+            rest.pop(0)
+        elif dims_equal(size, 1) is True:
+            axes.append(axis)
+        else:
+            return None
+    if rest:
+        return None
+    if not axes:
+        return data
+    return ops.expand_dims(data, axes) if longer is end else ops.squeeze(data, axes)
+
+
+AXES_OF_SIZE_1: Final = (
+    (_shaped_then_permuted, _once, "move_axes_of_size_1"),
+    (_permuted_then_shaped, _once, "drop_moved_axes_of_size_1"),
+    (_reshaped, _without_sizes, "add_or_drop_axes_of_size_1"),
+)
+"""The rules, for programs that go where each size that a reshape names is read from a tensor first."""
