@@ -10,12 +10,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from .left_out import LEFT_OUT, LEFT_OUT_PATHS, LeftOut
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 _OPERATORS: Final = (
     "base binary create datatype index linear_algebra manipulate mask qdq sampling search set sorting statistical "
@@ -99,13 +101,18 @@ class LeftOutPath(ModuleType):
         return LeftOut(name, self.reason)
 
 
-class _BelowLeftOut(MetaPathFinder, Loader):
-    """Finds what lies below a module that is left out."""
+class _BelowLeftOut:
+    """Finds what lies below a module that is left out.
+
+    It has what Python asks of a finder and a loader, but not their base classes: with these come files and archives.
+    """
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         """The module, if the one above it is left out."""
         above = sys.modules.get(fullname.rpartition(".")[0])
-        return ModuleSpec(fullname, self, origin=above.reason) if isinstance(above, LeftOutPath) else None
+        return (
+            ModuleSpec(fullname, cast("Loader", self), origin=above.reason) if isinstance(above, LeftOutPath) else None
+        )
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module, left out for the same reason."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from html import escape
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn
 
 init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
@@ -38,11 +37,18 @@ def folded(text: str, rest: str) -> str:
     """The first lines of ``text`` for a notebook, in a few kilobytes; ``rest`` says where more of it stands."""
     lines = text.strip().splitlines()
     shown = "\n".join([line if len(line) <= _WIDEST else f"{line[:_WIDEST]} …" for line in lines[:_MOST_LINES]])
-    page = f"<pre>{escape(shown)}</pre>"
+    page = f"<pre>{_escaped(shown)}</pre>"
     more = len(lines) - _MOST_LINES
     if more <= 0:
         return page
     return f"<details open><summary>{len(lines):,} lines</summary>{page}</details><p>{more:,} more lines: {rest}</p>"
+
+
+def _escaped(text: str) -> str:
+    """``text`` as HTML."""
+    from html import escape  # with a table of 2,000 names, which notebooks alone need
+
+    return escape(text)
 
 
 class Shown:
@@ -93,7 +99,7 @@ class Node:
 
     def _repr_html_(self) -> str:
         """The text of the node, for notebooks."""
-        return f"<code>{escape(repr(self))}</code>"
+        return f"<code>{_escaped(repr(self))}</code>"
 
     @property
     def span(self) -> Any:
