@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import regraft as rx
 from regraft.run import originals
 from regraft.run.unsigned_bytes import without_overflow
 
@@ -179,3 +180,42 @@ def test_a_quantized_product_is_exact_and_says_that_something_changed() -> None:
     assert without_overflow(ir.from_proto(model).graph, needed=True)
     assert not without_overflow(ir.from_proto(model).graph, needed=False)
     np.testing.assert_array_equal(ran(changed(model)), np.rint(EXACT / 2**15) * 2**15)
+
+
+def _quantized(name: str) -> list[onnx.NodeProto]:
+    return [
+        helper.make_node("QuantizeLinear", [name, "step", "zero"], [f"{name}_codes"]),
+        helper.make_node("DequantizeLinear", [f"{name}_codes", "step", "zero"], [f"{name}_numbers"]),
+    ]
+
+
+def test_signed_bytes_that_are_moved_before_a_product_become_unsigned() -> None:
+    nodes = [
+        *_quantized("y"),
+        helper.make_node("Reshape", ["y_numbers", "sizes"], ["rows"]),
+        helper.make_node("Transpose", ["rows"], ["turned"], perm=[1, 0]),
+        helper.make_node("QuantizeLinear", ["x", "step", "middle"], ["x_codes"]),
+        helper.make_node("DequantizeLinear", ["x_codes", "step", "middle"], ["x_numbers"]),
+        helper.make_node("MatMul", ["x_numbers", "turned"], ["z"]),
+    ]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 64]) for name in ("x", "y")]
+    constants = {
+        "step": np.array(1, np.float32),
+        "zero": np.array(0, np.int8),
+        "middle": np.array(0, np.uint8),
+        "sizes": np.array([3, 64]),
+    }
+    inputs[1].type.tensor_type.shape.dim[0].dim_value = 3
+    model = model_of(nodes, inputs, constants)
+    x, y = np.full((4, 64), 255, np.float32), np.full((3, 64), 127, np.float32)
+    found = np.asarray(rx.build(rx.from_onnx(model), "onnxruntime")["main"](x, y))
+    np.testing.assert_array_equal(found, x @ y.T)
+
+
+def test_signed_bytes_that_are_moved_and_read_by_no_product_run() -> None:
+    nodes = [*_quantized("x"), helper.make_node("Reshape", ["x_numbers", "sizes"], ["z"])]
+    constants = {"step": np.array(1, np.float32), "zero": np.array(0, np.int8), "sizes": np.array([4, 3])}
+    model = model_of(nodes, [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 6])], constants)
+    x = np.arange(12, dtype=np.float32).reshape(2, 6) * 20 - 120
+    found = np.asarray(rx.build(rx.from_onnx(model), "onnxruntime")["main"](x))
+    np.testing.assert_array_equal(found, np.clip(x, -128, 127).reshape(4, 3))

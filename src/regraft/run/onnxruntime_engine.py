@@ -46,6 +46,9 @@ EXACT_BLOCKS: Final = "session.qdq_matmulnbits_accuracy_level", "0"
 _SLOWING_OPTIMIZERS: Final = ["SkipLayerNormFusion"]
 """ONNX Runtime's rewrites whose result is slower: its kernel for a sum and its layer norm in one takes 3 to 8
 times as long on a CPU as one for each."""
+_FAILING_OPTIMIZERS: Final = ["QDQS8ToU8Transformer"]
+"""ONNX Runtime's rewrites that fail: on a processor without products of bytes, this one lets quantized values of int8
+that are moved be uint8, with nodes beside them that say int8. What products read is uint8 already."""
 
 
 def runs(op: Op) -> bool:
@@ -182,7 +185,11 @@ def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOpti
 def _unwanted(graph: ir.Graph, providers: Sequence[str]) -> list[str]:
     """ONNX Runtime's rewrites that are left out."""
     rounding = _ROUNDING_OPTIMIZERS if _computes_in_double(graph) else []
-    return [*rounding, *_SLOWING_OPTIMIZERS] if list(providers) == ["CPUExecutionProvider"] else rounding
+    return (
+        [*rounding, *_SLOWING_OPTIMIZERS, *_FAILING_OPTIMIZERS]
+        if list(providers) == ["CPUExecutionProvider"]
+        else rounding
+    )
 
 
 def _computes_in_double(graph: ir.Graph) -> bool:

@@ -118,8 +118,7 @@ class _Change:
                 self._make_unsigned(node, data, zero_point)
 
     def _product_of_dequantized(self, node: ir.Node) -> None:
-        left, right = (None if value is None else value.producer() for value in node.inputs[:2])
-        made_by = _made_by(left)
+        made_by, right = (_made_by(None if value is None else value.producer()) for value in node.inputs[:2])
         if made_by is None or right is None or not _gives(right, _SIGNED) or _is_safe(right.inputs[0]):
             return
         if _gives(made_by, _UNSIGNED):
@@ -161,7 +160,7 @@ class _Change:
     def _fold(self, product: ir.Node, dequantized: ir.Node) -> None:
         """Let ``product`` read the numbers that constant bytes stand for."""
         known = [None if value is None else value.const_value for value in dequantized.inputs]
-        if None in known or "block_size" in dequantized.attributes:
+        if product.inputs[1] is not dequantized.outputs[0] or None in known or "block_size" in dequantized.attributes:
             return
         data, scale, *point = [one.numpy() for one in known if one is not None]
         axis = dequantized.attributes.get_int("axis", 1)
