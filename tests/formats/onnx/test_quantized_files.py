@@ -191,3 +191,36 @@ def test_products_of_one_left_side_with_weights_in_bytes_stay_apart(level: int) 
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     written = rx.optimize(model, level=level)
     assert sorted(node.op_type for node in written.graph.node) == ["DequantizeLinear"] * 3 + ["MatMul"] * 3
+
+
+def test_a_bias_that_is_quantized_twice_beside_a_quantized_product_runs_on_openvino() -> None:
+    rng = np.random.default_rng(0)
+    constants = {
+        "codes": rng.integers(-64, 64, (24, 8)).astype(np.int8),
+        "scales": rng.random(8, np.float32) / 64,
+        "step": np.array(1 / 32, np.float32),
+        "zero": np.array(128, np.uint8),
+        "bias": rng.integers(-99, 99, 8).astype(np.int32),
+    }
+    nodes = [
+        *_through_bytes("x", "x_numbers"),
+        helper.make_node("DequantizeLinear", ["codes", "scales"], ["w"], axis=1),
+        helper.make_node("MatMul", ["x_numbers", "w"], ["product"]),
+        *_through_bytes("product", "rounded"),
+        helper.make_node("DequantizeLinear", ["bias", "step"], ["shared"]),
+        *_through_bytes("shared", "summand"),
+        helper.make_node("Add", ["summand", "rounded"], ["sum"]),
+        *_through_bytes("sum", "y"),
+    ]
+    weights = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "bias", [_value("x", 2, 24)], [_value("y", 2, 8)], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    x = rng.integers(-90, 90, (2, 24)).astype(np.float32) / 32
+    assert_close(np.asarray(rx.build(rx.from_onnx(model), "openvino")["main"](x)), _plain(model, x))
+
+
+def _through_bytes(name: str, result: str) -> list[onnx.NodeProto]:
+    return [
+        helper.make_node("QuantizeLinear", [name, "step", "zero"], [f"{name}_bytes"]),
+        helper.make_node("DequantizeLinear", [f"{name}_bytes", "step", "zero"], [result]),
+    ]

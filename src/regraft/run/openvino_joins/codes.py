@@ -4,6 +4,9 @@ Codes of 4 bits that a program converts by itself: with a scale for each of them
 
 Codes of the right side of a product: OpenVINO reads scales as one for each column, or for each block of a column. With
 one for each row it computes other values, and blocks of a row it refuses.
+
+A bias that is quantized: where two layers share one, ONNX Runtime's quantizer writes that of the second twice, which
+OpenVINO fails to move behind the sum.
 """
 
 from __future__ import annotations
@@ -84,14 +87,23 @@ def _fits_columns(value: ir.Value, is_turned: bool) -> bool:
     return held.size == 1 or (sizes[-1 if is_turned else -2] == 1 and (len(held.shape) < 3 or is_turned))
 
 
-def read_numbers(product: ir.Node) -> None:
-    """Let the product read the numbers that its codes stand for."""
-    right = product.inputs[1]
-    assert right is not None
-    assert product.graph is not None
-    made = Nodes(f"{right.name}/Numbers")
-    product.replace_input_with(1, made.tensor(_numbers(right)))
-    product.graph.insert_before(product, made.nodes)
+def summand_of_codes(total: ir.Node) -> int | None:
+    """The place of what is dequantized from constants for a sum, or None."""
+    for place, value in enumerate(total.inputs):
+        maker = None if value is None else value.producer()
+        if maker is not None and maker.op_type == "DequantizeLinear" and is_constant(maker.outputs[0]):
+            return place
+    return None
+
+
+def read_numbers(node: ir.Node, place: int = 1) -> None:
+    """Let the node read, at that place, the numbers that codes stand for."""
+    value = node.inputs[place]
+    assert value is not None
+    assert node.graph is not None
+    made = Nodes(f"{value.name}/Numbers_{place}")
+    node.replace_input_with(place, made.tensor(_numbers(value)))
+    node.graph.insert_before(node, made.nodes)
 
 
 def _numbers(value: ir.Value) -> np.ndarray:
