@@ -171,6 +171,22 @@ def test_halves_of_an_axis_of_dynamic_size_are_computed_on_every_engine() -> Non
             torch.testing.assert_close(torch.as_tensor(rx.build(program, target=target)["main"](x)), gated(x))
 
 
+def test_parts_of_an_axis_of_dynamic_size_are_written_to_on_every_engine() -> None:
+    def written(x: torch.Tensor) -> torch.Tensor:
+        y = x.new_zeros(x.shape[0] + 2, 8)
+        y[1:-1] = x
+        y[-1] = x[-1]
+        y[::2, :4] *= 3
+        y[2:, 1] += y[:-2, 2]
+        return y
+
+    program = rx.from_torch(Of(written), (X,), dynamic_shapes={"args": ({0: BATCH},)})
+    for rows in (4, 7):
+        x = torch.randn(rows, 8)
+        for target in ("numpy", "onnxruntime", "torch"):
+            torch.testing.assert_close(torch.as_tensor(rx.build(program, target=target)["main"](x)), written(x))
+
+
 def test_a_slice_of_an_axis_of_symbolic_size_leaves_that_size_dynamic(tmp_path: Path) -> None:
     rows = {0: Dim("rows", min=2, max=9)}
     program = torch.export.export(

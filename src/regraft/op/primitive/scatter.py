@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Literal
 
-from ...ir.dims import Dim, dim_at_least, dims_equal
+from ...ir.dims import Dim, dim_at_least, dim_max, dim_min, dims_equal
 from ...ir.dtypes import is_bool
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
@@ -231,16 +231,36 @@ def _slice_scatter_type(call: Call) -> Type:
     return _updated_type(call, 1)
 
 
-def _slice_scatter(xp: Any, input_tensor: Any, src: Any, start: int, end: int, step: int, axis: int) -> Any:
+def _slice_scatter(xp: Any, input_tensor: Any, src: Any, start: Dim, end: Dim, step: int, axis: int) -> Any:
+    del end  # as far as the source reaches
     axis %= input_tensor.ndim
-    extent = input_tensor.shape[axis]
-    places = range(*slice(start, end, step).indices(extent))
+    extent, count = input_tensor.shape[axis], src.shape[axis]
+    first = _front_place(start, extent)
+    if step == 1:
+        rest: Any = (slice(None),) * axis
+        before, after = input_tensor[(*rest, slice(0, first))], input_tensor[(*rest, slice(first + count, extent))]
+        return xp.concat([part for part in (before, src, after) if not _is_empty(part, axis)] or [src], axis=axis)
     all_places = positions(xp, extent, input_tensor)
-    behind = all_places - places.start
-    inside = (behind >= 0) & (all_places < places.stop) & (behind % step == 0)
+    behind = all_places - first
+    inside = (behind >= 0) & (behind < count * step) & (behind % step == 0)
     # Both tensors side by side: each place takes its element from the one or from the other.
     source = xp.where(inside, extent + behind // step, all_places)
     return xp.take(xp.concat((input_tensor, src), axis=axis), source, axis=axis)
+
+
+def _front_place(start: Dim, extent: Dim) -> Dim:
+    """The place where a slice that begins at ``start`` begins, between 0 and ``extent``."""
+    if isinstance(start, int) and isinstance(extent, int):
+        return slice(start, None).indices(extent)[0]
+    is_behind = dim_at_least(start, 0)
+    if is_behind is None:
+        raise TypeError(f"whether the slice from {start} counts from the end is not known before the sizes are")
+    first = start if is_behind else dim_max(start + extent, 0)
+    return first if dim_at_least(extent - first, 0) is True else dim_min(first, extent)
+
+
+def _is_empty(part: Any, axis: int) -> bool:
+    return dims_equal(part.shape[axis], 0) is True
 
 
 @declares("relax.slice_scatter", infer=_slice_scatter_type, reference=_slice_scatter, traits=(Trait.MOVES,))

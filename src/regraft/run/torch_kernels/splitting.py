@@ -1,4 +1,4 @@
-"""Parts of a tensor, all made in one call: each is a view, and calls are what a view costs."""
+"""Parts of a tensor, made or replaced in one call: each is a view, and calls are what a view costs."""
 
 from __future__ import annotations
 
@@ -20,4 +20,8 @@ def _split(x: Any, *, indices_or_sections: int | tuple[int, ...], axis: int) -> 
     return tuple(x.split_with_sizes([end - start for start, end in pairwise(cuts)], axis))
 
 
-KERNELS: Final[dict[str, Callable[..., Any]]] = {"relax.split": _split}
+def _slice_scatter(x: Any, src: Any, start: Any, end: Any, step: Any, *, axis: int) -> Any:
+    return x.slice_scatter(src, axis, start, end, step)
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {"relax.split": _split, "relax.slice_scatter": _slice_scatter}
