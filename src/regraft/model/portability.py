@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from ..analysis.machine import call_seconds
@@ -22,7 +21,6 @@ from ..ir.op import Call, is_call_of
 from ..ir.visitor import iter_bindings, walk
 from ..passes import op_counts
 from ..passes.pipeline import ATTENTION, level_number
-from . import files
 from .models import Model
 
 _FORMS: Final[Mapping[str, tuple[str, str]]] = {
@@ -149,13 +147,9 @@ def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) ->
         from ..formats.torch.source_facts import has_more_operators
 
         return has_more_operators(opened.loaded or opened.source, result, most)
-    if isinstance(result, Path):
-        sizes = sum(files.sizes_of_files(opened.files)), sum(files.sizes_of(result).values())
-    else:
-        sizes = opened.source.ByteSize(), result.ByteSize()
+    from ..formats.onnx.described import size_in_one_file, written_out_count
 
-    from ..formats.onnx.described import written_out_count
-
+    sizes = size_in_one_file(opened.source), size_in_one_file(result)
     if most > 1.0:
         if sizes[1] > sizes[0] and written_out_count(result) > most * written_out_count(opened.source):
             return True

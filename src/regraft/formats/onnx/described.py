@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 import onnx
 import onnx_ir as ir
 
+from .external_data import read_proto
 from .scopes import with_bodies
 
 _NODE, _NAME, _TYPE, _SIZE, _NO_SIZE, _ATTRIBUTE = 8, 2, 14, 4, 2, 8
 """About what a file takes, without texts, for a node, a name, a type, a size, one not stated, and an attribute."""
+_ENTRY: Final = 2
+"""The bytes around an entry of those that say where a constant lies."""
 
 
 def description_size(graph: ir.Graph) -> int:
@@ -65,10 +70,20 @@ def written_out_count(model: Path | onnx.ModelProto) -> int:
     return count(model.graph.node)
 
 
+def size_in_one_file(model: Path | onnx.ModelProto) -> int:
+    """The bytes of a model with all its constants in its own file, wherever they lie."""
+    message = _message(model)
+    total = message.ByteSize()
+    for graph in with_bodies(message.graph):
+        for tensor in graph.initializer:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                where = sum(entry.ByteSize() + _ENTRY for entry in tensor.external_data)
+                total += math.ceil(math.prod(tensor.dims) * ir.DataType(tensor.data_type).bitwidth / 8) - where
+    return total
+
+
 def _message(model: Path | onnx.ModelProto) -> onnx.ModelProto:
-    if isinstance(model, Path):
-        return onnx.load(model, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
-    return model
+    return read_proto(str(model)) if isinstance(model, Path) else model
 
 
 def _values(values: Iterable[ir.Value]) -> int:

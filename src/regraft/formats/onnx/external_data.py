@@ -24,6 +24,9 @@ MOST_IN_ONE_FILE: Final = 2**31 - 2**20
 
 _LEAST_OUTSIDE: Final = 1024
 
+IN_OTHER_FILES: Final = "regraft: constants in other files"
+"""What is known of a model that was opened: whether constants of it lie in other files than its own."""
+
 
 def copy_with_constants(source: Path, path: Path) -> None:
     """Write the model of ``source`` to ``path`` as it is, its constants to ``path.name + ".data"``.
@@ -120,8 +123,10 @@ def as_checked(proto: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def check_external_data(graph: ir.Graph, path: str) -> None:
+def check_external_data(graph: ir.Graph, path: str) -> bool:
     """Let every constant outside the message of the model at ``path`` be found, in its folder or below it.
+
+    Gives whether there are some in other files than the model's own.
 
     Where the model is a link, as in caches of downloads, what lies beside the file that it leads to is in its folder
     too. Raises `ConvertError` for a file that is missing, too short, or reached by leaving the folder, be it by a
@@ -130,11 +135,13 @@ def check_external_data(graph: ir.Graph, path: str) -> None:
     own = os.path.realpath(path)
     folder = os.path.dirname(os.path.abspath(path))
     roots = dict.fromkeys((os.path.realpath(folder), os.path.dirname(own)))
+    in_others = False
     for scope in (graph, *_inner_graphs(graph)):
         for name, value in scope.initializers.items():
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor):
                 found = _checked(tensor, name, folder, roots)
+                in_others = in_others or found != own
                 if found != own and os.stat(found).st_nlink > 1:
                     raise ConvertError(
                         f"constant {name}: its data is in {found}, a file with several hard links, which may be one "
@@ -144,6 +151,7 @@ def check_external_data(graph: ir.Graph, path: str) -> None:
                 value.const_value = ir.ExternalTensor(
                     found, tensor.offset, tensor.length, tensor.dtype, shape=tensor.shape, name=tensor.name or name
                 )
+    return in_others
 
 
 def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[str]) -> str:

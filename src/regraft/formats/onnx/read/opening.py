@@ -13,7 +13,7 @@ from ...errors import ConvertError
 from ...quiet import quiet
 from ..attributes import bodies_of
 from ..carried import without_ends
-from ..external_data import check_external_data, read_proto
+from ..external_data import IN_OTHER_FILES, check_external_data, read_proto
 from .soundness import check_message
 from .sparse import with_dense_constants
 
@@ -58,7 +58,7 @@ def open_file(path: str, with_sequences: bool = False, inside: bool = False) -> 
     except Exception as error:  # protobuf's errors share no base but this
         raise ConvertError(f"{path}: this is no ONNX model, or it is damaged: {error}") from error
     opened, carried = deserialized(proto, path, with_sequences, inside)
-    check_external_data(opened.graph, path)
+    opened.meta[IN_OTHER_FILES] = check_external_data(opened.graph, path)
     return opened, carried
 
 

@@ -12,6 +12,7 @@ from ....ir.module import IRModule
 from ....ir.program import Function
 from ...errors import ConvertError
 from ..described import description_size
+from ..external_data import IN_OTHER_FILES
 
 FACTS: Final = "onnx_model"
 """The attribute of a module under which the facts of its source model stand, as pairs of name and value."""
@@ -66,6 +67,7 @@ class ModelFacts(NamedTuple):
     whoever reads it can work out as well. ``names_nodes``: whether its nodes have names. ``packs_integers``: whether
     constants of int64 are numbers of as many bytes as each needs, and no arrays. ``described``: the bytes that describe
     its graph, of `description_size`; 0 for what was no ONNX model. ``unsized``: the outputs that have no sizes there.
+    ``in_other_files``: whether constants lie in other files than the model's own, which runtimes map into memory.
     """
 
     opset: int = 0
@@ -82,6 +84,7 @@ class ModelFacts(NamedTuple):
     packs_integers: bool = False
     described: int = 0
     unsized: tuple[str, ...] = ()
+    in_other_files: bool = False
 
     @classmethod
     def of(cls, module: IRModule) -> ModelFacts:
@@ -107,6 +110,7 @@ class ModelFacts(NamedTuple):
             any(map(_is_packed, model.graph.initializers.values())),
             description_size(model.graph),
             tuple(value.name or "" for value in model.graph.outputs if not _states_sizes(value)),
+            _is_in_other_files(model),
         )
 
     def as_pairs(self) -> tuple[tuple[str, Any], ...]:
@@ -129,6 +133,10 @@ class ModelFacts(NamedTuple):
         model.doc_string = self.doc_string or None
         model.graph.name = self.graph_name or model.graph.name
         model.graph.doc_string = self.graph_doc_string or None
+
+
+def _is_in_other_files(model: Any) -> bool:
+    return bool(model.meta.get(IN_OTHER_FILES))
 
 
 def _states_types(graph: ir.Graph) -> bool:

@@ -100,8 +100,8 @@ def to_onnx(
         ir_version: The version of the file format; by default the lowest that the opset needs, and at least that of
             the model that the program was.
         external_data: Whether large constants go to a second file, ``<name>.data``, beside the model. ``"auto"``
-            does so when the model would pass 2 GB, the most that one file can hold. The model that comes back then
-            refers to that file.
+            does so when those of the model that the program was lie in such files, or the model would pass 2 GB, the
+            most that one file can hold. The model that comes back then refers to that file.
 
     Raises `ConvertError` for a program that ONNX cannot hold. Cost: linear in the bindings, some 100 µs each, and
     writing the weights. Memory: that of the program and of the largest constant, if they go to a second file.
@@ -119,7 +119,8 @@ def to_onnx(
     facts.write_to(model, ir_version)
     carried = module.attrs.get(CARRIED)
     if path is not None:
-        return write_model(model, Path(path), external_data, carried)
+        outside = external_data if external_data != "auto" else facts.in_other_files or "auto"
+        return write_model(model, Path(path), outside, carried)
     proto = _as_proto(model) if carried is None else with_ends(_as_proto(model), carried)
     _check(proto)
     return proto
