@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from io import TextIOWrapper
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
@@ -25,6 +26,7 @@ class _TerminatedError(BaseException):
 def main() -> None:
     """Run the command line on this process's arguments, and exit."""
     _open_streams()
+    warnings.showwarning = _show_warning
     try:
         from .app import app
 
@@ -44,6 +46,20 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process runs
         elif isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning in a line: one of another package with its place, where its makers look for it."""
+    is_own = category.__module__.partition(".")[0] == __package__.partition(".")[0]
+    place = "" if is_own else f"{filename}:{lineno}: {category.__name__}: "
+    print(f"warning: {place}{message}", file=sys.stderr if file is None else file)
 
 
 def _clean_up_when_stopped() -> None:

@@ -29,6 +29,7 @@ CONFIG: Final = "config.json"
 _TEXT: Final = ("input_ids", "decoder_input_ids")
 _LENGTH: Final = 8
 """The length of the text that a model is exported on; the exported length is dynamic."""
+_SPEAKING: Final = ("torch", "torchao", "transformers")
 _MOST_BATCH: Final = 4096
 
 
@@ -68,7 +69,9 @@ def load_folder(path: Path) -> Any:
     if find_spec("transformers") is None:
         raise MissingDependencyError(f"{path} is a model of transformers: pip install transformers")
     config = _read_config(path)
-    with quiet("torch", "torchao", "transformers"):
+    with quiet(*_SPEAKING):
+        import transformers  # noqa: F401  # it sets its own logs up, which are quiet from here on
+    with quiet(*_SPEAKING):
         model, name, found = _load(path, config)
     return _prepared(model, name, path, found)
 
