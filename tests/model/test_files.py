@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from regraft.formats import ConvertError
+from regraft.ir.whole_file import whole_file
 from regraft.model import OutputError, UsageError, check_output, staged
 from tests.model.models import files
 
@@ -120,6 +121,26 @@ def test_a_weights_file_of_the_input_is_refused_too(tmp_path: Path) -> None:
     weights.write_text("weights")
     with pytest.raises(UsageError, match=r"writing .*out\.onnx would overwrite the input .*out\.onnx\.data"):
         check_output(tmp_path / "out.onnx", [weights])
+
+
+def test_a_file_takes_no_pipes_or_devices_place(tmp_path: Path) -> None:
+    pipe = tmp_path / "out.onnx"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match=r"out\.onnx is a device or a pipe, and no file"):
+        check_output(pipe, [])
+    with pytest.raises(OSError, match="a device or a pipe"), whole_file(pipe):
+        pass
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+@pytest.mark.parametrize("name", ["out.onnx", "out.onnx.data"])
+def test_a_write_protected_file_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (tmp_path / name).write_text("old")
+    may = os.access  # of root, all is allowed
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != name and may(path, mode))
+    with pytest.raises(OutputError, match=rf"{name} is write-protected; give another name"):
+        check_output(tmp_path / "out.onnx", [])
 
 
 def test_what_a_killed_run_left_is_taken_away_by_the_next_over_the_same_output(tmp_path: Path) -> None:

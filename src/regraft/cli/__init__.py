@@ -57,7 +57,7 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Show a warning in a line: one of another package with its place, where its makers look for it."""
-    is_own = category.__module__.partition(".")[0] == __package__.partition(".")[0]
+    is_own = category.__module__.partition(".")[0] == __name__.partition(".")[0]
     place = "" if is_own else f"{filename}:{lineno}: {category.__name__}: "
     print(f"warning: {place}{message}", file=sys.stderr if file is None else file)
 

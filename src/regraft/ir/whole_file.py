@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ def whole_file(path: Path) -> Generator[IO[bytes]]:
     """A new file that takes the place of ``path`` at the end of the block.
 
     Whatever is raised inside, what was at ``path`` stays as it was, and nothing else is left. Raises `OSError` where
-    the file cannot be written.
+    the file cannot be written, and for a device or a pipe, whose place no file takes.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "a device or a pipe, and no file", str(path))
     temporary = beside(path)
     try:
         with temporary.open("xb") as file:

@@ -53,13 +53,15 @@ def check_name(path: Path) -> None:
 def check_output(output: Path, inputs: Iterable[Path]) -> None:
     """Raise unless ``output`` can be written without touching any of ``inputs``.
 
-    `UsageError` for an input's path, however it is spelled or linked, for a folder, and for a name that is no text;
-    `OutputError` where the folder
-    does not exist or may not be written to.
+    `UsageError` for an input's path, however it is spelled or linked, for a folder, a device or a pipe, whose place no
+    file takes, and for a name that is no text; `OutputError` where the folder does not exist or may not be written to,
+    and for a file that is write-protected.
     """
     check_name(output)
     if output.is_dir():
         raise UsageError(f"{output} is a folder; give the name of a file in it")
+    if output.exists() and not output.is_file():
+        raise UsageError(f"{output} is a device or a pipe, and no file; give the name of a file")
     read = [path for path in inputs if path.exists()]
     for written in (output, *companions(output)):
         if os.path.exists(written) and any(written.samefile(path) for path in read):
@@ -69,6 +71,9 @@ def check_output(output: Path, inputs: Iterable[Path]) -> None:
         raise OutputError(f"{output} cannot be written: there is no folder {folder}; make it first")
     if not os.access(folder, os.W_OK):
         raise OutputError(f"{output} cannot be written: no permission to write in {folder}")
+    for written in (output, *companions(output)):
+        if os.path.exists(written) and not os.access(written, os.W_OK):
+            raise OutputError(f"{written} is write-protected; give another name, or take the protection off")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import json
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -70,7 +71,7 @@ def load_folder(path: Path) -> Any:
         raise MissingDependencyError(f"{path} is a model of transformers: pip install transformers")
     config = _read_config(path)
     with quiet(*_SPEAKING):
-        import transformers  # noqa: F401  # it sets its own logs up, which are quiet from here on
+        import_module("transformers")  # it sets its own logs up, which are quiet from here on
     with quiet(*_SPEAKING):
         model, name, found = _load(path, config)
     return _prepared(model, name, path, found)
