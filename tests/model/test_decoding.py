@@ -238,8 +238,20 @@ def test_what_transformers_says_of_its_own_kernels_is_not_passed_on() -> None:
 
 
 def test_a_model_that_keeps_its_state_somewhere_else_than_in_a_cache_is_refused() -> None:
-    with pytest.raises(ConvertError, match="_Remembering keeps more of a text than is in its cache, or begins with so"):
+    with pytest.raises(ConvertError, match="_Remembering keeps more of a text than is in its cache, or a state that"):
         read_decoder(_Remembering(STATES["Mamba, without attention"]()).eval())
+
+
+def test_a_model_whose_state_grows_with_the_text_is_refused() -> None:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    parts = {"q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 4}
+    experts = {"n_routed_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 8, "first_k_dense_replace": 1}
+    index = {"index_n_heads": 1, "index_head_dim": 8, "index_topk": 16, "n_group": 1, "topk_group": 1}
+    config = transformers.GlmMoeDsaConfig(
+        vocab_size=32, num_key_value_heads=2, bos_token_id=1, eos_token_id=2, **sizes, **parts, **experts, **index
+    )
+    with pytest.raises(ConvertError, match=r"GlmMoeDsaForCausalLM keeps .* or a state that grows with it"):
+        read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
 
 
 def test_what_modules_hold_is_as_it_was_after_a_model_was_read() -> None:
