@@ -186,10 +186,12 @@ class FunctionWriter:
     def _choice(self, value: If, dead: Sequence[Var], result: str, indent: int) -> None:
         """An `If` whose condition has no value yet: each side a function of its own, which owns no variable outside."""
         sides: list[str] = []
+        outer, self._is_inside = self._is_inside, True
         for hint, body in (("then", value.true_branch), ("otherwise", value.false_branch)):
             sides.append(self._fresh(hint))
             self._line(indent, f"def {sides[-1]}():")
             self._branch(body, (), "return ", indent + 1)
+        self._is_inside = outer
         place = Place(self.name, None, value, self._names)
         self._line(indent, f"{result}choose({', '.join([self.operand(value.cond), *sides])})", place)
         self._free(dead, indent)

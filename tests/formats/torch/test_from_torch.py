@@ -127,6 +127,29 @@ def test_branches_on_values_stay_branches() -> None:
         np.testing.assert_allclose(main(-torch.ones(3)), [-6, -6, -6])
 
 
+def test_branches_inside_of_both_branches_come_back() -> None:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.mean() > 0.1, lambda v: v.cos(), lambda v: v * v, (x,))
+
+    def choose(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        return torch.cond(k > 1, inner, lambda v: inner(v + 1).exp(), (x,)) + x
+
+    program = torch.export.export(Of(choose), (torch.ones(3), torch.tensor(0)))
+    kept: list[str | None] = []
+    again = rx.optimize(program, report=lambda made: kept.append(made.kept))
+    assert not str(kept[0]).startswith("the result cannot be written")
+    for k in (0, 2):
+        for x in (torch.ones(3), -torch.ones(3), torch.tensor([-1.2, -0.9, -0.8])):
+            torch.testing.assert_close(again.module()(x, torch.tensor(k)), choose(x, torch.tensor(k)))
+    torch.export.export(rx.to_torch(rx.from_torch(program)), (torch.ones(3), torch.tensor(0)))
+
+
+def test_a_dtype_without_counterpart_is_an_error_that_says_what_to_do() -> None:
+    program = torch.export.export(Of(lambda x: x.to(torch.complex32).abs()), (torch.ones(3, dtype=torch.complex64),))
+    with pytest.raises(ConvertError, match=r"complex32 .* with x.to\(dtype\), to one of complex64, complex128"):
+        rx.from_torch(program)
+
+
 def test_branches_give_complex_numbers() -> None:
     def choose(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.cond(x.real.sum() > 0, lambda v: (v.abs(), v * 2), lambda v: (v.abs() + 1, v.conj() + 0), (x,))
@@ -308,3 +331,18 @@ def test_hardtanh_from_0_to_6_has_no_gradient_at_its_limits_as_in_pytorch() -> N
     module = Gradient("main")(rx.from_torch(model, (x.detach(),)))
     _, (found,) = rx.build(module, target="numpy")["main_adjoint"](x.detach())
     np.testing.assert_array_equal(found, x.grad)
+
+
+def test_what_is_written_to_by_strides_keeps_its_gradient() -> None:
+    """PyTorch gives the gradients of `as_strided_scatter` to the wrong elements, so another operator stands there."""
+
+    def write(x: torch.Tensor) -> torch.Tensor:
+        whole = x * 2
+        whole.as_strided((2, 4), (4, 1), 4).mul_(3)
+        return whole
+
+    weights, x = torch.arange(16.0).reshape(4, 4), torch.randn(4, 4, requires_grad=True)
+    program = rx.from_torch(Of(write), (x.detach(),))
+    wanted, found = [torch.autograd.grad((each(x) * weights).sum(), x)[0] for each in (write, rx.to_torch(program))]
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(torch.as_tensor(rx.build(program, target="onnxruntime")["main"](x)), write(x.detach()))

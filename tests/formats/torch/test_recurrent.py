@@ -59,6 +59,21 @@ def test_a_module_gives_what_pytorch_gives(name: str, target: str) -> None:
     assert len([op for op in operators(program) if op in ("relax.nn.lstm", "relax.nn.gru", "relax.nn.rnn")]) == layers
 
 
+@pytest.mark.parametrize("target", ["numpy", "onnxruntime", "torch"])
+@pytest.mark.parametrize("kind", [torch.nn.LSTMCell, torch.nn.GRUCell, torch.nn.RNNCell])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_cell_is_a_layer_of_one_step(kind: type[torch.nn.RNNCellBase], bias: bool, target: str) -> None:
+    torch.manual_seed(0)
+    cell, x, state = kind(SIZE, HIDDEN, bias=bias), torch.randn(BATCH, SIZE), torch.randn(BATCH, HIDDEN)
+    given: Any = (state, state.cos()) if kind is torch.nn.LSTMCell else state
+    program = torch.export.export(cell, (x, given), dynamic_shapes=None)
+    main = rx.build(rx.from_torch(program), target=target)["main"]
+    found = main(*[part.numpy() for part in pytree.tree_leaves((x, given))])
+    assert_close([to_numpy(part) for part in pytree.tree_leaves(found)], leaves(cell(x, given)))
+    names = [str(node.target) for node in rx.optimize(program).graph.nodes]
+    assert sum("_cell" in name for name in names) == 1
+
+
 def test_the_batch_may_be_dynamic() -> None:
     module = made("lstm_two_layers_both_ways_batch_first")
     program = rx.from_torch(module, (torch.randn(BATCH, STEPS, SIZE),), dynamic_shapes=({0: Dim("batch")},))

@@ -105,7 +105,7 @@ class SourceCall:
         kept = {name: value for name, value in kwargs.items() if name not in _STORAGE or value is False}
         given = recorder.template(args), {name: recorder.template(value) for name, value in kept.items()}
         steps = [recorder.step(binding) for binding in bindings if not is_alias(binding)]
-        if None in steps:
+        if None in steps or self.target in _WRONG_GRADIENTS:
             return
         self.args, self.kwargs = tuple(given[0]), given[1]
         self.steps = tuple([step for step in steps if step is not None])
@@ -118,6 +118,8 @@ class SourceCall:
         self.unread = {index: leaf for index, leaf in unread if isinstance(leaf, Var)}
 
 
+_WRONG_GRADIENTS: Final = ("aten.as_strided_scatter.default",)
+"""Operators whose gradients PyTorch gives to the wrong elements; other operators come back in their place."""
 _STORAGE: Final = ("layout", "pin_memory", "memory_format")
 """Arguments that say how a tensor is stored, which is left to PyTorch where they say something."""
 

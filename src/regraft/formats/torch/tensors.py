@@ -30,8 +30,10 @@ def dtype_name(dtype: torch.dtype) -> str:
     """The Relax name of a PyTorch dtype; raises `ConvertError` for quantized and other exotic ones."""
     name = _NAMES.get(dtype)
     if name is None:
+        kinds = ("complex64", "complex128") if dtype.is_complex else tuple(_NAMES.values())
         raise ConvertError(
-            f"a tensor of {dtype} has no counterpart here; convert it to one of {', '.join(_NAMES.values())}"
+            f"a tensor of {dtype} has no counterpart here; convert it in the model, with x.to(dtype), to one of "
+            f"{', '.join(kinds)}"
         )
     return name
 

@@ -71,6 +71,20 @@ def _layer(
     return context.emit(side_by_side), ends
 
 
+@converts_by_name("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+def _one_step(context: Context, given: Any) -> Expr | tuple[Expr, ...]:
+    """A cell is a layer of one step."""
+    cell = _CELLS[context.operator().removesuffix("_cell")]
+    states = [given.hx] if isinstance(given.hx, Expr) else list(given.hx)
+    params = [given.w_ih, given.w_hh]
+    if given.b_ih is not None and given.b_hh is not None:
+        params += [given.b_ih, given.b_hh]
+    first = [R.expand_dims(state, axis=0) for state in states]
+    _, ends = _layer(context, cell, R.expand_dims(given.input, axis=0), [params], first)
+    results = [R.squeeze(end, axis=0) for end in ends]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
 def _ordered(context: Context, weight: Expr, gates: Sequence[int]) -> Expr:
     """The rows of a weight, gate by gate, in another order of gates."""
     if len(gates) == 1:

@@ -278,5 +278,21 @@ def _as_strided(
     return R.take(R.reshape(x, [*shape[:rows], line]), const(places, "int64"), axis=rows)
 
 
+@converts("as_strided_scatter")
+def _as_strided_scatter(
+    context: Context, x: Expr, src: Expr, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Any = None
+) -> Expr:
+    places = np.full((), storage_offset or 0, np.int64)
+    for count, step in zip(size, stride, strict=True):
+        if not isinstance(count, int) or not isinstance(step, int) or not context.is_contiguous(0):
+            context.unsupported("a view of a tensor's memory by symbolic strides; write it with slices and views")
+        places = places[..., None] + np.arange(count) * step
+    if np.unique(places).size != places.size:
+        context.unsupported("a view in which elements lie at one place, which is written to")
+    line = R.reshape(x, [dim_product(shape_of(x))])
+    put = R.index_put(line, [const(places.reshape(-1), "int64")], R.reshape(cast(src, dtype_of(x)), [places.size]))
+    return R.reshape(put, shape_of(x))
+
+
 def _natural_strides(shape: Sequence[Dim]) -> list[Dim]:
     return [dim_product(shape[axis + 1 :]) for axis in range(len(shape))]
