@@ -14,6 +14,9 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Collecting the tests makes millions of objects that stay: no collection of garbage goes through them meanwhile.
+gc.disable()
+
 # Nothing that was decided on this machine before may decide a test, and tests leave nothing there.
 os.environ["REGRAFT_CACHE"] = ""
 
@@ -51,6 +54,7 @@ def pytest_collection_finish() -> None:
     """What collecting the tests has made stays to the end, so no later collection of garbage goes through it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
