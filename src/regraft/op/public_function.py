@@ -198,7 +198,7 @@ class _Attribute:
 
 
 def _parameters(function: Callable[..., Call]) -> tuple[dict[str, str], dict[str, Any]]:
-    """The annotations and the defaults of the parameters of ``function``, as `inspect.signature` finds in 20 times."""
+    """The annotations and the defaults of parameters of ``function``; `inspect.signature` takes 20 times as long."""
     assert isinstance(function, FunctionType)
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

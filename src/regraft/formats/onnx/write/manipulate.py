@@ -20,8 +20,9 @@ from .graph import before_transpose, dtype_of
 from .lowering import Lowered, Lowering, known_rank, lowers, size_at, tensor_type
 
 _LAST: int = -(2**63)
-_END: int = 2**63 - 1
 """As the end of a slice that runs backwards: past the first element."""
+_END: int = 2**63 - 1
+"""As the end of a slice that runs forward: past the last element."""
 
 
 def reshaped(lowering: Lowering, x: ir.Value, before: Sequence[Dim] | None, after: Sequence[Dim]) -> ir.Value:
