@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 from regraft import IRModule, parse, save_script
 from regraft.model import explain_model, open_model
 from tests.cli.harness import invoke, spawn
+from tests.formats.onnx.writing import onnx_model
 from tests.model.models import projections, save
 from tests.view.programs import layers
 
@@ -72,6 +73,22 @@ def test_inspect_gives_the_same_as_json(model: Path) -> None:
     columns = sum(one.shape[1] for one in tensors if one.ndim == 2)
     rows = 2 * 6
     assert found["operations"] == 2 * rows * 16 * columns
+
+
+def test_inspect_tells_of_weights_as_the_file_has_them(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"]),
+        helper.make_node("DequantizeLinear", ["q", "s"], ["d"]),
+        helper.make_node("Reshape", ["d", "shape"], ["r"]),
+        helper.make_node("Add", ["c", "r"], ["y"]),
+    ]
+    constants = {"w": np.ones((8, 3, 1, 1), np.float32), "b": np.ones(8, np.float32), "q": np.ones(8, np.int8)}
+    constants |= {"s": np.float32(0.5), "shape": np.array([8, 1, 1])}
+    model = onnx_model(nodes, {"x": [1, 3, 4, 4]}, ["y"], constants)
+    onnx.save(model, tmp_path / "model.onnx")
+    found = json.loads(invoke("inspect", tmp_path / "model.onnx", "--json").stdout)["weights"]
+    told = {one["name"]: (one["dtype"], one["shape"], one["bytes"]) for one in found}
+    assert told == {"w": ("float32", [8, 3, 1, 1], 96), "b": ("float32", [8], 32), "q": ("int8", [8], 8)}
 
 
 def test_inspect_lists_all_weights_when_asked(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
-"""Ways to damage a file: bytes, fields of a model, words of a text, members of an archive. Each by a seed."""
+"""Ways to damage a file: bytes, fields, wires and graphs of a model, words of a text, members of an archive, headers of
+weights and arrays. Each by a seed."""
 
 from __future__ import annotations
 
 import io
+import json
 import random
 import zipfile
 from collections.abc import Callable, Iterator
@@ -97,6 +99,121 @@ def _evil(field: Any, value: Any, rng: random.Random) -> Any:
     return number % 2**31 if field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_UINT32) else number
 
 
+def _wires(data: bytes, rng: random.Random) -> bytes:
+    """A tag of the encoding itself changed: another kind of wire, another field, a length that is no length.
+
+    The tag is one of the model or of its graph, which is the longest of its fields.
+    """
+    tags = list(_tags(data, 0, len(data)))
+    first, last = max(((body, end) for _, body, end in tags), key=lambda part: part[1] - part[0])
+    place, body, end = rng.choice([*tags, *_tags(data, first, last)])
+    long = rng.choice(
+        (b"\xff" * 9 + b"\x01", b"\x80" * 12, b"\xff\xff\xff\xff\x0f", b"\x00", bytes([min(127, end - body + 1)]))
+    )
+    found = bytearray(data)
+    match rng.randrange(4):
+        case 0:
+            found[place] = (found[place] & 0xF8) | rng.randrange(8)
+        case 1:
+            found[place] = rng.randrange(32) << 3 | (found[place] & 7)
+        case 2:
+            found[place + 1 : body] = long
+        case _:
+            found[place:place] = data[place:end]
+    return bytes(found)
+
+
+def _tags(data: bytes, place: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The places of the tags in a part of a message, each with where its value begins, without its length, and ends."""
+    while place < end:
+        kind, body = data[place] & 7, _behind_number(data, place)
+        if kind == 2:
+            length, start = 0, body
+            body = _behind_number(data, body)
+            for byte in reversed(data[start:body]):
+                length = length << 7 | (byte & 0x7F)
+            after = body + length
+        else:
+            after = {0: _behind_number(data, body), 1: body + 8, 5: body + 4}[kind]
+        yield place, body, after
+        place = after
+
+
+def _behind_number(data: bytes, place: int) -> int:
+    while data[place] & 0x80:
+        place += 1
+    return place + 1
+
+
+def _graphs(data: bytes, rng: random.Random) -> bytes:
+    """Another wiring: values renamed, cycles, doubled names, other operators, attributes, functions, places."""
+    model = onnx.ModelProto.FromString(data)
+    graph = model.graph
+    nodes = [one for one in _messages(model) if isinstance(one, onnx.NodeProto)]
+    names = [name for node in nodes for name in (*node.input, *node.output)]
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        node, other = rng.choice(nodes), rng.choice(nodes)
+        match rng.randrange(9):
+            case 0 if node.input:
+                node.input[rng.randrange(len(node.input))] = rng.choice(names)
+            case 1 if node.output:
+                node.output[rng.randrange(len(node.output))] = rng.choice(names)
+            case 2:
+                node.op_type, node.domain = rng.choice([(other.op_type, other.domain), ("If", ""), ("Scan", "")])
+            case 3:
+                node.attribute.extend(other.attribute)
+            case 4:
+                node.attribute.append(onnx.helper.make_attribute("body", graph))
+            case 5 if model.functions:
+                rng.choice(model.functions).node.append(node)
+            case 6 if graph.initializer:
+                _put_outside(rng.choice(graph.initializer), rng)
+            case 7:
+                model.opset_import.append(
+                    onnx.helper.make_opsetid(rng.choice(("", "own", "ai.onnx.ml")), rng.choice((-1, 0, 1, 9, 999)))
+                )
+            case _:
+                graph.output.append(rng.choice([*graph.input, *graph.output]))
+    return model.SerializePartialToString()
+
+
+def _put_outside(tensor: onnx.TensorProto, rng: random.Random) -> None:
+    """Say that the numbers of ``tensor`` are in a file, which there is not, or at places which it does not have."""
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key in rng.sample(("location", "offset", "length", "checksum", "location"), rng.randrange(6)):
+        places = ("model.onnx", "../model.onnx", "/dev/zero", "", ".", "no.data", "a\0b")
+        value = rng.choice(places) if key == "location" else str(rng.choice((*EVIL_NUMBERS, "x", "1e3")))
+        tensor.external_data.add(key=key, value=value)
+
+
+def _header(data: bytes, rng: random.Random) -> bytes:
+    """A file of weights with other names, dtypes, sizes or places in its header, or of another length."""
+    size = int.from_bytes(data[:8], "little")
+    header, body = json.loads(data[8 : 8 + size]), data[8 + size :]
+    entry = header[rng.choice([name for name in header if name != "__metadata__"])]
+    match rng.randrange(7):
+        case 0:
+            entry["data_offsets"] = rng.choice(([-1, 8], [0, 10**30], [16, 0], [], [0], None, ["0", "16"], [0.5, 2]))
+        case 1:
+            entry["shape"] = rng.choice(([-1], [2**63], [2**32, 2**32], [1] * 500, None, "x", [[1]], [0, 2**62], []))
+        case 2:
+            entry["dtype"] = rng.choice(("F8", "", "BOOL", "I64", 5, None, "F4"))
+        case 3:
+            entry.pop(rng.choice(sorted(entry)))
+        case 4:
+            header = rng.choice(([], None, 5, "x", {}, {"__metadata__": {"x": {"y": 1}}}, {"w": 5}))
+        case 5:
+            body = rng.choice((b"", body[: len(body) // 2], body + b"x"))
+        case _:
+            pass
+    text = rng.choice(
+        (json.dumps(header).encode(),) * 4 + (b"[" * 200_000, b"\xff{}", json.dumps(header).encode()[:-1])
+    )
+    told = rng.choice((len(text),) * 5 + (0, len(text) + 1, 2**63, 2**64 - 1))
+    return told.to_bytes(8, "little") + text + body
+
+
 def _words(data: bytes, rng: random.Random) -> bytes:
     """Words of a text exchanged, left out, nested or made large."""
     words = data.decode().split(" ")
@@ -128,7 +245,7 @@ def _members(data: bytes, rng: random.Random) -> bytes:
         case 1:
             members[name] = members[rng.choice(sorted(members))]
         case 2:
-            members[name] = rng.choice((b"", b"[" * 200_000, b"{}", b"null", b"\x80\x04N."))
+            members[name] = rng.choice((b"", b"[" * 200_000, b"{}", b"null", b"\x80\x04N.", b"\0" * 10**7))
         case _:
             members[name] = _bytes(members[name], rng)
     out = io.BytesIO()
@@ -139,9 +256,11 @@ def _members(data: bytes, rng: random.Random) -> bytes:
 
 
 MUTATIONS: Final[dict[str, tuple[Callable[[bytes, random.Random], bytes], ...]]] = {
-    ".onnx": (_bytes, _fields, _fields, _fields),
+    ".npz": (_bytes, _members, _members),
+    ".onnx": (_bytes, _fields, _fields, _wires, _graphs),
     ".relax": (_bytes, _words, _words),
     ".pt2": (_bytes, _members, _members),
+    ".safetensors": (_bytes, _header, _header),
 }
 """For each suffix of a model's file, the ways to damage one."""
 

@@ -49,13 +49,18 @@ def limited(seconds: int) -> Generator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def try_file(path: Path) -> str | None:
-    """What is wrong with how a file is taken; None where it gives a result or an error of ours."""
+def try_file(path: Path, inputs: Path | None = None) -> str | None:
+    """What is wrong with how a model, and inputs of it, are taken; None for a result or an error of ours."""
     from regraft.model import describe_model, open_model, optimize
+    from regraft.model.inputs import read_inputs
 
     try:
         with limited(MOST_SECONDS), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            describe_model(open_model(path))
+            opened = open_model(path)
+            describe_model(opened)
+            if inputs is not None:
+                read_inputs(opened.function, [inputs])
+                return None
             optimize(path, output=path.with_name(f"out{path.suffix}"))
     except (RegraftError, MemoryError):
         return None
@@ -68,14 +73,17 @@ def try_file(path: Path) -> str | None:
 
 def run(sample: str, seeds: range) -> list[Finding]:
     """The findings among the files that ``seeds`` make of a sample."""
-    suffix, make = SAMPLES[sample]
+    make, name, model = SAMPLES[sample]
     sound = make()
     found: list[Finding] = []
     with tempfile.TemporaryDirectory() as folder:
+        for other, content in sound.items():
+            (Path(folder) / other).write_bytes(content)
+        path = Path(folder) / name
+        inputs = path if path.suffix == ".npz" else None
         for seed in seeds:
-            path = Path(folder) / f"damaged{suffix}"
-            path.write_bytes(damaged(suffix, sound, seed))
-            how = try_file(path)
+            path.write_bytes(damaged(path.suffix, sound[name], seed))
+            how = try_file(Path(folder) / model, inputs)
             if how is not None:
                 found.append(Finding(sample, seed, how))
     return found

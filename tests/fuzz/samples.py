@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 from collections.abc import Callable
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 import onnx
@@ -69,8 +72,6 @@ def _text() -> bytes:
 
 
 def _archive() -> bytes:
-    import io
-
     import torch
 
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
@@ -80,12 +81,49 @@ def _archive() -> bytes:
     return file.getvalue()
 
 
-SAMPLES: Final[dict[str, tuple[str, Callable[[], bytes]]]] = {
-    "network": (".onnx", lambda: network().SerializeToString()),
-    "control flow": (".onnx", _with_control_flow),
-    "text": (".relax", _text),
-    "archive": (".pt2", _archive),
+def _program() -> rx.IRModule:
+    rng = np.random.default_rng(0)
+    w, b = (rx.const(rng.standard_normal(shape).astype(np.float32)) for shape in ((16, 8), (8,)))
+    x = rx.Var("x", rx.TensorType([2, 16], "float32"))
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(rx.op.add(builder.emit(rx.op.matmul(x, w)), b)))
+    return builder.get()
+
+
+def _with_weights() -> dict[str, bytes]:
+    """A text and its weights, as they are written."""
+    with tempfile.TemporaryDirectory() as folder:
+        rx.save_script(_program(), Path(folder) / "model.relax", safetensors=True)
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def _with_inputs() -> dict[str, bytes]:
+    """A text and the inputs of a run of it."""
+    inputs = io.BytesIO()
+    np.savez(inputs, x=np.zeros((2, 16), np.float32))
+    return {"model.relax": _program().script().encode(), "inputs.npz": inputs.getvalue()}
+
+
+class Sample(NamedTuple):
+    """Files by name, the one of them that is damaged, and the model that is opened."""
+
+    make: Callable[[], dict[str, bytes]]
+    damaged: str
+    model: str
+
+
+def _alone(name: str, make: Callable[[], bytes]) -> Sample:
+    return Sample(lambda: {name: make()}, name, name)
+
+
+SAMPLES: Final[dict[str, Sample]] = {
+    "network": _alone("model.onnx", lambda: network().SerializeToString()),
+    "control flow": _alone("model.onnx", _with_control_flow),
+    "text": _alone("model.relax", _text),
+    "archive": _alone("model.pt2", _archive),
+    "weights": Sample(_with_weights, "model.relax.safetensors", "model.relax"),
+    "inputs": Sample(_with_inputs, "inputs.npz", "model.relax"),
 }
-"""Files by name: their suffix, and what makes their bytes."""
 
 __all__ = ["SAMPLES", "onnx", "rx"]

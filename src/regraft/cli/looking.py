@@ -14,7 +14,7 @@ from . import console, drawing
 from .options import AsJson, FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
 
 if TYPE_CHECKING:
-    from ..model.describing import Weight
+    from ..formats.source import StoredTensor
     from ..rewrite import Explanation
 
 
@@ -85,7 +85,7 @@ def _in_short(text: str) -> str:
     return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}… ({len(text):,} characters)"
 
 
-def _show_weights(weights: Sequence[Weight], most: int) -> None:
+def _show_weights(weights: Sequence[StoredTensor], most: int) -> None:
     shown = sorted(weights, key=lambda one: -one.bytes)[:most]
     if not shown:
         return

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from ..analysis import estimate_cost
+from ..formats.source import SourceFacts, StoredTensor
 from ..ir.expr import Constant
+from ..ir.tensor_data import TensorData
 from ..ir.types import type_symvars
 from ..ir.visitor import walk
 from ..passes import op_counts
 from .models import Model, output_names, output_types, type_text
 
-
-class Weight(NamedTuple):
-    """A tensor of the model; one without a name is called after nothing."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    bytes: int
+_OF_SIZES: Final = ("int64", "int32", "bool")
+"""The dtypes of sizes, axes and flags, which are no weights unless the program computes with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,7 @@ class Description:
     ``inputs`` and ``outputs`` are names and types, ``dims`` the sizes that may change. ``source_ops`` counts the
     operators under the names that the file has for them, ``ops`` those that they were read as. ``operations`` is the
     arithmetic of one run and ``traffic`` the bytes that it reads and writes, as texts where they depend on dims;
-    ``uncounted`` calls are in neither.
+    ``uncounted`` calls are in neither. A weight without a name is called after nothing.
     """
 
     format: str
@@ -41,7 +38,7 @@ class Description:
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
     dims: tuple[str, ...]
-    weights: tuple[Weight, ...]
+    weights: tuple[StoredTensor, ...]
     source_ops: Mapping[str, int]
     ops: Mapping[str, int]
     operations: int | str
@@ -95,17 +92,17 @@ def describe_model(model: Model) -> Description:
     tensors = {id(node.data): node.data for node in walk(function) if isinstance(node, Constant) and node.data.size > 1}
     dims = {symvar.name: None for param in function.params for symvar in type_symvars(param.ty)}
     ops = op_counts(function)
-    form, versions, source_ops, producer = _source_facts(model, ops)
+    facts = _source_facts(model, ops)
     cost = estimate_cost(function)
     return Description(
-        form,
-        versions,
-        producer,
+        facts.format,
+        facts.versions,
+        facts.producer,
         tuple((param.name_hint, type_text(param.ty)) for param in function.params),
         tuple((name, type_text(ty)) for name, ty in zip(output_names(function), output_types(function), strict=True)),
         tuple(dims),
-        tuple(Weight(data.name or "", data.dtype, data.shape, data.nbytes) for data in tensors.values()),
-        source_ops,
+        _weights(facts.stored, list(tensors.values())),
+        facts.operators,
         ops,
         cost.operations if isinstance(cost.operations, int) else str(cost.operations),
         cost.bytes if isinstance(cost.bytes, int) else str(cost.bytes),
@@ -114,27 +111,40 @@ def describe_model(model: Model) -> Description:
     )
 
 
-def _source_facts(model: Model, ops: Counter[str]) -> tuple[str, Mapping[str, int | str], Mapping[str, int], str]:
-    """The format, its versions, its operators and the producer of what a model was read from."""
+def _weights(stored: Sequence[StoredTensor], read: Sequence[TensorData]) -> tuple[StoredTensor, ...]:
+    """The tensors of a model: those of its file, where that lists them, and what it was ``read`` as besides.
+
+    Whole numbers of a file that are read as sizes and axes are none; what was computed as it was read has no name.
+    """
+    names = {data.name for data in read}
+    found = {
+        one.name: one
+        for one in stored
+        if math.prod(one.shape) > 1 and (one.dtype not in _OF_SIZES or one.name in names)
+    }
+    others = [data for data in read if data.name not in found and (data.name or not stored)]
+    return (*found.values(), *(StoredTensor(one.name or "", one.dtype, one.shape, one.nbytes) for one in others))
+
+
+def _source_facts(model: Model, ops: Counter[str]) -> SourceFacts:
+    """What a model was read from, in its own terms."""
     if model.form == "onnx":
         from ..formats.onnx.source_facts import onnx_facts
 
-        facts = onnx_facts(model.source)
-        return facts.format, facts.versions, facts.operators, facts.producer
+        return onnx_facts(model.source)
     if model.form == "torch":
         from ..formats.torch.source_facts import torch_facts
 
         program = model.source if model.loaded is None else model.loaded
         if isinstance(program, sys.modules["torch"].export.ExportedProgram):
-            facts = torch_facts(program)
-            return facts.format, facts.versions, facts.operators, facts.producer
-        return "PyTorch", {}, _own_names(ops), ""
-    return "OpenVINO" if model.form == "openvino" else "Relax", {}, _own_names(ops), ""
+            return torch_facts(program)
+        return SourceFacts("PyTorch", {}, _own_names(ops))
+    return SourceFacts("OpenVINO" if model.form == "openvino" else "Relax", {}, _own_names(ops))
 
 
 def node_kinds(model: Model) -> Mapping[str, int] | None:
     """How many nodes of each kind an ONNX model has in its file or message; None for other models. Cost: linear."""
-    return _source_facts(model, Counter())[2] if model.form == "onnx" else None
+    return _source_facts(model, Counter()).operators if model.form == "onnx" else None
 
 
 def _own_names(ops: Counter[str]) -> Mapping[str, int]:

@@ -211,6 +211,9 @@ def test_a_small_file_whose_constants_would_fill_the_memory_stays_small(name: st
     assert (tmp_path / "out.onnx").stat().st_size < 10 * path.stat().st_size + 10_000
 
 
-@pytest.mark.parametrize(("sample", "count"), [("network", 40), ("control flow", 40), ("text", 25), ("archive", 15)])
+_ROUNDS = [("network", 40), ("control flow", 40), ("text", 25), ("archive", 10), ("weights", 30), ("inputs", 30)]
+
+
+@pytest.mark.parametrize(("sample", "count"), _ROUNDS)
 def test_damaged_files_give_a_result_or_one_error_of_ours(sample: str, count: int) -> None:
     assert run(sample, range(5000, 5000 + count)) == []

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
+from collections.abc import Iterator
 
 import onnx
+import onnx_ir as ir
 
-from ..source import SourceFacts
+from ..errors import ConvertError
+from ..source import SourceFacts, StoredTensor
+from .element_types import from_onnx_dtype
 from .external_data import read_proto
 from .scopes import with_bodies
 
@@ -22,4 +27,16 @@ def onnx_facts(source: str | os.PathLike[str] | onnx.ModelProto) -> SourceFacts:
     versions: dict[str, int | str] = {one.domain or "ai.onnx": one.version for one in proto.opset_import}
     versions["ir_version"] = proto.ir_version
     producer = " ".join(filter(None, (proto.producer_name, proto.producer_version)))
-    return SourceFacts("ONNX", versions, counts, producer)
+    return SourceFacts("ONNX", versions, counts, producer, tuple(_stored(proto.graph)))
+
+
+def _stored(graph: onnx.GraphProto) -> Iterator[StoredTensor]:
+    """The initializers of a graph and of those inside it, that hold numbers."""
+    for one in with_bodies(graph):
+        for tensor in one.initializer:
+            try:
+                dtype = from_onnx_dtype(tensor.data_type, tensor.name)
+            except ConvertError:
+                continue
+            size = math.ceil(math.prod(tensor.dims) * ir.DataType(tensor.data_type).bitwidth / 8)
+            yield StoredTensor(tensor.name, dtype, tuple(tensor.dims), size)
