@@ -541,9 +541,15 @@ def test_a_file_that_openvino_does_not_open_is_lowered_for_it_as_the_program_tha
     assert outputs_error([expected], [found])[0] == pytest.approx(report.kept.error, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("int4", "int4-weights"), ("fp16", "float16"), ("BF16", "bfloat16"), ("int9", "int8")]
+)
+def test_a_precision_of_another_name_is_told_the_one_that_it_has_here(products: Path, asked: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=rf"there is no precision '{asked}'; did you mean {meant}\?"):
+        optimize(products, precision=asked)
+
+
 def test_precisions_and_engines_that_do_not_exist_are_refused(products: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no precision 'int9'; did you mean int8"):
-        optimize(products, precision="int9")
     with pytest.raises(UsageError, match="precisions are chosen for onnxruntime, openvino, torch, not for 'abacus'"):
         optimize(products, precision="int8", engine="abacus")
     with pytest.raises(UsageError, match=r"does not open the result, which is for torch; .* ends in \.onnx"):

@@ -348,6 +348,10 @@ class Asked:
     memory: int | None = None
 
 
+_SHORT_NAMES: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16"}
+"""What people call precisions that have another name here."""
+
+
 def check_precision(
     precision: str,
     target: Path | None,
@@ -361,7 +365,11 @@ def check_precision(
     Samples for ranges, a cosine and an agreement are given only where float32 is not asked for.
     """
     if precision not in PRECISIONS:
-        near = get_close_matches(str(precision).lower(), PRECISIONS, n=1)
+        asked = str(precision).lower()
+        asked = _SHORT_NAMES.get(asked, asked)
+        near = [name for name in PRECISIONS if asked and name.startswith(asked)] or get_close_matches(
+            asked, PRECISIONS, n=1
+        )
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PRECISIONS)}"
         raise UsageError(f"there is no precision {precision!r}; {hint}")
     limits = {"max_error": (max_error, inf), "min_cosine": (min_cosine, 1), "min_agreement": (min_agreement, 1)}
