@@ -184,17 +184,20 @@ class StandingNodes:
         self._is_wanted = is_wanted
         self._users: dict[Var, list[Var | None]] = {}
         self._by_name: dict[str, list[Var]] = {}
+        self.at = {}
+        self.within = set()
+        self._shown: set[Var] = set()
+        self._operands: set[Var] = set()
+        sources = self._from_nodes(bindings)
+        if not sources:  # the program is of no file of ONNX
+            return
         for binding in bindings:
             self._by_name.setdefault(binding.var.name_hint, []).append(binding.var)
             for var in free_vars(binding.value):
                 self._users.setdefault(var, []).append(binding.var)
         for var in _variables(result):
             self._users.setdefault(var, []).append(None)
-        self.at = {}
-        self.within = set()
-        self._shown: set[Var] = set()
-        self._operands: set[Var] = set()
-        for source, by_name in self._from_nodes(bindings):
+        for source, by_name in sources:
             self._place(source, by_name)
         self.within -= self._needed_besides(result)
 
