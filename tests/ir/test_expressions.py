@@ -85,6 +85,13 @@ def test_attributes_of_a_call_cannot_be_changed() -> None:
 # --- attributes
 
 
+def test_attributes_that_are_not_made_yet_have_none() -> None:
+    """PyTorch's compiler asks an instance what it has before it runs ``__init__``."""
+    made = Attrs.__new__(Attrs)
+    assert not hasattr(made, "__dict__")
+    assert not hasattr(made, "axes")
+
+
 def test_attributes_compare_by_type_and_value() -> None:
     assert Attrs({"a": 1, "b": 2}) == Attrs({"b": 2, "a": 1})
     assert hash(Attrs({"a": 1, "b": 2})) == hash(Attrs({"b": 2, "a": 1}))

@@ -33,6 +33,8 @@ class Attrs(Mapping[str, Any]):
         object.__setattr__(self, "_values", {} if values is None else dict(values))
 
     def __getattr__(self, name: str) -> Any:
+        if name in self.__slots__:  # an instance that is not made yet, as PyTorch's compiler looks at one
+            raise AttributeError(name)
         try:
             return self._values[name]
         except KeyError:
