@@ -362,6 +362,18 @@ def test_what_is_made_of_a_result_that_stays_is_computed_as_it_is_once_the_file_
     assert _done_after_one_run(model, X) == Counter(Mul=1, Div=1)
 
 
+def test_the_sign_of_a_few_known_numbers_is_known_as_it_is_written() -> None:
+    x = rx.Var("x", rx.TensorType([3, 4], "float32"))
+    few = rx.const(np.float32([2, -3, 0.5, -0.25]))
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(rx.op.floor_mod(x, few)))
+    model = rx.to_onnx(builder.get())
+    assert _counts(model.graph)["Sign"] == 1  # of what is left, and none of the divisors
+    array = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    np.testing.assert_allclose(_run(model, {"x": array})[0], np.mod(array, few.data.numpy()), rtol=1e-5, atol=1e-6)
+
+
 def test_a_part_up_to_the_end_of_an_axis_computes_no_size() -> None:
     n, m = rx.SymVar("n"), rx.SymVar("m")
     x = rx.Var("x", rx.TensorType([n, 4, m, 3, 2], "float32"))

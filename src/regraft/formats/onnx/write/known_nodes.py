@@ -24,21 +24,31 @@ _EXACT: Final = frozenset(
 )
 """Operators whose results on integers and booleans are the same everywhere."""
 
+_EXACT_OF_FLOATS: Final = frozenset({"Abs", "Neg", "Sign"})
+"""Operators whose results on floats are the same everywhere, too."""
+_MOST_FLOATS: Final = 16
+"""The most elements of such a result: those of more, whoever reads the model leaves to the run."""
+
 
 def known_result(node: ir.Node, operands: Sequence[TensorData | None], opset: int) -> np.ndarray | None:
     """The one result of ``node`` on ``operands``, None for one that it leaves out; None if it is not computed here.
 
-    Integers and booleans are computed with, and any elements moved, at most `_MOST` of them. Source: ONNX's reference
-    evaluator.
+    Integers and booleans are computed with, and any elements moved, at most `_MOST` of them; of floats at most
+    `_MOST_FLOATS` lose or change their sign. Source: ONNX's reference evaluator.
     """
     held = [data for data in operands if data is not None]
     if node.domain or not held or len(node.outputs) != 1 or any(data.size > _MOST for data in held):
         return None
-    if node.op_type not in _MOVES and not (node.op_type in _EXACT and all(_is_exact(data.dtype) for data in held)):
+    if all(_is_exact(data.dtype) for data in held):
+        computes = node.op_type in _EXACT | _EXACT_OF_FLOATS
+    else:
+        computes = node.op_type in _EXACT_OF_FLOATS and held[0].size <= _MOST_FLOATS
+    if node.op_type not in _MOVES and not computes:
         return None
     wanted = node.outputs[0].dtype
     dtype = "" if wanted is None else from_onnx_dtype(wanted, "")
-    found = _evaluated(node, operands, opset) if node.op_type in _MOVES or _is_exact(dtype) else None
+    is_same_everywhere = _is_exact(dtype) or node.op_type in _MOVES | _EXACT_OF_FLOATS
+    found = _evaluated(node, operands, opset) if is_same_everywhere else None
     return found if found is not None and found.size <= _MOST and found.dtype.name == dtype else None
 
 
