@@ -113,3 +113,20 @@ def test_operators_on_two_counts_that_are_one_come_back() -> None:
     assert counts[1].total() < counts[0].total()
     inputs = torch.randn(9, 4), torch.tensor([[0, 8, 2, 3, 3], [1, 1, 5, 3, 3]])
     torch.testing.assert_close(result.module()(*inputs), program.module()(*inputs))
+
+
+def test_distinct_whole_numbers_are_found_on_every_engine_and_come_back_as_one_operator() -> None:
+    def counted(x: torch.Tensor) -> Any:
+        values, places, counts = torch.unique(x, return_inverse=True, return_counts=True)
+        return values * 2, values[places], counts[places], torch.unique(x[0]).sum()
+
+    shapes = {"args": ({0: Dim("rows", min=2, max=64)},)}
+    program = torch.export.export(Of(counted), (torch.arange(6).reshape(2, 3) % 4,), dynamic_shapes=shapes)
+    result = rx.optimize(program)
+    assert sum("_unique2" in str(node.target) for node in result.graph.nodes) == 2
+    for rows in (2, 5):
+        x = torch.arange(rows * 3).reshape(rows, 3) * 7 % 5 - 2
+        mains = [rx.build(rx.from_torch(program), target=target)["main"] for target in ("numpy", "onnxruntime")]
+        for run in (result.module(), *mains):
+            for found, wanted in zip(run(x), counted(x), strict=True):
+                torch.testing.assert_close(torch.as_tensor(found), wanted)
