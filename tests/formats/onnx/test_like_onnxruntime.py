@@ -281,6 +281,13 @@ def test_the_slope_of_a_rectifier_may_be_an_integer(dtype: type[np.generic]) -> 
     _check_node("PRelu", {"x": x, "s": np.asarray([2, 3]).astype(dtype)}, opset=18)
 
 
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize(("shape", "axis"), [((0, 4, 0), 0), ((0, 4, 0), -1), ((4, 0), 0), ((2, 0, 3), 2)])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_no_places_are_found_in_nothing(op_type: str, shape: tuple[int, ...], axis: int, keepdims: int) -> None:
+    _check_node(op_type, {"x": np.zeros(shape, np.float32)}, opset=13, axis=axis, keepdims=keepdims)
+
+
 @pytest.mark.parametrize("op_type", ["ReduceLogSum", "ReduceLogSumExp"])
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_logarithms_of_sums_of_integers_are_cut_off(op_type: str, keepdims: int) -> None:

@@ -100,6 +100,10 @@ def _place(node: NodeImporter) -> Imported:
     x = node.operand(0)
     if node.rank() == 0:  # which runtimes take where they do not infer it first
         return const(np.asarray(0, np.int64))
+    own = axis % node.rank()
+    others = [size for place, size in enumerate(node.ty(0).shape or ()) if place != own]
+    if 0 in others:  # nothing is looked for, be the axis empty or not
+        return ops.full([*others[:own], *[1] * keepdims, *others[own:]], 0, "int64")
     if not node.attr("select_last_index", 0):
         return function(x, axis, keepdims)
     last = node.shape()[axis] - 1
