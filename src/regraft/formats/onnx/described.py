@@ -78,8 +78,13 @@ def size_in_one_file(model: Path | onnx.ModelProto) -> int:
         for tensor in graph.initializer:
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
                 where = sum(entry.ByteSize() + _ENTRY for entry in tensor.external_data)
-                total += math.ceil(math.prod(tensor.dims) * ir.DataType(tensor.data_type).bitwidth / 8) - where
+                total += stored_bytes(tensor) - where
     return total
+
+
+def stored_bytes(tensor: onnx.TensorProto) -> int:
+    """The bytes of the numbers of ``tensor``, wherever they lie."""
+    return math.ceil(math.prod(tensor.dims) * ir.DataType(tensor.data_type).bitwidth / 8)
 
 
 def _message(model: Path | onnx.ModelProto) -> onnx.ModelProto:

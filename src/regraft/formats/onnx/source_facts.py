@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
 from collections.abc import Iterator
 
 import onnx
-import onnx_ir as ir
 
 from ..errors import ConvertError
 from ..source import SourceFacts, StoredTensor
+from .described import stored_bytes
 from .element_types import from_onnx_dtype
 from .external_data import read_proto
 from .scopes import with_bodies
@@ -38,5 +37,4 @@ def _stored(graph: onnx.GraphProto) -> Iterator[StoredTensor]:
                 dtype = from_onnx_dtype(tensor.data_type, tensor.name)
             except ConvertError:
                 continue
-            size = math.ceil(math.prod(tensor.dims) * ir.DataType(tensor.data_type).bitwidth / 8)
-            yield StoredTensor(tensor.name, dtype, tuple(tensor.dims), size)
+            yield StoredTensor(tensor.name, dtype, tuple(tensor.dims), stored_bytes(tensor))
