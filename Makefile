@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow fuzz bench lint lint-ruff lint-format lint-types lint-imports docs ui browser site gallery wheel-check clean xla-lowest
+.PHONY: demo test test-slow fuzz bench lint lint-ruff lint-format lint-types lint-imports lint-pages docs ui browser site gallery wheel-check clean xla-lowest
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/optimize_unet.py build/demo --wide
@@ -50,7 +50,7 @@ fuzz: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench $(ONLY)
 
-lint: lint-ruff lint-format lint-types lint-imports
+lint: lint-ruff lint-format lint-types lint-imports lint-pages
 
 lint-ruff: $(VENV)/dev.stamp
 	$(BIN)/ruff check
@@ -63,6 +63,10 @@ lint-types: $(VENV)/dev.stamp
 
 lint-imports: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
+
+# The code of every page, and rules as people write them, in Pyright's strict mode.
+lint-pages: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -q tests/typing/test_strict.py
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.ops_table > docs/ops.md.new

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -35,26 +36,43 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     driver.quit()
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("pages")
-    programs = {"hostile": hostile(), "layers": layers(4)}
-    for name, make in {"unet": models.stable_diffusion_15, "bert": models.bert}.items():
-        model = make()
-        model.module.eval()
-        programs[name] = model.program()
-    made: dict[str, Path] = {}
-    for name, program in programs.items():
+class Pages(dict[str, Path]):
+    """The page of each program, made when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __missing__(self, name: str) -> Path:
+        program = PROGRAMS[name]()
         bindings = [binding.var.name_hint for block in program["main"].body.blocks for binding in block]
         times = tuple((binding, "Kernel", 1e-6 * (1 + place % 7)) for place, binding in enumerate(bindings))
         profile = Profile(name, "onnxruntime", 3, times)
         page = view(program, level="default", limit=2, profile=profile, title=ATTACK if name == "hostile" else name)
-        made[name] = page.write(folder / f"{name}.html")
-    return made
+        self[name] = page.write(self._folder / f"{name}.html")
+        return self[name]
+
+
+def _program_of(make: Callable[[], models.Model]) -> rx.IRModule:
+    model = make()
+    model.module.eval()
+    return model.program()
+
+
+PROGRAMS = {
+    "hostile": hostile,
+    "layers": partial(layers, 4),
+    "unet": partial(_program_of, models.stable_diffusion_15),
+    "bert": partial(_program_of, models.bert),
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    return Pages(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.mark.parametrize("name", ["unet", "bert", "hostile"])
-def test_every_view_opens_without_a_complaint(browser: Browser, pages: dict[str, Path], name: str) -> None:
+def test_every_view_opens_without_a_complaint(browser: Browser, pages: Pages, name: str) -> None:
     for tab, content in TABS.items():
         browser.open(pages[name], tab)
         browser.first(content)
@@ -62,11 +80,11 @@ def test_every_view_opens_without_a_complaint(browser: Browser, pages: dict[str,
         assert browser.problems() == []
 
 
-def test_the_page_of_the_unet_is_under_three_megabytes(pages: dict[str, Path]) -> None:
+def test_the_page_of_the_unet_is_under_three_megabytes(pages: Pages) -> None:
     assert pages["unet"].stat().st_size < 3_000_000
 
 
-def test_nothing_in_a_models_names_becomes_markup(browser: Browser, pages: dict[str, Path]) -> None:
+def test_nothing_in_a_models_names_becomes_markup(browser: Browser, pages: Pages) -> None:
     for tab, content in TABS.items():
         browser.open(pages["hostile"], tab)
         browser.first(content)
@@ -79,7 +97,7 @@ def test_nothing_in_a_models_names_becomes_markup(browser: Browser, pages: dict[
     assert browser.driver.title.startswith(ATTACK)
 
 
-def test_a_click_on_a_node_shows_its_type_origin_and_line(browser: Browser, pages: dict[str, Path]) -> None:
+def test_a_click_on_a_node_shows_its_type_origin_and_line(browser: Browser, pages: Pages) -> None:
     browser.open(pages["bert"], "graph")
     browser.search("layer.3 attention.output.dense matmul")
     browser.click(".found button")
@@ -92,7 +110,7 @@ def test_a_click_on_a_node_shows_its_type_origin_and_line(browser: Browser, page
     browser.first(".node.chosen")
 
 
-def test_modules_open_and_close_by_mouse_and_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
+def test_modules_open_and_close_by_mouse_and_by_keyboard(browser: Browser, pages: Pages) -> None:
     browser.open(pages["unet"], "graph")
     closed = "[aria-label^='module down_blocks.0'][aria-label$='closed']"
     opened = "[aria-label^='module down_blocks.0'][aria-label$='open']"
@@ -105,7 +123,7 @@ def test_modules_open_and_close_by_mouse_and_by_keyboard(browser: Browser, pages
     browser.first(opened)
 
 
-def test_arrow_keys_go_along_the_edges(browser: Browser, pages: dict[str, Path]) -> None:
+def test_arrow_keys_go_along_the_edges(browser: Browser, pages: Pages) -> None:
     browser.open(pages["layers"], "graph")
     browser.first(".node")
     browser.press("svg.graph", Keys.HOME)
@@ -116,7 +134,7 @@ def test_arrow_keys_go_along_the_edges(browser: Browser, pages: dict[str, Path])
     browser.wait(lambda: "input x" in browser.first(".node.chosen").get_attribute("aria-label"))
 
 
-def test_a_node_leads_to_its_counterpart_after_the_passes(browser: Browser, pages: dict[str, Path]) -> None:
+def test_a_node_leads_to_its_counterpart_after_the_passes(browser: Browser, pages: Pages) -> None:
     """Three products of one layer became one: choosing the third shows the combined one on the other side."""
     browser.open(pages["layers"], "compare")
     before, after = "section[aria-label=Before]", "section[aria-label=After]"
@@ -128,7 +146,7 @@ def test_a_node_leads_to_its_counterpart_after_the_passes(browser: Browser, page
     browser.click("aside.right .links button")
 
 
-def test_the_slider_goes_through_every_rewrite(browser: Browser, pages: dict[str, Path]) -> None:
+def test_the_slider_goes_through_every_rewrite(browser: Browser, pages: Pages) -> None:
     browser.open(pages["layers"], "steps")
     slider = browser.first("input[type=range]")
     last = int(slider.get_attribute("max"))
@@ -153,14 +171,14 @@ def test_why_not_marks_the_failing_part_in_pattern_and_graph(browser: Browser, t
     assert "did not match" in browser.first(".node.mark-fail").get_attribute("aria-label")
 
 
-def test_measured_times_are_shown_as_bars_with_a_table(browser: Browser, pages: dict[str, Path]) -> None:
+def test_measured_times_are_shown_as_bars_with_a_table(browser: Browser, pages: Pages) -> None:
     browser.open(pages["layers"], "time")
     browser.first("figure svg rect")
     times = browser.texts(".columns > figure tbody .number")
     assert times == sorted(times, key=lambda text: -float(text.split()[0]))
 
 
-def test_light_and_dark_change_by_a_button(browser: Browser, pages: dict[str, Path]) -> None:
+def test_light_and_dark_change_by_a_button(browser: Browser, pages: Pages) -> None:
     browser.open(pages["layers"])
     back = "return getComputedStyle(document.body).backgroundColor"
     for theme in ("dark", "light"):
@@ -170,7 +188,7 @@ def test_light_and_dark_change_by_a_button(browser: Browser, pages: dict[str, Pa
         assert (red < 64) == (theme == "dark")
 
 
-def test_text_stands_out_from_its_background_in_both_themes(browser: Browser, pages: dict[str, Path]) -> None:
+def test_text_stands_out_from_its_background_in_both_themes(browser: Browser, pages: Pages) -> None:
     """The contrast of text that WCAG 2 asks for, 4.5 to 1, for every color that text has."""
     browser.open(pages["layers"])
     for theme in ("light", "dark"):
