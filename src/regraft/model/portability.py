@@ -139,7 +139,7 @@ def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) ->
     with ``most`` over 1, has more bytes and more than that many times the nodes, or it has more bytes than `MOST_GROWN`
     and is not expected to pay. One of the other levels has a single byte more, or more nodes, and is not expected to
     pay; more bytes than `MOST_GROWN` never do. Nodes count with functions written out wherever they are called, and
-    with the bodies of loops and branches. Cost: models in files are read again.
+    with the bodies of loops and branches. Cost: models in files are read again, once each.
     """
     if opened.is_changed:
         return False
@@ -147,15 +147,16 @@ def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) ->
         from ..formats.torch.source_facts import has_more_operators
 
         return has_more_operators(opened.loaded or opened.source, result, most)
-    from ..formats.onnx.described import size_in_one_file, written_out_count
+    from ..formats.onnx.described import message_of, size_in_one_file, written_out_count
 
-    sizes = size_in_one_file(opened.source), size_in_one_file(result)
+    messages = message_of(opened.source), message_of(result)
+    sizes = [size_in_one_file(message) for message in messages]
     if most > 1.0:
-        if sizes[1] > sizes[0] and written_out_count(result) > most * written_out_count(opened.source):
+        if sizes[1] > sizes[0] and written_out_count(messages[1]) > most * written_out_count(messages[0]):
             return True
         return sizes[1] > sizes[0] + MOST_GROWN and not _pays(opened.module, after)
     if sizes[1] <= sizes[0]:
-        return written_out_count(result) > written_out_count(opened.source) and not _pays(opened.module, after)
+        return written_out_count(messages[1]) > written_out_count(messages[0]) and not _pays(opened.module, after)
     return sizes[1] > sizes[0] + MOST_GROWN or not _pays(opened.module, after)
 
 

@@ -41,18 +41,18 @@ def description_size(graph: ir.Graph) -> int:
 
 def node_count(model: Path | onnx.ModelProto) -> int:
     """The nodes of a model, in a file or a message, those in the bodies of loops and branches included."""
-    return sum(len(graph.node) for graph in with_bodies(_message(model).graph))
+    return sum(len(graph.node) for graph in with_bodies(message_of(model).graph))
 
 
 def opset_of(model: Path | onnx.ModelProto) -> int:
     """The opset of ONNX's own operators that a model states; 0 for none."""
-    imports = _message(model).opset_import
+    imports = message_of(model).opset_import
     return max((one.version for one in imports if one.domain in ("", "ai.onnx")), default=0)
 
 
 def written_out_count(model: Path | onnx.ModelProto) -> int:
     """The nodes of a model with those of its functions wherever they are called, as they are written here."""
-    model = _message(model)
+    model = message_of(model)
     functions = {(one.domain, one.name, one.overload): one for one in model.functions}
     counts: dict[tuple[str, str, str], int] = {}
 
@@ -72,7 +72,7 @@ def written_out_count(model: Path | onnx.ModelProto) -> int:
 
 def size_in_one_file(model: Path | onnx.ModelProto) -> int:
     """The bytes of a model with all its constants in its own file, wherever they lie."""
-    message = _message(model)
+    message = message_of(model)
     total = message.ByteSize()
     for graph in with_bodies(message.graph):
         for tensor in graph.initializer:
@@ -87,7 +87,8 @@ def stored_bytes(tensor: onnx.TensorProto) -> int:
     return math.ceil(math.prod(tensor.dims) * ir.DataType(tensor.data_type).bitwidth / 8)
 
 
-def _message(model: Path | onnx.ModelProto) -> onnx.ModelProto:
+def message_of(model: Path | onnx.ModelProto) -> onnx.ModelProto:
+    """The message of a model; constants that are large, or in other files, stay in their files."""
     return read_proto(str(model)) if isinstance(model, Path) else model
 
 
