@@ -8,13 +8,11 @@ from typing import Final
 import numpy as np
 
 from ..ir.dims import Dim, dims_equal
+from ..ir.dtypes import HALF
 from ..ir.expr import Constant, Expr, PrimValue, Tuple, Var
 from ..ir.op import Call, Op, is_call_of
 from ..ir.types import TensorType
 from .values import definition, resolve
-
-HALF: Final = ("float16", "bfloat16")
-"""The floating dtypes of two bytes."""
 
 _SCALED: Final = ("relax.astype", "relax.divide", "relax.multiply")
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from .errors import IRError
 
-_NUMPY_NAMES: Final = (
+COMMON_DTYPES: Final = (
     "bool",
     "int8",
     "int16",
@@ -27,13 +27,16 @@ _NUMPY_NAMES: Final = (
     "uint32",
     "uint64",
     "float16",
+    "bfloat16",
     "float32",
     "float64",
+)
+"""The dtypes that most operators take, if they are of their kind."""
+
+DTYPES: Final = (
+    *COMMON_DTYPES,
     "complex64",
     "complex128",
-)
-_ML_NAMES: Final = (
-    "bfloat16",
     "float8_e4m3",
     "float8_e4m3b11fnuz",
     "float8_e4m3fn",
@@ -47,13 +50,12 @@ _ML_NAMES: Final = (
     "uint2",
     "uint4",
 )
-
-_NUMPY: Final[dict[str, np.dtype]] = {name: np.dtype(name) for name in _NUMPY_NAMES} | {
-    name: np.dtype(getattr(ml_dtypes, name)) for name in _ML_NAMES
-}
-DTYPES: Final[tuple[str, ...]] = tuple(_NUMPY)
 """Every dtype name that a tensor may have."""
 
+HALF: Final = ("float16", "bfloat16")
+"""The floating dtypes of two bytes."""
+
+_NUMPY: Final[dict[str, np.dtype]] = {name: np.dtype(getattr(ml_dtypes, name, name)) for name in DTYPES}
 _INTERNED: Final = {name: sys.intern(name) for name in DTYPES}
 _ALIASES: Final = {"float": "float32", "int": "int64", "double": "float64"}
 _FLOATS: Final = frozenset(name for name in DTYPES if "float" in name)

@@ -15,6 +15,11 @@ def beside(path: Path) -> Path:
     return path.with_name(f".regraft-{os.urandom(8).hex()}")
 
 
+def is_device(path: Path) -> bool:
+    """True for a device, a pipe or the like, whose place no file takes."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 @contextmanager
 def whole_file(path: Path) -> Generator[IO[bytes]]:
     """A new file that takes the place of ``path`` at the end of the block.
@@ -22,7 +27,7 @@ def whole_file(path: Path) -> Generator[IO[bytes]]:
     Whatever is raised inside, what was at ``path`` stays as it was, and nothing else is left. Raises `OSError` where
     the file cannot be written, and for a device or a pipe, whose place no file takes.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if is_device(path):
         raise OSError(errno.EINVAL, "a device or a pipe, and no file", str(path))
     temporary = beside(path)
     try:

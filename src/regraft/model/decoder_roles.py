@@ -8,6 +8,7 @@ from ..analysis.tensors import shape_of
 from ..analysis.values import definition, leaves_of, resolve
 from ..formats.torch import READ_AGAIN
 from ..ir.dims import SymVar, dims_equal
+from ..ir.dtypes import HALF
 from ..ir.expr import Expr, TupleGetItem, Var
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
@@ -36,7 +37,7 @@ def roles_of(function: Function) -> Roles:
             if key == "ids" and key in places:
                 raise UsageError(f"{param.name_hint} is a second input of ids; a decoder has one")
             places["positions" if key == "position" else key] = place
-        elif ty.dtype in ("float16", "bfloat16"):
+        elif ty.dtype in HALF:
             raise UsageError(f"{param.name_hint} is {ty.dtype}; read_decoder brings a decoder to float32")
         else:
             raise _neither(param)

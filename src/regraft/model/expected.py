@@ -15,6 +15,7 @@ import numpy as np
 from ..analysis.cost import call_cost
 from ..analysis.tensors import stated_shape
 from ..ir.dims import SymVar
+from ..ir.dtypes import HALF
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, Var
 from ..ir.module import IRModule
@@ -26,7 +27,6 @@ from ..passes import BindSymbolicVars
 from .machines import MachineDescription
 
 _BYTES: Final = ("int8", "uint8")
-_HALVES: Final = ("bfloat16", "float16")
 _CACHED: Final = 2**20
 """Bytes of a call up to which they are taken to lie in caches."""
 _CACHES: Final = 4.0
@@ -93,14 +93,14 @@ def _computed_in(call: Call, in_bytes: set[Expr], precision: str) -> ComputedIn:
     dtypes = [arg.ty.dtype for arg in read if isinstance(arg.ty, TensorType)]
     if dtypes and dtypes[0] in _BYTES:
         return ComputedIn("int8", 1.0)
-    if dtypes and dtypes[0] in _HALVES:
+    if dtypes and dtypes[0] in HALF:
         return ComputedIn("bfloat16", 1.0)
     values = [arg for arg in read if isinstance(arg, Var)]
     if values and all(arg in in_bytes for arg in values):
         return ComputedIn("int8", 0.25)
     if is_call_of(call, "relax.matmul_blocks"):
         return ComputedIn("int8", 1.0)
-    return ComputedIn("bfloat16", 0.5) if precision in _HALVES else ComputedIn("float32", 1.0)
+    return ComputedIn("bfloat16", 0.5) if precision in HALF else ComputedIn("float32", 1.0)
 
 
 def _of_these_sizes(module: IRModule, name: str, inputs: Sequence[Any]) -> Function:

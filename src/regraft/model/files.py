@@ -13,6 +13,7 @@ from secrets import token_hex
 from typing import Final
 
 from ..ir.errors import RegraftError
+from ..ir.whole_file import is_device
 from .errors import OutputError, UsageError
 
 _WEIGHT_SUFFIXES: Final = (".data", ".weights", ".safetensors")
@@ -60,7 +61,7 @@ def check_output(output: Path, inputs: Iterable[Path]) -> None:
     check_name(output)
     if output.is_dir():
         raise UsageError(f"{output} is a folder; give the name of a file in it")
-    if output.exists() and not output.is_file():
+    if is_device(output):
         raise UsageError(f"{output} is a device or a pipe, and no file; give the name of a file")
     read = [path for path in inputs if path.exists()]
     for written in (output, *companions(output)):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Final
 
 import numpy as np
 
 from .. import op as ops
+from ..ir.dtypes import HALF
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, Tuple, Var
 from ..ir.leaf_types import leaf_tensors
@@ -19,8 +19,6 @@ from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
 from ..passes import RemoveNoOps
-
-_HALVES: Final = ("float16", "bfloat16")
 
 
 def in_float32(module: IRModule, name: str) -> IRModule | None:
@@ -49,7 +47,7 @@ def in_float32(module: IRModule, name: str) -> IRModule | None:
     given, leaves = list[Binding](), list[Expr]()
     for result, ty in zip(results, types, strict=True):
         leaves.append(result)
-        if isinstance(ty, TensorType) and ty.dtype in _HALVES:
+        if isinstance(ty, TensorType) and ty.dtype in HALF:
             given.append(VarBinding(Var("result", ty), ops.astype(result, ty.dtype)))
             leaves[-1] = given[-1].var
     blocks = merge_blocks([DataflowBlock(taken), *wide.body.blocks, DataflowBlock(given)])
@@ -87,7 +85,7 @@ class _Widened(ExprMutator):
         """The type with float32 for half precision."""
         if isinstance(ty, TupleType):
             return TupleType([self.visit_type(field) for field in ty.fields])
-        if not isinstance(ty, TensorType) or ty.dtype not in _HALVES:
+        if not isinstance(ty, TensorType) or ty.dtype not in HALF:
             return ty
         self.halves[ty.dtype] = None
         return ty.with_dtype("float32")
@@ -101,7 +99,7 @@ class _Widened(ExprMutator):
     def visit_constant_(self, constant: Constant) -> Expr:
         """The same numbers in float32."""
         data = constant.data
-        if data.dtype not in _HALVES:
+        if data.dtype not in HALF:
             return constant
         self.halves[data.dtype] = None
         if data not in self._constants:
@@ -113,9 +111,9 @@ class _Widened(ExprMutator):
 
     def visit_call_(self, call: Call) -> Expr:
         """The call with its result in float32."""
-        changed = {key: "float32" for key, value in call.attrs.items() if value in _HALVES}
+        changed = {key: "float32" for key, value in call.attrs.items() if value in HALF}
         return Call(call.op, call.args, {**call.attrs, **changed}, call.ty_args) if changed else call
 
 
 def _is_half(ty: Type) -> bool:
-    return any(leaf.dtype in _HALVES for leaf in leaf_tensors(ty))
+    return any(leaf.dtype in HALF for leaf in leaf_tensors(ty))

@@ -17,6 +17,7 @@ import numpy as np
 from .. import op as ops
 from ..analysis import free_vars
 from ..analysis.values import leaves_of
+from ..ir.dtypes import HALF
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.leaf_types import leaf_tensors, leaf_types
 from ..ir.op import Call, Op, Precision
@@ -27,9 +28,8 @@ from ..rewrite.session import substitute
 from .context import PassError
 from .passes import FunctionPass, Pass
 
-_NARROW: Final = ("float16", "bfloat16")
 _HIGH: Final = "float32"
-_LARGEST: Final = {low: float(cast("Any", ml_dtypes.finfo)(low).max) for low in _NARROW}
+_LARGEST: Final = {low: float(cast("Any", ml_dtypes.finfo)(low).max) for low in HALF}
 
 _ALSO_LEAD: Final = frozenset(("nn.attention", "nn.attention_bias", "nn.attention_var_len", "outer"))
 _ALSO_FOLLOW: Final = frozenset(
@@ -456,7 +456,7 @@ def _mixed(function: Function, dtypes: _Dtypes, names: Sequence[str]) -> Functio
 
 def narrowed_products(function: Function) -> list[str]:
     """The names of the bindings that `ToMixedPrecision` computes in a narrow dtype."""
-    dtypes = _Dtypes(_NARROW[0], _HIGH)
+    dtypes = _Dtypes(HALF[0], _HIGH)
     return [binding.var.name_hint for binding in iter_bindings(function) if dtypes.leads(binding)]
 
 
@@ -482,7 +482,7 @@ def ToMixedPrecision(
     numbers beyond 65504 become infinite, so this is never done by default. Fast where the engine computes in that
     dtype: PyTorch on most devices; ONNX Runtime on a CPU has neither. Cost: linear.
     """
-    if dtype not in _NARROW:
+    if dtype not in HALF:
         raise PassError(f'ToMixedPrecision: dtype={dtype!r}; expected "float16" or "bfloat16"')
     if out_dtype not in (_HIGH, dtype):
         raise PassError(f'ToMixedPrecision: out_dtype={out_dtype!r}; expected "float32" or "{dtype}"')

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..analysis.tensors import dtype_of, stated_shape
 from ..ir.dims import dims_equal
+from ..ir.dtypes import HALF
 from ..ir.expr import Constant, Expr
 from ..ir.op import Call, Op
 from ..ir.tensor_data import TensorData
@@ -56,7 +57,6 @@ def _linear_layer(product: Call, data: Expr, weight: Any, bias: Any) -> Expr | D
 _packed = is_const()
 _packed_product = is_op("relax.matmul")(_data, _packed)
 _packed_biased = is_op("relax.add")(_packed_product, _bias)
-_NARROW: Final = ("float16", "bfloat16")
 
 
 def _packed_linear(rounded_once: Set[Expr]) -> CallRewriter:
@@ -66,7 +66,7 @@ def _packed_linear(rounded_once: Set[Expr]) -> CallRewriter:
         weight, bias = matchings[_packed], matchings[_bias]
         if weight.data.name is not None or not isinstance(bias, Constant):
             return decline("the weight is the model's own, or what is added is computed")
-        if dtype_of(weight) in _NARROW and expr not in rounded_once:
+        if dtype_of(weight) in HALF and expr not in rounded_once:
             return decline("the model rounds the product before it adds")
         back = Constant(_turned_round(weight.data))
         return _linear_layer(matchings[_packed_product], matchings[_data], back, bias)

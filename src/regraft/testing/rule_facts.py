@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, cast
 
+from ..ir.dtypes import COMMON_DTYPES
 from ..ir.expr import Constant
 from ..ir.types import TensorType
 from ..pattern.context import PatternContext
@@ -20,22 +21,6 @@ from ..pattern.pattern import (
 )
 from ..rewrite import Rule
 
-COMMON_DTYPES: Final = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-)
-"""The dtypes that most operators take, if they are of their kind."""
 _SHORTEST: Final = len("int")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx
 
@@ -18,15 +18,28 @@ from .scopes import with_bodies
 
 def onnx_facts(source: str | os.PathLike[str] | onnx.ModelProto) -> SourceFacts:
     """The facts of a model or a file; graphs inside nodes are counted, and functions as calls. Cost: linear."""
-    proto = source if isinstance(source, onnx.ModelProto) else read_proto(os.fspath(source))
+    proto = _message(source)
+    versions: dict[str, int | str] = {one.domain or "ai.onnx": one.version for one in proto.opset_import}
+    versions["ir_version"] = proto.ir_version
+    producer = " ".join(filter(None, (proto.producer_name, proto.producer_version)))
+    return SourceFacts("ONNX", versions, _operators(proto), producer, tuple(_stored(proto.graph)))
+
+
+def onnx_operators(source: str | os.PathLike[str] | onnx.ModelProto) -> Mapping[str, int]:
+    """How often each operator occurs in a model or a file, as `onnx_facts` counts them. Cost: linear in the nodes."""
+    return _operators(_message(source))
+
+
+def _message(source: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
+    return source if isinstance(source, onnx.ModelProto) else read_proto(os.fspath(source))
+
+
+def _operators(proto: onnx.ModelProto) -> Counter[str]:
     counts: Counter[str] = Counter()
     for graph in with_bodies(proto.graph):
         for node in graph.node:
             counts[f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type] += 1
-    versions: dict[str, int | str] = {one.domain or "ai.onnx": one.version for one in proto.opset_import}
-    versions["ir_version"] = proto.ir_version
-    producer = " ".join(filter(None, (proto.producer_name, proto.producer_version)))
-    return SourceFacts("ONNX", versions, counts, producer, tuple(_stored(proto.graph)))
+    return counts
 
 
 def _stored(graph: onnx.GraphProto) -> Iterator[StoredTensor]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...ir.dims import Dim, dims_equal
-from ...ir.dtypes import is_integer
+from ...ir.dtypes import HALF, is_integer
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, Tuple
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
@@ -100,7 +100,7 @@ def _reference(kind: LayerKind) -> Any:
         given += [None] * (kind.operands - len(given))
         dtype = dtype_name(given[0].dtype)
         # Narrow floats are computed in float32 and rounded once.
-        work = "float32" if dtype in ("float16", "bfloat16") else dtype
+        work = "float32" if dtype in HALF else dtype
         wide = [x if x is None or i == kind.lengths else cast(xp, x, work) for i, x in enumerate(given)]
         found = run(xp, kind, wide, attrs)
         return tuple([cast(xp, part, dtype) for part in found])

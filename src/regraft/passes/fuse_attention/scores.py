@@ -18,9 +18,10 @@ from ...analysis.axes import AxisGroup, Groups, View, atoms, axis_of, size_of, s
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
 from ...analysis.masks import AS_GOOD_AS_INFINITE, causal_kind
-from ...analysis.tensors import HALF, dtype_of, same_sizes, shape_of
+from ...analysis.tensors import dtype_of, same_sizes, shape_of
 from ...analysis.uniform import uniform_of
 from ...analysis.values import resolve
+from ...ir.dtypes import HALF
 from ...ir.expr import Constant, Expr, Var, const
 from ...ir.op import Call, Op
 from ...pattern import DFPattern, below, chain, is_const, is_op, wildcard

@@ -6,7 +6,7 @@ import math
 
 from .... import op as ops
 from ....ir.dims import SymExpr, dim_product
-from ....ir.dtypes import is_bool
+from ....ir.dtypes import HALF, is_bool
 from ....ir.expr import Expr, const
 from ....ir.types import TensorType
 from ....op.program_xp import ProgramArray, ProgramNamespace
@@ -32,10 +32,10 @@ def _layer_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
         normal = normal if beta is None else ops.add(normal, beta)
     if not wanted:
         return (normal,)
-    wide = in_dtype(x, "float32") if node.dtype() in ("float16", "bfloat16") else x
+    wide = in_dtype(x, "float32") if node.dtype() in HALF else x
     mean = node.emit(ops.mean(wide, axes, True))
     variance = ops.mean(ops.square(ops.subtract(wide, mean)), axes, True)
-    dtype = "float32" if node.dtype() in ("float16", "bfloat16") else node.dtype()
+    dtype = "float32" if node.dtype() in HALF else node.dtype()
     return normal, mean, ops.rsqrt(ops.add(variance, const(epsilon, dtype)))
 
 
@@ -45,7 +45,7 @@ def _mean_variance_norm(node: NodeImporter) -> Imported:
     # Before opset 9 it was one that ONNX tried, with other attributes.
     default = [0, 1, 2, 3] if node.flag("across_channels") else [0, 2, 3]
     axes = [axis % node.rank() for axis in node.attr("axes", default)]
-    wide = node.emit(in_dtype(x, "float32")) if dtype in ("float16", "bfloat16") else x
+    wide = node.emit(in_dtype(x, "float32")) if dtype in HALF else x
     centred = node.emit(ops.subtract(wide, ops.mean(wide, axes, True)))
     if not node.flag("normalize_variance", 1):
         return in_dtype(centred, dtype)
@@ -63,8 +63,8 @@ def _rms_norm(node: NodeImporter) -> Imported:
     if shape is not None and node.ty(1).shape == tuple(shape[axis] for axis in axes) and node.dtype() == node.dtype(1):
         return ops.nn.rms_norm(x, weight, axes, epsilon)
     dtype = node.dtype()
-    wide = in_dtype(x, "float32") if dtype in ("float16", "bfloat16") else x
-    work = "float32" if dtype in ("float16", "bfloat16") else dtype
+    wide = in_dtype(x, "float32") if dtype in HALF else x
+    work = "float32" if dtype in HALF else dtype
     mean = ops.mean(ops.square(wide), axes, True)
     normal = in_dtype(ops.divide(wide, ops.sqrt(ops.add(mean, const(epsilon, work)))), node.dtype(1))
     return ops.multiply(normal, weight)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from .... import op as R
 from ....ir.dims import Dim, dim_at_least, dim_product
+from ....ir.dtypes import HALF
 from ....ir.expr import Expr, const
 from ...padding import at_places, between
 from ..context import Context, batched, cast, converts, converts_by_name, dtype_of, each_axis, fields_of, rank, shape_of
@@ -106,7 +107,7 @@ def _native_layer_norm(context: Context, given: Any) -> tuple[Expr, Expr, Expr]:
 
 
 def _statistics(x: Expr, axes: Sequence[int], eps: float) -> tuple[Expr, Expr]:
-    wide = cast(x, "float32") if dtype_of(x) in ("float16", "bfloat16") else x
+    wide = cast(x, "float32") if dtype_of(x) in HALF else x
     mean = R.mean(wide, axis=list(axes), keepdims=True)
     return mean, R.rsqrt(R.variance(wide, axis=list(axes), keepdims=True) + eps)
 
@@ -121,7 +122,7 @@ def _rms_norm(
     axes = list(range(rank(x) - len(normalized_shape), rank(x)))
     gamma = R.ones(normalized_shape, dtype) if weight is None else cast(weight, dtype)
     # PyTorch takes the machine epsilon of the dtype that it computes in.
-    work = "float32" if dtype in ("float16", "bfloat16") else dtype
+    work = "float32" if dtype in HALF else dtype
     return R.nn.rms_norm(x, gamma, axes=axes, epsilon=torch.finfo(getattr(torch, work)).eps if eps is None else eps)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from .... import op as R
-from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
+from ....ir.dtypes import HALF, is_bool, is_float, is_integer, itemsize
 from ....ir.expr import Expr
 from ....op.program_xp import over_expressions
 from ..context import Context, cast, converts, dtype_of
@@ -105,7 +105,7 @@ FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
 def in_wide_floats(function: Callable[..., Expr], *operands: Expr) -> Expr:
     """``function`` of narrow floats worked out in float32 and rounded once, as PyTorch's kernels do."""
     dtype = dtype_of(operands[0])
-    if dtype not in ("float16", "bfloat16"):
+    if dtype not in HALF:
         return function(*operands)
     return cast(function(*[cast(x, "float32") for x in operands]), dtype)
 
