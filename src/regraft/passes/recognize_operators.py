@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import op as ops
 from ..analysis.tensors import number_of, stated_shape
-from ..analysis.values import resolve
+from ..analysis.values import is_number, resolve
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import numpy_dtype
 from ..ir.expr import Constant, Expr, Var
@@ -24,7 +24,7 @@ from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype
 from ..pattern import PatternContext, is_const, is_op, wildcard
-from ..pattern.pattern import DFPattern
+from ..pattern.pattern import CallPattern, DFPattern, all_patterns
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from .context import PassContext
 from .passes import FunctionPass, Pass
@@ -33,24 +33,44 @@ _Matched: TypeAlias = Mapping[Any, Any]
 _Read: TypeAlias = Callable[[_Matched, Bindings], "Expr | str"]
 
 
-class _Formula(NamedTuple):
-    """A formula: its ``result``, the values ``between`` operands and result, and how to read what matched."""
+class _Numbers(dict[DFPattern, float]):
+    """The constants of a formula, with the number that each has to be."""
 
+    def __call__(self, number: float) -> DFPattern:
+        """The pattern of the constant ``number``."""
+        constant = is_const()
+        self[constant] = number
+        return constant
+
+    def wrong_in(self, found: _Matched) -> str | None:
+        """Says which constant of a match is another number; None if all are right."""
+        for pattern, number in self.items():
+            constant = found.get(pattern)
+            if isinstance(constant, Constant) and not is_number(constant, number, 0.0):
+                held = f"{number_of(constant)}" if constant.data.size == 1 else "a tensor"
+                return f"a constant is {held}, where the formula has {number}"
+        return None
+
+
+class _Formula(NamedTuple):
+    """A formula: the value that is its ``result``, its ``numbers``, and how to read what matched."""
+
+    name: str
     context: PatternContext
     result: DFPattern
-    between: tuple[DFPattern, ...]
+    numbers: _Numbers
     read: _Read
-    name: str
 
     def rule(self) -> Rule:
         """The rule that writes the formula as an operator, where nothing else needs its parts."""
+        calls = [part for part in all_patterns(self.result) if isinstance(part, CallPattern)]
 
         def rewriter(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
             result = matchings[self.result]
-            parts = [matchings[pattern] for pattern in self.between if isinstance(matchings.get(pattern), Var)]
+            parts = [part for call in calls if (part := matchings.get(call)) is not None and part is not result]
             if (part := bindings.needed_elsewhere(parts, [result])) is not None:
                 return decline(f"{part.name_hint} is needed elsewhere, too")
-            found = self.read(matchings, bindings)
+            found = self.numbers.wrong_in(matchings) or self.read(matchings, bindings)
             if isinstance(found, str):
                 return decline(found)
             if is_subtype(found.ty, result.ty) is not True:
@@ -70,13 +90,6 @@ def _may_widen(value: Any, found: Expr) -> bool:
     return value.data.size != 1 or len(value.data.shape) > max(rank, 0)
 
 
-def _is_number(expr: Expr, number: float) -> bool:
-    """True if a constant is ``number``, rounded to its dtype, and no more than that."""
-    if not isinstance(expr, Constant) or expr.data.size != 1 or not isinstance(expr.ty, TensorType):
-        return False
-    return bool(expr.data.numpy().reshape(()) == np.asarray(number, numpy_dtype(expr.data.dtype)))
-
-
 def _is_filled(expr: Expr, number: float) -> bool:
     return isinstance(expr, Constant) and bool((np.asarray(expr.data.numpy()) == number).all())
 
@@ -90,63 +103,57 @@ def _same(ours: Sequence[Dim] | None, theirs: Sequence[Dim] | None) -> bool:
 # --- activations
 
 
-def _gated(x: DFPattern, gate: DFPattern, half: DFPattern) -> tuple[DFPattern, tuple[DFPattern, ...]]:
-    """``0.5 * x * gate``, in the three orders in which people multiply; the product, and the one inside of it."""
-    times = is_op("relax.multiply")
-    inner = times(x, half), times(x, gate), times(gate, half)
-    product = times(inner[0], gate) | times(inner[1], half) | times(x, inner[2])
-    return product, inner
+def _times(left: DFPattern, right: DFPattern) -> DFPattern:
+    return is_op("relax.multiply")(left, right)
+
+
+def _plus(left: DFPattern, right: DFPattern) -> DFPattern:
+    return is_op("relax.add")(left, right)
+
+
+def _less(left: DFPattern, right: DFPattern) -> DFPattern:
+    return is_op("relax.subtract")(left, right)
+
+
+def _over(left: DFPattern, right: DFPattern) -> DFPattern:
+    return is_op("relax.divide")(left, right)
+
+
+def _gated(x: DFPattern, gate: DFPattern, half: DFPattern) -> DFPattern:
+    """``0.5 * x * gate``, in the three orders in which people multiply."""
+    return _times(_times(x, half), gate) | _times(_times(x, gate), half) | _times(x, _times(gate, half))
+
+
+def _applied(operator: Callable[[Any], Expr], x: DFPattern) -> _Read:
+    return lambda found, _bindings: operator(found[x])
 
 
 def _gelu_by_erf() -> _Formula:
+    number = _Numbers()
     with PatternContext() as context:
-        x, root, half, one = wildcard(), is_const(), is_const(), is_const()
-        over, times = is_op("relax.divide")(x, root), is_op("relax.multiply")(x, root)
-        erf = is_op("relax.erf")(over | times)
-        gate = is_op("relax.add")(erf, one)
-        result, inner = _gated(x, gate, half)
-
-    def read(found: _Matched, _bindings: Bindings) -> Expr | str:
-        width = sqrt(2) if over in found else 1 / sqrt(2)
-        if _is_number(found[root], width) and _is_number(found[half], 0.5) and _is_number(found[one], 1.0):
-            return ops.nn.gelu(found[x])
-        return "its numbers are not those of gelu"
-
-    return _Formula(context, result, (over, times, erf, gate, *inner), read, "gelu")
+        x = wildcard()
+        scaled = _over(x, number(sqrt(2))) | _times(x, number(1 / sqrt(2)))
+        gate = _plus(is_op("relax.erf")(scaled), number(1.0))
+        result = _gated(x, gate, number(0.5))
+    return _Formula("gelu", context, result, number, _applied(ops.nn.gelu, x))
 
 
 def _gelu_by_tanh() -> _Formula:
+    number = _Numbers()
     with PatternContext() as context:
-        x, three, share, width, half, one = (wildcard(), *(is_const() for _ in range(5)))
-        squared = is_op("relax.multiply")(x, x) | is_op("relax.square")(x)
-        power, product = is_op("relax.power")(x, three), is_op("relax.multiply")(squared, x)
-        part = is_op("relax.multiply")(power | product, share)
-        curve = is_op("relax.add")(x, part)
-        scaled = is_op("relax.multiply")(curve, width)
-        tanh = is_op("relax.tanh")(scaled)
-        gate = is_op("relax.add")(tanh, one)
-        result, inner = _gated(x, gate, half)
-    numbers = ((three, 3.0), (share, 0.044715), (width, sqrt(2 / pi)), (half, 0.5), (one, 1.0))
-
-    def read(found: _Matched, _bindings: Bindings) -> Expr | str:
-        if all(_is_number(found[pattern], number) for pattern, number in numbers if pattern in found):
-            return ops.nn.gelu_tanh(found[x])
-        return "its numbers are not those of gelu"
-
-    between = (squared, power, product, part, curve, scaled, tanh, gate, *inner)
-    return _Formula(context, result, between, read, "gelu_tanh")
+        x = wildcard()
+        cube = is_op("relax.power")(x, number(3.0)) | _times(_times(x, x) | is_op("relax.square")(x), x)
+        curve = _plus(x, _times(cube, number(0.044715)))
+        gate = _plus(is_op("relax.tanh")(_times(curve, number(sqrt(2 / pi)))), number(1.0))
+        result = _gated(x, gate, number(0.5))
+    return _Formula("gelu_tanh", context, result, number, _applied(ops.nn.gelu_tanh, x))
 
 
 def _silu() -> _Formula:
     with PatternContext() as context:
         x = wildcard()
-        gate = is_op("relax.sigmoid")(x)
-        result = is_op("relax.multiply")(x, gate)
-
-    def read(found: _Matched, _bindings: Bindings) -> Expr | str:
-        return ops.nn.silu(found[x])
-
-    return _Formula(context, result, (gate,), read, "silu")
+        result = _times(x, is_op("relax.sigmoid")(x))
+    return _Formula("silu", context, result, _Numbers(), _applied(ops.nn.silu, x))
 
 
 def _softmax() -> _Formula:
@@ -154,8 +161,7 @@ def _softmax() -> _Formula:
     with PatternContext() as context:
         x = wildcard()
         highest = is_op("relax.max")(x)
-        below = is_op("relax.subtract")(x, highest)
-        result = is_op("relax.nn.softmax")(below)
+        result = is_op("relax.nn.softmax")(_less(x, highest))
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
         softmax, most = bindings[found[result]], bindings[found[highest]]
@@ -168,7 +174,7 @@ def _softmax() -> _Formula:
             return "the highest numbers are those along another axis than that of the softmax"
         return softmax.with_args([found[x]])
 
-    return _Formula(context, result, (highest, below), read, "softmax")
+    return _Formula("softmax", context, result, _Numbers(), read)
 
 
 _WIDE_FLOATS: Final = ("float32", "float64")
@@ -180,8 +186,8 @@ def _mean() -> _Formula:
     with PatternContext() as context:
         x, count = wildcard(), is_const()
         total = is_op("relax.sum")(x)
-        over, times = is_op("relax.divide")(total, count), is_op("relax.multiply")(total, count)
-        result = over | times
+        over = _over(total, count)
+        result = over | _times(total, count)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
         shape, call = stated_shape(found[x]), bindings[found[total]]
@@ -192,18 +198,19 @@ def _mean() -> _Formula:
         terms = dim_product([shape[axis] for axis in axes])
         if not isinstance(terms, int) or terms == 0:
             return "the number of terms is not known"
-        if not _is_number(found[count], terms if over in found else 1 / terms):
+        if not is_number(found[count], terms if over in found else 1 / terms, 0.0):
             return "the number is not that of the terms"
         return ops.mean(found[x], call.attrs.axis, call.attrs.keepdims)
 
-    return _Formula(context, result, (total,), read, "mean")
+    return _Formula("mean", context, result, _Numbers(), read)
 
 
 # --- normalizations
 
 
-def _axes(mean: Call, x: Expr) -> list[int] | None:
-    """The last axes, over which ``mean`` of ``x`` is, with its axes kept; None if it is another mean."""
+def _axes(mean: Expr, x: Expr) -> list[int] | None:
+    """The last axes, over which ``mean`` of the sizes of ``x`` is, with its axes kept; None if it is another mean."""
+    assert isinstance(mean, Call)
     shape, axes = stated_shape(x), mean.attrs.axis
     if shape is None or axes is None or not mean.attrs.keepdims:
         return None
@@ -217,57 +224,38 @@ class _Scaled(NamedTuple):
     result: DFPattern
     inverse: DFPattern
     epsilon: DFPattern
-    one: DFPattern
-    between: tuple[DFPattern, ...]
 
 
 def _squared(x: DFPattern, two: DFPattern) -> DFPattern:
-    return is_op("relax.square")(x) | is_op("relax.power")(x, two) | is_op("relax.multiply")(x, x)
+    return is_op("relax.square")(x) | is_op("relax.power")(x, two) | _times(x, x)
 
 
-def _by_root(x: DFPattern, spread: DFPattern) -> _Scaled:
-    epsilon, one = is_const(), is_const()
-    variance = is_op("relax.add")(spread, epsilon)
-    root, inverse = is_op("relax.sqrt")(variance), is_op("relax.rsqrt")(variance)
-    quotient = is_op("relax.divide")(one, root)
-    either = inverse | quotient
-    result = is_op("relax.multiply")(x, either) | is_op("relax.divide")(x, root)
-    return _Scaled(result, either, epsilon, one, (variance, root, inverse, quotient))
+def _by_root(x: DFPattern, spread: DFPattern, one: DFPattern) -> _Scaled:
+    epsilon = is_const()
+    variance = _plus(spread, epsilon)
+    root = is_op("relax.sqrt")(variance)
+    inverse = is_op("relax.rsqrt")(variance) | _over(one, root)
+    return _Scaled(_times(x, inverse) | _over(x, root), inverse, epsilon)
 
 
 def _rms_norm() -> _Formula:
+    number = _Numbers()
     with PatternContext() as context:
-        x, weight, two = wildcard(), wildcard(), is_const()
-        squared = _squared(x, two)
-        mean = is_op("relax.mean")(squared)
-        scaled = _by_root(x, mean)
-        result = is_op("relax.multiply")(scaled.result, weight)
+        x, weight = wildcard(), wildcard()
+        mean = is_op("relax.mean")(_squared(x, number(2.0)))
+        scaled = _by_root(x, mean, number(1.0))
+        result = _times(scaled.result, weight)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        axes, epsilon = _spread(scaled, mean, two, x, found, bindings), number_of(found[scaled.epsilon])
-        if isinstance(axes, str) or epsilon is None:
-            return axes if isinstance(axes, str) else "epsilon is not one number"
-        shape = stated_shape(found[x])
-        if shape is None or not _same(stated_shape(found[weight]), [shape[axis] for axis in axes]):
+        shape, epsilon = stated_shape(found[x]), number_of(found[scaled.epsilon])
+        axes = _axes(bindings[found[mean]], found[x])
+        if shape is None or axes is None or epsilon is None:
+            return "the mean is not over the last axes" if axes is None else "epsilon is not one number"
+        if not _same(stated_shape(found[weight]), [shape[axis] for axis in axes]):
             return "the factor does not have the sizes of the normalized axes"
         return ops.nn.rms_norm(found[x], found[weight], axes, epsilon)
 
-    return _Formula(context, result, (squared, mean, *scaled.between, scaled.result), read, "rms_norm")
-
-
-def _spread(
-    scaled: _Scaled, mean: DFPattern, two: DFPattern, x: DFPattern, found: _Matched, bindings: Bindings
-) -> list[int] | str:
-    """The normalized axes, over which ``mean`` of the squares of ``x`` is, or why what matched is no normalization."""
-    of_squares = bindings[found[mean]]
-    axes = _axes(of_squares, found[x]) if isinstance(of_squares, Call) else None
-    if axes is None:
-        return "the mean is not over the last axes"
-    if two in found and not _is_number(found[two], 2.0):
-        return "the power is not 2"
-    if scaled.one in found and not _is_number(found[scaled.one], 1.0):
-        return "the dividend is not 1"
-    return axes
+    return _Formula("rms_norm", context, result, number, read)
 
 
 def _layer_norm(*, factor: bool = True, summand: bool = True) -> _Formula:
@@ -276,28 +264,25 @@ def _layer_norm(*, factor: bool = True, summand: bool = True) -> _Formula:
     TensorFlow multiplies ``x`` and its mean apart. Models that were not trained have lost a ``factor`` of ones; some
     models have no ``summand``.
     """
+    number = _Numbers()
     with PatternContext() as context:
-        x, two, zero = wildcard(), is_const(), is_const()
-        gamma, beta = wildcard() if factor else None, wildcard() if summand else None
+        two, zero, one = number(2.0), number(0.0), number(1.0)
+        x, gamma, beta = wildcard(), wildcard() if factor else None, wildcard() if summand else None
         mean = is_op("relax.mean")(x)
-        centred = is_op("relax.subtract")(x, mean)
-        squares = _squared(x, two), _squared(centred, two), _squared(mean, two)
-        of_all, of_centred = is_op("relax.mean")(squares[0]), is_op("relax.mean")(squares[1])
-        difference = is_op("relax.subtract")(of_all, squares[2])
+        centred = _less(x, mean)
+        of_all, of_centred = is_op("relax.mean")(_squared(x, two)), is_op("relax.mean")(_squared(centred, two))
+        difference = _less(of_all, _squared(mean, two))
         above = is_op("relax.maximum")(difference, zero)
-        scaled = _by_root(centred, of_centred | difference | above)
-        result, at_end = _with_vectors(x, mean, centred, scaled, gamma, beta)
+        scaled = _by_root(centred, of_centred | difference | above, one)
+        result = _with_vectors(x, mean, centred, scaled, gamma, beta)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        of_squares, squared = (of_centred, centred) if of_centred in found else (of_all, x)
-        axes, epsilon = _spread(scaled, of_squares, two, squared, found, bindings), number_of(found[scaled.epsilon])
-        if isinstance(axes, str) or epsilon is None:
-            return axes if isinstance(axes, str) else "epsilon is not one number"
-        first, shape = bindings[found[mean]], stated_shape(found[x])
-        if not isinstance(first, Call) or shape is None or _axes(first, found[x]) != axes:
+        shape, epsilon = stated_shape(found[x]), number_of(found[scaled.epsilon])
+        axes = _axes(bindings[found[of_centred if of_centred in found else of_all]], found[x])
+        if shape is None or axes is None or epsilon is None:
+            return "the mean is not over the last axes" if axes is None else "epsilon is not one number"
+        if _axes(bindings[found[mean]], found[x]) != axes:
             return "mean and variance are not over the same axes"
-        if zero in found and not _is_number(found[zero], 0.0):
-            return "the variance has another lower bound than 0"
         sizes = [shape[axis] for axis in axes]
         pairs = (gamma, 1.0), (beta, 0.0)
         vectors = [_of_sizes(found.get(pattern), sizes, number, found[x]) for pattern, number in pairs]
@@ -305,8 +290,7 @@ def _layer_norm(*, factor: bool = True, summand: bool = True) -> _Formula:
             return "factor or summand do not have the sizes of the normalized axes"
         return ops.nn.layer_norm(found[x], vectors[0], vectors[1], axes, epsilon, center=summand, scale=factor)
 
-    parts = (mean, centred, *squares, of_all, of_centred, difference, above, *scaled.between)
-    return _Formula(context, result, (*parts, *at_end), read, "layer_norm")
+    return _Formula("layer_norm", context, result, number, read)
 
 
 def _with_vectors(
@@ -316,18 +300,15 @@ def _with_vectors(
     scaled: _Scaled,
     gamma: DFPattern | None,
     beta: DFPattern | None,
-) -> tuple[DFPattern, tuple[DFPattern, ...]]:
-    """A layer norm with a factor and a summand, where it has them, and the values in between."""
-    times, plus = is_op("relax.multiply"), is_op("relax.add")
+) -> DFPattern:
+    """A layer norm with a factor and a summand, where it has them."""
     if gamma is None:
-        return (scaled.result, ()) if beta is None else (plus(scaled.result, beta), (scaled.result,))
-    steep = times(scaled.inverse, gamma)
-    weighted = times(scaled.result, gamma) | times(centred, steep)
+        return scaled.result if beta is None else _plus(scaled.result, beta)
+    steep = _times(scaled.inverse, gamma)
+    weighted = _times(scaled.result, gamma) | _times(centred, steep)
     if beta is None:
-        return weighted, (scaled.result, steep)
-    along, back = times(x, steep), times(mean, steep)
-    shift = is_op("relax.subtract")(beta, back)
-    return plus(weighted, beta) | plus(along, shift), (scaled.result, steep, weighted, along, back, shift)
+        return weighted
+    return _plus(weighted, beta) | _plus(_times(x, steep), _less(beta, _times(mean, steep)))
 
 
 def _of_sizes(operand: Expr | None, sizes: Sequence[Dim], number: float, like: Expr) -> Expr | None:
@@ -347,8 +328,7 @@ def _group_norm() -> _Formula:
         grouped = is_op("relax.reshape")(x, wildcard())
         normal = is_op("relax.nn.instance_norm")(grouped, ones, zeros)
         back = is_op("relax.reshape")(normal, wildcard())
-        weighted = is_op("relax.multiply")(back, gamma)
-        result = is_op("relax.add")(weighted, beta)
+        result = _plus(_times(back, gamma), beta)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
         shape, groups = stated_shape(found[x]), stated_shape(found[grouped])
@@ -372,7 +352,7 @@ def _group_norm() -> _Formula:
         axes = list(range(2, len(shape)))
         return ops.nn.group_norm(found[x], vectors[0], vectors[1], count, 1, axes, attrs.epsilon)
 
-    return _Formula(context, result, (grouped, normal, back, weighted), read, "group_norm")
+    return _Formula("group_norm", context, result, _Numbers(), read)
 
 
 def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr | None:
