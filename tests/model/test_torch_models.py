@@ -159,3 +159,22 @@ def main(x: R.Tensor((4,), "float32")):
 """
     with pytest.raises(ConvertError, match="66 axes; programs of PyTorch have at most 64"):
         save_torch(IRModule({"main": parse(text)}), tmp_path / "wide.pt2")
+
+
+def test_the_example_call_of_an_exported_program_is_that_of_the_result(model: torch.nn.Module, tmp_path: Path) -> None:
+    dynamic = ({0: torch.export.Dim("batch", min=2)},)
+    exported = torch.export.export(model, (IMAGE,), dynamic_shapes=dynamic)
+    torch.export.save(exported, tmp_path / "model.pt2")
+    optimize(tmp_path / "model.pt2", output=tmp_path / "result.pt2", level=3)
+    for result in (optimize(exported, level=3), torch.export.load(tmp_path / "result.pt2")):
+        (image,), keywords = result.example_inputs
+        assert torch.equal(image, IMAGE)
+        assert keywords == {}
+    assert (tmp_path / "result.pt2").stat().st_size < (tmp_path / "model.pt2").stat().st_size
+
+
+def test_a_result_of_fixed_sizes_has_an_example_call_of_those_sizes(model: torch.nn.Module) -> None:
+    exported = torch.export.export(model, (IMAGE,), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},))
+    (batch,) = open_model(exported).function.params[0].ty.shape[:1]  # pyright: ignore[reportAttributeAccessIssue]
+    result = optimize(exported, fix={batch.name: 4})
+    assert result.example_inputs[0][0].shape[0] == 4

@@ -207,7 +207,7 @@ def convert(
         check_output(output, opened.files)
         progress("writing", 1, 2)
         with staged(output) as path:
-            write_model(opened.module, opened.name, path, safetensors=safetensors)
+            write_model(opened.module, opened.name, path, safetensors=safetensors, examples=opened.examples)
             written = sizes_of(path)
     console.print_written(output, written)
 

@@ -173,7 +173,7 @@ class Job:
         if self.output is None:
             return Model(module, self.opened.name, self.opened.form, as_source(self.opened, module))
         path = folder / self.output.name
-        write_model(module, self.opened.name, path)
+        write_model(module, self.opened.name, path, examples=self.opened.examples)
         return written(path, self.opened, module)
 
     # --- the end
@@ -226,7 +226,8 @@ class Job:
             if path is None:
                 result = as_source(self.opened, self.done.module)
             else:
-                write_model(self.done.module, self.opened.name, path, safetensors=self.safetensors)
+                examples = self.opened.examples
+                write_model(self.done.module, self.opened.name, path, safetensors=self.safetensors, examples=examples)
         except ConvertError as error:
             if not may_go_back or most is None:
                 raise

@@ -25,6 +25,7 @@ from ..passes import BindSymbolicVars
 from ..passes.torch_forms import TorchForms
 from ..run import BuildError
 from ..run.originals import RunOriginal, onnx_original, openvino_original, torch_original, without_overflow_here
+from ..run.torch_out import ExampleCall
 from ..script import load_script, save_script
 from .errors import UsageError
 from .files import check_name
@@ -63,6 +64,12 @@ class Model:
     def path(self) -> Path | None:
         """The file that was opened; None for an object in memory."""
         return self.source if isinstance(self.source, Path) else None
+
+    @property
+    def examples(self) -> ExampleCall | None:
+        """The example call that a program of PyTorch holds, if it is one of this model."""
+        program = self.source if self.loaded is None else self.loaded
+        return getattr(program, "example_inputs", None) if self.form == "torch" and not self.is_changed else None
 
 
 def form_of(path: Path) -> ModelForm:
@@ -237,10 +244,13 @@ def in_versions(model: Model, opset: int | None, ir_version: int | None, output:
     return replace(model, module=with_versions(model.module, opset, ir_version))
 
 
-def write_model(module: IRModule, name: str, path: Path, *, safetensors: bool = False) -> None:
+def write_model(
+    module: IRModule, name: str, path: Path, *, safetensors: bool = False, examples: ExampleCall | None = None
+) -> None:
     """Write a module to ``path``, in the format that its suffix names. ``name`` is the function that the model is.
 
-    ``safetensors``: the weights beside a ``.relax`` file are of that form.
+    ``safetensors``: the weights beside a ``.relax`` file are of that form. ``examples``: the call that a ``.pt2`` file
+    holds as its example.
     """
     form = form_of(path)
     if form == "onnx":
@@ -250,7 +260,7 @@ def write_model(module: IRModule, name: str, path: Path, *, safetensors: bool = 
     elif form == "torch":
         from ..run.torch_out import save_torch
 
-        save_torch(torch_module(module, name, share_memory=True), path)
+        save_torch(torch_module(module, name, share_memory=True), path, examples=examples)
     elif form == "openvino":
         from ..run.openvino_engine import save_openvino
 
@@ -291,7 +301,7 @@ def as_source(model: Model, module: IRModule) -> Any:
             return result
         from ..run.torch_export import export_torch
 
-        return export_torch(result)
+        return export_torch(result, model.examples)
     return module[model.name] if isinstance(model.source, Function) else module
 
 
@@ -316,7 +326,7 @@ def write_as_it_is(model: Model, path: Path) -> None:
     # The text of a program names its file of weights, so it is written anew under another name.
     has_weights = model.form == "relax" and any(one.exists() for one in model.files[1:])
     if own is None or form_of(own) != form_of(path) or model.is_changed or has_weights:
-        write_model(model.module, model.name, path)
+        write_model(model.module, model.name, path, examples=model.examples)
     elif model.form == "onnx" and any(one.resolve() != own.resolve() for one in model.files):
         from ..formats.onnx.external_data import copy_with_constants
 

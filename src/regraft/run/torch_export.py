@@ -26,6 +26,7 @@ from .torch_conditions import restore_conditions
 from .torch_in_place import write_in_place
 from .torch_loops import limited_steps
 from .torch_module import RegraftModule
+from .torch_out import ExampleCall
 from .torch_state import repeatable
 
 _TOLERANCE: Final = 1e-3
@@ -64,8 +65,11 @@ _PRIMES: Final = (
 )
 
 
-def export_torch(module: RegraftModule) -> ExportedProgram:
+def export_torch(module: RegraftModule, examples: ExampleCall | None = None) -> ExportedProgram:
     """The program as `torch.export` gives it. Symbolic sizes are dynamic, with the limits of the source model.
+
+    ``examples``: the example call that the source model holds, which the result then holds too. PyTorch traces it for
+    sizes of its own, which may be larger.
 
     A program with symbolic sizes is run at two more choices of them. Raises `ConvertError` where PyTorch declines the
     program, or fixes a size. Cost: tracing, and a few runs of both programs where there are symbolic sizes.
@@ -80,6 +84,8 @@ def export_torch(module: RegraftModule) -> ExportedProgram:
         verified += _is_same(module, program, choice)
         if verified == _VERIFIED:
             break
+    if examples is not None and pytree.tree_structure(examples) == pytree.tree_structure(program.example_inputs):
+        program.example_inputs = examples
     return program
 
 

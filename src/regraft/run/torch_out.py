@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ..formats.torch import require_torch
 from ..ir.module import IRModule
@@ -14,6 +14,9 @@ from ..op.settle import settled
 
 if TYPE_CHECKING:
     from .torch_module import RegraftModule
+
+ExampleCall: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+"""The arguments and the keyword arguments of a call."""
 
 
 def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: bool = False) -> RegraftModule:
@@ -35,12 +38,12 @@ def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: b
     return as_torch_module(settled(whole), name, share_memory=share_memory)
 
 
-def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
+def save_torch(module: IRModule | RegraftModule, path: str | Path, *, examples: ExampleCall | None = None) -> None:
     """Write a program as a ``.pt2`` file, which `torch.export.load` reads; whole, or not at all.
 
     Symbolic sizes stay dynamic. Results that are named tuples of PyTorch's own are plain tuples there: a file cannot
-    hold their types. Raises `ConvertError` when `torch.export` declines the program. Memory: that of the program and
-    of the largest weight.
+    hold their types. ``examples``: the example call that the file is to hold; without it, one of zeros. Raises
+    `ConvertError` when `torch.export` declines the program. Memory: that of the program and of the largest weight.
     """
     require_torch()
     import torch
@@ -53,7 +56,7 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path) -> None:
     target = Path(path)
     made = module if isinstance(module, RegraftModule) else to_torch(module, share_memory=True)
     with made.plain_results():
-        program = export_torch(made)
+        program = export_torch(made, examples)
     if not program.graph_signature.output_specs:
         raise ConvertError("the program gives nothing, and PyTorch saves no such program")
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
