@@ -4,7 +4,7 @@ ONNX allows many operators for more element types than ONNX Runtime has kernels 
 writer computes in the nearest type that has one (`carrier`). Taken from the registry of kernels of ONNX Runtime
 1.31 for opset 26; a test holds the table against the installed one. An operator that is not listed takes all.
 Half precision counts as present wherever single precision is: ONNX Runtime converts there by itself.
-`takes_on_cpu` names the forms of its own operators that its kernels leave to other devices.
+`takes_on_cpu` names the forms of its own operators that its kernels leave to other devices, or get wrong.
 """
 
 from __future__ import annotations
@@ -167,10 +167,16 @@ def carrier(op_type: str, dtype: str, allowed: frozenset[str] | None = None) -> 
 
 
 def takes_on_cpu(call: Call) -> bool:
-    """False for a call of an operator of ONNX Runtime's in a form that its kernel for CPUs leaves to other devices.
+    """False for a call of an operator of ONNX Runtime's in a form that its kernel for CPUs does not compute.
 
-    It is attention of queries, keys and values, or of keys and values, that are packed into one tensor of five axes.
+    It is attention of queries, keys and values, or of keys and values, that are packed into one tensor of five axes, and
+    products with blocks of weights whose rows name their block: of 4 bits alone, and their zero points are not read.
     """
-    if str(getattr(call.op, "onnx", None)) != "com.microsoft::MultiHeadAttention":
-        return True
-    return all(not isinstance(arg.ty, TensorType) or arg.ty.ndim != 5 for arg in call.args[:2])
+    match str(getattr(call.op, "onnx", None)):
+        case "com.microsoft::MultiHeadAttention":
+            return all(not isinstance(arg.ty, TensorType) or arg.ty.ndim != 5 for arg in call.args[:2])
+        case "com.microsoft::MatMulNBits":
+            zeros, groups = (any(isinstance(arg.ty, TensorType) for arg in call.args[at : at + 1]) for at in (3, 4))
+            return not groups or (call.attrs["bits"] == 4 and not zeros)
+        case _:
+            return True
