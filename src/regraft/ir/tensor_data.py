@@ -22,10 +22,12 @@ class TensorData:
     when the numbers are first needed. ``numpy()`` never copies, ``read()`` never keeps what it loads, and ``part()``
     reads no more than it gives. ``name`` is what
     the source model calls the tensor (a key of the ``state_dict``, an initializer), None for one that is of the
-    program alone; ``sources`` are then the names of what it was computed from.
+    program alone; ``sources`` are then the names of what it was computed from. ``packed`` holds the bytes that
+    elements of fewer than 8 bits lie in, several to a byte (`from_packed`).
     """
 
-    __slots__ = ("_array", "_load", "_part", "dtype", "name", "shape", "sources")
+    __slots__ = ("_array", "_load", "_part", "dtype", "name", "packed", "shape", "sources")
+    packed: TensorData | None
     shape: tuple[int, ...]
     dtype: str
     name: str | None
@@ -42,6 +44,7 @@ class TensorData:
         self._array = _read_only(array) if array.flags.writeable else array
         self._load = None
         self._part = None
+        self.packed = None
 
     @classmethod
     def lazy(
@@ -65,6 +68,22 @@ class TensorData:
         handle._array = None
         handle._load = load
         handle._part = part
+        handle.packed = None
+        return handle
+
+    @classmethod
+    def from_packed(cls, packed: TensorData, shape: Iterable[int], bits: int) -> TensorData:
+        """Unsigned elements of ``bits`` bits, 4 or 8, over the bytes that hold them, the first in the lowest bits."""
+        sizes = tuple(shape)
+        target = numpy_dtype(f"uint{bits}")
+
+        def load() -> np.ndarray:
+            rows = packed.read().reshape(-1, 1)
+            parts = rows if bits == 8 else np.concatenate([rows & 15, rows >> 4], axis=1)
+            return parts.reshape(sizes).astype(target, copy=False)
+
+        handle = cls.lazy(sizes, f"uint{bits}", load, packed.name, packed.sources)
+        handle.packed = packed
         return handle
 
     @property

@@ -256,3 +256,62 @@ def _codes(rows: np.ndarray, bits: int) -> np.ndarray:
     """The numbers of rows of bytes, the lowest bits first."""
     parts = [(rows >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
     return np.stack(parts, axis=-1).reshape(len(rows), -1).astype(np.float32)
+
+
+def _stored_product(level: int, bits: int, rows: int, *, shifted: bool, biased: bool = False) -> onnx.ModelProto:
+    """``x @ w``, and maybe a bias, as ONNX Runtime's own operator, with weights in blocks of 16 rows."""
+    rng = np.random.default_rng(rows)
+    blocks = -(-rows // 16)
+    held = {
+        "codes": rng.integers(0, 256, (8, blocks, 2 * bits), np.uint8),
+        "scales": rng.random((8, blocks), np.float32),
+        "zeros": rng.integers(0, 256, (8, -(-blocks * bits // 8)), np.uint8),
+        "bias": rng.random(8, np.float32),
+    }
+    attributes: dict[str, Any] = {"K": rows, "N": 8, "bits": bits, "block_size": 16, "accuracy_level": level}
+    names = ["x", "codes", "scales", "zeros" if shifted else "", "", "bias" if biased else ""]
+    node = helper.make_node("MatMulNBits", names, ["y"], name="product", domain="com.microsoft", **attributes)
+    weights = [onnx.numpy_helper.from_array(array, name) for name, array in held.items() if name in names]
+    graph = helper.make_graph([node], "stored", [_value("x", 2, rows)], [_value("y", 2, 8)], weights)
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize(("bits", "rows"), [(4, 64), (8, 64), (4, 40)])
+def test_weights_in_blocks_are_one_program_as_operators_of_onnx_and_of_onnx_runtime(
+    tmp_path: Path, bits: int, rows: int, shifted: bool
+) -> None:
+    model = _stored_product(1, bits, rows, shifted=shifted)
+    program = rx.from_onnx(model)
+    standard = rx.to_onnx(rx.parse(program.script()))  # a text does not say which node it comes from
+    assert {node.domain for node in standard.graph.node} == {""}
+    assert "DequantizeLinear" in [node.op_type for node in standard.graph.node]
+    rx.assert_structural_equal(rx.from_onnx(standard)["main"], program["main"])
+    onnx.save(model, tmp_path / "model.onnx")
+    rx.optimize(tmp_path / "model.onnx", output=tmp_path / "out.onnx", verify=True)
+    held = {tensor.raw_data for tensor in model.graph.initializer}
+    for written in (rx.to_onnx(program), onnx.load(tmp_path / "out.onnx")):
+        [node] = written.graph.node
+        assert sorted(map(str, node.attribute)) == sorted(map(str, model.graph.node[0].attribute))
+        # The other half of the last byte of an odd number of codes is nobody's.
+        assert rows == 40 or {tensor.raw_data for tensor in written.graph.initializer} == held
+    x = np.random.default_rng(1).standard_normal((2, rows)).astype(np.float32)
+    expected = _plain(model, x)
+    assert_close(_plain(standard, x), expected)
+    for target in ("numpy", "onnxruntime", "torch", "openvino"):
+        options = {"exact": True} if target == "openvino" else {}
+        assert_close(np.asarray(rx.build(program, target, **options)["main"](x)), expected)
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_products_that_may_round_their_other_side_are_an_operator_that_says_so(shifted: bool) -> None:
+    model = _stored_product(4, 4, 40, shifted=shifted, biased=True)
+    program = rx.from_onnx(model)
+    assert op_counts(program) == {"relax.matmul_blocks": 1, "relax.add": 1}
+    [node] = rx.to_onnx(program).graph.node
+    assert helper.get_node_attr_value(node, "accuracy_level") == 4
+    x = np.random.default_rng(1).standard_normal((2, 40)).astype(np.float32)
+    exact = np.asarray(rx.build(program, "numpy")["main"](x))
+    assert_close(exact, _plain(_stored_product(0, 4, 40, shifted=shifted, biased=True), x))
+    assert_close(np.asarray(rx.build(program)["main"](x)), _plain(model, x))

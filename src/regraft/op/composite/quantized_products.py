@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.dims import dims_equal
+from ...ir.dims import Dim, dims_equal
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
@@ -100,30 +100,55 @@ def _blocks_type(call: Call) -> Type:
         dims_equal(own, wanted) is False for own, wanted in zip(scales.shape, (columns, blocks), strict=True)
     ):
         raise wrong_operand(call, 2, f"one number for each of the {columns} columns and {blocks} blocks of the weights")
+    if len(call.args) > 3:
+        _check_zeros(call, columns, (blocks * bits + 7) // 8)
     return TensorType((*data.shape[:-1], columns), data.dtype)
 
 
-def _matmul_blocks(xp: Any, data: Any, weights: Any, scales: Any, bits: int, block_size: int) -> Any:
+def _check_zeros(call: Call, columns: Dim, width: Dim) -> None:
+    zeros = tensor_operand(call, 3)
+    if zeros.dtype not in ("uint8", None) or zeros.ndim not in (UNKNOWN_NDIM, 2):
+        raise wrong_operand(call, 3, "a uint8 tensor of 2 axes: columns, bytes of the codes of their blocks")
+    pairs = zip(zeros.shape or (), (columns, width), strict=False)
+    if any(dims_equal(own, wanted) is False for own, wanted in pairs):
+        raise wrong_operand(
+            call, 3, f"{width} bytes of codes, one code for each block, for each of the {columns} columns"
+        )
+
+
+def _matmul_blocks(
+    xp: Any, data: Any, weights: Any, scales: Any, zeros: Any = None, *, bits: int, block_size: int
+) -> Any:
     columns, blocks = weights.shape[0], weights.shape[1]
-    codes = cast(xp, weights, "int32")
-    if bits == 4:
-        # The first of two numbers lies in the lower half of their byte.
-        codes = xp.stack((codes % 16, codes // 16), axis=-1)
-    codes = xp.reshape(codes, (columns, blocks, block_size))
-    values = cast(xp, codes - 2 ** (bits - 1), "float32") * cast(xp, xp.expand_dims(scales, axis=2), "float32")
+    codes = xp.reshape(_unpacked(xp, weights, bits), (columns, blocks, block_size))
+    middle: Any = 2 ** (bits - 1)
+    if zeros is not None:
+        middle = xp.reshape(_unpacked(xp, zeros, bits)[:, :blocks], (columns, blocks, 1))
+    values = cast(xp, codes - middle, "float32") * cast(xp, xp.expand_dims(scales, axis=2), "float32")
     matrix = xp.reshape(values, (columns, blocks * block_size))[:, : data.shape[-1]]
     product = xp.matmul(cast(xp, data, "float32"), xp.permute_dims(matrix, (1, 0)))
     return xp.astype(product, data.dtype)
 
 
+def _unpacked(xp: Any, stored: Any, bits: int) -> Any:
+    """The codes in the bytes of each row, the first of two in the lower half of its byte."""
+    codes = cast(xp, stored, "int32")
+    if bits == 4:
+        codes = xp.stack((codes % 16, codes // 16), axis=-1)
+    return xp.reshape(codes, (stored.shape[0], -1))
+
+
 @declares("relax.matmul_blocks", infer=_blocks_type, reference=_matmul_blocks)
-def matmul_blocks(data: Expr, weights: Expr, scales: Expr, bits: int = 4, block_size: int = 32) -> Call:
+def matmul_blocks(
+    data: Expr, weights: Expr, scales: Expr, zeros: Expr | None = None, bits: int = 4, block_size: int = 32
+) -> Call:
     """``data @ w`` with ``w`` stored in few bits; follows ``MatMulNBits`` of ONNX Runtime.
 
     Operands: ``data`` (..., k), floating; ``weights``, uint8 of shape (m, blocks, block_size * bits / 8): each column
     of ``w`` in blocks of ``block_size`` numbers, the first of two 4-bit numbers in the lower half of its byte;
-    ``scales`` (m, blocks), floating. A number stands for ``(code - 2 ** (bits - 1)) * scale``. Attributes: ``bits``, 4
-    or 8; ``block_size``, a power of 2 from 16 on. Result: shape (..., m), the dtype of ``data``. Raises `OpTypeError`
-    for other dtypes and sizes.
+    ``scales`` (m, blocks), floating; ``zeros``, uint8 of shape (m, bytes): the code that stands for 0 in each block,
+    stored as the numbers are, by default ``2 ** (bits - 1)``. A number stands for ``(code - zero) * scale``.
+    Attributes: ``bits``, 4 or 8; ``block_size``, a power of 2 from 16 on. Result: shape (..., m), the dtype of
+    ``data``. An engine may round ``data`` to bytes. Raises `OpTypeError` for other dtypes and sizes.
     """
     ...

@@ -21,9 +21,6 @@ from ..passes import FunctionPass, Pass
 from .layers import KEPT, PRODUCT, Product, product_of, sources_of
 from .weights import block_error, in_asymmetric_blocks, in_blocks, packed
 
-_IN_BYTES: Final = 4
-"""The way in which ``MatMulNBits`` may compute: the other side in bytes too."""
-
 with PatternContext() as _LOOKUP:
     _table, _places = is_const(), wildcard()
     _taken = is_op("relax.take")(_table, _places)
@@ -105,13 +102,9 @@ class _BlockQuantization:
         stored = self._store(layer.var, layer.constant, is_turned=layer.is_turned, weights=layer.weights())
         if isinstance(stored, Decline):
             return stored
-        if stored.zeros is None:
-            return {layer.var: ops.matmul_blocks(layer.data, stored.codes, stored.scales, stored.bits, self._block)}
-        rows, columns = layer.weights().shape
-        sizes = {"K": rows, "N": columns, "bits": stored.bits, "block_size": self._block}
-        zeros = const(packed(stored.zeros, stored.bits))
-        operator = Op.get("com.microsoft.MatMulNBits")
-        return {layer.var: operator(layer.data, stored.codes, stored.scales, zeros, **sizes, accuracy_level=_IN_BYTES)}
+        zeros = None if stored.zeros is None else const(packed(stored.zeros, stored.bits))
+        operands = layer.data, stored.codes, stored.scales, zeros
+        return {layer.var: ops.matmul_blocks(*operands, bits=stored.bits, block_size=self._block)}
 
     def _too_far(self, var: Var, weights: np.ndarray, stored: _Stored) -> Decline | None:
         """Why the layer is left, where its own error is to be looked at and is too large."""
@@ -191,8 +184,7 @@ def QuantizeWeights(
     once for both. With 4 bits the scale of each block is the one, of a few, that errs the least. ``keep`` names
     bindings that stay as they are; those of weights of fewer than ``least`` numbers stay, too.
 
-    ``asymmetric``: each block has a code of its own for 0, so that weights that are mostly of one sign use all codes;
-    ``x @ w`` becomes ONNX Runtime's ``MatMulNBits`` then.
+    ``asymmetric``: each block has a code of its own for 0, so that weights that are mostly of one sign use all codes.
 
     ``one_lookup``: a ``take`` of rows becomes ONNX Runtime's ``GatherBlockQuantized`` on the same codes, one operator
     in place of eight; OpenVINO does not have it. Not for ``asymmetric``.

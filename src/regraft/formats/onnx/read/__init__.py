@@ -19,6 +19,7 @@ from . import resize as resize
 from . import sequences as sequences
 from . import shaping as shaping
 from . import signal as signal
+from . import stored_products as stored_products
 from . import training as training
 from . import trees as trees
 from . import vision as vision

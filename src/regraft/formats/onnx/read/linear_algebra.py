@@ -51,21 +51,6 @@ def _matmul_integer(node: NodeImporter) -> Imported:
     return ops.matmul_integer(node.operand(0), node.operand(1), *points)
 
 
-@reads("MatMulNBits", domain="com.microsoft")
-def _matmul_blocks(node: NodeImporter) -> Imported:
-    bits, size = node.attr("bits", 4), node.attr("block_size")
-    if any(node.has(index) for index in (3, 4)) or bits not in (4, 8) or node.attr("accuracy_level", 0) != 4:
-        raise node.refuse("zero points, groups that are ordered otherwise, other widths, and another precision")
-    blocks = node.attr("N"), -(-node.attr("K") // size)
-    sizes = (*blocks, size * bits // 8), blocks
-    weights, scales = (
-        node.operand(place) if node.shape(place) == wanted else node.emit(ops.reshape(node.operand(place), wanted))
-        for place, wanted in enumerate(sizes, 1)
-    )
-    found: Expr = ops.matmul_blocks(node.operand(0), weights, scales, bits, size)
-    return found if not node.has(5) else ops.add(node.emit(found), node.operand(5))
-
-
 @reads("DynamicQuantizeLinear")
 def _dynamic_quantize(node: NodeImporter) -> tuple[Imported | None, ...]:
     found = node.emit(ops.dynamic_quantize(node.operand(0)))

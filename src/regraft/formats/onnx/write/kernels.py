@@ -169,8 +169,8 @@ def carrier(op_type: str, dtype: str, allowed: frozenset[str] | None = None) -> 
 def takes_on_cpu(call: Call) -> bool:
     """False for a call of an operator of ONNX Runtime's in a form that its kernel for CPUs does not compute.
 
-    It is attention of queries, keys and values, or of keys and values, that are packed into one tensor of five axes, and
-    products with blocks of weights whose rows name their block: of 4 bits alone, and their zero points are not read.
+    It is attention of queries, keys and values, or of keys and values, that are packed into one tensor of five axes,
+    and products with blocks of weights whose rows name their block: of 4 bits alone, and no zero points are read.
     """
     match str(getattr(call.op, "onnx", None)):
         case "com.microsoft::MultiHeadAttention":

@@ -11,6 +11,7 @@ from ....ir.types import TensorType, TupleType
 from .elementwise import operand_dtype
 from .graph import dtype_of
 from .lowering import Lowered, Lowering, lowers, tensor_type
+from .stored_products import stored_product
 
 
 def working_dtype(result: str, *operands: str) -> str:
@@ -27,6 +28,9 @@ def working_dtype(result: str, *operands: str) -> str:
 @lowers("matmul")
 def _matmul(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
+    stored = stored_product(lowering, call)
+    if stored is not None:
+        return lowering.call(stored)
     left, right = lowering.tensors(call.args)
     result = call.attrs["out_dtype"] or operand_dtype(call)
     if is_bool(result):

@@ -147,6 +147,7 @@ class Lowering:
         "_is_kept",
         "_shown_sizes",
         "_size_names",
+        "definitions",
         "functions",
         "graph",
         "is_from_onnx",
@@ -155,6 +156,8 @@ class Lowering:
         "reshapes",
         "values",
     )
+    definitions: dict[Var, Expr]
+    """What the variables of the bodies are bound to."""
     functions: dict[Var, Function]
     """The functions that are defined inside, by each of their names."""
     graph: GraphWriter
@@ -181,6 +184,7 @@ class Lowering:
         self.module = module
         self.is_from_onnx = is_from_onnx
         self._is_kept = is_kept
+        self.definitions = {}
         self.functions = {}
         self.values = {}
         self.reshapes = {}
@@ -326,6 +330,7 @@ class Lowering:
     def body(self, body: SeqExpr) -> Lowered:
         """The nodes of all bindings of a body, in order; what its result became."""
         bindings = [binding for block in body.blocks for binding in block.bindings]
+        self.definitions.update((binding.var, binding.value) for binding in bindings)
         standing = StandingNodes(bindings, body.body, self._is_kept, self.values.__contains__)
         for binding in bindings:
             node = standing.at.get(binding.var)

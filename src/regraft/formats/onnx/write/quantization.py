@@ -112,14 +112,14 @@ def _is_zero(arg: Expr) -> bool:
 @lowers("matmul_blocks", because="1 node in place of 15, 2.9 times as fast on one row, sums of bytes")
 def _matmul_blocks(lowering: Lowering, call: Call) -> Lowered | None:
     graph = lowering.graph
-    data, weights, scales = lowering.tensors(call.args)
+    data, weights, scales, *zeros = lowering.tensors(call.args)
     operand, packed = tensor_type(call.args[0]), tensor_type(call.args[1])
     if operand.shape is None or packed.shape is None or dtype_of(data) not in ("float32", "float16"):
         return None
     rows, columns = operand.shape[-1], packed.shape[0]
     if not isinstance(rows, int) or not isinstance(columns, int) or operand.ndim < 2:
         return None
-    given: list[ir.Value] = [data, weights, graph.cast(scales, dtype_of(data))]
+    given: list[ir.Value] = [data, weights, graph.cast(scales, dtype_of(data)), *zeros]
     attributes = {"K": rows, "N": columns, "bits": call.attrs["bits"], "block_size": call.attrs["block_size"]}
     made = graph.value(dtype_of(data), f"{graph.hint}/MatMulNBits")
     graph.add("MatMulNBits", given, [made], domain=RUNTIME_DOMAIN, accuracy_level=_SUMMED_IN_BYTES, **attributes)
