@@ -5,7 +5,8 @@ Rooms of tests build their own helpers on these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,22 @@ def assert_close(actual: Any, expected: Any, tolerance: float | None = None) -> 
     finite = np.abs(expected.astype(wide)[np.isfinite(expected.astype(wide))])
     scale = float(finite.max()) if finite.size else 1.0
     np.testing.assert_allclose(actual.astype(wide), expected.astype(wide), rtol=bound, atol=bound * max(scale, 1e-30))
+
+
+# --- work
+
+
+def python_calls(action: Callable[[], object]) -> int:
+    """How many Python functions are called while ``action`` runs."""
+    count = 0
+
+    def note(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count

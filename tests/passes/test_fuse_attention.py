@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from regraft import op as R
 from regraft.ir import BlockBuilder, Call, Function, SymVar, TensorType, Var, const, iter_bindings
 from regraft.ir.dims import Dim
 from regraft.transform import BindParams, FuseAttention, op_counts, report
-from tests.kit import assert_close
+from tests.kit import assert_close, python_calls
 from tests.passes.harness import checked, counts, program, run
 
 # All sizes differ, so that an exchanged axis shows.
@@ -744,20 +743,9 @@ def test_every_layer_is_fused_and_the_cost_stays_linear() -> None:
         return program(signature, "\n".join(made), f"y{count}")
 
     def work(count: int) -> int:
-        calls = 0
-
-        def count_call(_frame: Any, event: str, _argument: Any) -> None:
-            nonlocal calls
-            calls += event == "call"
-
         before = layers(count)
-        sys.setprofile(count_call)
-        try:
-            after = FuseAttention()(before)
-        finally:
-            sys.setprofile(None)
-        assert op_counts(after)["relax.nn.attention_bias"] == count
-        return calls
+        assert op_counts(FuseAttention()(before))["relax.nn.attention_bias"] == count
+        return python_calls(lambda: FuseAttention()(before))
 
     work(4)
     few, many = work(20), work(80)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
 import pytest
 
 from regraft.passes.layout import SHORTER_VIEWS
-from regraft.passes.passes import RulePass
+from regraft.passes.passes import Pass, RulePass
 from regraft.transform import RemoveRedundantReshape, SimplifyTransposes
+from tests.kit import python_calls
 from tests.passes.harness import checked, counts, program
 
 X = 'x: R.Tensor((2, 3, 4), "float32")'
@@ -170,18 +168,7 @@ def test_values_that_many_permutations_look_at_cost_no_more_each() -> None:
             f"v{i} = R.exp(v{i - 1})\nw{i} = R.sin(v{i})\np{i} = R.permute_dims(w{i})" for i in range(1, count)
         )
         before = program(X, f"v0 = R.permute_dims(x)\n{steps}", ", ".join(f"p{i}" for i in range(1, count)))
-        calls = 0
-
-        def count_call(_frame: Any, event: str, _argument: Any) -> None:
-            nonlocal calls
-            calls += event == "call"
-
-        sys.setprofile(count_call)
-        try:
-            SimplifyTransposes()(before)
-        finally:
-            sys.setprofile(None)
-        return calls
+        return python_calls(lambda: SimplifyTransposes()(before))
 
     assert work(200) < 4 * work(50) * 1.2
 
@@ -209,6 +196,43 @@ def test_permutations_and_reshapes_in_turn_take_fewer_calls_where_others_go(
 ) -> None:
     before = program('x: R.Tensor((2, 3, 4, 5), "float32")', HEADS, outputs)
     assert counts(checked(RulePass(SHORTER_VIEWS, "ShorterViews"), before, exact=True)) == expected
+
+
+SPLIT_BEHIND = """
+a = R.reshape(x, R.shape([s, b * 4, 8]))
+c = R.permute_dims(a, axes=[1, 0, 2])
+d = R.reshape(c, R.shape([b, 4, s, 8]))
+"""
+
+
+@pytest.mark.parametrize("passes", [RulePass(SHORTER_VIEWS, "ShorterViews"), SimplifyTransposes()])
+def test_heads_that_are_split_behind_a_permutation_are_split_before_it(passes: Pass) -> None:
+    signature, sizes = 'x: R.Tensor(("s", "b", 32), "float32")', "s = T.int64()\nb = T.int64()"
+    before = program(signature, SPLIT_BEHIND, "d", sizes)
+    assert counts(checked(passes, before, exact=True)) == {"permute_dims": 1, "reshape": 1}
+
+
+def test_axes_of_size_1_that_are_moved_and_dropped_are_a_permutation() -> None:
+    moved = "a = R.expand_dims(x, [0])\nb = R.permute_dims(a, [3, 1, 2, 0, 4])\nc = R.squeeze(b, [3])"
+    before = program('x: R.Tensor((5, 2, 3, 4), "float32")', moved, "c")
+    assert counts(checked(SimplifyTransposes(), before, exact=True)) == {"permute_dims": 1}
+
+
+def test_a_move_of_one_axis_stays_one_that_engines_have_a_kernel_for() -> None:
+    apart = "a = R.reshape(x, (6, 20))\nb = R.permute_dims(a, [1, 0])\nc = R.reshape(b, (4, 5, 2, 3))"
+    before = program('x: R.Tensor((2, 3, 4, 5), "float32")', apart, "c")
+    assert SimplifyTransposes()(before) is before
+
+
+def test_a_long_chain_of_views_costs_no_more_for_each() -> None:
+    def work(count: int) -> int:
+        steps = "\n".join(
+            f"a{i} = R.permute_dims(b{i - 1}, [1, 0])\nb{i} = R.reshape(a{i}, (4, 6))" for i in range(1, count)
+        )
+        before = program('b0: R.Tensor((4, 6), "float32")', steps, f"b{count - 1}")
+        return python_calls(lambda: SimplifyTransposes()(before))
+
+    assert work(200) < 4 * work(50) * 1.2
 
 
 def test_a_reshape_across_axes_is_no_view_of_them() -> None:

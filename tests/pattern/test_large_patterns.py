@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from regraft.ir import BlockBuilder, Expr, Tuple, Var
 from regraft.ir.program import DataflowBlock
 from regraft.pattern.matcher.context_match import compiled_context
 from regraft.pattern.matcher.match import compiled
+from tests.kit import python_calls
 from tests.pattern.programs import program, tensor
 
 
@@ -33,22 +33,6 @@ def chain(depth: int, last: Any = op.exp) -> tuple[Expr, dict[Var, Expr]]:
         return value
 
     return program([], write)
-
-
-def calls_of(action: Any) -> int:
-    """How many Python functions ``action`` calls."""
-    count = 0
-
-    def note(_frame: Any, event: str, _argument: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 @pytest.mark.parametrize("depth", [3, 20, 60])
@@ -72,7 +56,7 @@ def test_matching_alternatives_that_share_their_parts_costs_their_depth() -> Non
         pattern, _ = either_of_two(depth)
         result, definitions = chain(depth, op.sin)
         compiled(pattern)
-        return calls_of(lambda: pattern.match(result, definitions))
+        return python_calls(lambda: pattern.match(result, definitions))
 
     assert work(80) < 2.2 * work(40)
 
@@ -155,7 +139,7 @@ def test_many_unconstrained_repeats_in_one_row_fail_without_trying_every_split()
         value = Tuple(fields)
         compiled(pattern)
         assert not pattern.match(Tuple(fields[:6]))
-        return calls_of(lambda: pattern.match(value))
+        return python_calls(lambda: pattern.match(value))
 
     # 40 elements have 82,251 ways to be shared out between four runs and a fifth one behind an element.
     assert work(80) < 3 * work(40)
@@ -174,7 +158,7 @@ def test_many_repeats_whose_elements_differ_below_their_operator_are_told_apart(
     found = pattern.extract_matched_expr(result, definitions)
     assert found is not None
     assert [len(found[run]) for run in runs] == [12, 12, 12, 12]
-    assert calls_of(lambda: pattern.match(result, definitions)) < 20_000
+    assert python_calls(lambda: pattern.match(result, definitions)) < 20_000
 
 
 def test_the_first_split_is_the_one_with_the_longest_runs_first() -> None:
@@ -216,7 +200,7 @@ def test_a_pattern_many_calls_deep_is_prepared_and_matched_in_time_linear_in_its
         for _ in range(depth):
             pattern = is_op("relax.exp")(pattern)
         result, definitions = program([], lambda builder: _nested(builder, depth))
-        return calls_of(lambda: pattern.match(result, definitions))
+        return python_calls(lambda: pattern.match(result, definitions))
 
     assert work(800) < 2.2 * work(400)
 

@@ -170,10 +170,12 @@ _BEFORE: Final[Mapping[str, Callable[[Call, Groups, Sequence[Dim]], Groups | Non
 """The groups of the operand of a call, from those of the call."""
 
 
-def sources(view: View, definitions: Mapping[Var, Expr], *, multiples: bool = True) -> list[View]:
-    """``view``, and what it is a view of, or a multiple, step by step inwards. Cost: the steps."""
+def sources(
+    view: View, definitions: Mapping[Var, Expr], *, multiples: bool = True, most: int | None = None
+) -> list[View]:
+    """``view``, and what it is a view of, or a multiple, step by step inwards: all, or ``most``. Cost: the steps."""
     found = [view]
-    while (inner := source(found[-1], definitions, multiples=multiples)) is not None:
+    while len(found) != most and (inner := source(found[-1], definitions, multiples=multiples)) is not None:
         found.append(inner)
     return found
 

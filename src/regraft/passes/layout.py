@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from .. import op as ops
 from ..analysis.axes import View, arrangement, axis_of, sources, together
 from ..analysis.tensors import shape_of
-from ..analysis.values import resolve
+from ..analysis.values import definition, resolve
 from ..ir.expr import Constant, Expr, Var
 from ..ir.module import IRModule
-from ..ir.op import Call, Op, Trait
+from ..ir.op import Call, Op, Trait, is_call_of
 from ..ir.program import Function
 from ..ir.types import UNKNOWN_NDIM, TensorType, is_subtype, shapes_equal
 from ..op.primitive.manipulate import permutation
@@ -212,37 +212,33 @@ PERMUTED_ONCE: Final = (
     (_second, _permute_once, "merge_permutations"),
 )
 """The rules of permutations that follow each other, with nothing in between."""
-_TRANSPOSES: Final = RuleSet(
-    [*(Rule(*row) for row in PERMUTED_ONCE), Rule(_permuted_again, _permute_around, "permute_there_and_back")]
-)
-
-
-def SimplifyTransposes() -> Pass:
-    """Permute once where axes are permuted twice in a row, and not at all where they end up where they were.
-
-    A permutation there and one back go also where elementwise operators stand in between: all their tensors have to
-    come from there, and only the permutation back may need what they give.
-
-    Needs: known ranks. Guarantees: the same values to the bit. Cost: linear.
-    """
-    return RulePass(_TRANSPOSES, "SimplifyTransposes")
-
 
 # --- views of views
 
-_view = is_op("relax.permute_dims")(wildcard()) | is_op("relax.reshape")(wildcard(), wildcard())
+_MOST_VIEWS: Final = 16
+"""As many steps are looked back at: chains of more are rare, and this keeps the cost linear in their length."""
+
+_view = is_op("relax.permute_dims")(wildcard()) | _any_reshape | _inner
 
 
 def _in_fewer_calls(expr: Expr, _matchings: dict[DFPattern, Any], bindings: Bindings) -> Expr | Decline:
     axes = [axis_of(size, divisible=True) for size in shape_of(expr)]
-    views = sources(View(expr, axes), bindings, multiples=False) if axes else []
+    views = sources(View(expr, axes), bindings, multiples=False, most=_MOST_VIEWS) if axes else []
     best, most = None, 0
     going = 1  # the calls that nothing else needs
+    moves_one = True  # in each permutation so far
     for made_by, view in enumerate(views[1:], 1):
+        step = expr if made_by == 1 else definition(bindings, resolve(bindings, views[made_by - 1].value))
+        order = permutation(step) if is_call_of(step, "relax.permute_dims") else None
+        moves_one = moves_one and (order is None or _is_move_of_one(order))
         if set(together(view.groups)) == set(together(axes)):
             way = arrangement(view, axes)
             saved = min(made_by, going) - len(way.steps)
-            best, most = (way, saved) if saved > most else (best, most)
+            if saved > most and (
+                not moves_one
+                or all(_is_move_of_one(axes) for operator, axes in way.steps if operator is ops.permute_dims)
+            ):
+                best, most = way, saved
         is_alone = len(bindings.users_of(view.value)) == 1 and not bindings.is_output(view.value)
         going += is_alone and going == made_by
     if best is None:
@@ -251,5 +247,33 @@ def _in_fewer_calls(expr: Expr, _matchings: dict[DFPattern, Any], bindings: Bind
     return result if is_subtype(result.ty, expr.ty) is True else decline("the shape would be less precisely known")
 
 
+def _is_move_of_one(order: Sequence[Any]) -> bool:
+    """True if the permutation moves one axis past others, which engines have fast kernels for, and the rest stays."""
+    return any([axis for axis in order if axis != moved] == sorted({*order} - {moved}) for moved in order)
+
+
 SHORTER_VIEWS: Final = Rule(_view, _in_fewer_calls, "permute_and_reshape_in_fewer_calls")
 """Permutations and reshapes, also in turn, in as few calls as they can be written in, where others go for it."""
+
+
+# --- all of these
+
+_TRANSPOSES: Final = RuleSet(
+    [
+        *(Rule(*row) for row in PERMUTED_ONCE),
+        Rule(_permuted_again, _permute_around, "permute_there_and_back"),
+        SHORTER_VIEWS,
+    ]
+)
+
+
+def SimplifyTransposes() -> Pass:
+    """Permute once where axes are permuted twice in a row, and not at all where they end up where they were.
+
+    Permutations and reshapes in turn take as few calls as they can be written in, where others go for it. A
+    permutation there and one back go also where elementwise operators stand in between: all their tensors have to
+    come from there, and only the permutation back may need what they give.
+
+    Needs: known ranks. Guarantees: the same values to the bit. Cost: linear.
+    """
+    return RulePass(_TRANSPOSES, "SimplifyTransposes")
