@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -234,6 +235,36 @@ def _words(data: bytes, rng: random.Random) -> bytes:
     return " ".join(words).encode()
 
 
+_STRANGE_TOKENS: Final = (
+    "None", "True", "-1", "1e400", "1j", "2**70", "...", "()", "[]", "{}", "''", "b'x'", "f'{x}'", "lambda: 0",
+    "*", "**", "=", ":", "@", "#", "\\", "R.", "T.int64()", "R.Object", "R.shape([])", "R.Tensor", "R.prim_value(1)",
+    "R.call_packed('f')", "metadata", "metadata['constants'][10**9]", "__import__", "print", "self", "\x0c", "\u212b",
+)  # fmt: skip
+
+
+def _tokens(data: bytes, rng: random.Random) -> bytes:
+    """Words and signs of a text exchanged for others of the text or for strange ones, and its lines moved."""
+    parts = re.split(r"(\w+|\s+)", data.decode())
+    places = [place for place, part in enumerate(parts) if part.strip()]
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        place = rng.choice(places)
+        parts[place] = rng.choice((rng.choice(_STRANGE_TOKENS), parts[rng.choice(places)], ""))
+    lines = "".join(parts).split("\n")
+    match rng.randrange(6):
+        case 0:
+            lines.insert(rng.randrange(len(lines)), rng.choice(lines))
+        case 1:
+            del lines[rng.randrange(len(lines))]
+        case 2:
+            place = rng.randrange(len(lines))
+            lines[place] = rng.choice(("    ", "\t", "")) + lines[place].lstrip()
+        case 3:
+            rng.shuffle(lines)
+        case _:
+            pass
+    return "\n".join(lines).encode()
+
+
 def _members(data: bytes, rng: random.Random) -> bytes:
     """A member of an archive damaged, left out, or taken for another; the archive stays one."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -258,7 +289,7 @@ def _members(data: bytes, rng: random.Random) -> bytes:
 MUTATIONS: Final[dict[str, tuple[Callable[[bytes, random.Random], bytes], ...]]] = {
     ".npz": (_bytes, _members, _members),
     ".onnx": (_bytes, _fields, _fields, _wires, _graphs),
-    ".relax": (_bytes, _words, _words),
+    ".relax": (_bytes, _words, _tokens, _tokens),
     ".pt2": (_bytes, _members, _members),
     ".safetensors": (_bytes, _header, _header),
 }

@@ -30,7 +30,7 @@ from regraft.dpl import (
 from regraft.pattern import PatternError
 from regraft.testing import check_rule
 from regraft.transform import op_counts
-from tests.pattern.test_large_patterns import calls_of
+from tests.kit import python_calls
 
 from .reference import matches
 
@@ -209,7 +209,7 @@ def test_a_chain_at_the_root_is_searched_in_steps_linear_in_the_program(first: A
     lengths: list[int] = []
     rule = looking(lengths)
     programs = [exponentials(count, first) for count in (200, 400)]
-    few, many = (calls_of(lambda: rule(program)) for program in programs)  # noqa: B023 - called at once
+    few, many = (python_calls(lambda: rule(program)) for program in programs)  # noqa: B023 - called at once
     assert many < 2.2 * few
     assert lengths == found * [*range(1, 201), *range(1, 401)]
 
@@ -219,7 +219,7 @@ def test_a_rule_that_rewrites_each_value_of_a_chain_takes_steps_linear_in_the_pr
     rule = rx.Rule(is_op("relax.exp")(inner), lambda call, _: op.tanh(call.args[0]), "each")
     assert op_counts(rule(exponentials(9, op.sin))) == {"relax.sin": 1, "relax.tanh": 9}
     programs = [exponentials(count, op.sin) for count in (100, 200)]
-    few, many = (calls_of(lambda: rule(program)) for program in programs)  # noqa: B023 - called at once
+    few, many = (python_calls(lambda: rule(program)) for program in programs)  # noqa: B023 - called at once
     assert many < 2.3 * few
 
 
