@@ -229,15 +229,12 @@ def _in_fewer_calls(expr: Expr, _matchings: dict[DFPattern, Any], bindings: Bind
     moves_one = True  # in each permutation so far
     for made_by, view in enumerate(views[1:], 1):
         step = expr if made_by == 1 else definition(bindings, resolve(bindings, views[made_by - 1].value))
-        order = permutation(step) if is_call_of(step, "relax.permute_dims") else None
-        moves_one = moves_one and (order is None or _is_move_of_one(order))
+        moves_one = moves_one and _moves_at_most_one_axis(step)
         if set(together(view.groups)) == set(together(axes)):
             way = arrangement(view, axes)
             saved = min(made_by, going) - len(way.steps)
-            if saved > most and (
-                not moves_one
-                or all(_is_move_of_one(axes) for operator, axes in way.steps if operator is ops.permute_dims)
-            ):
+            orders = [operand for operator, operand in way.steps if operator is ops.permute_dims]
+            if saved > most and (not moves_one or all(map(_is_move_of_one, orders))):
                 best, most = way, saved
         is_alone = len(bindings.users_of(view.value)) == 1 and not bindings.is_output(view.value)
         going += is_alone and going == made_by
@@ -245,6 +242,11 @@ def _in_fewer_calls(expr: Expr, _matchings: dict[DFPattern, Any], bindings: Bind
         return decline("it takes no fewer calls from what this is made of")
     result = best.written()
     return result if is_subtype(result.ty, expr.ty) is True else decline("the shape would be less precisely known")
+
+
+def _moves_at_most_one_axis(step: Expr | None) -> bool:
+    order = permutation(step) if isinstance(step, Call) and is_call_of(step, "relax.permute_dims") else None
+    return order is None or _is_move_of_one(order)
 
 
 def _is_move_of_one(order: Sequence[Any]) -> bool:
