@@ -2,6 +2,11 @@
 
 It works on nodes and knows no operator of the vocabulary. Rearrangements of constants are done while the model is
 written, a sum after a product or a convolution becomes its bias, and unread nodes are removed.
+
+Passes and rules clean up programs; what is left here has no form in a program. A primitive convolution has no bias, a
+primitive product adds nothing, and a loop that becomes a `Scan` has no axes and directions. The other nodes that go are
+in no program either: one operator is written as several nodes, with arrangements of their constants between them, and
+two operators may be written with equal nodes among theirs.
 """
 
 from __future__ import annotations
