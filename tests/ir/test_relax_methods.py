@@ -16,6 +16,7 @@ from regraft.analysis import check_well_formed, well_formed
 from regraft.ir import iter_bindings
 from regraft.script import ir as I
 from regraft.script import relax as R
+from regraft.transform import InlinePrivateFunctions
 
 
 @R.function
@@ -97,7 +98,7 @@ def test_each_call_of_a_function_has_variables_and_sizes_of_its_own(target: str)
     x, y = np.zeros(2, "float32"), np.full(3, 5, "float32")
     inlined = IRModule({"main": module["main"].inline_functions({"twice": module["twice"]})})
     well_formed(inlined)
-    for form in (module, inlined):
+    for form in (module, inlined, InlinePrivateFunctions()(module)):
         a, b = rx.build(form, target=target)["main"](x, y)
         np.testing.assert_array_equal(a, np.concatenate((x, x, y + 1)))
         np.testing.assert_array_equal(b, np.concatenate((y, y, x + 1)))
@@ -142,6 +143,37 @@ def test_a_name_for_the_result_of_a_call_stands_for_what_is_computed(body: str) 
     well_formed(inlined)
     assert [binding.var.name_hint for binding in iter_bindings(inlined["main"])] == ["y", "z"]
     assert rx.build(inlined, target="numpy")["main"](np.zeros(2, "float32")).tolist() == [2, 2]
+
+
+def test_a_branch_leaves_the_dataflow_block_in_which_its_function_is_inlined() -> None:
+    module = rx.parse(
+        textwrap.dedent("""
+        @I.ir_module
+        class Module:
+            @R.function(private=True)
+            def pick(c: R.Tensor((), "bool"), p: R.Tensor(ndim=1, dtype="float32")):
+                if c:
+                    r = R.add(p, p)
+                else:
+                    r = R.multiply(p, p)
+                return r
+
+            @R.function
+            def main(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
+                with R.dataflow():
+                    u = R.negative(x)
+                    y = R.match_cast(Module.pick(c, u), R.Tensor((2,), "float32"))
+                    z = R.add(y, u)
+                    R.output(z)
+                return z
+        """)
+    )
+    inlined = IRModule({"main": module["main"].inline_functions({"pick": module["pick"]})})
+    check_well_formed(inlined)
+    assert inlined["main"].ret_ty == TensorType((2,), "float32")
+    run = rx.build(inlined, target="numpy")["main"]
+    for condition, result in ((True, -9.0), (False, 6.0)):
+        np.testing.assert_array_equal(run(np.array(condition), np.full(2, 3, "float32")), np.full(2, result, "float32"))
 
 
 def test_an_argument_of_unknown_shape_is_cast_where_its_function_is_inlined() -> None:

@@ -5,7 +5,7 @@ What `Function.bind_params`, `bind_symbolic_vars` and `inline_functions` do. Kno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -13,12 +13,13 @@ from .dims import Dim, SymExpr, SymVar
 from .dims import substitute as substitute_dim
 from .errors import IRError
 from .expr import Constant, DataflowVar, Expr, GlobalVar, PrimValue, ShapeExpr, Var, const
-from .mutator import ExprMutator
+from .mutator import ExprMutator, NewDefinitions
 from .op import Call
 from .program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding, merge_blocks
 from .reading import defining_symvars
-from .types import Type, as_dim, bind_type, substitute_type, type_symvars
-from .visitor import iter_bindings
+from .steps import Steps, run_steps
+from .types import Type, as_dim, bind_type, is_subtype, substitute_type, type_symvars
+from .visitor import iter_bindings, walk
 
 _Key = TypeVar("_Key", Var, SymVar)
 
@@ -145,12 +146,12 @@ def size_value(value: Any, where: str) -> Dim:
 
 
 class _Fresh(ExprMutator):
-    """Copies a body with new variables for all that it binds; ``local`` makes them variables of a dataflow block.
+    """Copies a body with new variables for all that it binds; those in ``local`` become `DataflowVar`s.
 
     What ``given`` lists gets the variable that it says instead.
     """
 
-    def __init__(self, *, local: bool, given: Mapping[Expr, Var] | None = None) -> None:
+    def __init__(self, *, local: Container[Var] = (), given: Mapping[Expr, Var] | None = None) -> None:
         super().__init__()
         self._local = local
         self._given = given or {}
@@ -158,47 +159,88 @@ class _Fresh(ExprMutator):
     def visit_var_def_(self, var: Var) -> Var:
         if var in self._given:
             return self._given[var]
-        return (DataflowVar if self._local else type(var))(var.name_hint, var.ty, var.origins)
+        return (DataflowVar if var in self._local else type(var))(var.name_hint, var.ty, var.origins)
 
 
-def inline_functions(function: Function, function_map: Mapping[str | GlobalVar, Function]) -> Function:
-    """``function`` with the bodies of ``function_map`` in the place of its calls; see `Function.inline_functions`."""
+def inline_functions(
+    function: Function, function_map: Mapping[str | GlobalVar, Function], *, keeps_own: bool = False
+) -> Function:
+    """``function`` with the bodies of ``function_map`` in the place of its calls; see `Function.inline_functions`.
+
+    The variable of a call is bound to what the body computes, and all sizes that the body defines are new. With
+    ``keeps_own`` what the body computes keeps its own variable, of which that of the call is another name, and its
+    sizes, but for a second copy of them.
+    """
     table = {key if isinstance(key, str) else key.name_hint: value for key, value in function_map.items()}
-    return function.with_body(_inlined(function.body, table, ()))
+    return function.with_body(run_steps(_Inlining(table, keeps_own).run(function.body, ())))
 
 
-def _inlined(seq: SeqExpr, table: Mapping[str, Function], inside: tuple[str, ...]) -> SeqExpr:
-    blocks: list[BindingBlock] = []
-    changed = False
-    for block in seq.blocks:
-        in_dataflow = isinstance(block, DataflowBlock)
-        row: list[Binding] = []
-        for binding in block.bindings:
-            value = binding.value
-            name = called_name(value)
-            if isinstance(value, If):
-                sides = [_inlined(side, table, inside) for side in (value.true_branch, value.false_branch)]
-                if sides[0] is not value.true_branch or sides[1] is not value.false_branch:
-                    binding = VarBinding(binding.var, If(value.cond, *sides))
-                    changed = True
-            if name not in table or not isinstance(value, Call):
-                row.append(binding)
-                continue
-            if name in inside:
-                raise IRError(f"{name!r} calls itself, by way of {' and '.join(inside)}, so it cannot be inlined")
-            changed = True
-            callee = table[name].with_body(_inlined(table[name].body, table, (*inside, name)))
-            body = body_of_call(callee, value.args, local=in_dataflow, result=binding.var)
-            for inner in body.blocks:
-                if isinstance(inner, DataflowBlock) and not in_dataflow:
-                    blocks += [BindingBlock(row), inner]
-                    row = []
-                else:
-                    row.extend(inner.bindings)
-            if body.body is not binding.var:
-                row.append(VarBinding(binding.var, body.body))
-        blocks.append(type(block)(row))
-    return SeqExpr(merge_blocks(blocks), seq.body) if changed else seq
+class _Inlining:
+    """Writes out the calls of the functions in ``table``."""
+
+    def __init__(self, table: Mapping[str, Function], keeps_own: bool) -> None:
+        self._table = table
+        self._kept: set[SymVar] | None = set() if keeps_own else None
+
+    def run(self, seq: SeqExpr, inside: tuple[str, ...]) -> Steps[SeqExpr]:
+        """``seq`` with the calls in it written out; itself if there are none. It stands in the functions ``inside``."""
+        blocks: list[BindingBlock] = []
+        changed = False
+        for block in seq.blocks:
+            row: list[Binding] = []
+            for binding in block.bindings:
+                value = binding.value
+                if isinstance(value, If):
+                    yes = yield self.run(value.true_branch, inside)
+                    no = yield self.run(value.false_branch, inside)
+                    if yes is not value.true_branch or no is not value.false_branch:
+                        binding = VarBinding(binding.var, If(value.cond, yes, no))
+                        changed = True
+                name = called_name(value)
+                if name not in self._table or not isinstance(value, Call):
+                    row.append(binding)
+                    continue
+                if name in inside:
+                    raise IRError(f"{name!r} calls itself, by way of {' and '.join(inside)}, so it cannot be inlined")
+                changed = True
+                body = yield self.run(self._table[name].body, (*inside, name))
+                blocks.append(type(block)(row))
+                blocks += self._written_out(self._table[name].with_body(body), value, binding, type(block))
+                row = []
+            blocks.append(type(block)(row))
+        return _with_outputs(SeqExpr(merge_blocks(blocks), seq.body)) if changed else seq
+
+    def _written_out(
+        self, function: Function, call: Call, binding: Binding, around: type[BindingBlock]
+    ) -> list[BindingBlock]:
+        """The blocks of ``function`` for the arguments of ``call``, in a block of the kind ``around``."""
+        flows = issubclass(around, DataflowBlock)
+        result = binding.var if self._kept is None and isinstance(binding, VarBinding) else None
+        body = body_of_call(function, call.args, local=flows, result=result, kept=self._kept)
+        parts = [around(block.bindings) if flows and _may_flow(block) else block for block in body.blocks]
+        if body.body is binding.var:
+            return parts
+        if isinstance(binding, MatchCast) or is_subtype(body.body.ty, binding.var.ty) is not True:
+            ty = binding.ty if isinstance(binding, MatchCast) else binding.var.ty
+            return [*parts, around([MatchCast(binding.var, body.body, ty)])]
+        return [*parts, around([VarBinding(binding.var, body.body)])]
+
+
+def _may_flow(block: BindingBlock) -> bool:
+    """True if the bindings of a block may stand in a dataflow block."""
+    values = [binding.value for binding in block.bindings]
+    return not any(isinstance(value, If) or (isinstance(value, Call) and not value.is_pure) for value in values)
+
+
+def _with_outputs(seq: SeqExpr) -> SeqExpr:
+    """``seq`` whose dataflow blocks hand out what other blocks use, since calls in them were written out."""
+    home = {binding.var: number for number, block in enumerate(seq.blocks) for binding in block.bindings}
+    seen: dict[Var, Var] = {}
+    for number, block in enumerate(seq.blocks):
+        for var in (var for binding in block.bindings for var in walk(binding.value)):
+            if isinstance(var, DataflowVar) and home.get(var, number) != number:
+                seen[var] = Var(var.name_hint, var.ty, var.origins)
+    return NewDefinitions(seen).mutate(seq) if seen else seq
 
 
 def called_name(value: Expr) -> str:
@@ -207,19 +249,28 @@ def called_name(value: Expr) -> str:
 
 
 def body_of_call(
-    function: Function, args: Iterable[Expr], *, local: bool = False, result: Var | None = None
+    function: Function,
+    args: Iterable[Expr],
+    *,
+    local: bool = False,
+    result: Var | None = None,
+    kept: set[SymVar] | None = None,
 ) -> SeqExpr:
     """The body of ``function`` as it is for these arguments, with variables and sizes of its own.
 
-    An argument of which it is not known that it fits is cast by a `MatchCast` first. ``local`` makes all that is bound
-    variables of a dataflow block. ``result`` is bound to what is returned, if the body computes a value of its type.
-    Cost: linear in the body.
+    An argument of which it is not known that it fits is cast by a `MatchCast` first. ``local`` makes what is bound in
+    blocks that `_may_flow` variables of a dataflow block. ``result`` is bound to what is returned, if the body computes
+    a value of its type. With ``kept``, the sizes that the body defines stay as they are and join these, but for those
+    that are among them. Cost: linear in the body.
     """
     sizes: dict[SymVar, Dim] = {}
     arguments = dict(zip(function.params, args, strict=True))
     unsure = [param for param, arg in arguments.items() if bind_type(param.ty, arg.ty, sizes) is not True]
-    own = {size: SymVar(size.name, size.dtype, least=size.least) for size in sizes_of(function) if size not in sizes}
-    binder = _Binder({**sizes, **own})
+    inner = [size for size in sizes_of(function) if size not in sizes]
+    taken = [size for size in inner if kept is None or size in kept]
+    binder = _Binder({**sizes, **{size: SymVar(size.name, size.dtype, least=size.least) for size in taken}})
+    if kept is not None:
+        kept.update(inner)
     casts: list[Binding] = []
     for param, arg in arguments.items():
         if param in unsure:
@@ -228,15 +279,17 @@ def body_of_call(
             arg = casts[-1].var
         binder.remap(param, arg)
     bound = binder.mutate(function.body)
-    given = {bound.body: result} if result is not None and bound.body.ty == result.ty else None
-    body = _Fresh(local=local, given=given).mutate(bound)
+    flowing = {b.var for block in bound.blocks if local and _may_flow(block) for b in block.bindings}
+    may_stand = result is not None and (bound.body in flowing or not isinstance(result, DataflowVar))
+    given = {bound.body: result} if result is not None and may_stand and bound.body.ty == result.ty else None
+    body = _Fresh(local=flowing, given=given).mutate(bound)
     first = [(DataflowBlock if local else BindingBlock)(casts)] if casts else []
     return SeqExpr([*first, *body.blocks], body.body)
 
 
 def with_new_variables(function: Function) -> Function:
     """``function`` over new variables of the same names and the same sizes, to stand beside itself. Cost: linear."""
-    return _Fresh(local=False).mutate(function)
+    return _Fresh().mutate(function)
 
 
 def copy_with_new_vars(func: Function) -> Function:

@@ -11,15 +11,14 @@ from typing import NamedTuple
 
 from ..analysis import called_names, free_symbolic_vars, remove_all_unused, used_vars
 from ..analysis.values import leaves_of, resolve
-from ..ir.binding_values import bind_sizes, called_name
+from ..ir.binding_values import called_name, inline_functions
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator, NewDefinitions, NewVariables
+from ..ir.mutator import ExprMutator
 from ..ir.op import Call
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
-from ..ir.steps import Steps, run_steps
-from ..ir.types import ShapeType, TupleType, bind_type, is_subtype
+from ..ir.program import BindingBlock, Function, SeqExpr, VarBinding
+from ..ir.types import ShapeType, TupleType, bind_type
 from ..ir.visitor import iter_bindings, walk
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
@@ -333,101 +332,6 @@ def _inlinable(module: IRModule) -> dict[str, Function]:
     }
 
 
-class _Inlining:
-    """Writes calls out in one function; ``bodies`` are the functions to write out, themselves done already."""
-
-    def __init__(self, bodies: Mapping[str, Function]) -> None:
-        self._bodies = bodies
-
-    def run(self, seq: SeqExpr) -> Steps[SeqExpr]:
-        """``seq`` with the calls in it written out; itself if there are none."""
-        blocks: list[BindingBlock] = []
-        for block in seq.blocks:
-            parts = [_BlockPart(isinstance(block, DataflowBlock), [])]
-            for binding in block:
-                value = binding.value
-                if isinstance(value, If):
-                    yes = yield self.run(value.true_branch)
-                    no = yield self.run(value.false_branch)
-                    if yes is not value.true_branch or no is not value.false_branch:
-                        binding = VarBinding(binding.var, If(value.cond, yes, no))
-                name = called_name(value)
-                if name in self._bodies and isinstance(value, Call):
-                    parts.extend(_written_out(self._bodies[name], value, binding, flows=parts[0].flows))
-                else:
-                    parts.append(_BlockPart(parts[0].flows, [binding]))
-            blocks.extend(_joined(block, parts))
-        if all(a is b for a, b in zip(blocks, seq.blocks, strict=False)) and len(blocks) == len(seq.blocks):
-            return seq
-        return _with_outputs(SeqExpr(blocks, seq.body))
-
-
-class _BlockPart(NamedTuple):
-    """Bindings of one kind of block: of a dataflow block, if it ``flows``."""
-
-    flows: bool
-    bindings: list[Binding]
-
-
-def _joined(block: BindingBlock, parts: Iterable[_BlockPart]) -> list[BindingBlock]:
-    """``parts`` as blocks, those of a kind that follow each other as one; ``block`` itself if that is what they are."""
-    rows: list[_BlockPart] = []
-    for part in parts:
-        if not part.bindings:
-            continue
-        if not rows or rows[-1].flows != part.flows:
-            rows.append(_BlockPart(part.flows, []))
-        rows[-1].bindings.extend(part.bindings)
-    if len(rows) == 1 and rows[0].bindings == list(block):
-        return [block]
-    return [(DataflowBlock if row.flows else BindingBlock)(row.bindings) for row in rows]
-
-
-def _with_outputs(seq: SeqExpr) -> SeqExpr:
-    """``seq`` whose dataflow blocks hand out what other blocks use, since calls in them were written out."""
-    home = {b.var: number for number, block in enumerate(seq.blocks) for b in block}
-    seen = dict[Var, Var]()
-    for number, block in enumerate(seq.blocks):
-        for var in (var for binding in block for var in used_vars(binding.value)):
-            if isinstance(var, DataflowVar) and home.get(var, number) != number:
-                seen[var] = Var(var.name_hint, var.ty, var.origins)
-    if not seen:
-        return seq
-    return NewDefinitions(seen).mutate(seq)
-
-
-def _written_out(function: Function, call: Call, binding: Binding, *, flows: bool) -> list[_BlockPart]:
-    """The blocks of ``function`` on the arguments of ``call``; the variable of ``binding`` is bound last, as it was."""
-    sizes: dict[SymVar, Dim] = {}
-    fits = [bind_type(param.ty, arg.ty, sizes) for param, arg in zip(function.params, call.args, strict=True)]
-    function = bind_sizes(function, sizes)
-    copy = NewVariables()
-    first = _BlockPart(flows, [])
-    for param, arg, sure in zip(function.params, call.args, fits, strict=True):
-        if sure is True:
-            copy.remap(param, arg)
-            continue
-        checked = Var(param.name_hint, param.ty, param.origins)
-        first.bindings.append(MatchCast(checked, arg, param.ty))
-        copy.remap(param, checked)
-    parts = [first]
-    for block in function.body.blocks:
-        part = _BlockPart(isinstance(block, DataflowBlock), [])
-        parts.append(part)
-        for inner in block:
-            value = copy.mutate(inner.value)
-            cast = isinstance(inner, MatchCast)
-            kind = type(inner.var) if part.flows else Var
-            var = kind(inner.var.name_hint, inner.ty if cast else inner.var.ty, inner.var.origins)
-            part.bindings.append(MatchCast(var, value, inner.ty) if cast else VarBinding(var, value))
-            copy.remap(inner.var, var)
-    result = copy.mutate(function.body.body)
-    if isinstance(binding, MatchCast) or is_subtype(result.ty, binding.var.ty) is not True:
-        ty = binding.ty if isinstance(binding, MatchCast) else binding.var.ty
-        return [*parts, _BlockPart(flows, [MatchCast(binding.var, result, ty)])]
-    return [*parts, _BlockPart(flows, [VarBinding(binding.var, result)])]
-
-
 def InlinePrivateFunctions() -> Pass:
     """Write the bodies of private functions out where they are called, and take out those that nothing calls.
 
@@ -480,10 +384,10 @@ def _inlined(module: IRModule, inlinable: Mapping[str, Function], context: PassC
     done: dict[str, Function] = {}
     for name in _callees_first(module):
         function = module[name]
-        body = run_steps(_Inlining({n: done[n] for n in inlinable if n in done}).run(function.body))
-        if body is not function.body:
+        table: dict[str | GlobalVar, Function] = {n: done[n] for n in inlinable if n in done}
+        done[name] = inline_functions(function, table, keeps_own=True)
+        if done[name] is not function:
             context.tell("inline_private_functions", name, None)
-        done[name] = function.with_body(body)
     result = module.with_each(
         lambda name, function: function if done[name] is function else remove_all_unused(canonical(done[name]))
     )
