@@ -6,13 +6,14 @@ branches return, while the bindings inside the branches are users in their own r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..ir.expr import Expr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op
 from ..ir.program import Binding, DataflowBlock, Function, If, SeqExpr
 from ..ir.visitor import COMPOUND, Visitable, iter_bindings
+from .variables import free_vars
 
 
 class DirectUses(NamedTuple):
@@ -63,6 +64,17 @@ def direct_uses(expr: Expr) -> DirectUses:
                 bodies.append(current)
                 stack.append(current.body.body)
     return DirectUses(variables, bodies)
+
+
+def variables_of(value: Expr) -> Iterable[Var]:
+    """The variables that ``value`` reads, in order; for branches and functions those from outside only.
+
+    Cost: linear in ``value``, whatever is nested in it included.
+    """
+    if type(value) is Call and not value.ty_args and all(isinstance(arg, Var) for arg in value.args):
+        return [arg for arg in (value.op, *value.args) if isinstance(arg, Var)]
+    uses = direct_uses(value)
+    return free_vars(value) if uses.bodies else uses.variables
 
 
 def users_of(root: Visitable) -> dict[Var, tuple[Binding, ...]]:

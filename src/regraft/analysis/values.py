@@ -237,11 +237,6 @@ def leaves_of(value: Expr) -> Sequence[Expr]:
     return found
 
 
-def variables_of(value: Expr) -> list[Var]:
-    """The variables among the leaves that a bound value mentions, each once, in order."""
-    return list(dict.fromkeys(leaf for leaf in leaves_of(value) if isinstance(leaf, Var)))
-
-
 class BlockView:
     """One block as values: ``definitions``, ordered ``users``, an index ``by_op``, and each value's ``position``.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Final, TypeAlias, final
 
-from ..analysis.values import variables_of
+from ..analysis.uses import variables_of
 from ..ir.dims import Dim, SymExpr, SymVar
 from ..ir.dtypes import DTYPES, as_written
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from ..analysis.values import variables_of
+from ..analysis.uses import variables_of
 from ..ir.dtypes import as_dtype, is_float
 from ..ir.expr import Expr, Var
 
@@ -59,7 +59,7 @@ def _near(start: Iterable[Var], definitions: Mapping[Var, Expr]) -> dict[Var, li
             bound = definitions.get(var)
             if bound is None or var in parents or len(parents) >= _MOST_NEAR:
                 continue
-            parents[var] = variables_of(bound)
+            parents[var] = list(variables_of(bound))
             following.update(dict.fromkeys(parents[var]))
         level = list(following)
     return parents

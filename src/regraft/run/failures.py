@@ -10,11 +10,11 @@ import sys
 from traceback import walk_tb
 from typing import Any, Final
 
+from ..analysis.uses import variables_of
 from ..ir.expr import Expr, ExternFunc
 from ..ir.op import Call, Op
 from ..op.semantics import dtype_name
 from .errors import AssertionFailedError, ExecutionError
-from .liveness import variables_of
 from .python_source import PythonModule
 
 _MOST_OPERANDS: Final = 8

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
+from ..analysis.uses import variables_of
 from ..ir.builder import NameSupply
 from ..ir.dims import Dim, KnownSize, Operation, SymExpr, SymVar, free_symvars, substitute
 from ..ir.expr import (
@@ -32,7 +33,7 @@ from ..ir.types import TensorType, Type, erase_unbound, is_subtype, type_symvars
 from .checks import TypeCheck
 from .errors import BuildError
 from .known_sizes import operation_told, with_known
-from .liveness import Statement, last_reads, statements_of, variables_of
+from .liveness import Statement, last_reads, statements_of
 from .python_source import Dialect, ModuleWriter, Place, PythonModule, identifier, op_global
 
 _MOST_INDENT: Final = 40

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..analysis import direct_uses, free_vars
+from ..analysis.uses import variables_of
 from ..ir.builder import flatten
 from ..ir.expr import Expr, Var
-from ..ir.op import Call
 from ..ir.program import MatchCast, SeqExpr
 from ..ir.types import Type
 
@@ -39,17 +38,6 @@ def statements_of(body: SeqExpr) -> tuple[list[Statement], Expr]:
             else:
                 statements.append(Statement(binding.var, flatten(binding.value, bind), None))
     return statements, flatten(body.body, bind, keep_root=False)
-
-
-def variables_of(value: Expr) -> Iterable[Var]:
-    """The variables that ``value`` reads, in order; for branches and functions those from outside only.
-
-    Cost: linear in ``value``, whatever is nested in it included.
-    """
-    if type(value) is Call and not value.ty_args and all(isinstance(arg, Var) for arg in value.args):
-        return [arg for arg in (value.op, *value.args) if isinstance(arg, Var)]
-    uses = direct_uses(value)
-    return free_vars(value) if uses.bodies else uses.variables
 
 
 def last_reads(

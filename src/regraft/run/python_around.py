@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ..analysis import detect_recursion, free_symbolic_vars, used_vars
+from ..analysis.uses import variables_of
 from ..analysis.variables import own_symvars
 from ..ir.builder import NameSupply
 from ..ir.dims import SymVar
@@ -24,7 +25,7 @@ from ..ir.visitor import iter_bindings, walk
 from ..op.primitive.packed import call_pure_packed
 from . import numpy_engine
 from .executable import Executable
-from .liveness import Statement, statements_of, variables_of
+from .liveness import Statement, statements_of
 from .packed import LOWERINGS as OF_PYTHON
 
 

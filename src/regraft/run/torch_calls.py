@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import torch
 
 from ..analysis import contains_impure_call
+from ..analysis.uses import variables_of
 from ..formats.torch.complex_numbers import SIDES
 from ..formats.torch.source_calls import Computed, FoundCall, Here, PairOfReals, Slot, SourceCall, is_alias
 from ..ir.dims import SymExpr, SymVar, free_symvars
@@ -21,7 +22,6 @@ from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import OBJECT, TensorType, TupleType, Type, type_symvars
-from .liveness import variables_of
 from .packed import as_condition
 from .python_source import write_extern_call
 from .torch_sizes import TOOLS

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import torch
 
+from ..analysis.uses import variables_of
 from ..formats.torch.signature import SizeCheck
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import Constant, Expr, ExternFunc, PrimValue, ShapeExpr, StringImm, Var
@@ -21,7 +22,6 @@ from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import OBJECT, TensorType, type_symvars
 from ..ir.visitor import iter_bindings
-from .liveness import variables_of
 
 _READ: Final = "regraft.torch.read_size"
 _PROMISE: Final = "regraft.torch.promise"
