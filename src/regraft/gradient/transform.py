@@ -6,15 +6,14 @@ it, and puts the two together as a new function of the module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from ..analysis import remove_all_unused
-from ..analysis.values import leaves_of
+from ..ir.binding_values import with_outputs
 from ..ir.builder import NameSupply, in_normal_form
 from ..ir.dtypes import is_float
-from ..ir.expr import DataflowVar, Expr, Tuple, Var
+from ..ir.expr import Expr, Tuple, Var
 from ..ir.module import IRModule
-from ..ir.mutator import NewDefinitions
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
 from ..ir.types import TensorType, TupleType, Type
 from ..op.adjoints import GradientError, is_differentiable
@@ -194,11 +193,9 @@ def _adjoint_function(
         for param in required
     ]
     result = Tuple([copy.result, Tuple(gradients)])
-    blocks = _joined(copy.blocks, backward.bindings)
-    adjoint = Function(copy.params, SeqExpr(blocks, result), None, function.is_pure, function.attrs)
-    if len(blocks) > 1:
-        adjoint = _with_outputs(adjoint, backward.bindings)
-    return adjoint
+    # The backward part may need values of dataflow blocks before it.
+    body = with_outputs(SeqExpr(_joined(copy.blocks, backward.bindings), result))
+    return Function(copy.params, body, None, function.is_pure, function.attrs)
 
 
 def _joined(forward: Sequence[BindingBlock], backward: Sequence[Binding]) -> list[BindingBlock]:
@@ -206,17 +203,3 @@ def _joined(forward: Sequence[BindingBlock], backward: Sequence[Binding]) -> lis
     if len(forward) == 1 and isinstance(forward[0], DataflowBlock):
         return [DataflowBlock([*forward[0].bindings, *backward])]
     return [*forward, *([DataflowBlock(backward)] if backward else [])]
-
-
-# --- forward values that the backward part needs from other blocks
-
-
-def _with_outputs(function: Function, backward: Iterable[Binding]) -> Function:
-    """``function`` with those variables of dataflow blocks that ``backward`` uses made visible after their blocks."""
-    used: dict[Expr, None] = {}
-    for binding in backward:
-        used.update(dict.fromkeys(leaves_of(binding.value)))
-    own = {binding.var for binding in backward}
-    hidden = [var for var in used if type(var) is DataflowVar and var not in own]
-    seen: dict[Var, Var] = {var: Var(var.name_hint, var.ty, var.origins) for var in hidden}
-    return NewDefinitions(seen).mutate(function) if seen else function

@@ -13,7 +13,7 @@ from .dims import Dim, SymExpr, SymVar
 from .dims import substitute as substitute_dim
 from .errors import IRError
 from .expr import Constant, DataflowVar, Expr, GlobalVar, PrimValue, ShapeExpr, Var, const
-from .mutator import ExprMutator, NewDefinitions
+from .mutator import ExprMutator, NewDefinitions, NewVariables
 from .op import Call
 from .program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding, merge_blocks
 from .reading import defining_symvars
@@ -145,21 +145,21 @@ def size_value(value: Any, where: str) -> Dim:
 # --- bodies in the place of calls
 
 
-class _Fresh(ExprMutator):
+class _BodyCopy(NewVariables):
     """Copies a body with new variables for all that it binds; those in ``local`` become `DataflowVar`s.
 
     What ``given`` lists gets the variable that it says instead.
     """
 
-    def __init__(self, *, local: Container[Var] = (), given: Mapping[Expr, Var] | None = None) -> None:
+    def __init__(self, local: Container[Var], given: Mapping[Expr, Var]) -> None:
         super().__init__()
         self._local = local
-        self._given = given or {}
+        self._given = given
 
     def visit_var_def_(self, var: Var) -> Var:
         if var in self._given:
             return self._given[var]
-        return (DataflowVar if var in self._local else type(var))(var.name_hint, var.ty, var.origins)
+        return DataflowVar(var.name_hint, var.ty, var.origins) if var in self._local else super().visit_var_def_(var)
 
 
 def inline_functions(
@@ -208,7 +208,7 @@ class _Inlining:
                 blocks += self._written_out(self._table[name].with_body(body), value, binding, type(block))
                 row = []
             blocks.append(type(block)(row))
-        return _with_outputs(SeqExpr(merge_blocks(blocks), seq.body)) if changed else seq
+        return with_outputs(SeqExpr(merge_blocks(blocks), seq.body)) if changed else seq
 
     def _written_out(
         self, function: Function, call: Call, binding: Binding, around: type[BindingBlock]
@@ -217,7 +217,7 @@ class _Inlining:
         flows = issubclass(around, DataflowBlock)
         result = binding.var if self._kept is None and isinstance(binding, VarBinding) else None
         body = body_of_call(function, call.args, local=flows, result=result, kept=self._kept)
-        parts = [around(block.bindings) if flows and _may_flow(block) else block for block in body.blocks]
+        parts = [around(block.bindings) if flows and all(map(may_flow, block)) else block for block in body.blocks]
         if body.body is binding.var:
             return parts
         if isinstance(binding, MatchCast) or is_subtype(body.body.ty, binding.var.ty) is not True:
@@ -226,14 +226,14 @@ class _Inlining:
         return [*parts, around([VarBinding(binding.var, body.body)])]
 
 
-def _may_flow(block: BindingBlock) -> bool:
-    """True if the bindings of a block may stand in a dataflow block."""
-    values = [binding.value for binding in block.bindings]
-    return not any(isinstance(value, If) or (isinstance(value, Call) and not value.is_pure) for value in values)
+def may_flow(binding: Binding) -> bool:
+    """True if ``binding`` may stand in a dataflow block: no effects and no branches."""
+    value = binding.value
+    return not isinstance(value, If) and not (isinstance(value, Call) and not value.is_pure)
 
 
-def _with_outputs(seq: SeqExpr) -> SeqExpr:
-    """``seq`` whose dataflow blocks hand out what other blocks use, since calls in them were written out."""
+def with_outputs(seq: SeqExpr) -> SeqExpr:
+    """``seq`` whose dataflow blocks hand out what other blocks use; itself if they do. Cost: linear."""
     home = {binding.var: number for number, block in enumerate(seq.blocks) for binding in block.bindings}
     seen: dict[Var, Var] = {}
     for number, block in enumerate(seq.blocks):
@@ -258,10 +258,10 @@ def body_of_call(
 ) -> SeqExpr:
     """The body of ``function`` as it is for these arguments, with variables and sizes of its own.
 
-    An argument of which it is not known that it fits is cast by a `MatchCast` first. ``local`` makes what is bound in
-    blocks that `_may_flow` variables of a dataflow block. ``result`` is bound to what is returned, if the body computes
-    a value of its type. With ``kept``, the sizes that the body defines stay as they are and join these, but for those
-    that are among them. Cost: linear in the body.
+    An argument of which it is not known that it fits is cast by a `MatchCast` first. ``local`` makes what blocks bind
+    that may flow variables of a dataflow block. ``result`` is bound to what is returned, if the body computes a value
+    of its type. With ``kept``, the sizes that the body defines stay as they are and join these, but for those that are
+    among them. Cost: linear in the body.
     """
     sizes: dict[SymVar, Dim] = {}
     arguments = dict(zip(function.params, args, strict=True))
@@ -279,17 +279,12 @@ def body_of_call(
             arg = casts[-1].var
         binder.remap(param, arg)
     bound = binder.mutate(function.body)
-    flowing = {b.var for block in bound.blocks if local and _may_flow(block) for b in block.bindings}
+    flowing = {b.var for block in bound.blocks if local and all(map(may_flow, block)) for b in block.bindings}
     may_stand = result is not None and (bound.body in flowing or not isinstance(result, DataflowVar))
-    given = {bound.body: result} if result is not None and may_stand and bound.body.ty == result.ty else None
-    body = _Fresh(local=flowing, given=given).mutate(bound)
+    given = {bound.body: result} if result is not None and may_stand and bound.body.ty == result.ty else {}
+    body = _BodyCopy(flowing, given).mutate(bound)
     first = [(DataflowBlock if local else BindingBlock)(casts)] if casts else []
     return SeqExpr([*first, *body.blocks], body.body)
-
-
-def with_new_variables(function: Function) -> Function:
-    """``function`` over new variables of the same names and the same sizes, to stand beside itself. Cost: linear."""
-    return _Fresh().mutate(function)
 
 
 def copy_with_new_vars(func: Function) -> Function:

@@ -10,23 +10,17 @@ from typing import Literal
 
 from ..analysis import used_vars
 from ..analysis.values import leaves_of
+from ..ir.binding_values import may_flow
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator, NewDefinitions
-from ..ir.op import Call
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, merge_blocks
+from ..ir.program import BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, merge_blocks
 from ..ir.types import type_symvars
 from ..rewrite.walk import last_uses
 from .canonicalize_bindings import canonical
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
-
-
-def _may_flow(binding: Binding) -> bool:
-    """True if ``binding`` may stand in a dataflow block: no effects and no branches."""
-    value = binding.value
-    return not isinstance(value, If) and not (isinstance(value, Call) and not value.is_pure)
 
 
 class _Extraction(ExprMutator):
@@ -51,7 +45,7 @@ class _Extraction(ExprMutator):
     def _runs(self, blocks: Sequence[BindingBlock]) -> Iterator[tuple[BindingBlock, bool]]:
         """The blocks, plain ones cut into runs; with each, whether it is to become a dataflow block."""
         rows = ((binding, block) for block in blocks for binding in block)
-        for flows, group in groupby(rows, lambda row: isinstance(row[1], DataflowBlock) or _may_flow(row[0])):
+        for flows, group in groupby(rows, lambda row: isinstance(row[1], DataflowBlock) or may_flow(row[0])):
             row = list(group)
             bindings = [binding for binding, _ in row]
             sources = list(dict.fromkeys(block for _, block in row))

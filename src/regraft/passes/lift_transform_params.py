@@ -13,12 +13,11 @@ from typing import Final, NamedTuple, TypeAlias
 from ..analysis import defined_symbolic_vars, free_symbolic_vars, remove_all_unused
 from ..analysis.values import leaves_of
 from ..analysis.variables import own_symvars
-from ..ir.binding_values import with_new_variables
 from ..ir.builder import NameSupply
 from ..ir.dims import SymVar
 from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
+from ..ir.mutator import ExprMutator, NewVariables
 from ..ir.op import Call, is_call_of
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding, merge_blocks
 from ..ir.reading import defining_symvars
@@ -163,7 +162,7 @@ def _transform(part: _Liftable, outputs: Sequence[Var], sizes: Sequence[SymVar],
         result = output
     body = SeqExpr([DataflowBlock(bindings)] if fields and bindings else [], result)
     whole = Function(weights_of(part.function), body, None, True, attrs)
-    return remove_all_unused(canonical(bundled(with_new_variables(whole), "model_params")))
+    return remove_all_unused(canonical(bundled(NewVariables().mutate(whole), "model_params")))
 
 
 def _lost_sizes(

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from ..analysis import called_names, remove_all_unused
 from ..analysis.values import leaves_of
-from ..ir.binding_values import with_new_variables
 from ..ir.expr import Expr, GlobalVar, Tuple, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
+from ..ir.mutator import ExprMutator, NewVariables
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from ..rewrite.session import EditSession
@@ -93,7 +92,7 @@ class _Merging(WalkWithNewFunctions):
                     arguments[leaf] = Var(leaf.name_hint, leaf.ty, leaf.origins)
                     renaming.remap(leaf, arguments[leaf])
             if call.op not in local:
-                composite = with_new_variables(composite)  # other groups hold it, too
+                composite = NewVariables().mutate(composite)  # other groups hold it, too
                 local[call.op] = Var(f"{var.name_hint}_func", composite.ty)
                 bindings.append(VarBinding(local[call.op], composite.without_attr("Primitive")))
             result = Var(var.name_hint, var.ty, var.origins)
