@@ -10,7 +10,7 @@ import pytest
 
 from regraft import op as R
 from regraft.analysis import get_var2val
-from regraft.analysis.axes import Axis, View, arrangement, atoms, axis_of, sources
+from regraft.analysis.axes import Axis, View, arrangement, atoms, axis_of, is_last_axis_apart, sources
 from regraft.analysis.contraction import contraction_of
 from regraft.analysis.uniform import uniform_of
 from regraft.ir import BlockBuilder, Constant, Expr, Function, SymVar, TensorType, Var, const
@@ -183,3 +183,23 @@ def _int(number: Any) -> Constant:
 def test_a_comparison_of_places_may_be_the_same_everywhere(comparison: Expr, holds: bool | None) -> None:
     found = uniform_of(comparison, {})
     assert (None if found is None else bool(found)) is holds
+
+
+@pytest.mark.parametrize(
+    ("result", "apart"),
+    [
+        ("x", False),
+        ("R.permute_dims(x, axes=[0, 2, 1])", True),
+        ("R.permute_dims(x, axes=[1, 0, 2])", False),
+        ("R.permute_dims(R.reshape(x, R.shape([2, 2, 3, 5])), axes=[0, 1, 3, 2])", True),
+        ("R.permute_dims(R.reshape(x, R.shape([2, 6, 5, 1])), axes=[0, 1, 3, 2])", False),
+        ("R.reshape(R.permute_dims(x, axes=[0, 2, 1]), R.shape([2, 5, 2, 3]))", True),
+        ("R.multiply(R.exp(R.permute_dims(x, axes=[0, 2, 1])), R.const(2.0, 'float32'))", True),
+        ("R.divide(R.permute_dims(x, axes=[0, 2, 1]), R.const([[[3.0]]], 'float32'))", True),
+        ("R.nn.softmax(R.permute_dims(x, axes=[0, 2, 1]), axis=-1)", False),
+        ("R.permute_dims(R.permute_dims(x, axes=[0, 2, 1]), axes=[0, 2, 1])", False),
+    ],
+)
+def test_an_axis_that_was_permuted_to_the_end_lies_apart_in_memory(result: str, apart: bool) -> None:
+    function = program('x: R.Tensor((2, 6, 5), "float32")', f"r = {result}", "r")
+    assert is_last_axis_apart(function.body.body, get_var2val(function)) is apart

@@ -178,3 +178,25 @@ def test_a_result_of_fixed_sizes_has_an_example_call_of_those_sizes(model: torch
     (batch,) = open_model(exported).function.params[0].ty.shape[:1]  # pyright: ignore[reportAttributeAccessIssue]
     result = optimize(exported, fix={batch.name: 4})
     assert result.example_inputs[0][0].shape[0] == 4
+
+
+class PixelAttention(torch.nn.Module):
+    """Attention between the pixels of an image, written out, of what a convolution made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = torch.nn.Conv2d(4, 3 * 8, 1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        channels = self.project(image).chunk(3, 1)
+        query, key, value = [part.reshape(2, 2, 4, 9).permute(0, 1, 3, 2) for part in channels]
+        scores = torch.einsum("bhid,bhjd->bhij", query * 0.5, key).softmax(-1)
+        return torch.einsum("bhij,bhjd->bhid", scores, value)
+
+
+def test_attention_whose_operands_are_permuted_stays_written_out_in_a_program_of_pytorch() -> None:
+    exported = torch.export.export(PixelAttention().eval(), (torch.randn(2, 4, 3, 3),))
+    for level, is_one in ((2, False), (3, True)):
+        targets = [str(node.target) for node in optimize(exported, level=level).graph.nodes]
+        assert ("aten.scaled_dot_product_attention.default" in targets) is is_one
+        assert ("aten.softmax.int" in targets) is (not is_one)

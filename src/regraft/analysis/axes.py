@@ -17,7 +17,7 @@ import numpy as np
 from .. import op as ops
 from ..ir.dims import Dim, dim_product, dims_equal, exact_divide
 from ..ir.expr import Constant, Expr, Var
-from ..ir.op import Call, Op
+from ..ir.op import Call, Op, Trait
 from ..op.primitive.manipulate import permutation
 from .tensors import same_sizes, shape_of, without_factor
 from .values import definition, resolve
@@ -191,6 +191,26 @@ def source(view: View, definitions: Mapping[Var, Expr], *, multiples: bool = Tru
         return None
     inner = _BEFORE[call.op.name](call, groups, shape_of(call.args[0]))
     return None if inner is None else View(call.args[0], inner, factor)
+
+
+def is_last_axis_apart(value: Expr, definitions: Mapping[Var, Expr]) -> bool:
+    """True if neighbours along the last axis of ``value`` lie apart in memory, where permuting moves no numbers.
+
+    That is so of an axis that was permuted to the end. An elementwise operator leaves its operand's axes where they
+    are; what any other operator makes lies in the order of its axes. Cost: the steps.
+    """
+    groups = [axis_of(size, divisible=True) for size in shape_of(value)]
+    last, view = groups[-1], View(value, groups)
+    while True:
+        view = sources(view, definitions)[-1]
+        call = definition(definitions, resolve(definitions, view.value))
+        if not isinstance(call, Call) or not isinstance(call.op, Op) or Trait.ELEMENTWISE not in call.op.traits:
+            return bool(last) and together(view.groups)[-1:] != atoms(last)[-1:]
+        sizes = shape_of(view.value)
+        alike = [operand for operand in call.args if same_sizes(shape_of(operand), sizes)]
+        if not alike:
+            return False
+        view = View(alike[0], view.groups)
 
 
 # --- writing: a view with other axes

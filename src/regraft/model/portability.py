@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from ..analysis.axes import is_last_axis_apart
 from ..analysis.machine import call_seconds
-from ..analysis.tensors import stated_shape
+from ..analysis.tensors import shape_of, stated_shape
 from ..ir.binding_values import bind_sizes, sizes_of
 from ..ir.dims import dims_equal
 from ..ir.errors import RegraftError
@@ -79,14 +80,13 @@ def as_portable(
 ) -> _Result:
     """``done``, or what stays in the opset of the model where the newer one of ``done`` is not expected to pay.
 
-    A program of PyTorch keeps attention written out whose keys and values differ in size: there, PyTorch's operator
-    takes its slow way. ``before`` is the module that was optimized; ``again`` optimizes it without recognizing the
-    forms that it is told. Level 3 takes any opset and form, and so does a caller who names an opset. Cost: up to three
-    more runs of the passes.
+    A program of PyTorch keeps attention written out where PyTorch's operator takes its slow way. ``before`` is the
+    module that was optimized; ``again`` optimizes it without recognizing the forms that it is told. Level 3 takes any
+    opset and form, and so does a caller who names an opset. Cost: up to three more runs of the passes.
     """
     from ..formats.onnx.write.model_facts import versions_of
 
-    if opened.form == "torch" and level_number(level) < 3 and _uneven(done.module) > _uneven(before):
+    if opened.form == "torch" and level_number(level) < 3 and _slow(done.module) > _slow(before):
         return again({ATTENTION})
     if opened.form != "onnx" or level_number(level) >= 3 or versions_of(opened.module)[0] is not None:
         return done
@@ -108,14 +108,21 @@ def has_new_attention(opened: Model, after: IRModule) -> bool:
     return sum(found[name] for name in _ATTENTION) > sum(before[name] for name in _ATTENTION)
 
 
-def _uneven(module: IRModule) -> int:
-    """How many calls of attention have keys and values of different sizes."""
+def _slow(module: IRModule) -> int:
+    """How many calls of attention have no fast kernel in PyTorch.
+
+    These have keys and values of different sizes, or an operand whose last axis is not the innermost one in memory.
+    """
+    definitions = {binding.var: binding.value for binding in iter_bindings(module)}
     count = 0
-    for binding in iter_bindings(module):
-        call = binding.value
+    for call in definitions.values():
         if isinstance(call, Call) and any(is_call_of(call, name) for name in _ATTENTION):
-            key, value = stated_shape(call.args[1]), stated_shape(call.args[2])
-            count += key is not None and value is not None and dims_equal(key[-1], value[-1]) is False
+            operands = call.args[:3]
+            if any(stated_shape(operand) is None for operand in operands):
+                continue
+            key, value = shape_of(operands[1]), shape_of(operands[2])
+            differ = dims_equal(key[-1], value[-1]) is False
+            count += differ or any(is_last_axis_apart(operand, definitions) for operand in operands)
     return count
 
 
