@@ -69,6 +69,16 @@ def test_weights_in_blocks_stay_one_operator_of_their_codes(tmp_path: Path, dtyp
         assert_close(_plain(result, x), _plain(model, x))
 
 
+@pytest.mark.parametrize("shifted", [False, True])
+def test_a_last_block_that_is_not_full_takes_two_operators_in_a_fresh_file(shifted: bool) -> None:
+    model = _in_blocks(TensorProto.INT4, 32, 48, shifted=shifted)
+    fresh = rx.to_onnx(rx.parse(rx.from_onnx(model).script()))  # a text does not say which nodes it comes from
+    kinds = [node.op_type for node in fresh.graph.node]
+    assert [kind for kind in kinds if kind != "Mul"] == ["DequantizeLinear", "Slice", "MatMul"]
+    x = np.random.default_rng(1).standard_normal((2, 48)).astype(np.float32)
+    assert_close(_plain(fresh, x), _plain(model, x))
+
+
 @pytest.mark.parametrize("rows", [24, 48], ids=["one block", "a block and a half"])
 @pytest.mark.parametrize("target", ["numpy", "onnxruntime", "torch", "openvino"])
 def test_blocks_that_end_behind_the_rows_have_the_values_of_the_file(target: str, rows: int) -> None:
@@ -154,6 +164,41 @@ def test_scales_of_rows_have_the_values_of_the_file_on_openvino(
     graph = helper.make_graph(nodes, "rows", [_value("x", 2, 32)], [_value("y", 2, 24)], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     x = rng.standard_normal((2, 32)).astype(np.float32)
+    assert_close(np.asarray(rx.build(rx.from_onnx(model), "openvino")["main"](x)), _plain(model, x))
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "axis", "block", "kind"),
+    [
+        ((5, 6), (1, 6), 0, 5, "Gather"),
+        ((32, 6), (2, 6), 0, 16, "Gather"),
+        ((5, 32), (5, 2), 1, 16, "Gather"),
+        ((5, 6), (6,), 1, 0, "Gather"),
+        ((12, 6), (2, 6), 0, 6, "MatMul"),
+        ((10, 6), (2, 6), 0, 5, "MatMul"),
+    ],
+    ids=["one block", "blocks of columns", "blocks of rows", "columns", "blocks of 6", "blocks of 5"],
+)
+def test_tables_and_blocks_of_any_size_have_the_values_of_the_file_on_openvino(
+    shape: tuple[int, int], sizes: tuple[int, ...], axis: int, block: int, kind: str
+) -> None:
+    """OpenVINO ended the process on scales of columns of a table, which it reads as those of rows."""
+    rng = np.random.default_rng(0)
+    weights = [
+        onnx.numpy_helper.from_array(rng.integers(0, 256, shape, np.uint8), "codes"),
+        onnx.numpy_helper.from_array(rng.random(sizes, np.float32), "scales"),
+    ]
+    looked_up = kind == "Gather"
+    nodes = [
+        helper.make_node(
+            "DequantizeLinear", ["codes", "scales"], ["w"], axis=axis, **({"block_size": block} if block else {})
+        ),
+        helper.make_node(kind, ["w", "x"] if looked_up else ["x", "w"], ["y"]),
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.INT64, [3]) if looked_up else _value("x", 3, shape[0])
+    graph = helper.make_graph(nodes, "any", [given], [_value("y", 3, shape[1])], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = np.array([4, 0, 2]) if looked_up else rng.standard_normal((3, shape[0])).astype(np.float32)
     assert_close(np.asarray(rx.build(rx.from_onnx(model), "openvino")["main"](x)), _plain(model, x))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from .attentions import ATTENTION, products_of, softplus_of, stand_alone, write_out_mish
-from .codes import has_scales_of_rows, read_bytes, read_numbers, reads_codes, summand_of_codes
+from .codes import misread_codes, read_bytes, read_numbers, reads_codes
 from .convolutions import join_padding, pick_before, reaches_padding_alone, skips_padded_elements
 from .nodes import REDUCTIONS
 from .pools import axes_of_empty_windows, cut_windows, falls_somewhere, pool_again
@@ -27,8 +27,8 @@ def keep_apart(graph: ir.Graph) -> None:
     are dropped after them, and a transpose of three axes that follows another one turns four. In a graph with
     attention, Mish that follows no convolution is written out as OpenVINO does not know it, and attention that is added
     to what is read twice is followed by a pool of single elements. Codes of 4 bits that are converted have a byte each.
-    Codes with a scale for each row of a product's right side become the numbers that they stand for, and so does a
-    bias. Cost: linear in the nodes, and in such codes.
+    Codes with a scale for each row of a product's right side, or for each column of a table of rows, become the numbers
+    that they stand for, and so does a bias. Cost: linear in the nodes, and in such codes.
     """
     nodes = list(graph.all_nodes())
     kinds = {node.op_type for node in nodes if not node.domain}
@@ -51,9 +51,7 @@ def keep_apart(graph: ir.Graph) -> None:
                 cut_windows(node, axes)
         elif node.op_type == "Cast" and reads_codes(node):
             read_bytes(node)
-        elif node.op_type in ("Gemm", "MatMul") and has_scales_of_rows(node):
-            read_numbers(node)
-        elif node.op_type == "Add" and (place := summand_of_codes(node)) is not None:
+        elif (place := misread_codes(node)) is not None:
             read_numbers(node, place)
         elif node.op_type == "Transpose" and follows_transpose(node):
             turn_four_axes(node)

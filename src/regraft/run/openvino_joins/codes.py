@@ -3,7 +3,10 @@
 Codes of 4 bits that a program converts by itself: with a scale for each of them, OpenVINO divides by zero.
 
 Codes of the right side of a product: OpenVINO reads scales as one for each column, or for each block of a column. With
-one for each row it computes other values, and blocks of a row it refuses.
+one for each row it computes other values, and blocks of a row it refuses. Of a table that rows are looked up in it
+reads them as one for each row, or for each block of a row; with others it reads beyond their end, and may end the
+process. Products with blocks of 5, 6, 10, 14, 18, 40 or 48 elements have other values there; sizes that are powers of
+2, tried up to 256, are right.
 
 A bias that is quantized: where two layers share one, ONNX Runtime's quantizer writes that of the second twice, which
 OpenVINO fails to move behind the sum.
@@ -46,15 +49,28 @@ def read_bytes(node: ir.Node) -> None:
     node.graph.insert_before(node, made.nodes)
 
 
-def has_scales_of_rows(product: ir.Node) -> bool:
-    """True for a matrix product whose right side is made of codes, with scales that may not be those of columns."""
-    right = product.inputs[1]
+def misread_codes(node: ir.Node) -> int | None:
+    """The place of an operand that is made of codes, and that the node may read otherwise than they are stored."""
+    match node.op_type:
+        case "Add":
+            return _summand_of_codes(node)
+        case "Gather" if _has_other_scales(node.inputs[0], is_turned=not node.attributes.get_int("axis", 0)):
+            return 0
+        case "Gemm" | "MatMul" if _has_other_scales(
+            node.inputs[1], is_turned=bool(node.attributes.get_int("transB", 0))
+        ):
+            return 1
+        case _:
+            return None
+
+
+def _has_other_scales(right: ir.Value | None, *, is_turned: bool) -> bool:
+    """True if codes that ``right`` is made of may have scales of rows, or of columns where it is turned."""
     if right is None or right.producer() is None or not is_constant(right, _MOST_NODES):
         return False
     made = list(_before(right))
     if not any(value is not None and value.dtype in _CODES for node in made for value in node.inputs):
         return False
-    is_turned = bool(product.attributes.get_int("transB", 0))
     for node in made:
         if node.op_type == "Transpose":
             is_turned = not is_turned
@@ -75,7 +91,10 @@ def _is_by_column(dequantized: ir.Node, summed: int) -> bool:
     data = dequantized.inputs[0]
     rank = 2 if data is None or data.shape is None else len(data.shape)
     is_along = dequantized.attributes.get_int("axis", 1) % rank == summed
-    return held.size == 1 or (rank == 2 and is_along == (len(held.shape) > 1))
+    has_blocks, size = len(held.shape) > 1, dequantized.attributes.get_int("block_size", 0)
+    if has_blocks and size & (size - 1) and held.shape[summed] != 1:
+        return False
+    return held.size == 1 or (rank == 2 and is_along == has_blocks)
 
 
 def _fits_columns(value: ir.Value, is_turned: bool) -> bool:
@@ -87,7 +106,7 @@ def _fits_columns(value: ir.Value, is_turned: bool) -> bool:
     return held.size == 1 or (sizes[-1 if is_turned else -2] == 1 and (len(held.shape) < 3 or is_turned))
 
 
-def summand_of_codes(total: ir.Node) -> int | None:
+def _summand_of_codes(total: ir.Node) -> int | None:
     """The place of what is dequantized from constants for a sum, or None."""
     for place, value in enumerate(total.inputs):
         maker = None if value is None else value.producer()

@@ -8,6 +8,7 @@ from .... import op as ops
 from ....ir.dims import Dim
 from ....ir.dtypes import is_float, is_integer, itemsize
 from ....ir.expr import Constant, Expr, const
+from ....ir.tensor_data import TensorData
 from ....op.semantics import integer_range
 from .convolution import shifted, with_bias
 from .elementwise import greatest_number
@@ -153,13 +154,17 @@ def _quantize_blocks(node: NodeImporter, x: Expr, target: str, axis: int) -> Exp
 
 @reads("DequantizeLinear")
 def _dequantize(node: NodeImporter) -> Imported:
-    axis = node.attr("axis", 1)
+    axis: int = node.attr("axis", 1)
     result = node.dtype_attr("output_dtype", node.dtype(1)) or node.dtype(1)
     scale = node.operand(1)
     if node.rank(1) > 1:
+        zero = node.operand(2) if node.has(2) else const(0, node.dtype())
         if _has_even_blocks(node, axis):
-            zero = node.operand(2) if node.has(2) else const(0, node.dtype())
             return ops.dequantize(node.operand(0), scale, zero, axis, result)
+        filled = _filled_up(node, axis)
+        if filled is not None:
+            whole = node.emit(ops.dequantize(filled, scale, zero, axis, result))
+            return ops.strided_slice(whole, [axis], [0], [node.known_shape()[axis]], [1])
         x: Expr = in_dtype(node.operand(0), "float32")
         if node.has(2):
             x = ops.subtract(x, _blocked(node, in_dtype(node.operand(2), "float32"), axis))
@@ -178,6 +183,20 @@ def _has_even_blocks(node: NodeImporter, axis: int) -> bool:
         return False
     whole, blocks = node.shape()[axis], node.shape(1)[axis]
     return isinstance(whole, int) and (blocks == 1 or blocks * node.attr("block_size", 0) == whole)
+
+
+def _filled_up(node: NodeImporter, axis: int) -> Constant | None:
+    """Codes that are known, with the last block along ``axis`` filled up; None for others."""
+    known = node.graph.known(node.imported(0))
+    if known is None or node.rank() != node.rank(1):
+        return None
+    data, blocks = known.data, node.known_shape(1)
+    shape, widths = list(data.shape), [(0, 0)] * len(data.shape)
+    shape[axis] = blocks[axis] * node.attr("block_size", 0)
+    widths[axis] = (0, shape[axis] - data.shape[axis])
+    if widths[axis][1] < 0:
+        return None
+    return Constant(TensorData.lazy(shape, data.dtype, lambda: np.pad(data.read(), widths), None, data.sources))
 
 
 @reads("QLinearMatMul")
