@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
-from ..analysis import direct_uses, free_symbolic_vars, used_vars
+from ..analysis import free_symbolic_vars
+from ..analysis.uses import variables_of
 from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -97,7 +98,7 @@ class _Outlining(FunctionWalk):
         if any(isinstance(binding, MatchCast) for binding in run):
             return None
         own = {binding.var for binding in run}
-        variables = dict.fromkeys(var for binding in run for var in _used(binding) if var not in own)
+        variables = dict.fromkeys(var for binding in run for var in variables_of(binding.value) if var not in own)
         # Weights are operands, so that those who look at the function see all that reads them.
         weights = {id(one.data): one for binding in run for one in walk(binding.value) if _is_weight(one)}
         operands: list[Var | Constant] = [*variables, *weights.values()]
@@ -124,17 +125,12 @@ def _is_weight(expr: Expr) -> TypeGuard[Constant]:
     return isinstance(expr, Constant) and expr.data.name is not None
 
 
-def _used(binding: Binding) -> list[Var]:
-    uses = direct_uses(binding.value)
-    return used_vars(binding.value) if uses.bodies else uses.variables
-
-
 def _used_elsewhere(runs: Sequence[tuple[Whole | None, list[Binding]]], returned: Iterable[Var]) -> set[Var]:
     """The variables that are used outside of the run that binds them."""
     found = set(returned)
     for _, run in runs:
         own = {binding.var for binding in run}
-        found.update(var for binding in run for var in _used(binding) if var not in own)
+        found.update(var for binding in run for var in variables_of(binding.value) if var not in own)
     return found
 
 
