@@ -169,7 +169,7 @@ def test_a_branch_leaves_the_dataflow_block_in_which_its_function_is_inlined() -
         """)
     )
     inlined = IRModule({"main": module["main"].inline_functions({"pick": module["pick"]})})
-    check_well_formed(inlined)
+    well_formed(inlined)
     assert inlined["main"].ret_ty == TensorType((2,), "float32")
     run = rx.build(inlined, target="numpy")["main"]
     for condition, result in ((True, -9.0), (False, 6.0)):

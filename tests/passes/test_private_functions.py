@@ -251,6 +251,36 @@ def test_functions_that_call_each_other_are_written_out_from_the_inside() -> Non
     assert_same_values(before, after)
 
 
+@pytest.mark.parametrize("caller", ["", "with R.dataflow():"])
+@pytest.mark.parametrize("callee", ["", "with R.dataflow():"])
+def test_each_copy_of_a_body_has_sizes_of_its_own(callee: str, caller: str) -> None:
+    def body(rows: str, result: str, block: str) -> str:
+        inside = [*rows.split("; "), f"R.output({result})"] if block else rows.split("; ")
+        indent = " " * (12 if block else 8)
+        return "\n".join([f"        {block}", *[indent + row for row in inside], f"        return {result}\n"])
+
+    cast = 'cast = R.match_cast(q, R.Tensor((own,), "float32")); '
+    own = cast + 'one = R.ones(R.shape([own]), "float32"); r = R.concat((cast, one))'
+    before = module(
+        f"""
+    @R.function(private=True)
+    def longer(q: R.Tensor(ndim=1, dtype="float32")):
+        own = T.int64()
+{body(own, "r", callee)}
+    @R.function(private=True)
+    def both(q: R.Tensor(ndim=1, dtype="float32"), p: R.Tensor(ndim=1, dtype="float32")):
+{body("a = Module.longer(q); b = Module.longer(p); c = R.concat((a, b))", "c", callee)}
+    @R.function
+    def main(x: R.Tensor(("n",), "float32"), y: R.Tensor(("m",), "float32")):
+{body("a = Module.both(x, y); i = Module.longer(y); b = Module.both(y, x); c = R.concat((a, i, b))", "c", caller)}
+"""
+    )
+    after = checked_module(InlinePrivateFunctions(), before)
+    assert list(after) == ["main"]
+    inputs = [np.zeros(2, "float32"), np.full(3, 5, "float32")]
+    np.testing.assert_array_equal(run(after, inputs), run(before, inputs))
+
+
 def test_a_function_that_calls_itself_stays() -> None:
     before = module(
         """

@@ -336,7 +336,7 @@ def InlinePrivateFunctions() -> Pass:
     """Write the bodies of private functions out where they are called, and take out those that nothing calls.
 
     Functions that reach themselves stay, and so do those of backends (attributes ``Composite``, ``Codegen``,
-    ``Primitive``). Blocks of a body keep their kind: a dataflow block with a call of a plain one is cut in two.
+    ``Primitive``). A dataflow block takes in what may stand in one; it is cut in two where a body has branches.
 
     Functions that bodies were written out in are left canonical and without dead values, as Relax's are.
 
