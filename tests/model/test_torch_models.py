@@ -200,3 +200,30 @@ def test_attention_whose_operands_are_permuted_stays_written_out_in_a_program_of
         targets = [str(node.target) for node in optimize(exported, level=level).graph.nodes]
         assert ("aten.scaled_dot_product_attention.default" in targets) is is_one
         assert ("aten.softmax.int" in targets) is (not is_one)
+
+
+class Steps(torch.nn.Module):
+    """Three steps of a recurrence, each with two projections of one value, which the steps share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value, self.gate, self.back = torch.nn.Linear(3, 5), torch.nn.Linear(3, 5), torch.nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            x = self.back(self.value(x).tanh() * self.gate(x).sigmoid())
+        return x
+
+
+def test_combined_weights_that_the_steps_of_a_recurrence_share_are_one_parameter() -> None:
+    exported = torch.export.export(Steps(), (torch.ones(2, 3),))
+    result = optimize(exported, level=3)
+    assert sorted(result.state_dict) == ["back.bias", "back.weight", "value_gate.bias", "value_gate.weight"]
+    torch.testing.assert_close(result.module()(torch.ones(2, 3)), exported.module()(torch.ones(2, 3)))
+
+
+def test_the_bias_of_a_norm_that_is_folded_into_a_shared_convolution_is_one_tensor() -> None:
+    conv, norm = torch.nn.Conv2d(2, 2, 3, padding=1, bias=False), torch.nn.BatchNorm2d(2)
+    layers = torch.nn.Sequential(conv, norm, torch.nn.ReLU(), conv, norm).eval()
+    result = optimize(torch.export.export(layers, (torch.ones(1, 2, 4, 4),)))
+    assert len(result.state_dict) + len(result.constants) == 2

@@ -61,6 +61,7 @@ _packed_biased = is_op("relax.add")(_packed_product, _bias)
 
 def _packed_linear(rounded_once: Set[Expr]) -> CallRewriter:
     """Weights that rewriting made, with their bias, as a linear layer, which has them the other way round."""
+    turned_round = _once(_turned_round)
 
     def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         weight, bias = matchings[_packed], matchings[_bias]
@@ -68,10 +69,22 @@ def _packed_linear(rounded_once: Set[Expr]) -> CallRewriter:
             return decline("the weight is the model's own, or what is added is computed")
         if dtype_of(weight) in HALF and expr not in rounded_once:
             return decline("the model rounds the product before it adds")
-        back = Constant(_turned_round(weight.data))
+        back = Constant(turned_round(weight.data))
         return _linear_layer(matchings[_packed_product], matchings[_data], back, bias)
 
     return rewrite
+
+
+def _once(make: Callable[[TensorData], TensorData]) -> Callable[[TensorData], TensorData]:
+    """``make``, which gives one tensor for all uses of one: the steps of a recurrence share their weights."""
+    made: dict[TensorData, TensorData] = {}
+
+    def shared(data: TensorData) -> TensorData:
+        if data not in made:
+            made[data] = make(data)
+        return made[data]
+
+    return shared
 
 
 def _turned_round(matrix: TensorData) -> TensorData:
@@ -96,10 +109,22 @@ _convolution = (
 _shifted = is_op("relax.add")(_convolution, _shift)
 
 
-def _with_bias(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    call: Call = matchings[_convolution]
-    attrs, shift = call.attrs, matchings[_shift]
-    assert isinstance(shift, Constant)
+def _biased_convolution() -> CallRewriter:
+    """A convolution with what is added to its channels as one call."""
+    flat = _once(_flat)
+
+    def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+        return _with_bias(matchings[_convolution], matchings[_shift], flat)
+
+    return rewrite
+
+
+def _flat(numbers: TensorData) -> TensorData:
+    return TensorData(numbers.numpy().reshape(-1), name=numbers.name)
+
+
+def _with_bias(call: Call, shift: Constant, flat: Callable[[TensorData], TensorData]) -> Expr | Decline:
+    attrs = call.attrs
     rank = len(attrs.strides)
     letters, before, after = data_letters(rank), attrs.padding[:rank], attrs.padding[rank:]
     usual = (attrs.data_layout, attrs.out_layout, attrs.kernel_layout) == (letters, letters, "OI" + SPATIAL[rank - 1])
@@ -108,10 +133,13 @@ def _with_bias(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     channels, sizes = call.args[1].ty.shape[0], shift.data.shape  # type: ignore[union-attr,index]
     if len(sizes) not in (rank + 1, rank + 2) or sizes[-rank - 1] != channels or shift.data.size != channels:
         return decline("what is added is not one number for each channel")
-    numbers = shift.data.numpy().reshape(-1)
-    bias = Constant(TensorData(numbers, name=shift.data.name))
     return Op.get(f"aten.conv{rank}d")(
-        *call.args, bias, stride=attrs.strides, padding=tuple(before), dilation=attrs.dilation, groups=attrs.groups
+        *call.args,
+        Constant(flat(shift.data)),
+        stride=attrs.strides,
+        padding=tuple(before),
+        dilation=attrs.dilation,
+        groups=attrs.groups,
     )
 
 
@@ -174,7 +202,7 @@ def TorchForms(kept: Set[Expr] = frozenset(), rounded_once: Set[Expr] = frozense
     with_bias = rules(
         (_biased, _linear, "linear_with_bias"),
         (_packed_biased, _packed_linear(rounded_once), "packed_linear_with_bias"),
-        (_shifted, _with_bias, "convolution_with_bias"),
+        (_shifted, _biased_convolution(), "convolution_with_bias"),
     )
     # A product that has a bias would no longer be found by it.
     others = rules(
