@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from bench import bench_speed
+import regraft as rx
+from bench import bench_files, bench_speed
 from bench.__main__ import available, main
+from bench.carried_files import File
 from bench.table import Table
 
 
@@ -38,6 +40,16 @@ def test_an_unknown_benchmark_is_an_error_that_lists_the_known(
 
 def test_every_benchmark_has_a_run_function() -> None:
     assert [name for name in available() if not callable(import_module(f"bench.bench_{name}").run)] == []
+
+
+def test_a_file_is_run_beside_its_result_on_random_inputs(tmp_path: Path) -> None:
+    x = rx.Var("x", rx.TensorType([2, 4], "float32"))
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(rx.op.exp(builder.emit(rx.op.negative(x)))))
+    path = tmp_path / "small.onnx"
+    path.write_bytes(rx.to_onnx(builder.get()).SerializeToString())
+    assert min(bench_files.times_of(File("small", path, {}, None), path)) > 0
 
 
 def _ended_for_memory(too_large: Callable[[str, Sequence[str]], bool]) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ IMAGE = 'x: R.Tensor((2, 3, 7, 6), "float32"), w: R.Tensor((5, 3, 3, 2), "float3
         "a = R.strided_slice(x, [0], [0], [2], [1])",
         "a = R.broadcast_to(x, (2, 3, 4))",
         'a = R.astype(x, "float32")',
+        'a = R.astype(R.astype(x, "float64"), "float32")',
         "a = R.negative(R.negative(x))",
         'a = R.where(R.const([[True]], "bool"), x, x * R.const(2.0, "float32"))',
         'a = R.where(R.const(False, "bool"), R.const("nan", "float32"), x)',
@@ -43,6 +44,8 @@ def test_what_gives_its_operand_back_goes(line: str) -> None:
         "a = R.strided_slice(x, [1], [0], [2])",
         "a = R.strided_slice(x, [1], [2], [-9], [-1])",
         'a = R.astype(x, "float16")',
+        'a = R.astype(R.astype(x, "float16"), "float32")',
+        'a = R.astype(R.astype(x, "int64"), "float32")',
         'a = R.where(R.const([[[True], [False], [True]]], "bool"), x, R.const(2.0, "float32"))',
     ],
 )

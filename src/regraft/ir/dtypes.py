@@ -91,6 +91,11 @@ def is_integer(dtype: str | None) -> bool:
     return dtype in _SIGNED or dtype in _UNSIGNED
 
 
+def is_exact(dtype: str | None) -> bool:
+    """True if ``dtype`` is an integer type or ``bool``: nothing is rounded, so results are the same everywhere."""
+    return is_integer(dtype) or is_bool(dtype)
+
+
 def is_unsigned(dtype: str | None) -> bool:
     """True if ``dtype`` is an unsigned integer type."""
     return dtype in _UNSIGNED
@@ -99,6 +104,31 @@ def is_unsigned(dtype: str | None) -> bool:
 def is_bool(dtype: str | None) -> bool:
     """True if ``dtype`` is ``bool``."""
     return dtype == "bool"
+
+
+@lru_cache(maxsize=1024)
+def holds_all_of(wide: str, narrow: str) -> bool:
+    """True if each value of ``narrow`` is known to be one of ``wide``: a cast to ``wide`` and back changes none."""
+    if is_integer(wide):
+        low, high = _range_of(wide)
+        return is_bool(narrow) or (is_integer(narrow) and low <= _range_of(narrow)[0] and _range_of(narrow)[1] <= high)
+    if wide not in ("float64", "float32", *HALF):
+        return wide == narrow or (wide, narrow) == ("complex128", "complex64")
+    if not is_float(narrow):
+        # As many digits as there are, and one that is not stored.
+        most = 2 ** (ml_dtypes.finfo(numpy_dtype(wide)).nmant + 1)
+        return is_bool(narrow) or (is_integer(narrow) and max(map(abs, _range_of(narrow))) <= most)
+    ours, theirs = (ml_dtypes.finfo(numpy_dtype(one)) for one in (wide, narrow))
+    return (
+        theirs.nmant <= ours.nmant
+        and float(theirs.max) <= float(ours.max)
+        and float(theirs.smallest_subnormal) >= float(ours.smallest_subnormal)
+    )
+
+
+def _range_of(dtype: str) -> tuple[int, int]:
+    found: Any = ml_dtypes.iinfo(numpy_dtype(dtype))
+    return int(found.min), int(found.max)
 
 
 def numpy_dtype(dtype: str) -> np.dtype:

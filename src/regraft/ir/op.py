@@ -22,7 +22,7 @@ from .attrs import Attrs as Attrs
 from .attrs import attribute_key as attribute_key
 from .attrs import held_attribute
 from .dims import Dim, SymVar
-from .dtypes import is_bool, is_integer
+from .dtypes import is_exact
 from .errors import IRError, OpTypeError
 from .expr import Constant, Expr, ExternFunc, Tuple, Var, as_expr, as_operands, const
 from .node import Node, init_field
@@ -426,7 +426,7 @@ class Op(OpAttributes, Expr):
 
     def _constant_beside(self, value: float, dtype: str) -> Expr:
         """``value`` in the dtype of the tensor beside it: exactly, but for floats that round as floats do."""
-        whole = is_integer(dtype) or is_bool(dtype)
+        whole = is_exact(dtype)
         if whole and isinstance(value, float) and math.isfinite(value) and value % 1:
             raise OpTypeError(
                 f"{self.name}: the number {value!r} would lose its fraction in the {dtype} of the tensor beside "

@@ -21,6 +21,9 @@ from .settle import is_settled
 
 _MOST_ELEMENTS: Final = 4096
 """Constants of more elements are weights, and stay as they are."""
+MOST_KNOWN: Final = 64
+"""The most elements of tensors that are computed with wherever the result is the same everywhere, whether that saves
+bytes or not: the call takes as many."""
 _NOTHING: Final[Mapping[Var, Constant]] = {}
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..analysis import remove_all_unused
 from ..analysis.tensors import is_static
-from ..analysis.values import resolve
+from ..analysis.values import leaves_of, resolve
 from ..ir.builder import with_operands
-from ..ir.dtypes import itemsize
+from ..ir.dtypes import is_exact, itemsize
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op, Trait, is_call_of
 from ..ir.program import Function
@@ -21,7 +21,7 @@ from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
 from ..ir.visitor import iter_bindings
 from ..op.evaluate import EvaluationError, Evaluator
-from ..op.folding import folded
+from ..op.folding import MOST_KNOWN, folded
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
 from .context import PassContext
@@ -156,13 +156,23 @@ class _Folding(SessionWalk):
     def _kept_known(self, var: Var, call: Call) -> Constant | None:
         """The value of a small ``call`` that stays, noted for what is computed from it; None if it is not small.
 
-        Whoever reads the program again knows as much.
+        Whoever reads the program again knows as much, and what a writer computes, too.
         """
-        value = folded(call, self._most_grown)
+        value = folded(call, max(self._most_grown, MOST_KNOWN) if _is_exact_of_few(call) else self._most_grown)
         if value is not None:
             self._views[var] = value
             self._staying.add(id(value.data))
         return value
+
+
+def _is_exact_of_few(call: Call) -> bool:
+    """True if the result is the same everywhere, moved elements or whole numbers, and nothing of it is large."""
+    types = [call.ty, *(leaf.ty for leaf in leaves_of(call) if isinstance(leaf.ty, TensorType))]
+    moves = isinstance(call.op, Op) and not {Trait.MOVES, Trait.VIEW}.isdisjoint(call.op.traits)
+    if not moves and not all(isinstance(ty, TensorType) and ty.dtype and is_exact(ty.dtype) for ty in types):
+        return False
+    sizes = [_size(ty) for ty in types]
+    return all(size is not None and size <= MOST_KNOWN for size in sizes)
 
 
 def _is_view(call: Call) -> bool:
@@ -214,12 +224,12 @@ def _readers(function: Function) -> Counter[int]:
 
 def _used_otherwise(function: Function) -> frozenset[int]:
     """The data of the constants that are results, or that something reads which is no call of constants and views."""
-    views: set[Var] = set()
+    views: set[Var] = set()  # and what is known in any case
     users: list[Expr] = [function.body.body]
     for binding in iter_bindings(function):
         if not _is_of_constants(binding.value, views):
             users.append(binding.value)
-        elif _is_view(binding.value):
+        elif _is_view(binding.value) or _is_exact_of_few(binding.value):
             views.add(binding.var)
     return frozenset(id(constant.data) for value in users for constant in _constants(_operands(value)))
 

@@ -11,6 +11,7 @@ from .. import op as ops
 from ..analysis.tensors import stated_shape, whole_numbers
 from ..analysis.uniform import uniform_of
 from ..ir.dims import dim_product, dims_equal
+from ..ir.dtypes import holds_all_of
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call
 from ..ir.types import TensorType, is_subtype
@@ -33,6 +34,8 @@ _undone = (
     | is_op("relax.bitwise_not")(is_op("relax.bitwise_not")(_data))
     | _not_twice
 )
+_wider = is_op("relax.astype")(_data)
+_there_and_back = is_op("relax.astype")(_wider)
 _resized = is_op("relax.image.resize2d")(_data, wildcard()) | is_op("relax.image.resize3d")(_data, wildcard())
 _MOVED: Final = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 """The ways to place elements in which those of a result of the same size lie elsewhere."""
@@ -78,6 +81,13 @@ def _without_change(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decli
 def _without_both(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     if _not_twice in matchings and getattr(expr.ty, "dtype", None) != "bool":
         return decline("it makes 0 and 1 of numbers")
+    return _itself(expr, matchings[_data], keeps_shape=True)
+
+
+def _without_casts(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    own, wider = (matchings[pattern].ty.dtype for pattern in (_data, _wider))
+    if own is None or wider is None or not holds_all_of(wider, own):
+        return decline("the cast in between may change values")
     return _itself(expr, matchings[_data], keeps_shape=True)
 
 
@@ -202,6 +212,7 @@ _RULES: Final = RuleSet(
         Rule(_sliced, _without_slice, "remove_slice_of_everything"),
         SAME_TYPE,
         Rule(_undone, _without_both, "remove_what_undoes_itself"),
+        Rule(_there_and_back, _without_casts, "remove_cast_there_and_back"),
         Rule(_resized, _without_resize, "remove_resize_to_same_size").assuming_finite(),
         Rule(_chosen, _without_choice, "remove_choice_of_one_side"),
         Rule(_reduced_then_reshaped, _axes_by_reduction, "axes_by_reduction"),
@@ -215,10 +226,11 @@ def RemoveNoOps() -> Pass:
     """Leave out what gives its operand back, or what the next operator does on the side.
 
     That is: times or divided by 1; what is negated twice; padding by nothing; slices of everything; conversion to the
-    same dtype, broadcasting to the same shape and resizing to the same size; ``where`` whose condition is the same for
-    all elements; axes of size 1 that are added or dropped after a reduction, which keeps or drops them by itself; zeros
-    around the input of a convolution, which pads by itself; and the reshapes before and after a product of two matrices
-    (and a bias) that only put rows together and apart again, which is the product of the tensors with their rows apart.
+    same dtype, or back from one that holds all its values; broadcasting to the same shape and resizing to the same
+    size; ``where`` whose condition is the same for all elements; axes of size 1 that are added or dropped after a
+    reduction, which keeps or drops them by itself; zeros around the input of a convolution, which pads by itself; and
+    the reshapes before and after a product of two matrices (and a bias) that only put rows together and apart again,
+    which is the product of the tensors with their rows apart.
 
     Needs: nothing; more is found where shapes are known. Guarantees: the same values to the bit, but for the order in
     which an engine adds up products. Cost: linear.

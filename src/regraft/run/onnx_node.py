@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..ir.dtypes import as_dtype, is_bool, is_integer, numpy_dtype
+from ..ir.dtypes import as_dtype, is_exact, numpy_dtype
 from ..ir.expr import Constant, Expr, Var, const
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
@@ -77,7 +77,7 @@ def carried_node(call: Call, engine: NodeEngine) -> Callable[..., Any] | None:
 def _may_decide(kind: _Kind | None) -> bool:
     if kind is None:
         return False
-    most = _MOST_NUMBERS if is_integer(kind[1]) or is_bool(kind[1]) else 1
+    most = _MOST_NUMBERS if is_exact(kind[1]) else 1
     return len(kind[0]) <= 1 and prod(kind[0]) <= most
 
 

@@ -13,6 +13,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
+from regraft.passes.pipeline import pipeline
 from regraft.script import relax as R
 from tests.formats.onnx.random_graphs import random_graph
 
@@ -386,3 +387,55 @@ def test_a_part_up_to_the_end_of_an_axis_computes_no_size() -> None:
     assert _counts(model.graph) == Counter(Shape=1, Concat=1, Slice=1)  # the size m alone, as the end of axis 3
     x_array = np.random.default_rng(0).standard_normal((3, 4, 2, 3, 2)).astype(np.float32)
     np.testing.assert_array_equal(_run(model, {"x": x_array})[0], x_array[1:, :3, 1:, :2, :1])
+
+
+def test_moved_elements_of_a_constant_that_stays_are_known_to_what_is_computed_from_them() -> None:
+    nodes = [
+        helper.make_node("Slice", ["whole", "first", "last", "first"], ["part"]),
+        helper.make_node("Mean", ["part", "few"], ["mean"]),
+        helper.make_node("Add", ["whole", "x"], ["y"]),
+    ]
+    rng = np.random.default_rng(0)
+    constants = {"whole": np.float32(rng.standard_normal((6, 1, 4))), "few": np.ones((5, 1, 4), np.float32)}
+    places = {"first": np.array([0]), "last": np.array([5])}
+    model = _model(nodes, {"mean": TensorProto.FLOAT, "y": TensorProto.FLOAT}, constants | places)
+    assert _done_after_one_run(model, X) == Counter(Add=1)
+
+
+def _attention(
+    sizes: dict[str, list[Any]], nodes: list[onnx.NodeProto], known: dict[str, np.ndarray], **attributes: int
+) -> onnx.ModelProto:
+    value = helper.make_tensor_value_info
+    inputs = [value(name, TensorProto.FLOAT, shape) for name, shape in sizes.items()]
+    for name, array in known.items():
+        nodes = [*nodes, helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array))]
+    nodes = [*nodes, helper.make_node("Attention", ["q", "k", "v", "mask"], ["y"], **attributes)]
+    graph = helper.make_graph(nodes, "attention", inputs, [value("y", TensorProto.FLOAT, None)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
+
+
+def _rewritten(model: onnx.ModelProto, level: int) -> onnx.ModelProto:
+    """The model after the passes of a level, whether that pays or not."""
+    return rx.to_onnx(pipeline(level)(rx.from_onnx(model)))
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_heads_whose_size_is_not_known_are_put_together_and_apart_in_the_run_that_finds_them(level: int) -> None:
+    rng = np.random.default_rng(0)
+    sizes, known = {"k": [2, 6, 24], "w": ["b", "n", "d"], "mask": [4, 6]}, np.float32(rng.standard_normal((2, 4, 72)))
+    negatives = [helper.make_node("Neg", ["w"], ["u"]), helper.make_node("Neg", ["u"], ["v"])]
+    model = _attention(sizes, negatives, {"q": known}, q_num_heads=9, kv_num_heads=3)
+    once = _rewritten(model, level)
+    assert "Reshape" not in _counts(once.graph)
+    assert _rewritten(once, level).SerializeToString() == once.SerializeToString()
+    shapes = {"k": (2, 6, 24), "w": (2, 6, 24), "mask": (4, 6)}
+    feeds = {name: np.float32(rng.standard_normal(shape)) for name, shape in shapes.items()}
+    np.testing.assert_allclose(_run(once, feeds)[0], _run(model, feeds)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_mask_of_one_row_is_kept_above_the_lowest_number_once() -> None:
+    sizes = {"q": [2, 3, 4, 8], "v": ["b", 3, "m", "d"], "mask": ["c", "e", "f", "m"]}
+    known = np.float32(np.random.default_rng(0).standard_normal((2, 3, 6, 8)))
+    model = _attention(sizes, [], {"k": known})
+    once = _rewritten(model, 3)
+    assert _counts(_rewritten(once, 3).graph) == _counts(once.graph)

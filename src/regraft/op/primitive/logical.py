@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.dtypes import is_bool, is_integer
+from ...ir.dtypes import is_exact, is_integer
 from ...ir.op import Trait, TypeRule
 from ..row import BinaryFunction, binary
 from ..rules import OfKinds, broadcast_rule
@@ -24,7 +24,7 @@ __all__ = [
     "right_shift",
 ]
 
-_BITS = OfKinds(broadcast_rule, lambda dtype: is_integer(dtype) or is_bool(dtype), "integers or bool")
+_BITS = OfKinds(broadcast_rule, is_exact, "integers or bool")
 _INTEGERS = OfKinds(broadcast_rule, is_integer, "integers")
 _SHIFT = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _EXCLUSIVE = (*_SHIFT, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)

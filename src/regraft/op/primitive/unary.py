@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.dtypes import is_bool, is_float, is_integer
+from ...ir.dtypes import is_bool, is_exact, is_float, is_integer
 from ...ir.op import Precision, Trait
 from ..row import UnaryFunction, unary
 from ..rules import OfKinds, boolean_result, has_order, same_type
@@ -32,7 +32,7 @@ __all__ = [
 _NUMERIC = OfKinds(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool")
 _REAL = OfKinds(same_type, lambda dtype: is_float(dtype) or is_integer(dtype), "real numbers")
 _ROUNDED = OfKinds(same_type, has_order, "real numbers")
-_BITS = OfKinds(same_type, lambda dtype: is_integer(dtype) or is_bool(dtype), "integers or bool")
+_BITS = OfKinds(same_type, is_exact, "integers or bool")
 
 _STEPS = (Trait.ELEMENTWISE, Trait.IDEMPOTENT, Trait.STOPS_GRADIENT)
 """Traits of functions that are constant between jumps: they are idempotent, and their slope is zero."""

@@ -26,7 +26,7 @@ from ....ir.dims import (
     dims_equal,
     exact_divide,
 )
-from ....ir.dtypes import is_bool, is_integer
+from ....ir.dtypes import is_exact
 from ....ir.expr import const
 from .importing import Imported, NodeImporter
 from .run_time import NO_END
@@ -75,7 +75,7 @@ def _elements(node: NodeImporter, index: int) -> _Array | None:
     found = node.graph.known(found)
     if found is None or found.data.size > MOST_SIZES:
         return None
-    if not (is_integer(found.data.dtype) or is_bool(found.data.dtype)):
+    if not is_exact(found.data.dtype):
         return None
     return found.data.numpy().astype(object)
 

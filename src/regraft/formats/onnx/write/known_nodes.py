@@ -8,12 +8,11 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
-from ....ir.dtypes import is_bool, is_integer
+from ....ir.dtypes import is_exact
 from ....ir.tensor_data import TensorData
+from ....op.folding import MOST_KNOWN
 from ..element_types import from_onnx_dtype
 
-_MOST: Final = 64
-"""The most elements of an operand, and of a result."""
 _MOVES: Final = frozenset({"Concat", "Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 """Operators that only move elements."""
 _EXACT: Final = frozenset(
@@ -33,13 +32,13 @@ _MOST_FLOATS: Final = 16
 def known_result(node: ir.Node, operands: Sequence[TensorData | None], opset: int) -> np.ndarray | None:
     """The one result of ``node`` on ``operands``, None for one that it leaves out; None if it is not computed here.
 
-    Integers and booleans are computed with, and any elements moved, at most `_MOST` of them; of floats at most
+    Integers and booleans are computed with, and any elements moved, at most `MOST_KNOWN` of them; of floats at most
     `_MOST_FLOATS` lose or change their sign. Source: ONNX's reference evaluator.
     """
     held = [data for data in operands if data is not None]
-    if node.domain or not held or len(node.outputs) != 1 or any(data.size > _MOST for data in held):
+    if node.domain or not held or len(node.outputs) != 1 or any(data.size > MOST_KNOWN for data in held):
         return None
-    if all(_is_exact(data.dtype) for data in held):
+    if all(is_exact(data.dtype) for data in held):
         computes = node.op_type in _EXACT | _EXACT_OF_FLOATS
     else:
         computes = node.op_type in _EXACT_OF_FLOATS and held[0].size <= _MOST_FLOATS
@@ -47,13 +46,9 @@ def known_result(node: ir.Node, operands: Sequence[TensorData | None], opset: in
         return None
     wanted = node.outputs[0].dtype
     dtype = "" if wanted is None else from_onnx_dtype(wanted, "")
-    is_same_everywhere = _is_exact(dtype) or node.op_type in _MOVES | _EXACT_OF_FLOATS
+    is_same_everywhere = is_exact(dtype) or node.op_type in _MOVES | _EXACT_OF_FLOATS
     found = _evaluated(node, operands, opset) if is_same_everywhere else None
-    return found if found is not None and found.size <= _MOST and found.dtype.name == dtype else None
-
-
-def _is_exact(dtype: str) -> bool:
-    return is_integer(dtype) or is_bool(dtype)
+    return found if found is not None and found.size <= MOST_KNOWN and found.dtype.name == dtype else None
 
 
 def _evaluated(node: ir.Node, operands: Sequence[TensorData | None], opset: int) -> np.ndarray | None:

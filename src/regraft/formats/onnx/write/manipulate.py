@@ -31,7 +31,8 @@ def reshaped(lowering: Lowering, x: ir.Value, before: Sequence[Dim] | None, afte
     What is reshaped already is reshaped once, from where it comes, and not at all if it has had that shape before.
     """
     x, before = lowering.reshapes.get(x, (x, before))
-    if before is not None and len(before) == len(after) and all(map(_is_same_size, before, after)):
+    # One axis that is not known to keep its size keeps it where all others do.
+    if before is not None and len(before) == len(after) and [*map(_is_same_size, before, after)].count(False) <= 1:
         return x
     result = _reshaped_once(lowering, x, before, after)
     if before is not None:

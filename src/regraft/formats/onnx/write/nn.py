@@ -160,7 +160,8 @@ def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value
     lowest = float(np.finfo(numpy_dtype(dtype)).min)
     if isinstance(operand, Constant) and not (operand.data.numpy() == lowest).any():
         return bias
-    condition, instead, kept = _operands(bias, "Where") or (None, None, None)
+    rows = (_operands(bias, "Expand") or (bias,))[0]
+    condition, instead, kept = _operands(rows, "Where") or (None, None, None)
     left, right = _operands(condition, "Equal") or (None, None)
     if left is not None and left is kept and _is_number(right, lowest) and _is_number(instead, lowest / 2):
         return bias  # It was replaced already.
