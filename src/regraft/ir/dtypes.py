@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import ml_dtypes
 import numpy as np
@@ -116,14 +116,18 @@ def holds_all_of(wide: str, narrow: str) -> bool:
         return wide == narrow or (wide, narrow) == ("complex128", "complex64")
     if not is_float(narrow):
         # As many digits as there are, and one that is not stored.
-        most = 2 ** (ml_dtypes.finfo(numpy_dtype(wide)).nmant + 1)
+        most = 2 ** (_limits_of(wide).nmant + 1)
         return is_bool(narrow) or (is_integer(narrow) and max(map(abs, _range_of(narrow))) <= most)
-    ours, theirs = (ml_dtypes.finfo(numpy_dtype(one)) for one in (wide, narrow))
+    ours, theirs = _limits_of(wide), _limits_of(narrow)
     return (
         theirs.nmant <= ours.nmant
         and float(theirs.max) <= float(ours.max)
         and float(theirs.smallest_subnormal) >= float(ours.smallest_subnormal)
     )
+
+
+def _limits_of(dtype: str) -> Any:
+    return cast("Any", ml_dtypes.finfo)(numpy_dtype(dtype))
 
 
 def _range_of(dtype: str) -> tuple[int, int]:

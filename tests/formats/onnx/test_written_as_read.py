@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 import regraft as rx
 from regraft.formats import ConvertError, from_onnx, to_onnx
 from regraft.model import OptimizationReport
+from regraft.passes.pipeline import pipeline
 from regraft.script import relax as R
 from regraft.testing.random_programs import random_module
 from tests.formats.onnx.single_node import assert_same, run_onnxruntime
@@ -641,3 +642,31 @@ def test_a_constant_that_several_nodes_read_is_not_folded_into_one_for_each(leve
     neg = helper.make_node("Neg", ["x"], ["y"])
     model = _model([*nodes, neg], {"x": [3]}, ["y", *names], {"table": _floats(size, size)}, 17)
     assert rx.optimize(model, level=level).ByteSize() <= model.ByteSize()
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "outputs", "used", "attributes"),
+    [
+        ("LSTM", {"x": ["s", 2, 4], "w": [1, 12, 4], "r": [1, 12, 3]}, "yhc", "h", {"hidden_size": 3}),
+        ("LSTM", {"x": ["s", "b", 4], "w": [1, 12, 4], "r": [1, 12, 3]}, "yhc", "yc", {"hidden_size": 3}),
+        ("GRU", {"x": ["s", 2, 4], "w": [1, 9, 4], "r": [1, 9, 3]}, "yh", "h", {"hidden_size": 3}),
+        ("MaxPool", {"x": ["n", 2, 8, 8]}, "yi", "y", {"kernel_shape": [2, 2]}),
+        ("LayerNormalization", {"x": ["n", 8], "w": [8]}, "ymi", "i", {}),
+    ],
+)
+def test_a_node_of_which_some_results_are_used_stays_that_node(
+    kind: str, inputs: dict[str, list[Any]], outputs: str, used: str, attributes: dict[str, Any]
+) -> None:
+    node = helper.make_node(kind, list(inputs), list(outputs), **attributes)
+    again = to_onnx(pipeline(0)(from_onnx(_model([node], inputs, list(used), {}, 17))))
+    assert [_facts(one) for one in again.graph.node] == [_facts(node)]
+
+
+@pytest.mark.parametrize("used", ["y", "i"])
+def test_the_largest_of_a_number_of_the_run_stay_one_node(used: str) -> None:
+    value = helper.make_tensor_value_info
+    inputs = [value("x", TensorProto.FLOAT, ["n", 9]), value("k", TensorProto.INT64, [1])]
+    result = value(used, TensorProto.INT64 if used == "i" else TensorProto.FLOAT, None)
+    graph = helper.make_graph([helper.make_node("TopK", ["x", "k"], ["y", "i"])], "largest", inputs, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert [node.op_type for node in to_onnx(pipeline(0)(from_onnx(model))).graph.node] == ["TopK"]

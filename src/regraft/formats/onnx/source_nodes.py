@@ -338,15 +338,20 @@ def _outputs_now(
         return tuple(found)
     names = {step.name_hint for step in source.steps}
     renamed = [var for name, var in by_name.items() if name not in names]
-    for place, var in enumerate(source.outputs):
-        if var is None or found[place] is not None:
-            continue
-        # Several may stand in any order.
-        same = (now for now in renamed if len(renamed) == 1 or _NodeMatch(source, bindings).equates(var, now))
-        now = next(same, renamed[0] if renamed else None)
-        if now is not None:
-            renamed.remove(now)
-        found[place] = now
+    missing = {place: then for place, then in enumerate(source.outputs) if then is not None and found[place] is None}
+    if len(missing) == len(renamed) == 1:
+        return tuple([renamed[0] if place in missing else now for place, now in enumerate(found)])
+    # Several may stand in any order, and some be gone; after those that are as they were, what may be one that changed.
+    matches: list[Callable[[Var, Var], bool]] = [
+        lambda then, now: _NodeMatch(source, bindings).equates(then, now),
+        lambda then, now: _fits(now.ty, then.ty),
+    ]
+    for is_match in matches:
+        for place, then in missing.items():
+            now = next((var for var in renamed if found[place] is None and is_match(then, var)), None)
+            if now is not None:
+                renamed.remove(now)
+                found[place] = now
     return tuple(found)
 
 
