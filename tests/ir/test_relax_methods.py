@@ -74,6 +74,32 @@ def test_called_functions_are_inlined_with_variables_of_their_own() -> None:
     np.testing.assert_array_equal(rx.build(IRModule({"f": inlined}), target="numpy")["f"](x), x * 4)
 
 
+def test_calls_in_the_body_of_a_loop_are_inlined() -> None:
+    module = rx.parse(
+        textwrap.dedent("""
+        @I.ir_module
+        class Module:
+            @R.function(private=True)
+            def twice(p: R.Tensor((2,), "float32")):
+                return R.add(p, p)
+
+            @R.function
+            def main(x: R.Tensor((2,), "float32")):
+                @R.function
+                def step(number: R.Tensor((), "int64"), state: R.Tensor((2,), "float32")):
+                    doubled = Module.twice(state)
+                    return (doubled,)
+
+                last = R.loop(step, (x,), count=3)
+                return last
+        """)
+    )
+    inlined = IRModule({"main": module["main"].inline_functions({"twice": module["twice"]})})
+    well_formed(inlined)
+    x = np.ones(2, "float32")
+    np.testing.assert_array_equal(rx.build(inlined, target="numpy")["main"](x)[0], x * 8)
+
+
 @pytest.mark.parametrize("target", ["numpy", "onnxruntime"])
 def test_each_call_of_a_function_has_variables_and_sizes_of_its_own(target: str) -> None:
     module = rx.parse(

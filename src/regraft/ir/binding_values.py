@@ -196,6 +196,11 @@ class _Inlining:
                     if yes is not value.true_branch or no is not value.false_branch:
                         binding = VarBinding(binding.var, If(value.cond, yes, no))
                         changed = True
+                elif isinstance(value, Function):
+                    own = yield self.run(value.body, inside)
+                    if own is not value.body:
+                        binding = VarBinding(binding.var, value.with_body(own))
+                        changed = True
                 name = called_name(value)
                 if name not in self._table or not isinstance(value, Call):
                     row.append(binding)
