@@ -72,8 +72,8 @@ class _Folding(SessionWalk):
             known = self._known(session, var, value)
             if known is None or is_subtype(known.ty, var.ty) is not True:
                 continue
-            if self._readers and isinstance(known, Constant):
-                self._readers[id(known.data)] = len(session.users.get(var, ())) + (var in session.outputs)
+            if isinstance(known, Constant):
+                self._goes_with(session, var, known)
             session.replace(var, known)
             self._context.tell("fold_constant", var.name_hint, None)
             changed = True
@@ -120,10 +120,11 @@ class _Folding(SessionWalk):
         named = next((constant.data.name for constant in constants if constant.data.name is not None), None)
         if self._keep_named and named is not None and _is_view(call) and _size(call.ty) is not None:
             self._views[var] = view = _later(call, named)
-            if any(self._readers[id(one.data)] > 1 or id(one.data) in self._used for one in constants):
+            is_shared = any(self._readers[id(one.data)] > 1 or id(one.data) in self._used for one in constants)
+            if is_shared and not _is_exact_of_few(call):
                 self._staying.add(id(view.data))
-            elif self._readers:
-                self._readers[id(view.data)] = len(session.users.get(var, ())) + (var in session.outputs)
+            else:
+                self._goes_with(session, var, view)
             return None
         if self._keep_whole and any(
             constant.data.name and id(constant.data) in self._staying for constant in constants
@@ -133,7 +134,7 @@ class _Folding(SessionWalk):
         size = _size(call.ty)
         apart = [constant for constant in constants if id(constant.data) not in self._staying]
         if size is None or (size > self._most_grown and _grows(call.ty, apart, self._readers)):
-            value = self._kept_known(var, call)
+            value = self._kept_known(session, var, call)
             if value is not None and size is None:
                 return value
             self._context.tell("fold_constant", var.name_hint, "the result is larger than the constants it is made of")
@@ -153,16 +154,25 @@ class _Folding(SessionWalk):
         self._context.tell("fold_constant", var.name_hint, reason)
         return None
 
-    def _kept_known(self, var: Var, call: Call) -> Constant | None:
+    def _kept_known(self, session: EditSession, var: Var, call: Call) -> Constant | None:
         """The value of a small ``call`` that stays, noted for what is computed from it; None if it is not small.
 
-        Whoever reads the program again knows as much, and what a writer computes, too.
+        Whoever reads the program again knows as much, and what a writer computes, which is a constant of its own then.
         """
-        value = folded(call, max(self._most_grown, MOST_KNOWN) if _is_exact_of_few(call) else self._most_grown)
+        is_written = _is_exact_of_few(call)
+        value = folded(call, max(self._most_grown, MOST_KNOWN) if is_written else self._most_grown)
         if value is not None:
             self._views[var] = value
-            self._staying.add(id(value.data))
+            if is_written:
+                self._goes_with(session, var, value)
+            else:
+                self._staying.add(id(value.data))
         return value
+
+    def _goes_with(self, session: EditSession, var: Var, value: Constant) -> None:
+        """Note that ``value``, to which ``var`` is bound, goes once all that reads ``var`` is folded."""
+        if self._readers:
+            self._readers[id(value.data)] = len(session.users.get(var, ())) + (var in session.outputs)
 
 
 def _is_exact_of_few(call: Call) -> bool:
