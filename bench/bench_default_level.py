@@ -101,9 +101,12 @@ def measure(name: str) -> Outcome:
         differences = [_difference(_run(_session(direct), arrays), expected)]
         direct.unlink()
         rx.optimize(source, output=result)
-        sessions = [_session(source), _session(result)]
-        before, after = least_pair([partial(_run, session, arrays) for session in sessions], ROUNDS, MOST)
-        differences += [_difference(_run(session, arrays), expected) for session in sessions]
+
+        def steps() -> list[Callable[[], Any]]:
+            return [partial(_run, _session(path), arrays) for path in (source, result)]
+
+        before, after = least_pair(steps, ROUNDS, MOST)
+        differences += [_difference(step(), expected) for step in steps()]
         return Outcome((_nodes(source), _nodes(result)), (before, after), (*differences,))  # type: ignore[arg-type]
 
 
@@ -148,9 +151,12 @@ def _measure_file(write: Callable[[Path], Feeds]) -> tuple[int, int, float, floa
         source, result = Path(folder) / "source.onnx", Path(folder) / "result.onnx"
         feeds = write(source)
         rx.optimize(source, output=result)
-        sessions = [_session(source), _session(result)]
-        steps = [partial(session.run, None, feeds) for session in sessions]
-        pairs = zip(steps[1](), steps[0](), strict=True)
+
+        def steps() -> list[Callable[[], list[np.ndarray]]]:
+            return [partial(_session(path).run, None, feeds) for path in (source, result)]
+
+        source_run, result_run = steps()
+        pairs = zip(result_run(), source_run(), strict=True)
         difference = max([_relative(found, expected) for found, expected in pairs if expected.size], default=0.0)
         before, after = least_pair(steps, ROUNDS, MOST)
         return _nodes(source), _nodes(result), before, after, difference

@@ -58,14 +58,16 @@ def least_in_turns(steps: Sequence[Callable[[], Any]], rounds: int, *, at_least:
     return least
 
 
-def least_pair(steps: Sequence[Callable[[], Any]], rounds: int, most: float) -> tuple[float, float]:
+def least_pair(made: Callable[[], Sequence[Callable[[], Any]]], rounds: int, most: float) -> tuple[float, float]:
     """The least times of two steps in turns; where the second takes over ``most`` times the first, of `TRIALS` times
-    the rounds, since one of two that are alike may meet a busier machine.
+    the rounds, since one of two that are alike may meet a busier machine, or lie in a slower place in memory.
+
+    ``made`` gives the steps, anew for each trial.
     """
-    before, after = least_in_turns(steps, rounds)
+    before, after = least_in_turns(made(), rounds)
     for _ in range(TRIALS - 1):
         if after <= before * most:
             break
-        first, second = least_in_turns(steps, rounds)
+        first, second = least_in_turns(made(), rounds)
         before, after = min(before, first), min(after, second)
     return before, after
