@@ -494,6 +494,13 @@ def test_the_command_shows_what_was_tried_and_the_report_has_each_layer(products
 # --- what cannot be done
 
 
+def test_the_command_says_that_a_precision_it_did_not_time_may_be_slower(products: Path, tmp_path: Path) -> None:
+    arguments = ["--precision", "int8-weights", "--max-error", "0.9", "--threads", "1", "--no-cache"]
+    untimed = invoke("optimize", products, "-o", tmp_path / "out.onnx", *arguments)
+    assert untimed.exit_code == 0, untimed.output
+    assert "in int8 weights, not timed: it may be slower" in " ".join(untimed.output.split())
+
+
 def test_a_precision_that_an_engine_lacks_is_said_with_what_has_it(products: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.onnx"
     message = "bfloat16 cannot be tried: onnxruntime does not compute in bfloat16 on a CPU; openvino does where"

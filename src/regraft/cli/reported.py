@@ -215,4 +215,6 @@ def summarize(made: OptimizationReport) -> None:
     kept = None if made.precision is None else made.precision.kept
     if kept is not None and kept.gain is not None:
         parts.append(f"{kept.gain} in {kept.name} on {kept.engine}")
+    elif kept is not None and kept.expected is None:
+        parts.append(f"in {kept.name}, not timed: it may be slower than it was on this machine (--measure tells)")
     console.print_line(", ".join(parts))
