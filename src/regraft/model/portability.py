@@ -168,7 +168,10 @@ def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) ->
 
 
 def has_split_weights(module: IRModule) -> bool:
-    """True if a program of PyTorch has a weight that is trained, and beside it a constant that was made of it."""
+    """True if a program of PyTorch has a weight that is trained, and beside it a constant that was made of it.
+
+    So it is if several constants were made of one such weight alone, as its slices are.
+    """
     from ..formats.torch.signature import CallingConvention
 
     for function in module.functions.values():
@@ -177,7 +180,11 @@ def has_split_weights(module: IRModule) -> bool:
         trained = {name for name, kind in tensors if kind == "parameter"}
         held = [expr.data for expr in walk(function) if isinstance(expr, Constant)] if trained else []
         named = {data.name for data in held} & trained
-        if any(source in named for data in held if data.name is None for source in data.sources):
+        made = {id(data): data.sources for data in held if data.name is None}
+        if any(source in named for sources in made.values() for source in sources):
+            return True
+        alone = [sources[0] for sources in made.values() if len(sources) == 1 and sources[0] in trained]
+        if len(alone) > len(set(alone)):
             return True
     return False
 

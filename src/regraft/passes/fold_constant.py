@@ -126,9 +126,9 @@ class _Folding(SessionWalk):
             else:
                 self._goes_with(session, var, view)
             return None
-        if self._keep_whole and any(
-            constant.data.name and id(constant.data) in self._staying for constant in constants
-        ):
+        named = {id(constant.data) for constant in constants if constant.data.name}
+        is_shared = len(named) == 1 and any(self._readers[data] > 1 for data in named)
+        if self._keep_whole and (is_shared or not named.isdisjoint(self._staying)):
             self._context.tell("fold_constant", var.name_hint, "a weight that it is made of is used otherwise as well")
             return None
         size = _size(call.ty)
@@ -348,7 +348,8 @@ def FoldConstant(
     not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. With ``keep_shared``,
     a constant that several values are made of counts for each by its part only, since it stays until all of them are
     folded, and one that is used otherwise as well does not count. With ``keep_whole``, nothing is made of such a one
-    that the source model names: a weight that is trained stays one weight. Shapes and scalars that types say in full
+    that the source model names, nor several from one weight alone: what is trained stays one weight. Shapes and scalars
+    that types say in full
     are written down. Values that nothing needs go.
 
     Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; calls

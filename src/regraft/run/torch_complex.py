@@ -7,9 +7,10 @@ from typing import Any, Final
 import torch
 from torch.export import ExportedProgram
 
-from .torch_in_place import sharing
+from .torch_in_place import put_in_place, sharing
 
 _ATEN: Final[Any] = torch.ops.aten
+_SIDES: Final = (_ATEN.real.default, _ATEN.imag.default)
 _NEGATIVES: Final = (_ATEN.neg.default, _ATEN.negative.default)
 
 
@@ -39,7 +40,7 @@ def keep_complex_whole(program: ExportedProgram) -> None:
     made: dict[Any, Any] = {}
     for node in [node for node in graph.nodes if node.target is _ATEN.complex.default]:
         if made.setdefault(node.args, node) is not node:
-            _replace(program, node, made[node.args])
+            put_in_place(program, node, made[node.args])
             changed = True
     copies = {node.args[0]: node for node in graph.nodes if node.target is _ATEN.copy_.default}
     for node in made.values():
@@ -54,21 +55,26 @@ def keep_complex_whole(program: ExportedProgram) -> None:
                 real, imag = real.args[0], imag.args[0]
             else:
                 break
-        is_pair = getattr(real, "target", None) is _ATEN.real.default and (
-            getattr(imag, "target", None) is _ATEN.imag.default
-        )
-        if is_pair and real.args[0] is imag.args[0] and _is_read_before(node, copies.get(real.args[0])):
+        if _are_parts_of_one(real, imag) and _is_read_before(node, copies.get(real.args[0])):
             whole = real.args[0]
             with graph.inserting_before(node):
                 if turned:
                     whole = _call(graph, _ATEN._conj.default, (whole,))
                 for step in reversed(steps):
                     whole = _call(graph, step.target, (whole, *step.args[1:]))
-            _replace(program, node, whole)
+            put_in_place(program, node, whole)
             changed = True
     if changed:
         graph.eliminate_dead_code()
         program.graph_module.recompile()
+
+
+def _are_parts_of_one(real: Any, imag: Any) -> bool:
+    """True if two nodes are the real and the imaginary part of one tensor, in which zeros have equal ones."""
+    targets = [getattr(part, "target", None) for part in (real, imag)]
+    if not all(target in _SIDES for target in targets) or real.args[0] is not imag.args[0]:
+        return False
+    return targets == [*_SIDES] or real.args[0].target is _ATEN.zeros.default
 
 
 def _is_read_before(node: torch.fx.Node, copy: torch.fx.Node | None) -> bool:
@@ -96,15 +102,9 @@ def _name_parts(program: ExportedProgram) -> bool:
             with graph.inserting_before(node):
                 part = graph.call_function((_ATEN.real if index in (0, -2) else _ATEN.imag).default, pairs.args)
             part.meta = dict(node.meta)
-            _replace(program, node, part)
+            put_in_place(program, node, part)
             changed = True
     return changed
-
-
-def _replace(program: ExportedProgram, node: torch.fx.Node, other: torch.fx.Node) -> None:
-    node.replace_all_uses_with(other)
-    program.graph_signature.replace_all_uses(node.name, other.name)
-    program.graph.erase_node(node)
 
 
 def _is_same_view(real: Any, imag: Any) -> bool:

@@ -23,6 +23,7 @@ from ..ir.types import PrimType, TensorType, Type, type_symvars
 from .errors import ExecutionError
 from .torch_complex import keep_complex_whole
 from .torch_conditions import restore_conditions
+from .torch_fresh_writes import write_fresh_in_place
 from .torch_in_place import write_in_place
 from .torch_loops import limited_steps
 from .torch_module import RegraftModule
@@ -102,6 +103,8 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
     restore_conditions(program)
     if module.signature.mutated or module.signature.written:
         write_in_place(program)
+    if module.signature.fills:
+        write_fresh_in_place(program)
     return program
 
 

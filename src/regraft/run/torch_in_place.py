@@ -20,7 +20,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 _ATEN: Final[Any] = torch.ops.aten
-_TWINS: Final = {
+WRITES: Final = {
     _ATEN.index_copy.default: _ATEN.index_copy_.default,
     _ATEN.index_put.default: _ATEN.index_put_.default,
     _ATEN.index_add.default: _ATEN.index_add_.default,
@@ -34,14 +34,14 @@ _TWINS: Final = {
     _ATEN.masked_scatter.default: _ATEN.masked_scatter_.default,
 }
 """Operators that give a tensor with some places written anew, and those that write these places."""
-_PARTS: Final = {
+PARTS: Final = {
     _ATEN.slice_scatter.default: _ATEN.slice.Tensor,
     _ATEN.select_scatter.default: _ATEN.select.int,
     _ATEN.diagonal_scatter.default: _ATEN.diagonal.default,
     _ATEN.as_strided_scatter.default: _ATEN.as_strided.default,
 }
 """Operators that give a tensor with one part replaced, and those that give this part to be written to."""
-_TURNS: Final = {
+TURNS: Final = {
     _ATEN.permute.default,
     _ATEN.t.default,
     _ATEN.transpose.int,
@@ -60,8 +60,17 @@ _VARIANCE: Final = 4
 """The places of the statistics among the arguments of a batch norm, and of the new ones among its results."""
 
 
+COMPLEX_VIEWS: Final = {
+    _ATEN.real.default,
+    _ATEN.imag.default,
+    _ATEN.view_as_real.default,
+    _ATEN.view_as_complex.default,
+}
+"""Operators that give complex numbers as real ones, or these as complex ones, in the same memory."""
+
+
 @dataclass(frozen=True, slots=True)
-class _View:
+class ViewCall:
     """One operator that gives a view, and all its arguments after the first."""
 
     target: Any
@@ -77,7 +86,7 @@ class _BufferWrite:
     """
 
     node: torch.fx.Node
-    views: tuple[_View, ...]
+    views: tuple[ViewCall, ...]
     source: torch.fx.Node | None = None
     is_done: bool = False
 
@@ -98,7 +107,7 @@ def write_in_place(program: ExportedProgram) -> None:
             graph.erase_node(copy)
             for write in writes:
                 _write(graph, write, buffer)
-            _merge_views(graph, buffer)
+            merge_views(program, buffer)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
 
@@ -109,7 +118,7 @@ def _copy_early(graph: torch.fx.Graph) -> None:
     for node in list(graph.nodes):
         if node.target is _ATEN.clone.default:
             operand = cast(torch.fx.Node, node.args[0])
-            if any(user < node for user in _changing(operand)):
+            if any(user < node for user in changing(operand)):
                 continue
             if operand.op != "placeholder":
                 operand.append(node)
@@ -117,7 +126,7 @@ def _copy_early(graph: torch.fx.Graph) -> None:
                 first.prepend(node)
 
 
-def _changing(value: torch.fx.Node) -> list[torch.fx.Node]:
+def changing(value: torch.fx.Node) -> list[torch.fx.Node]:
     """The calls of operators that change ``value``, or another of their arguments."""
     return [user for user in value.users if getattr(getattr(user.target, "_schema", None), "is_mutable", False)]
 
@@ -128,7 +137,7 @@ def _change_in_place(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx
     Take the buffers of which every change is made so out of ``copies``.
     """
     for node in reversed(list(graph.nodes)):
-        if node.target is not _ATEN.clone.default or not _changing(node):
+        if node.target is not _ATEN.clone.default or not changing(node):
             continue
         operand = cast(torch.fx.Node, node.args[0])
         back = copies.get(operand)
@@ -143,7 +152,7 @@ def _change_in_place(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx
 
 
 def _writes(
-    value: Any, is_start: Callable[[Any], bool], views: tuple[_View, ...], buffer: torch.fx.Node
+    value: Any, is_start: Callable[[Any], bool], views: tuple[ViewCall, ...], buffer: torch.fx.Node
 ) -> list[_BufferWrite] | None:
     """The writes to the part behind ``views`` of ``buffer`` that lead from what ``is_start`` knows to ``value``.
 
@@ -154,15 +163,15 @@ def _writes(
     while not is_start(value):
         if not isinstance(value, torch.fx.Node):
             return None
-        if value.target in _PARTS:
+        if value.target in PARTS:
             whole, source = _plain(value.args[0]), cast(torch.fx.Node, value.args[1])
-            view = _view(_PARTS[value.target], value.args[2:], value.kwargs)
+            view = view_of(PARTS[value.target], value.args[2:], value.kwargs)
             inside = _writes(source, partial(_is_view, view, whole), (*views, view), buffer)
             if inside is None:
                 found.append(_BufferWrite(value, (*views, view), source))
             else:
                 found += [_BufferWrite(value, views, is_done=True), *reversed(inside)]
-        elif _twin(value) is not None:
+        elif twin(value) is not None:
             found.append(_BufferWrite(value, views))
         elif turns := _turns(value, views, buffer):
             found.append(_BufferWrite(value, views, is_done=True))
@@ -181,8 +190,8 @@ def _writes(
 
 
 def _turns(
-    value: torch.fx.Node, views: Sequence[_View], buffer: torch.fx.Node
-) -> list[tuple[torch.fx.Node, _View]] | None:
+    value: torch.fx.Node, views: Sequence[ViewCall], buffer: torch.fx.Node
+) -> list[tuple[torch.fx.Node, ViewCall]] | None:
     """The nodes from the first that turns the part behind ``views`` to ``value``, which turns it back, and their views.
 
     Between them are writes only.
@@ -191,8 +200,8 @@ def _turns(
     if not all(isinstance(size, int) for size in part.shape):
         return None
     for view in views:
-        part = _seen_through(view, part)
-    found: list[tuple[torch.fx.Node, _View]] = []
+        part = seen_through(view, part)
+    found: list[tuple[torch.fx.Node, ViewCall]] = []
     node: Any = value
     while isinstance(node, torch.fx.Node):
         view = _turn(node)
@@ -200,29 +209,29 @@ def _turns(
             found.insert(0, (node, view))
             if len(found) > 1 and _are_taken_back(part, found):
                 return found
-        elif node.target not in _PARTS and _twin(node) is None:
+        elif node.target not in PARTS and twin(node) is None:
             return None
         node = _plain(node.args[0])
     return None
 
 
-def _are_taken_back(part: torch.Tensor, turns: Sequence[tuple[torch.fx.Node, _View]]) -> bool:
+def _are_taken_back(part: torch.Tensor, turns: Sequence[tuple[torch.fx.Node, ViewCall]]) -> bool:
     """True if ``turns`` of what has the shape of ``part`` lead to the same places in memory."""
     again = part
     for node, view in turns:
         if again.shape != cast(torch.fx.Node, node.args[0]).meta["val"].shape:
             return False
         try:
-            again = _seen_through(view, again)
+            again = seen_through(view, again)
         except RuntimeError:  # a shape that the memory of the part does not allow
             return False
     return _memory(again) == _memory(part)
 
 
-def _turn(node: torch.fx.Node) -> _View | None:
+def _turn(node: torch.fx.Node) -> ViewCall | None:
     """The operator of ``node`` as a view of all of a tensor, as which a reshape is taken; None for another."""
     target = _ATEN.view.default if node.target is _ATEN.reshape.default else node.target
-    return _View(target, _view(node.target, node.args[1:], node.kwargs).args) if target in _TURNS else None
+    return ViewCall(target, view_of(node.target, node.args[1:], node.kwargs).args) if target in TURNS else None
 
 
 def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
@@ -231,30 +240,31 @@ def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
     return tensor.storage_offset(), tuple(tensor.shape), strides
 
 
-def _seen_through(view: _View, whole: torch.Tensor) -> torch.Tensor:
+def seen_through(view: ViewCall, whole: torch.Tensor) -> torch.Tensor:
     """``view`` of ``whole``, a tensor without numbers."""
     return view.target(whole, *torch.fx.map_arg(view.args, lambda each: each.meta["val"]))
 
 
-def _view(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _View:
+def view_of(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> ViewCall:
+    """The view that ``target`` gives for the arguments after the first, with its defaults."""
     schema = target._schema.arguments[1:]
     given = {**dict(zip([each.name for each in schema], args, strict=False)), **kwargs}
-    return _View(target, tuple([given.get(each.name, each.default_value) for each in schema]))
+    return ViewCall(target, tuple([given.get(each.name, each.default_value) for each in schema]))
 
 
-def _is_view(view: _View, whole: Any, node: Any) -> bool:
+def _is_view(view: ViewCall, whole: Any, node: Any) -> bool:
     """True if ``node`` is ``view`` of ``whole``, or of what is the same view as ``whole``."""
     if not isinstance(node, torch.fx.Node) or node.target is not view.target:
         return False
-    return _view(node.target, node.args[1:], node.kwargs) == view and _is_same(_plain(node.args[0]), whole)
+    return view_of(node.target, node.args[1:], node.kwargs) == view and _is_same(_plain(node.args[0]), whole)
 
 
 def _is_same(first: Any, second: Any) -> bool:
     if first is second:
         return True
-    if not isinstance(second, torch.fx.Node) or (second.target not in _PARTS.values() and _turn(second) is None):
+    if not isinstance(second, torch.fx.Node) or (second.target not in PARTS.values() and _turn(second) is None):
         return False
-    view = _view(second.target, second.args[1:], second.kwargs)
+    view = view_of(second.target, second.args[1:], second.kwargs)
     return _is_view(view, _plain(second.args[0]), first)
 
 
@@ -282,12 +292,12 @@ def _write(graph: torch.fx.Graph, write: _BufferWrite, buffer: torch.fx.Node) ->
     with graph.inserting_before(node):
         for view in write.views:
             parts.append(graph.call_function(view.target, (whole := parts[-1], *view.args)))
-            parts[-1].meta = {**node.meta, "val": _seen_through(view, whole.meta["val"])}
+            parts[-1].meta = {**node.meta, "val": seen_through(view, whole.meta["val"])}
         if write.source is not None:
             made = _written_part(graph, parts.pop(), write.source)
             made.meta = {**node.meta, "val": write.source.meta["val"]}
         elif not write.is_done:
-            made = graph.call_function(_twin(node), (parts[-1], *node.args[1:]), dict(node.kwargs))
+            made = graph.call_function(twin(node), (parts[-1], *node.args[1:]), dict(node.kwargs))
             made.meta = node.meta.copy()
     node.replace_all_uses_with(parts[-1])
     graph.erase_node(node)
@@ -300,7 +310,7 @@ def _written_part(graph: torch.fx.Graph, part: torch.fx.Node, source: torch.fx.N
     given = source
     while given.target in (_ATEN.clone.default, _ATEN.expand.default, _ATEN.broadcast_to.default):
         given = cast(torch.fx.Node, given.args[0])
-    is_constant = not any(_changing(value) for value in sharing(_whole_of(given)))
+    is_constant = not any(changing(value) for value in sharing(_whole_of(given)))
     return graph.call_function(_ATEN.copy_.default, (part, given if is_constant else source))
 
 
@@ -311,17 +321,24 @@ def _whole_of(node: torch.fx.Node) -> torch.fx.Node:
     return node
 
 
-def _merge_views(graph: torch.fx.Graph, whole: torch.fx.Node) -> None:
+def merge_views(program: ExportedProgram, whole: torch.fx.Node) -> None:
     """Leave one of the equal views of ``whole``, and of its views: they lie in the same memory, whenever it changes."""
-    found: dict[_View, torch.fx.Node] = {}
+    found: dict[ViewCall, torch.fx.Node] = {}
     for user in sorted(whole.users):
-        if user.target in _PARTS.values() or user.target in _TURNS:
-            first = found.setdefault(_view(user.target, user.args[1:], user.kwargs), user)
+        if user.target in PARTS.values() or user.target in TURNS or user.target in COMPLEX_VIEWS:
+            first = found.setdefault(view_of(user.target, user.args[1:], user.kwargs), user)
             if first is not user:
-                user.replace_all_uses_with(first)
-                graph.erase_node(user)
+                put_in_place(program, user, first)
     for view in found.values():
-        _merge_views(graph, view)
+        merge_views(program, view)
+
+
+def put_in_place(program: ExportedProgram, node: torch.fx.Node, other: torch.fx.Node) -> None:
+    """Take ``node`` out of ``program``, and use ``other`` where it was used, among the results too."""
+    if any(user.op == "output" for user in node.users):
+        program.graph_signature.replace_all_uses(node.name, other.name)
+    node.replace_all_uses_with(other)
+    program.graph.erase_node(node)
 
 
 def _write_statistics(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
@@ -371,11 +388,11 @@ def _fields(call: torch.fx.Node) -> dict[int, torch.fx.Node]:
     return {cast(int, user.args[1]): user for user in call.users if user.users}
 
 
-def _twin(node: torch.fx.Node) -> Any:
+def twin(node: torch.fx.Node) -> Any:
     """The operator that writes what ``node`` computes into its first operand; None where there is none."""
     target: Any = node.target
-    if target in _TWINS or not isinstance(target, torch._ops.OpOverload) or torch.Tag.pointwise not in target.tags:  # pyright: ignore[reportPrivateUsage]
-        return _TWINS.get(target)
+    if target in WRITES or not isinstance(target, torch._ops.OpOverload) or torch.Tag.pointwise not in target.tags:  # pyright: ignore[reportPrivateUsage]
+        return WRITES.get(target)
     packet, overload = str(cast(object, target)).removeprefix("aten.").rsplit(".", 1)
     operand: Any = node.args[0] if node.args else None
     old: Any = operand.meta.get("val") if isinstance(operand, torch.fx.Node) else None

@@ -52,8 +52,9 @@ from .nodes import (
     is_size,
     narrowed,
     pairs_of_copy,
+    writes_in_place,
 )
-from .origins import origin_of, place_of
+from .origins import listed, origin_of, place_of
 from .outside import can_be_carried, declared_for, has_effect, is_outside, mutating_call, outside_call, why_not_carried
 from .signature import (
     ATTRIBUTE,
@@ -72,8 +73,6 @@ from .signature import (
 from .sizes import SizeTable
 from .source_calls import Computed, SourceCall
 from .tensors import dtype_name, to_numpy
-
-_MOST_PLACES: Final = 3
 
 
 def from_torch(
@@ -116,7 +115,7 @@ def from_torch(
         if args is not None or kwargs is not None or dynamic_shapes is not None:
             raise ConvertError("an exported program has its inputs and dynamic sizes already; give it alone")
         names, exported = {}, source
-    return _Importer(prepared(exported), names, keep_params_as_input, converters or {}).module()
+    return _Importer(exported, names, keep_params_as_input, converters or {}).module()
 
 
 class _Importer:
@@ -129,7 +128,8 @@ class _Importer:
         keep_params_as_input: bool,
         converters: Mapping[str, Converter],
     ) -> None:
-        self._program: Final = program
+        self._program: Final = prepared(program)
+        self._fills: Final = any(map(writes_in_place, all_nodes(program.graph_module)))
         self._converters: Final = converters
         self.builder: Final = BlockBuilder()
         self._sizes: Final = SizeTable(names)
@@ -149,7 +149,7 @@ class _Importer:
         self._written: Final[list[int]] = []
         self._checks: Final[list[SizeCheck]] = []
         self._output_leaves: Final[list[Leaf]] = []
-        self._cuts: Final = detaching(program)
+        self._cuts: Final = detaching(self._program)
         self._within: SourceCall | None = None
         self._wholes: Final = WholeNumbers(self.builder)
 
@@ -180,13 +180,9 @@ class _Importer:
         self._problems.setdefault(what, []).append(place_of(node))
 
     def _raise_problems(self) -> None:
-        if not self._problems:
-            return
-        lines: list[str] = []
-        for what, places in self._problems.items():
-            more = f", and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
-            lines.append(f"  {what}: at {'; '.join(places[:_MOST_PLACES])}{more}")
-        raise UnsupportedOperatorError("these operators of the model have no counterpart:\n" + "\n".join(lines))
+        if self._problems:
+            found = listed(self._problems)
+            raise UnsupportedOperatorError(f"these operators of the model have no counterpart:\n{found}")
 
     # --- inputs
 
@@ -597,4 +593,5 @@ class _Importer:
             structures=structures,
             complexes=tuple([name for name, value in self._constants.items() if isinstance(value, ComplexPair)]),
             sizes=tuple(self._sizes.limits(cast(Any, self._program).range_constraints)),
+            fills=self._fills,
         )

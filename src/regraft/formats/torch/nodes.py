@@ -50,6 +50,11 @@ def is_operator(target: Any) -> bool:
     return hasattr(target, "_schema") and hasattr(target, "overloadpacket")
 
 
+def writes_in_place(node: torch.fx.Node) -> bool:
+    """True if a node calls an operator that changes one of its arguments."""
+    return bool(getattr(getattr(node.target, "_schema", None), "is_mutable", False))
+
+
 def computing(graph: torch.fx.Graph) -> list[torch.fx.Node]:
     """The calls of a graph, but for those that nothing reads but checks (`IGNORED`).
 

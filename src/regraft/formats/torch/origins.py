@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ...ir.origin import Origin
@@ -32,3 +33,15 @@ def place_of(node: Any) -> str:
         name, _, rest = files[-1].removeprefix('File "').partition('", line ')
         source = f", {name}:{rest.partition(',')[0]}"
     return f"{module_path(node)}{source}"
+
+
+def listed(places: Mapping[str, Sequence[str]]) -> str:
+    """The lines of a message that says of each thing where it stands, for the first places."""
+    lines: list[str] = []
+    for what, found in places.items():
+        more = f", and {len(found) - _MOST_PLACES} more" if len(found) > _MOST_PLACES else ""
+        lines.append(f"  {what}: at {'; '.join(found[:_MOST_PLACES])}{more}")
+    return "\n".join(lines)
+
+
+_MOST_PLACES: Final = 3

@@ -1,0 +1,423 @@
+"""Tensors that an exported program makes and then fills: written in place, as the source model did.
+
+A program of ours gives a new tensor for each write. Where nothing reads the old one afterwards, PyTorch's operator that
+writes in place does the same without a copy. This is done only in memory that the program itself has made, and only
+where no operator keeps what lay there for its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from ..formats.errors import ConvertError
+from .torch_in_place import (
+    COMPLEX_VIEWS,
+    PARTS,
+    TURNS,
+    WRITES,
+    ViewCall,
+    changing,
+    merge_views,
+    put_in_place,
+    seen_through,
+    sharing,
+    twin,
+    view_of,
+)
+from .torch_kept import KeptForGradients
+
+_ATEN: Final[Any] = torch.ops.aten
+_SHAPED: Final = {_ATEN.view.default, _ATEN.reshape.default}
+"""Operators that give a view only of memory that lies in order."""
+_VIEWS: Final = {*PARTS.values(), *TURNS, *_SHAPED, *COMPLEX_VIEWS} - {_ATEN.as_strided.default}
+_OF_MEMORY: Final = {_ATEN.view.default, _ATEN.view_as_complex.default, _ATEN.as_strided.default}
+"""Operators whose result or success depends on how their operand lies in memory."""
+_FILLED: Final = {_ATEN.zeros.default: 0, _ATEN.ones.default: 1}
+_CREATED: Final = {*_FILLED, _ATEN.full.default, _ATEN.empty.memory_format}
+"""Operators whose results lie in order whatever the inputs do; some fill them with one number."""
+_MADE: Final = {"matmul", "linear", "conv1d", "conv2d", "conv3d", "layer_norm", "rms_norm"}
+"""Operators made of others that give new memory all the same."""
+_REPEATING: Final = (_ATEN.expand.default, _ATEN.broadcast_to.default)
+_ANYWHERE: Final = WRITES.keys() - {_ATEN.masked_fill.Scalar, _ATEN.masked_fill.Tensor}
+"""Operators that cost a copy of the whole for a few places of it."""
+
+
+def write_fresh_in_place(program: ExportedProgram) -> None:
+    """Change ``program`` so that it writes in place to what it has made. Cost: linear in its nodes.
+
+    Raises `ConvertError` where PyTorch does not give a view of the memory that is written to.
+    """
+    views = {node for node in program.graph.nodes if _is_view(node)}
+    _plain_sources(program)
+    with _without_guards(program):
+        writes = _WritePlan(program.graph, views).writes
+        memories = dict.fromkeys(write.memory for write in writes)
+        for memory in memories:
+            if memory.is_shaped:
+                memory.put_in_order(program)
+        for write in writes:
+            views.update(_written(program, write))
+        try:
+            for memory in memories:
+                _tidy(program, memory.root, views)
+        except RuntimeError as error:
+            raise ConvertError(f"a view cannot be written to in place: {error}") from error
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _plain_sources(program: ExportedProgram) -> None:
+    """Leave one of equal views, and take away what puts a part to where it is, as ``y[i] += x`` does in the end.
+
+    So are copies of what never changes that are put into another tensor. What is repeated is repeated by the operator
+    that PyTorch takes others apart into where a program writes in place.
+    """
+    seen: dict[object, torch.fx.Node] = {}
+    for node in list(program.graph.nodes):
+        source: Any = node.args[1] if node.target in PARTS else None
+        if node.target is _ATEN.broadcast_to.default:
+            node.target = _ATEN.expand.default
+        elif node.target in _VIEWS:
+            first = seen.setdefault((node.args[0], _seen(node)), node)
+            if first is not node:
+                put_in_place(program, node, first)
+        elif isinstance(source, torch.fx.Node) and source.target is _ATEN.clone.default:
+            if _never_changes(cast(torch.fx.Node, source.args[0])):
+                node.update_arg(1, source.args[0])
+        elif isinstance(source, torch.fx.Node) and seen.get((node.args[0], _replaced(node))) is source:
+            put_in_place(program, node, cast(torch.fx.Node, node.args[0]))
+
+
+def _without_guards(program: ExportedProgram) -> AbstractContextManager[Any]:
+    """Inside, a question about a symbolic size is answered for the example and promises nothing."""
+    for node in program.graph.nodes:
+        sizes = getattr(getattr(node.meta.get("val"), "fake_mode", None), "shape_env", None)
+        if sizes is not None:
+            return sizes.suppress_guards()
+    return nullcontext()
+
+
+@dataclass(slots=True, eq=False)
+class _OwnMemory:
+    """What an operator of the program has made.
+
+    ``is_kept``: an operator keeps what lay there for its gradient. ``is_shaped``: what is written to is a view of it
+    only where it lies in order.
+    """
+
+    root: torch.fx.Node
+    is_kept: bool
+    is_shaped: bool = False
+
+    def put_in_order(self, program: ExportedProgram) -> None:
+        """Let all read the memory in order, which is a copy only where the inputs lie in another one."""
+        if self.root.target in _CREATED:
+            return
+        old, users = self.root, list(self.root.users)
+        with program.graph.inserting_after(old):
+            self.root = program.graph.call_function(_ATEN.contiguous.default, (old,))
+        self.root.meta = {**old.meta, "val": old.meta["val"].contiguous()}
+        if any(user.op == "output" for user in users):
+            program.graph_signature.replace_all_uses(old.name, self.root.name)
+        for user in users:
+            user.replace_input_with(old, self.root)
+
+
+@dataclass(slots=True, eq=False)
+class _HeldVersion:
+    """What a memory holds between two writes: the values that lie in it, or may, and all that reads one of these."""
+
+    memory: _OwnMemory
+    values: set[torch.fx.Node]
+    _readers: list[torch.fx.Node] = field(default_factory=list[torch.fx.Node])
+
+    def readers(self) -> list[torch.fx.Node]:
+        """The readers, the last first."""
+        if not self._readers:
+            found = {user for value in self.values for user in value.users} - self.values
+            self._readers = sorted(found, reverse=True)
+        return self._readers
+
+    def add(self, values: set[torch.fx.Node]) -> None:
+        """Count ``values`` among those that lie in the memory."""
+        self.values |= values
+        self._readers = []
+
+
+@dataclass(frozen=True, slots=True)
+class _FreshWrite:
+    """``node`` gives what its first operand holds after a write, and ``wholes`` what that is a part of, from inside.
+
+    ``is_done``: the part is there already.
+    """
+
+    node: torch.fx.Node
+    memory: _OwnMemory
+    wholes: tuple[torch.fx.Node, ...] = ()
+    is_done: bool = False
+
+
+class _WritePlan:
+    """The writes of a graph that may be done in place, in order. The graph stays as it is.
+
+    ``views`` are its nodes that give a view of their first operand, for all sizes.
+    """
+
+    def __init__(self, graph: torch.fx.Graph, views: set[torch.fx.Node]) -> None:
+        self._views: Final = views
+        self.writes: Final[list[_FreshWrite]] = []
+        self._roots: Final[dict[torch.fx.Node, torch.fx.Node]] = {}
+        self._versions: Final[dict[torch.fx.Node, _HeldVersion]] = {}
+        self._gradients: Final = KeptForGradients()
+        for node in graph.nodes:
+            if node not in self._versions and _may_write(node):
+                version = self._version(node.args[0])
+                if version is not None and not self._repeats(node, version):
+                    self._consider(node, version)
+
+    def _version(self, value: torch.fx.Node) -> _HeldVersion | None:
+        """What the memory holds that ``value`` is a view of; None where that is not the program's own."""
+        root = self._root(value)
+        if root not in self._versions and _is_fresh(root):
+            memory = _OwnMemory(root, self._gradients.keeps_result(root))
+            self._versions[root] = _HeldVersion(memory, sharing(root))
+        return self._versions.get(root)
+
+    def _root(self, value: torch.fx.Node) -> torch.fx.Node:
+        """The node whose memory ``value`` is a view of."""
+        way: list[torch.fx.Node] = []
+        while value not in self._roots and value not in self._versions and value in self._views:
+            way.append(value)
+            value = cast(torch.fx.Node, value.args[0])
+        root = self._roots.get(value, value)
+        self._roots.update(dict.fromkeys(way, root))
+        return root
+
+    def _repeats(self, node: torch.fx.Node, version: _HeldVersion) -> bool:
+        """True if ``node`` puts a part to where it is already."""
+        source: Any = node.args[1] if node.target in PARTS else None
+        if not isinstance(source, torch.fx.Node) or source not in version.values or not self._is_place(node, source):
+            return False
+        version.add(sharing(node))
+        self._versions[node] = version
+        self.writes.append(_FreshWrite(node, version.memory, is_done=True))
+        return True
+
+    def _consider(self, node: torch.fx.Node, version: _HeldVersion) -> None:
+        part, memory = cast(torch.fx.Node, node.args[0]), version.memory
+        wholes = tuple(self._wholes(node, part))
+        if (
+            not wholes
+            and node.target not in PARTS
+            and node.target not in _ANYWHERE
+            and not self._turns_back(node, memory)
+        ):
+            return
+        leaves = pytree.tree_leaves((node.args, node.kwargs))
+        if sum(isinstance(leaf, torch.fx.Node) and leaf in version.values for leaf in leaves) > 1:
+            return  # a part goes to another place of the memory
+        for reader in version.readers():
+            if reader <= node:
+                break
+            if reader not in wholes:
+                return
+        others = [reader for reader in version.readers() if reader is not node and reader not in wholes]
+        memory.is_kept |= any(self._gradients.keeps_any(reader, version.values) for reader in others)
+        seen = {result: sharing(result) for result in (node, *wholes)}
+        if memory.is_kept or self._gradients.keeps_result(node) or not all(map(_lies_alike, seen, seen.values())):
+            return
+        memory.is_shaped |= any(map(self._is_shaped, (part, *[one.args[0] for one in wholes])))
+        self.writes.append(_FreshWrite(node, memory, wholes))
+        self._versions.update(
+            dict.fromkeys((node, *wholes), _HeldVersion(memory, set[torch.fx.Node]().union(*seen.values())))
+        )
+
+    def _turns_back(self, node: torch.fx.Node, memory: _OwnMemory) -> bool:
+        """True if what ``node`` computes is read as the whole memory again, in its own shape."""
+        own = _place(memory.root.meta["val"])
+        if _place(cast(Any, node.args[0]).meta["val"]) == own:
+            return False
+        values = [value.meta["val"] for value in sharing(node) if value in self._views]
+        return any(_place(value)[2:] == own[2:] for value in values)
+
+    def _wholes(self, value: torch.fx.Node, part: torch.fx.Node) -> Iterator[torch.fx.Node]:
+        """The nodes that put ``value`` to where ``part`` lies in what it is a part of, from inside."""
+        while True:
+            users = [user for user in value.users if user.target in PARTS and user.args[1] is value]
+            found = [user for user in users if self._is_place(user, part)]
+            if len(found) != 1:
+                return
+            yield found[0]
+            value, part = found[0], cast(torch.fx.Node, found[0].args[0])
+
+    def _is_place(self, node: torch.fx.Node, part: torch.fx.Node) -> bool:
+        """True if what ``node`` replaces in its first operand is where ``part`` lies."""
+        whole, view = cast(torch.fx.Node, node.args[0]), _replaced(node)
+        if part.target is view.target and part.args[0] is whole:
+            return _seen(part) == view
+        if part not in self._roots or self._root(whole) is not self._root(part):
+            return False
+        return _place(seen_through(view, whole.meta["val"])) == _place(part.meta["val"])
+
+    def _is_shaped(self, value: Any) -> bool:
+        """True if a view was made on the way to ``value`` that needs memory to lie in order."""
+        while value not in self._versions and value in self._views:
+            if value.target in _SHAPED:
+                return True
+            value = value.args[0]
+        return False
+
+
+def _may_write(node: torch.fx.Node) -> bool:
+    """True if ``node`` gives a tensor with other numbers in some places, or all numbers of a part of one."""
+    if node.op != "call_function" or not node.args or not isinstance(node.args[0], torch.fx.Node):
+        return False
+    if node.target in PARTS or node.target in _ANYWHERE:
+        return True
+    is_part = any(user.target in PARTS and user.args[1] is node for user in node.users)
+    is_turned = node.args[0].target in _VIEWS and any(user.target in _VIEWS for user in node.users)
+    return (is_part or is_turned) and twin(node) is not None
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """True if ``node`` is a view of its first operand, for all sizes."""
+    if node.target not in _VIEWS:
+        return False
+    memories = [cast(Any, each).meta["val"].untyped_storage()._cdata for each in (node, node.args[0])]
+    return node.target not in _SHAPED or memories[0] == memories[1]
+
+
+def _is_fresh(node: torch.fx.Node) -> bool:
+    """True if ``node`` gives memory that nothing else has."""
+    target: Any = node.target
+    if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
+        return False
+    schema = getattr(target, "_schema", None)
+    if schema is None or not schema.name.startswith("aten::"):
+        return False
+    if schema.is_mutable or len(schema.returns) != 1 or schema.returns[0].alias_info is not None:
+        return False
+    made_of_others: Any = torch._C.DispatchKey.CompositeImplicitAutograd  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType, reportUnknownMemberType, reportAttributeAccessIssue]
+    name = schema.name.removeprefix("aten::")
+    is_made = name in _MADE or (name.startswith("fft_") and "shift" not in name)
+    return is_made or not target.has_kernel_for_dispatch_key(made_of_others)
+
+
+def _lies_alike(result: torch.fx.Node, values: set[torch.fx.Node]) -> bool:
+    """True if it does not count whether ``result``, seen in ``values``, lies in memory as what it replaces does."""
+    if not any(user.target in _OF_MEMORY for value in values for user in value.users):
+        return True
+    old, new = [_place(cast(Any, each).meta["val"]) for each in (result.args[0], result)]
+    return old[1:] == new[1:]
+
+
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Where the elements of a tensor lie in its memory, for all sizes."""
+    axes = list(zip(cast("tuple[Any, ...]", tensor.shape), tensor.stride(), strict=True))
+    steps = tuple([_said(stride) for size, stride in axes if _said(size) != 1])
+    return _said(tensor.storage_offset()), steps, tuple([_said(size) for size, _ in axes]), tensor.dtype
+
+
+def _said(size: Any) -> Any:
+    """A size as an expression, which compares without a guess about what it may be."""
+    return size if isinstance(size, int) else size.node.expr
+
+
+def _seen(node: torch.fx.Node) -> ViewCall:
+    """What ``node`` is of its first operand."""
+    return view_of(node.target, node.args[1:], node.kwargs)
+
+
+def _replaced(node: torch.fx.Node) -> ViewCall:
+    """The part of its first operand that ``node`` replaces."""
+    return view_of(PARTS[node.target], node.args[2:], node.kwargs)
+
+
+# --- the writes as they are made
+
+
+def _written(program: ExportedProgram, write: _FreshWrite) -> Iterator[torch.fx.Node]:
+    """Make ``write`` in ``program``; the views that are made for it."""
+    graph, node = program.graph, write.node
+    part = cast(torch.fx.Node, node.args[0])
+    with graph.inserting_before(node):
+        if node.target in PARTS and not write.is_done:
+            view = _part(graph, part, _replaced(node))
+            _fill(graph, view, cast(torch.fx.Node, node.args[1]))
+            yield view
+        elif not write.is_done:
+            made = graph.call_function(twin(node), (part, *node.args[1:]), dict(node.kwargs))
+            made.meta = node.meta.copy()
+    put_in_place(program, node, part)
+    for whole in write.wholes:
+        put_in_place(program, whole, cast(torch.fx.Node, whole.args[0]))
+
+
+def _part(graph: torch.fx.Graph, whole: torch.fx.Node, view: ViewCall) -> torch.fx.Node:
+    """``view`` of ``whole``; one of both parts of complex numbers by its name."""
+    val: Any = whole.meta["val"]
+    target, args = view.target, (whole, *view.args)
+    if whole.target is _ATEN.view_as_real.default and target is _ATEN.select.int:
+        axis, index = view.args
+        if axis in (-1, val.ndim - 1) and index in (0, 1):
+            target, args = (_ATEN.imag if index else _ATEN.real).default, whole.args
+    found = graph.call_function(target, args)
+    found.meta = {**whole.meta, "val": seen_through(view, val)}
+    return found
+
+
+def _fill(graph: torch.fx.Graph, part: torch.fx.Node, source: torch.fx.Node) -> None:
+    """Write ``source`` to ``part``: a number where it is the same everywhere, and once what it repeats."""
+    is_given = source.target in (_ATEN.full.default, _ATEN.fill.Scalar)
+    number: Any = source.args[1] if is_given else _FILLED.get(source.target)
+    if isinstance(number, bool | int | float) and source.meta["val"].dtype == part.meta["val"].dtype:
+        is_zero = number == 0 and not str(number).startswith("-")
+        made = (
+            graph.call_function(_ATEN.zero_.default, (part,))
+            if is_zero
+            else graph.call_function(_ATEN.fill_.Scalar, (part, number))
+        )
+    else:
+        made = graph.call_function(_ATEN.copy_.default, (part, _once(source)))
+    made.meta = part.meta.copy()
+
+
+def _once(source: torch.fx.Node) -> torch.fx.Node:
+    """What ``source`` repeats."""
+    while source.target in _REPEATING:
+        source = cast(torch.fx.Node, source.args[0])
+    return source
+
+
+def _never_changes(value: torch.fx.Node) -> bool:
+    """True if ``value`` repeats an input or a weight that nothing changes."""
+    while value.target in (*_REPEATING, _ATEN.clone.default):
+        value = cast(torch.fx.Node, value.args[0])
+    return value.op == "placeholder" and not any(changing(each) for each in sharing(value))
+
+
+def _tidy(program: ExportedProgram, root: torch.fx.Node, views: set[torch.fx.Node]) -> None:
+    """Say of the ``views`` of ``root`` where they lie now, and leave one of equal ones, and none of the whole."""
+    own = _place(root.meta["val"])
+    for node in sorted(sharing(root) & views):
+        if node.target is _ATEN.reshape.default:
+            node.target, node.args = _ATEN.view.default, (node.args[0], _with_one_left_out(node.args[1]))
+        node.meta["val"] = seen_through(_seen(node), cast(Any, node.args[0]).meta["val"])
+        if _place(node.meta["val"]) == own:
+            put_in_place(program, node, root)
+    merge_views(program, root)
+
+
+def _with_one_left_out(sizes: Any) -> Any:
+    """The sizes of a view with its only symbolic one left to PyTorch, so that nothing computes it."""
+    symbolic = [size for size in sizes if not isinstance(size, int)]
+    if len(symbolic) != 1 or not all(size > 0 for size in sizes if isinstance(size, int)):
+        return sizes
+    return [size if isinstance(size, int) else -1 for size in sizes]

@@ -1,0 +1,235 @@
+"""Tensors that a model of PyTorch makes and then fills come back written in place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, ExportedProgram
+
+import regraft as rx
+from regraft.formats.torch.nodes import is_operator
+from regraft.run.torch_fresh_writes import write_fresh_in_place
+
+
+class Filling(nn.Module):
+    """A function of a weight of six numbers and of an input of rows of six."""
+
+    def __init__(self, function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+        self.weight = nn.Parameter(torch.linspace(-1.0, 2.0, 6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x, self.weight)
+
+
+def count(program: ExportedProgram) -> int:
+    return sum(is_operator(node.target) for node in program.graph.nodes)
+
+
+def calls(program: ExportedProgram) -> list[str]:
+    return [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+
+
+def writing(program: ExportedProgram) -> int:
+    return sum(
+        node.op == "call_function" and str(node.target).split(".")[1].endswith("_") for node in program.graph.nodes
+    )
+
+
+def gradients(program: ExportedProgram, x: torch.Tensor) -> list[Any]:
+    module, given = program.module(), x.clone().requires_grad_()
+    result = module(given)
+    weights = torch.cos(torch.arange(result.numel()) * 0.4).reshape(result.shape)
+    (result * weights).sum().backward()
+    return [given.grad, *[each.grad for each in module.parameters()]]
+
+
+def viewed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x * w
+    y.view(-1)[1] += 3
+    y.unsqueeze(1)[:, 0, 2:].mul_(0.5)
+    return y
+
+
+def narrowed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x * w
+    y.narrow(1, 1, 3).mul_(w[1:4])
+    return y
+
+
+def unflattened(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x * w
+    y.unflatten(1, (2, 3))[:, 0] = 0
+    return y
+
+
+def expanded(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = w.expand(x.shape[0], 6).clone()
+    y[:, ::2] += x[:, ::2]
+    y[:, 1] = 4
+    return y
+
+
+def real_parts(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    z = torch.complex(x, x * w)
+    z.real.mul_(2)
+    return torch.view_as_real(z)
+
+
+def filled_by_parts(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    z = torch.zeros(x.shape[0], 6, dtype=torch.complex64)
+    z.real.copy_(x)
+    torch.view_as_real(z)[..., 1] = w
+    return z.abs()
+
+
+def spectrum(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    z = torch.fft.rfft(x * w)
+    z.imag.zero_()
+    return torch.fft.irfft(z, n=6)
+
+
+def diagonal(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x[:, :, None] * w
+    y.diagonal(0, 1, 2).add_(x)
+    y.transpose(1, 2)[:, 0].mul_(w)
+    return y
+
+
+def through_aliases(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x * w
+    flat = y.view(-1)
+    y[:, 0] = 1
+    flat[3:5] *= 2
+    y.t()[2] += 1
+    return flat + 1
+
+
+def in_a_loop(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = torch.zeros(x.shape[0], 6, 6)
+    for i in range(1, 4):
+        y[:, i, i] = x[:, i]
+        y[:, i, :i] += w[:i]
+    return y @ y.mT
+
+
+MODELS = [
+    viewed,
+    narrowed,
+    unflattened,
+    expanded,
+    real_parts,
+    filled_by_parts,
+    spectrum,
+    diagonal,
+    through_aliases,
+    in_a_loop,
+]
+
+
+@pytest.mark.parametrize("function", MODELS)
+def test_a_tensor_that_is_filled_is_written_in_place(function: Callable[..., torch.Tensor]) -> None:
+    dynamic = ({0: Dim("n", min=2, max=32)},)
+    program = torch.export.export(Filling(function), (torch.randn(3, 6),), dynamic_shapes=dynamic)
+    reports: list[Any] = []
+    done = rx.optimize(program, report=reports.append)
+    assert reports[0].kept is None
+    assert count(done) <= count(program)
+    assert writing(done) > 0
+    for rows in (3, 5):
+        x = torch.randn(rows, 6)
+        torch.testing.assert_close(done.module()(x), program.module()(x))
+        turned = torch.randn(6, rows).t()  # lies in another order than the example
+        torch.testing.assert_close(done.module()(turned), done.module()(turned.contiguous()))
+    for got, want in zip(gradients(done, x), gradients(program, x), strict=True):
+        torch.testing.assert_close(got, want)
+    assert calls(rx.optimize(done)) == calls(done)
+
+
+def kept_operand(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x * w
+    sine = y.sin()  # its gradient needs y
+    return torch.cat([sine, torch.slice_scatter(y, w.expand(x.shape[0], 6)[:, :2], 1, 0, 2)])
+
+
+def kept_result(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = (x * w).exp()  # its gradient needs y
+    return torch.select_scatter(y, w[0].expand(x.shape[0]), 1, 2)
+
+
+def read_later(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x * w
+    return torch.cat([torch.select_scatter(y, w[0].expand(x.shape[0]), 1, 2), y])
+
+
+def given_back(x: torch.Tensor, w: torch.Tensor) -> Any:
+    y = x * w
+    return torch.select_scatter(y, w[0].expand(x.shape[0]), 1, 2), y
+
+
+def from_part_to_part(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x * w
+    return torch.slice_scatter(y, y[:, 1:4], 1, 0, 3)
+
+
+def from_the_input(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.select_scatter(x, w[0].expand(x.shape[0]), 1, 2)
+
+
+def of_what_may_be_the_input(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.select_scatter(torch.dropout(x, 0.5, False), w[0].expand(x.shape[0]), 1, 2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        kept_operand,
+        kept_result,
+        read_later,
+        given_back,
+        from_part_to_part,
+        from_the_input,
+        of_what_may_be_the_input,
+    ],
+)
+def test_a_tensor_that_is_needed_as_it_was_is_not_written_to(function: Callable[..., Any]) -> None:
+    program = torch.export.export(Filling(function), (torch.randn(3, 6),))
+    write_fresh_in_place(program)
+    assert writing(program) == 0
+
+
+def test_a_part_of_a_part_is_not_mistaken_for_a_part_of_the_whole() -> None:
+    def nested(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = x * w
+        inner = torch.select_scatter(y[:, 3:], w[0].expand(x.shape[0]), 1, 0)
+        whole = torch.slice_scatter(y, inner, 1, 3, 6)
+        return torch.select_scatter(whole, inner[:, 0], 1, 0)
+
+    program = torch.export.export(Filling(nested), (torch.randn(3, 6),))
+    x = torch.randn(3, 6)
+    want = program.module()(x)
+    write_fresh_in_place(program)
+    torch.testing.assert_close(program.module()(x), want)
+
+
+def test_the_cost_of_many_writes_to_one_tensor_is_linear() -> None:
+    def seconds(writes: int) -> float:
+        def filled(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            y = x * w
+            for i in range(writes):
+                y = torch.select_scatter(y, w[i % 6].expand(x.shape[0]), 1, i % 6)
+            return y
+
+        program = torch.export.export(Filling(filled), (torch.randn(3, 6),))
+        start = time.process_time()
+        write_fresh_in_place(program)
+        return time.process_time() - start
+
+    seconds(10)
+    assert seconds(240) < 9 * seconds(60)
