@@ -227,3 +227,23 @@ def test_the_bias_of_a_norm_that_is_folded_into_a_shared_convolution_is_one_tens
     layers = torch.nn.Sequential(conv, norm, torch.nn.ReLU(), conv, norm).eval()
     result = optimize(torch.export.export(layers, (torch.ones(1, 2, 4, 4),)))
     assert len(result.state_dict) + len(result.constants) == 2
+
+
+class Decay(torch.nn.Module):
+    """Two steps of a recurrence, each of which makes the same factor of a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rate = torch.nn.Parameter(torch.linspace(0.1, 0.7, 7))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            x = (x * torch.exp(-torch.nn.functional.softplus(self.rate))).tanh()
+        return x
+
+
+def test_what_each_step_makes_of_one_weight_is_one_folded_weight() -> None:
+    exported = torch.export.export(Decay(), (torch.ones(2, 7),))
+    result = optimize(exported)
+    assert list(result.state_dict) == ["rate_folded"]
+    torch.testing.assert_close(result.module()(torch.ones(2, 7)), exported.module()(torch.ones(2, 7)))

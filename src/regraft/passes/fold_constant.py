@@ -22,7 +22,7 @@ from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subt
 from ..ir.visitor import iter_bindings
 from ..op.evaluate import EvaluationError, Evaluator
 from ..op.folding import MOST_KNOWN, folded
-from ..rewrite.session import EditSession
+from ..rewrite.session import EditSession, ValueKey, computation_key
 from .blocks import SessionWalk
 from .context import PassContext
 from .passes import FunctionPass, Pass
@@ -59,6 +59,10 @@ class _Folding(SessionWalk):
         """The constants that stay whatever is folded, those of which a view stays among them."""
         if self._readers and keep_named:
             self._staying.update(_viewed(function))
+        self._made: dict[tuple[ValueKey, tuple[str, ...]], tuple[Call, Expr]] = {}
+        """What was computed, by the call and the tensors that it is made of: the steps of a recurrence share it."""
+        self._shared: set[int] = set()
+        """The data of what several calls have in common."""
         self._views: dict[Var, Constant] = {}
         """Views of named tensors, and small results of calls: what stays in the program, while its value is known to
         what is computed from it."""
@@ -139,6 +143,21 @@ class _Folding(SessionWalk):
                 return value
             self._context.tell("fold_constant", var.name_hint, "the result is larger than the constants it is made of")
             return None
+        if not all(constant.data.is_loaded for constant in constants):
+            return self._value(var, call, size)  # the key of a small constant is its numbers
+        key = computation_key(call, lambda var: var), _sources(constants)
+        if key in self._made:
+            value = self._made[key][1]
+            self._shared.update(id(constant.data) for constant in _constants((value,)))
+            return value
+        value = self._value(var, call, size)
+        if value is not None:
+            self._made[key] = call, value
+        return value
+
+    def _value(self, var: Var, call: Call, size: int) -> Expr | None:
+        """The value of a call of constants; None, with the reason told, if it cannot be computed."""
+        constants = _constants(call.args)
         waits = size > _MOST_AT_ONCE and _is_arrangement(call)
         waits |= not all(constant.data.is_loaded for constant in constants)
         is_defined = isinstance(call.op, Op) and call.op.reference is not None
@@ -172,7 +191,8 @@ class _Folding(SessionWalk):
     def _goes_with(self, session: EditSession, var: Var, value: Constant) -> None:
         """Note that ``value``, to which ``var`` is bound, goes once all that reads ``var`` is folded."""
         if self._readers:
-            self._readers[id(value.data)] = len(session.users.get(var, ())) + (var in session.outputs)
+            before = self._readers[id(value.data)] if id(value.data) in self._shared else 0
+            self._readers[id(value.data)] = before + len(session.users.get(var, ())) + (var in session.outputs)
 
 
 def _is_exact_of_few(call: Call) -> bool:
