@@ -369,8 +369,7 @@ def FoldConstant(
     a constant that several values are made of counts for each by its part only, since it stays until all of them are
     folded, and one that is used otherwise as well does not count. With ``keep_whole``, nothing is made of such a one
     that the source model names, nor several from one weight alone: what is trained stays one weight. Shapes and scalars
-    that types say in full
-    are written down. Values that nothing needs go.
+    that types say in full are written down. Values that nothing needs go.
 
     Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; calls
     whose reference refuses its operands stay. Cost: linear, and the folded operators' own.
