@@ -81,3 +81,12 @@ def hostile() -> rx.IRModule:
             result = builder.emit_output(value)
         builder.emit_func_output(result)
     return builder.get()
+
+
+def product() -> rx.IRModule:
+    """One product with a weight that is worth computing in few bits."""
+    weight = rx.const(np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32))
+    builder, rows = rx.BlockBuilder(), rx.Var("x", rx.TensorType([64, 256], "float32"))
+    with builder.function("main", [rows]):
+        builder.emit_func_output(builder.emit(rx.op.matmul(rows, weight)))
+    return builder.get()

@@ -13,10 +13,10 @@ from selenium.webdriver.common.keys import Keys
 import regraft as rx
 from bench import models
 from regraft.dpl import is_const, is_op, wildcard
-from regraft.view import Profile, view
+from regraft.view import HtmlReport, Profile, view
 from regraft.view.serve import Served, server
 from tests.view.browser import Browser, start
-from tests.view.programs import ATTACK, hostile, layers
+from tests.view.programs import ATTACK, hostile, layers, product
 
 TABS = {
     "summary": "figure",
@@ -169,6 +169,16 @@ def test_why_not_marks_the_failing_part_in_pattern_and_graph(browser: Browser, t
     assert browser.first("[role=tab][aria-selected=true]").text == "Why not"
     assert "failed here" in browser.first(".pattern .failing").text
     assert "did not match" in browser.first(".node.mark-fail").get_attribute("aria-label")
+
+
+def test_what_was_tried_in_few_bits_is_a_table_with_the_layers_below(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    rx.optimize(rx.to_onnx(product()), precision="int8", max_error=0.5, report=HtmlReport(page))
+    browser.open(page, "summary")
+    assert any(text.startswith("Precisions within an error of 0.500") for text in browser.texts("h3"))
+    assert any(text.startswith("int8 dynamic") for text in browser.texts("tbody tr"))
+    assert "1 layer of int8 dynamic on onnxruntime" in browser.texts("details > summary")
+    assert browser.problems() == []
 
 
 def test_measured_times_are_shown_as_bars_with_a_table(browser: Browser, pages: Pages) -> None:

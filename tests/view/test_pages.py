@@ -26,7 +26,7 @@ from regraft.view.records import Records, entries, lines_of, module_path
 from regraft.view.serve import Served
 from tests.cli.harness import invoke
 from tests.view.pages import data_in
-from tests.view.programs import branches, doubled, hostile, layers, x
+from tests.view.programs import branches, doubled, hostile, layers, product, x
 from tools.gallery import FOLDER, MODELS
 
 
@@ -281,6 +281,23 @@ def test_optimize_writes_its_page_with_the_report(tmp_path: Path) -> None:
     )
     assert data["passes"][0]["name"] == "CanonicalizeBindings"
     assert data["steps"]
+
+
+@pytest.mark.parametrize("max_error", [0.5, 1e-9])
+def test_the_page_lists_the_precisions_that_were_tried_and_the_layers(tmp_path: Path, max_error: float) -> None:
+    target = tmp_path / "report.html"
+    reports: list[Any] = []
+    reporting = [HtmlReport(target), reports.append]
+    rx.optimize(to_onnx(product()), precision="int8", max_error=max_error, report=reporting)
+    done, shown = reports[0].precision, data_in(target.read_text(encoding="utf-8"))["summary"]["precision"]
+    rows = [
+        (row["name"], row["engine"], row["error"], row["agreement"], row["says"] == "kept") for row in shown["attempts"]
+    ]
+    tried = done.attempts
+    assert rows == [(one.name, one.engine, one.error, one.agreement, one is done.kept) for one in tried]
+    assert shown["originalKept"] == (max_error < 0.1)
+    assert shown["layers"] == [layer.to_dict() for layer in (done.kept or done.nearest_miss).layers]
+    assert shown["layers"]
 
 
 def test_the_page_of_a_model_that_was_kept_says_why(tmp_path: Path) -> None:

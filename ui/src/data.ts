@@ -131,7 +131,20 @@ export interface Summary {
     against: string;
     outputs: { name: string; dtype: string; shape: string; absolute: number | null; relative: number | null; tolerance: number; problem: string | null }[];
   } | null;
+  precision: Precision | null;
   stages: [string, number][];
+}
+
+/** The attempts at lower precisions within an error, and the layers of the one that was kept, or of the nearest miss. */
+export interface Precision {
+  maxError: number;
+  originalKept: boolean;
+  attempts: {
+    name: string; engine: string; few: number; layers: number; error: number | null; agreement: number | null;
+    seconds: number | null; timesAsFast: number | null; noise: number | null; says: string;
+  }[];
+  layers: { name: string; precision: string; error: number | null }[];
+  layersOf: string;
 }
 
 interface Written {

@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { useMemo } from "preact/hooks";
 
 import { Bars, type Bar } from "./charts";
-import type { Data, Port } from "./data";
+import type { Data, Port, Precision } from "./data";
 import { amount, bytes, count, plural, seconds } from "./format";
 import type { History, State } from "./program";
 
@@ -52,6 +52,7 @@ export function Summary(props: { data: Data; history: History; onOp: (op: string
       </section>
       {before.unknown > 0 && <p class="hint">{plural(before.unknown, "call")} could not be counted: their sizes are known at run time only.</p>}
       <Verification data={data} />
+      {summary.precision !== null && <Precisions done={summary.precision} />}
       <section class="columns">
         <OpChart title="Operators" unit="calls" before={before} after={changed ? after : null} of={(row) => row.calls} format={count} onOp={props.onOp} />
         <OpChart title="Arithmetic by operator" unit="operations" before={before} after={changed ? after : null} of={(row) => row.operations} format={amount} onOp={props.onOp} />
@@ -115,7 +116,7 @@ function Verification(props: { data: Data }): VNode | null {
   return (
     <section>
       <h3>Verified against {verification.against} {failed
-        ? <span class="change-gone">✕ other values: the output was not written</span> : <span class="ok">✓ same values</span>}</h3>
+        ? <span class="change-gone">✕ other values: the output was not written</span> : <span class="ok">✓ {props.data.summary.precision?.attempts.some((one) => one.says === "kept") ? "within the error allowed" : "same values"}</span>}</h3>
       <div class="scroll">
         <table>
           <thead><tr>{["output", "dtype", "shape"].map((name) => <th scope="col" key={name}>{name}</th>)}
@@ -128,6 +129,44 @@ function Verification(props: { data: Data }): VNode | null {
           ))}</tbody>
         </table>
       </div>
+    </section>
+  );
+}
+
+function Precisions(props: { done: Precision }): VNode {
+  const { done } = props;
+  const number = (value: number | null, text: (value: number) => string): VNode => <td class="number">{value === null ? "" : text(value)}</td>;
+  return (
+    <section>
+      <h3>Precisions within an error of {done.maxError.toPrecision(3)} {done.originalKept && <span class="quiet">the model is as it was: none is good enough</span>}</h3>
+      <div class="scroll">
+        <table>
+          <thead><tr>{["precision", "engine"].map((name) => <th scope="col" key={name}>{name}</th>)}
+            {["layers", "error", "same choice", "least time", "times as fast"].map((name) => <th scope="col" class="number" key={name}>{name}</th>)}
+            <th scope="col">why</th></tr></thead>
+          <tbody>{done.attempts.map((row, index) => (
+            <tr key={index}><td>{row.name}</td><td>{row.engine}</td>
+              <td class="number">{row.layers === 0 ? "" : `${count(row.few)} of ${count(row.layers)}`}</td>
+              {number(row.error, (value) => value.toPrecision(2))}
+              {number(row.agreement, (value) => `${(value * 100).toFixed(1)} %`)}
+              {number(row.seconds, seconds)}
+              {number(row.timesAsFast, (value) => row.noise === null ? `${value.toFixed(2)} expected` : `${value.toFixed(2)} ± ${(value * row.noise).toFixed(2)}`)}
+              <td>{row.says}</td></tr>
+          ))}</tbody>
+        </table>
+      </div>
+      {done.layers.length > 0 && (
+        <details><summary>{plural(done.layers.length, "layer")} of {done.layersOf}</summary>
+          <div class="scroll">
+            <table>
+              <thead><tr><th scope="col">layer</th><th scope="col">precision</th><th scope="col" class="number">error of it alone</th></tr></thead>
+              <tbody>{done.layers.map((layer, index) => (
+                <tr key={index}><td><code>{layer.name}</code></td><td>{layer.precision}</td>{number(layer.error, (value) => value.toPrecision(2))}</tr>
+              ))}</tbody>
+            </table>
+          </div>
+        </details>
+      )}
     </section>
   );
 }

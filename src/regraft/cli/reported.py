@@ -125,6 +125,7 @@ def _show_precision(done: PrecisionReport) -> None:
                 f"{few} of {len(one.layers)}" if one.layers else "",
                 "" if one.error is None else f"{one.error:.2g}",
                 "" if one.cosine is None else f"{one.cosine:.5f}",
+                "" if one.agreement is None else f"{one.agreement:.1%}",
                 "" if one.seconds is None else console.seconds_text(one.seconds),
                 _gain_text(one),
                 "kept" if one is done.kept else one.problem or "",
@@ -133,7 +134,7 @@ def _show_precision(done: PrecisionReport) -> None:
     where = "" if done.target is None else f" for {done.target}, not this machine"
     console.print_table(
         f"Precisions within an error of {done.max_error:.3g}{where} ({', '.join(done.features) or 'a processor'})",
-        ("precision", "engine", "layers", "error", "cosine", "least time", "times as fast", ""),
+        ("precision", "engine", "layers", "error", "cosine", "same choice", "least time", "times as fast", ""),
         rows,
     )
     for problem, names in left.items():

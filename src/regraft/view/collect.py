@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from ..ir.module import IRModule
 from ..ir.program import DataflowBlock, Function
 from ..ir.visitor import iter_bindings, walk
 from ..model import Model, OptimizationReport, Verification, open_model, output_names
+from ..model.attempts import PrecisionReport
 from ..model.chosen_passes import Passes, passes_for
 from ..model.models import output_types, type_text
 from ..model.rules import Rules
@@ -42,6 +44,7 @@ class Gathered:
         self.records: Final = Records()
         self.recording: Final = Recording(self.records)
         self.verification: Verification | None = None
+        self.precision: PrecisionReport | None = None
         self.stages: Mapping[str, float] = {}
         self.findings: list[dict[str, Any]] = []
         self.profiles: list[Profile] = []
@@ -83,6 +86,7 @@ class Gathered:
                     "weights": _weights(before),
                     "weightsAfter": None if after is before else _weights(after),
                     "verification": None if self.verification is None else _verification(self.verification),
+                    "precision": None if self.precision is None else _precision(self.precision),
                     "stages": [[name, seconds] for name, seconds in self.stages.items()],
                 },
             }
@@ -206,6 +210,7 @@ def _report_page(report: OptimizationReport | Report, limit: int, title: str | N
         row["seconds"] = one.seconds
     if isinstance(report, OptimizationReport):
         gathered.verification, gathered.stages = report.verification, report.seconds
+        gathered.precision = report.precision
         gathered.subtitle = f"kept as it was: {report.kept}" if report.kept is not None else ""
     return gathered.page()
 
@@ -229,6 +234,32 @@ def _verification(done: Verification) -> dict[str, Any]:
         row = one.to_dict()
         rows.append({**row, "name": row.pop("output"), "shape": str(tuple(row["shape"]))})
     return {"against": done.against, "outputs": rows}
+
+
+def _precision(done: PrecisionReport) -> dict[str, Any]:
+    """The attempts at lower precisions, and the layers of what was kept, or else of the nearest miss."""
+    shown = done.kept or done.nearest_miss
+    return {
+        "maxError": done.max_error,
+        "originalKept": done.original_kept,
+        "attempts": [
+            {
+                "name": one.name,
+                "engine": one.engine,
+                "few": len(one.layers) - len(one.gone_back),
+                "layers": len(one.layers),
+                "error": None if one.error is None or not isfinite(one.error) else one.error,
+                "agreement": one.agreement,
+                "seconds": one.seconds,
+                "timesAsFast": one.ratio or None,
+                "noise": None if one.gain is None else one.gain.noise,
+                "says": "kept" if one is done.kept else one.problem or "",
+            }
+            for one in done.attempts
+        ],
+        "layers": [] if shown is None else [layer.to_dict() for layer in shown.layers],
+        "layersOf": "" if shown is None else f"{shown.name} on {shown.engine}",
+    }
 
 
 def _version() -> str:
