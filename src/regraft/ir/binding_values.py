@@ -222,13 +222,19 @@ class _Inlining:
         flows = issubclass(around, DataflowBlock)
         result = binding.var if self._kept is None and isinstance(binding, VarBinding) else None
         body = body_of_call(function, call.args, local=flows, result=result, kept=self._kept)
-        parts = [around(block.bindings) if flows and all(map(may_flow, block)) else block for block in body.blocks]
+        keeps_own = self._kept is not None
+        parts = [around(block.bindings) if flows and _joins(block, keeps_own) else block for block in body.blocks]
         if body.body is binding.var:
             return parts
         if isinstance(binding, MatchCast) or is_subtype(body.body.ty, binding.var.ty) is not True:
             ty = binding.ty if isinstance(binding, MatchCast) else binding.var.ty
             return [*parts, around([MatchCast(binding.var, body.body, ty)])]
         return [*parts, around([VarBinding(binding.var, body.body)])]
+
+
+def _joins(block: BindingBlock, keeps_own: bool) -> bool:
+    """True if what ``block`` binds joins the dataflow block of a call: with ``keeps_own``, if it is one itself."""
+    return isinstance(block, DataflowBlock) if keeps_own else all(map(may_flow, block))
 
 
 def may_flow(binding: Binding) -> bool:
@@ -266,7 +272,7 @@ def body_of_call(
     An argument of which it is not known that it fits is cast by a `MatchCast` first. ``local`` makes what blocks bind
     that may flow variables of a dataflow block. ``result`` is bound to what is returned, if the body computes a value
     of its type. With ``kept``, the sizes that the body defines stay as they are and join these, but for those that are
-    among them. Cost: linear in the body.
+    among them, and only what a dataflow block binds becomes ``local``. Cost: linear in the body.
     """
     sizes: dict[SymVar, Dim] = {}
     arguments = dict(zip(function.params, args, strict=True))
@@ -284,7 +290,8 @@ def body_of_call(
             arg = casts[-1].var
         binder.remap(param, arg)
     bound = binder.mutate(function.body)
-    flowing = {b.var for block in bound.blocks if local and all(map(may_flow, block)) for b in block.bindings}
+    keeps_own = kept is not None
+    flowing = {b.var for block in bound.blocks if local and _joins(block, keeps_own) for b in block.bindings}
     may_stand = result is not None and (bound.body in flowing or not isinstance(result, DataflowVar))
     given = {bound.body: result} if result is not None and may_stand and bound.body.ty == result.ty else {}
     body = _BodyCopy(flowing, given).mutate(bound)
