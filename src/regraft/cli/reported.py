@@ -117,12 +117,11 @@ def _show_precision(done: PrecisionReport) -> None:
         if one.error is None and one.problem is not None:
             left.setdefault(one.problem, []).append(f"{one.name} on {one.engine}")
             continue
-        few = len(one.layers) - len(one.gone_back)
         rows.append(
             (
                 one.name,
                 one.engine,
-                f"{few} of {len(one.layers)}" if one.layers else "",
+                f"{one.narrow_layers} of {len(one.layers)}" if one.layers else "",
                 "" if one.error is None else f"{one.error:.2g}",
                 "" if one.cosine is None else f"{one.cosine:.5f}",
                 "" if one.agreement is None else f"{one.agreement:.1%}",

@@ -58,6 +58,11 @@ class Attempt:
         return self.gain.ratio if self.gain is not None else self.expected or 0.0
 
     @property
+    def narrow_layers(self) -> int:
+        """The number of layers that stayed in few bits."""
+        return len(self.layers) - len(self.gone_back)
+
+    @property
     def gone_back(self) -> list[LayerReport]:
         """The layers that are not in few bits, since they err too much."""
         return [layer for layer in self.layers if layer.precision != self.name]

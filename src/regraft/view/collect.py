@@ -246,7 +246,7 @@ def _precision(done: PrecisionReport) -> dict[str, Any]:
             {
                 "name": one.name,
                 "engine": one.engine,
-                "few": len(one.layers) - len(one.gone_back),
+                "few": one.narrow_layers,
                 "layers": len(one.layers),
                 "error": None if one.error is None or not isfinite(one.error) else one.error,
                 "agreement": one.agreement,
