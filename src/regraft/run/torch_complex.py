@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 from torch.export import ExportedProgram
 
-from .torch_in_place import put_in_place, sharing
+from .torch_in_place import EditedGraph, put_in_place, sharing
 
 _ATEN: Final[Any] = torch.ops.aten
 _SIDES: Final = (_ATEN.real.default, _ATEN.imag.default)
@@ -36,11 +36,12 @@ def keep_complex_whole(program: ExportedProgram) -> None:
     such as taking a slice, is done to the whole. What selects from pairs takes a part, and equal numbers are made once.
     """
     graph = program.graph
-    changed = _name_parts(program)
+    edited = EditedGraph(graph, program.graph_signature)
+    changed = _name_parts(edited)
     made: dict[Any, Any] = {}
     for node in [node for node in graph.nodes if node.target is _ATEN.complex.default]:
         if made.setdefault(node.args, node) is not node:
-            put_in_place(program, node, made[node.args])
+            put_in_place(edited, node, made[node.args])
             changed = True
     copies = {node.args[0]: node for node in graph.nodes if node.target is _ATEN.copy_.default}
     for node in made.values():
@@ -62,7 +63,7 @@ def keep_complex_whole(program: ExportedProgram) -> None:
                     whole = _call(graph, _ATEN._conj.default, (whole,))
                 for step in reversed(steps):
                     whole = _call(graph, step.target, (whole, *step.args[1:]))
-            put_in_place(program, node, whole)
+            put_in_place(edited, node, whole)
             changed = True
     if changed:
         graph.eliminate_dead_code()
@@ -93,16 +94,16 @@ def _is_read_before(node: torch.fx.Node, copy: torch.fx.Node | None) -> bool:
     return True
 
 
-def _name_parts(program: ExportedProgram) -> bool:
+def _name_parts(edited: EditedGraph) -> bool:
     """Take the real or imaginary part where one of each pair is selected; True if there was such a place."""
-    graph, changed = program.graph, False
+    graph, changed = edited.graph, False
     for node in [node for node in graph.nodes if node.target is _ATEN.select.int]:
         pairs, axis, index = node.args
         if pairs.target is _ATEN.view_as_real.default and axis in (-1, pairs.meta["val"].ndim - 1):
             with graph.inserting_before(node):
                 part = graph.call_function((_ATEN.real if index in (0, -2) else _ATEN.imag).default, pairs.args)
             part.meta = dict(node.meta)
-            put_in_place(program, node, part)
+            put_in_place(edited, node, part)
             changed = True
     return changed
 

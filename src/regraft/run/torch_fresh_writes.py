@@ -22,6 +22,7 @@ from .torch_in_place import (
     PARTS,
     TURNS,
     WRITES,
+    EditedGraph,
     ViewCall,
     changing,
     merge_views,
@@ -50,49 +51,56 @@ _ANYWHERE: Final = WRITES.keys() - {_ATEN.masked_fill.Scalar, _ATEN.masked_fill.
 
 
 def write_fresh_in_place(program: ExportedProgram) -> None:
-    """Change ``program`` so that it writes in place to what it has made. Cost: linear in its nodes.
+    """Change ``program``, and the bodies in it, to write in place to what they have made. Cost: linear in the nodes.
 
     Raises `ConvertError` where PyTorch does not give a view of the memory that is written to.
     """
-    views = {node for node in program.graph.nodes if _is_view(node)}
-    _plain_sources(program)
     with _without_guards(program):
-        writes = _WritePlan(program.graph, views).writes
-        memories = dict.fromkeys(write.memory for write in writes)
+        for part in program.graph_module.modules():
+            if isinstance(part, torch.fx.GraphModule):
+                signature = program.graph_signature if part is program.graph_module else None
+                _write_in(EditedGraph(part.graph, signature))
+                part.graph.eliminate_dead_code()
+                part.recompile()
+
+
+def _write_in(edited: EditedGraph) -> None:
+    views = {node for node in edited.graph.nodes if _is_view(node)}
+    _plain_sources(edited)
+    writes = _WritePlan(edited.graph, views).writes
+    memories = dict.fromkeys(write.memory for write in writes)
+    for memory in memories:
+        if memory.is_shaped:
+            memory.put_in_order(edited)
+    for write in writes:
+        views.update(_written(edited, write))
+    try:
         for memory in memories:
-            if memory.is_shaped:
-                memory.put_in_order(program)
-        for write in writes:
-            views.update(_written(program, write))
-        try:
-            for memory in memories:
-                _tidy(program, memory.root, views)
-        except RuntimeError as error:
-            raise ConvertError(f"a view cannot be written to in place: {error}") from error
-    program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
+            _tidy(edited, memory.root, views)
+    except RuntimeError as error:
+        raise ConvertError(f"a view cannot be written to in place: {error}") from error
 
 
-def _plain_sources(program: ExportedProgram) -> None:
+def _plain_sources(edited: EditedGraph) -> None:
     """Leave one of equal views, and take away what puts a part to where it is, as ``y[i] += x`` does in the end.
 
     So are copies of what never changes that are put into another tensor. What is repeated is repeated by the operator
     that PyTorch takes others apart into where a program writes in place.
     """
     seen: dict[object, torch.fx.Node] = {}
-    for node in list(program.graph.nodes):
+    for node in list(edited.graph.nodes):
         source: Any = node.args[1] if node.target in PARTS else None
         if node.target is _ATEN.broadcast_to.default:
             node.target = _ATEN.expand.default
         elif node.target in _VIEWS:
             first = seen.setdefault((node.args[0], _seen(node)), node)
             if first is not node:
-                put_in_place(program, node, first)
+                put_in_place(edited, node, first)
         elif isinstance(source, torch.fx.Node) and source.target is _ATEN.clone.default:
             if _never_changes(cast(torch.fx.Node, source.args[0])):
                 node.update_arg(1, source.args[0])
         elif isinstance(source, torch.fx.Node) and seen.get((node.args[0], _replaced(node))) is source:
-            put_in_place(program, node, cast(torch.fx.Node, node.args[0]))
+            put_in_place(edited, node, cast(torch.fx.Node, node.args[0]))
 
 
 def _without_guards(program: ExportedProgram) -> AbstractContextManager[Any]:
@@ -116,16 +124,15 @@ class _OwnMemory:
     is_kept: bool
     is_shaped: bool = False
 
-    def put_in_order(self, program: ExportedProgram) -> None:
+    def put_in_order(self, edited: EditedGraph) -> None:
         """Let all read the memory in order, which is a copy only where the inputs lie in another one."""
         if self.root.target in _CREATED:
             return
         old, users = self.root, list(self.root.users)
-        with program.graph.inserting_after(old):
-            self.root = program.graph.call_function(_ATEN.contiguous.default, (old,))
+        with edited.graph.inserting_after(old):
+            self.root = edited.graph.call_function(_ATEN.contiguous.default, (old,))
         self.root.meta = {**old.meta, "val": old.meta["val"].contiguous()}
-        if any(user.op == "output" for user in users):
-            program.graph_signature.replace_all_uses(old.name, self.root.name)
+        edited.rename_result(old, self.root)
         for user in users:
             user.replace_input_with(old, self.root)
 
@@ -343,9 +350,9 @@ def _replaced(node: torch.fx.Node) -> ViewCall:
 # --- the writes as they are made
 
 
-def _written(program: ExportedProgram, write: _FreshWrite) -> Iterator[torch.fx.Node]:
+def _written(edited: EditedGraph, write: _FreshWrite) -> Iterator[torch.fx.Node]:
     """Make ``write`` in ``program``; the views that are made for it."""
-    graph, node = program.graph, write.node
+    graph, node = edited.graph, write.node
     part = cast(torch.fx.Node, node.args[0])
     with graph.inserting_before(node):
         if node.target in PARTS and not write.is_done:
@@ -355,9 +362,9 @@ def _written(program: ExportedProgram, write: _FreshWrite) -> Iterator[torch.fx.
         elif not write.is_done:
             made = graph.call_function(twin(node), (part, *node.args[1:]), dict(node.kwargs))
             made.meta = node.meta.copy()
-    put_in_place(program, node, part)
+    put_in_place(edited, node, part)
     for whole in write.wholes:
-        put_in_place(program, whole, cast(torch.fx.Node, whole.args[0]))
+        put_in_place(edited, whole, cast(torch.fx.Node, whole.args[0]))
 
 
 def _part(graph: torch.fx.Graph, whole: torch.fx.Node, view: ViewCall) -> torch.fx.Node:
@@ -403,7 +410,7 @@ def _never_changes(value: torch.fx.Node) -> bool:
     return value.op == "placeholder" and not any(changing(each) for each in sharing(value))
 
 
-def _tidy(program: ExportedProgram, root: torch.fx.Node, views: set[torch.fx.Node]) -> None:
+def _tidy(edited: EditedGraph, root: torch.fx.Node, views: set[torch.fx.Node]) -> None:
     """Say of the ``views`` of ``root`` where they lie now, and leave one of equal ones, and none of the whole."""
     own = _place(root.meta["val"])
     for node in sorted(sharing(root) & views):
@@ -411,8 +418,8 @@ def _tidy(program: ExportedProgram, root: torch.fx.Node, views: set[torch.fx.Nod
             node.target, node.args = _ATEN.view.default, (node.args[0], _with_one_left_out(node.args[1]))
         node.meta["val"] = seen_through(_seen(node), cast(Any, node.args[0]).meta["val"])
         if _place(node.meta["val"]) == own:
-            put_in_place(program, node, root)
-    merge_views(program, root)
+            put_in_place(edited, node, root)
+    merge_views(edited, root)
 
 
 def _with_one_left_out(sizes: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import ExportGraphSignature, InputKind
 
 _ATEN: Final[Any] = torch.ops.aten
 WRITES: Final = {
@@ -78,6 +78,19 @@ class ViewCall:
 
 
 @dataclass(frozen=True, slots=True)
+class EditedGraph:
+    """A graph under change: of a program, whose ``signature`` says what its results are, or of a body in one."""
+
+    graph: torch.fx.Graph
+    signature: ExportGraphSignature | None
+
+    def rename_result(self, node: torch.fx.Node, other: torch.fx.Node) -> None:
+        """Say that ``other`` takes the place of ``node`` among the results, if that is one."""
+        if self.signature is not None and any(user.op == "output" for user in node.users):
+            self.signature.replace_all_uses(node.name, other.name)
+
+
+@dataclass(frozen=True, slots=True)
 class _BufferWrite:
     """One write on the way from what a buffer held to its new value.
 
@@ -107,7 +120,7 @@ def write_in_place(program: ExportedProgram) -> None:
             graph.erase_node(copy)
             for write in writes:
                 _write(graph, write, buffer)
-            merge_views(program, buffer)
+            merge_views(EditedGraph(graph, program.graph_signature), buffer)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
 
@@ -321,24 +334,23 @@ def _whole_of(node: torch.fx.Node) -> torch.fx.Node:
     return node
 
 
-def merge_views(program: ExportedProgram, whole: torch.fx.Node) -> None:
+def merge_views(edited: EditedGraph, whole: torch.fx.Node) -> None:
     """Leave one of the equal views of ``whole``, and of its views: they lie in the same memory, whenever it changes."""
     found: dict[ViewCall, torch.fx.Node] = {}
     for user in sorted(whole.users):
         if user.target in PARTS.values() or user.target in TURNS or user.target in COMPLEX_VIEWS:
             first = found.setdefault(view_of(user.target, user.args[1:], user.kwargs), user)
             if first is not user:
-                put_in_place(program, user, first)
+                put_in_place(edited, user, first)
     for view in found.values():
-        merge_views(program, view)
+        merge_views(edited, view)
 
 
-def put_in_place(program: ExportedProgram, node: torch.fx.Node, other: torch.fx.Node) -> None:
-    """Take ``node`` out of ``program``, and use ``other`` where it was used, among the results too."""
-    if any(user.op == "output" for user in node.users):
-        program.graph_signature.replace_all_uses(node.name, other.name)
+def put_in_place(edited: EditedGraph, node: torch.fx.Node, other: torch.fx.Node) -> None:
+    """Take ``node`` out of a graph, and use ``other`` where it was used, among the results too."""
+    edited.rename_result(node, other)
     node.replace_all_uses_with(other)
-    program.graph.erase_node(node)
+    edited.graph.erase_node(node)
 
 
 def _write_statistics(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:

@@ -24,6 +24,7 @@ from .dropout import has_dropout, hide_dropout, show_dropout
 from .gradient_stops import detach_regions, has_regions
 from .nodes import all_nodes, is_operator, is_transform
 from .outside import is_outside
+from .region_constants import with_constants_outside
 from .tangents import drop_zero_tangents, is_zeros
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
@@ -103,6 +104,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
     """``program`` without in-place operators, regions and transforms of functions."""
     if not isinstance(program, ExportedProgram):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConvertError(f"expected a torch.nn.Module or an ExportedProgram, not a {type(program).__name__}")
+    program = with_constants_outside(program)
     if any(map(_has_effect, all_nodes(program.graph_module))):
         try:
             with torch.no_grad(), quiet(), _keeping_calls(program), _keeping_operators(program):

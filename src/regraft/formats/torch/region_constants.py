@@ -1,0 +1,124 @@
+"""Constants that stand in the body of a branch, a loop or a region: operands of the body, and tensors of the model.
+
+PyTorch keeps a tensor that a body makes of numbers, as ``y[:, 0] = 0`` does, in the body's own module. It cannot make
+such a body functional. A tensor that the body is given is no different from any other.
+"""
+
+from __future__ import annotations
+
+import copy
+from itertools import count
+from typing import Any, Final, cast
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, TensorArgument
+from torch.fx import GraphModule, Node
+
+_NAME: Final = "constant_of_body"
+
+
+def with_constants_outside(program: ExportedProgram) -> ExportedProgram:
+    """``program``, or a copy of it in which no body holds a constant. Cost: linear in the nodes."""
+    bodies = [part for part in program.graph_module.modules() if isinstance(part, GraphModule)]
+    if not any(map(_constants, bodies)):
+        return program
+    module = copy.deepcopy(program.graph_module)
+    for node, source in zip(module.graph.nodes, program.graph.nodes, strict=True):
+        node.name = source.name  # a copy has other names where these are words of Python's own
+    _give_bodies(module)
+    specs: list[InputSpec] = []
+    constants = dict(program.constants)
+    first = next(iter(module.graph.nodes))
+    for node in _constants(module):
+        with module.graph.inserting_before(first):
+            given = _placeholder(module, node)
+        name = _new_name({*program.state_dict, *constants})
+        constants[name] = _taken(module, node, given)
+        specs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(given.name), name))
+    module.recompile()
+    signature = program.graph_signature
+    return ExportedProgram(
+        root=module,
+        graph=module.graph,
+        graph_signature=ExportGraphSignature([*specs, *signature.input_specs], signature.output_specs),
+        state_dict=program.state_dict,
+        range_constraints=cast(Any, program).range_constraints,
+        module_call_graph=program.module_call_graph,
+        example_inputs=program.example_inputs,
+        constants=constants,
+        verifiers=program.verifiers,
+    )
+
+
+def _give_bodies(module: GraphModule) -> None:
+    """Let ``module`` hold the constants of the bodies in it, and give them to each call of these."""
+    for call in list(module.graph.nodes):
+        bodies = [body for operand in call.all_input_nodes if (body := _body(module, operand)) is not None]
+        for body in bodies:
+            _give_bodies(body)
+            for node in _constants(body):
+                given = [_last_placeholder(each, node) for each in bodies]
+                name = _new_name(set(dict(module.named_buffers())))
+                module.register_buffer(name, _taken(body, node, given[bodies.index(body)]), persistent=False)
+                with module.graph.inserting_before(call):
+                    operand = module.graph.get_attr(name)
+                operand.meta = node.meta.copy()
+                _append(call, operand)
+        for body in bodies:
+            body.recompile()
+
+
+def _body(module: GraphModule, node: Node) -> GraphModule | None:
+    """The body that ``node`` names; None for another node."""
+    found = _held(module, node)
+    return found if isinstance(found, GraphModule) else None
+
+
+def _constants(module: GraphModule) -> list[Node]:
+    """The nodes that name a tensor that ``module`` holds."""
+    return [node for node in module.graph.nodes if isinstance(_held(module, node), torch.Tensor)]
+
+
+def _held(module: GraphModule, node: Node) -> Any:
+    return getattr(module, str(node.target), None) if node.op == "get_attr" else None
+
+
+def _last_placeholder(body: GraphModule, like: Node) -> Node:
+    """One more input of ``body``, after all others, for the value of ``like``."""
+    inputs = [node for node in body.graph.nodes if node.op == "placeholder"]
+    place = body.graph.inserting_after(inputs[-1]) if inputs else body.graph.inserting_before(None)
+    with place:
+        return _placeholder(body, like)
+
+
+def _placeholder(module: GraphModule, like: Node) -> Node:
+    made = module.graph.placeholder(f"c_{_NAME}")
+    made.target = made.name  # the name of the argument, which is to be its own
+    made.meta = like.meta.copy()
+    return made
+
+
+def _taken(module: GraphModule, node: Node, instead: Node) -> torch.Tensor:
+    """The tensor that ``node`` names, which ``module`` holds no more: its readers read ``instead``."""
+    name = str(node.target)
+    tensor = getattr(module, name)
+    readers = [each for each in module.graph.nodes if each.op == "get_attr" and each.target == node.target]
+    for reader in readers:
+        reader.replace_all_uses_with(instead)
+        module.graph.erase_node(reader)
+    delattr(module, name)
+    return tensor
+
+
+def _append(call: Node, operand: Node) -> None:
+    """Make ``operand`` the last one of ``call``: of its list of what the bodies capture, where it has one."""
+    captured = call.args[-1]
+    if isinstance(captured, list | tuple):
+        call.args = (*call.args[:-1], type(captured)([*captured, operand]))
+    else:
+        call.args = (*call.args, operand)
+
+
+def _new_name(taken: set[str]) -> str:
+    return next(name for number in count() if (name := f"{_NAME}_{number}") not in taken)
