@@ -439,3 +439,38 @@ def test_a_mask_of_one_row_is_kept_above_the_lowest_number_once() -> None:
     model = _attention(sizes, [], {"k": known})
     once = _rewritten(model, 3)
     assert _counts(_rewritten(once, 3).graph) == _counts(once.graph)
+
+
+def test_sizes_that_are_computed_beside_numbers_of_the_run_stand_where_they_are_read() -> None:
+    nodes = [
+        helper.make_node("Tile", ["x", "times"], ["tiled"]),
+        helper.make_node("Shape", ["tiled"], ["sizes"]),
+        helper.make_node("Relu", ["z"], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    inputs = [value("x", TensorProto.FLOAT, ["n", "m"]), value("times", TensorProto.INT64, ["k"])]
+    inputs.append(value("z", TensorProto.FLOAT, [3]))
+    outputs = [value("sizes", TensorProto.INT64, [2]), value("y", TensorProto.FLOAT, [3])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    once = _rewritten(model, 1)
+    assert _rewritten(once, 1).SerializeToString() == once.SerializeToString()
+    feeds = {"x": np.ones((2, 3), np.float32), "times": np.array([4, 5]), "z": np.float32([1, -1, 0])}
+    assert _run(once, feeds)[0].tolist() == [8, 15]
+
+
+def test_a_large_constant_that_is_a_result_is_not_there_once_more_with_its_axes_moved() -> None:
+    nodes = [
+        helper.make_node("Transpose", ["whole"], ["turned"], perm=[1, 0]),
+        helper.make_node("Gather", ["turned", "x"], ["y"], axis=0),
+    ]
+    value = helper.make_tensor_value_info
+    outputs = [value("y", TensorProto.FLOAT, ["n", 300]), value("whole", TensorProto.FLOAT, [300, 20])]
+    whole = np.random.default_rng(0).standard_normal((300, 20)).astype(np.float32)
+    graph = helper.make_graph(
+        nodes, "g", [value("x", TensorProto.INT64, ["n"])], outputs, [numpy_helper.from_array(whole, "whole")]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    once = _rewritten(model, 3)
+    assert [list(one.dims) for one in once.graph.initializer] == [[300, 20]]
+    np.testing.assert_array_equal(_run(once, {"x": np.array([3, 1])})[0], whole.T[[3, 1]])

@@ -19,6 +19,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ....ir.tensor_data import TensorData
+from ....op.folding import MOST_KNOWN
 from ..attributes import bodies_of
 from ..source_nodes import ORIGIN_KEY
 from .graph import GraphWriter, dtype_of
@@ -31,11 +32,12 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     """Make the graph smaller, in place. Returns the replacements of those ``results`` that were removed.
 
     Equal nodes with equal operands are merged. A node that only rearranges a constant is replaced by the rearranged
-    constant, unless something else reads the constant as it is. Two `Unsqueeze` in a row become one. A sum after a
-    convolution or a product of two matrices, with one number for each channel or column, becomes an operand of that
-    node; so does one after a product with weights in blocks. A `Scan` takes transposes and reversals into its own
-    attributes. Nodes over a few known numbers are computed, unless the source model had them. Unread nodes are removed.
-    In the bodies of branches and loops, equal nodes are merged and unread nodes are removed. Cost: linear in the nodes.
+    constant, unless something else reads the constant as it is, or it is large and a result. Two `Unsqueeze` in a row
+    become one. A sum after a convolution or a product of two matrices, with one number for each channel or column,
+    becomes an operand of that node; so does one after a product with weights in blocks. A `Scan` takes transposes and
+    reversals into its own attributes. Nodes over a few known numbers are computed, unless the source model had them.
+    Unread nodes are removed. In the bodies of branches and loops, equal nodes are merged and unread nodes are removed.
+    Cost: linear in the nodes.
     """
     tidying = _Tidying(graph, results)
     tidying.compute_all_once(graph.nodes)
@@ -101,6 +103,8 @@ class _Tidying:
         source, result = node.inputs[0], node.outputs[0]
         data = None if source is None else self._graph.data_of(source)
         if source is None or data is None or not all(_is_same(node, use.node, use.idx) for use in source.uses()):
+            return
+        if source in self._results and data.size > MOST_KNOWN:
             return
         shape = _ARRANGEMENTS[node.op_type](self._graph, node, data)
         if shape is not None:

@@ -40,6 +40,7 @@ from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, OutsideOperators, flat
 from .model_facts import ModelFacts, how_to_run, versions_of
 from .opsets import OLDEST, first_opset, span_of, write_down
+from .size_nodes import put_sizes_late
 from .tidy import tidy
 
 __all__ = ["DEFAULT_OPSET", "LOWERINGS", "GraphPort", "LoweredFunction", "as_model", "lower_function", "to_onnx"]
@@ -250,6 +251,7 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
             break
         lost |= gone
     write_down(graph, target, DEFAULT_OPSET)
+    put_sizes_late(graph, [port.value for port in outputs])
     for value, tensor in defaults.items():
         value.const_value = tensor
         graph.initializers[value.name or ""] = value
