@@ -75,13 +75,29 @@ _NEUTRAL: Final = {"mul": 1, "div": 1, "pow": 1}
 def _traced(run: Callable[..., Any], values: Sequence[Any]) -> torch.fx.Graph:
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    functional = cast(Any, torch.func).functionalize(run)
-    graph: torch.fx.Graph = cast(Any, make_fx(functional, tracing_mode="real"))(*values).graph
-    graph.eliminate_dead_code()
-    for node in graph.nodes:
-        if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
+    def functional(program: Callable[..., Any]) -> torch.fx.GraphModule:
+        traced = cast(Any, make_fx(cast(Any, torch.func).functionalize(program), tracing_mode="real"))(*values)
+        traced.graph.eliminate_dead_code()
+        return traced
+
+    module = functional(run)
+    if any(map(_is_change, module.graph.nodes)):
+        # What an operator in C++ writes into a tensor that it makes is a call of its own in the first trace only.
+        module = functional(module)
+    for node in module.graph.nodes:
+        if _is_change(node):
             _make_functional(node)
-    return graph
+    return module.graph
+
+
+def _is_change(node: torch.fx.Node) -> bool:
+    return bool(getattr(getattr(node.target, "_schema", None), "is_mutable", False))
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """True if ``node`` gives memory of its operand, so that what changes it changes that."""
+    schema = getattr(getattr(node, "target", None), "_schema", None)
+    return schema is not None and not schema.is_mutable and any(found.alias_info for found in schema.returns)
 
 
 def _make_functional(node: torch.fx.Node) -> None:
@@ -95,7 +111,7 @@ def _make_functional(node: torch.fx.Node) -> None:
         schema = candidate._schema
         alike = not schema.is_mutable and [str(argument.type) for argument in schema.arguments] == wanted
         only_here = isinstance(changed, torch.fx.Node) and list(changed.users) == [node]
-        if alike and only_here and changed.op != "placeholder":
+        if alike and only_here and changed.op != "placeholder" and not _is_view(changed):
             node.target = candidate
             return
     raise UnsupportedCallError(f"it needs {overload}, which changes its operand")
