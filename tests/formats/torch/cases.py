@@ -257,6 +257,16 @@ REDUCTION: dict[str, Case] = {
     "cumsum": Case(lambda x: x.cumsum(1), (f(2, 3),)),
     "cumsum_bool": Case(lambda x: x.cumsum(0), (b(5),)),
     "cumprod": Case(lambda x: x.cumprod(0), (f(5),)),
+    "vander": Case(lambda x: torch.vander(x, 3), (f(4),)),
+    "unique_of_floats": Case(
+        lambda x: torch.unique(x, return_inverse=True, return_counts=True), (torch.tensor([[1.5, 0.5], [1.5, -2.0]]),)
+    ),
+    "unique_of_nan": Case(lambda x: torch.unique(x), (torch.tensor([math.nan, 1.0, math.nan, -math.inf, 1.0]),)),
+    "unique_consecutive": Case(
+        lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True), (i(4, 5, low=0, high=2),)
+    ),
+    "bincount": Case(lambda x: torch.bincount(x), (torch.tensor([3, 1, 3]),)),
+    "bincount_weights": Case(lambda x, y: torch.bincount(x, y, minlength=6), (torch.tensor([3, 1, 3]), f(3))),
     "diff": Case(lambda x: torch.diff(x, dim=0), (i(5, 2),)),
     "diff_prepend": Case(lambda x, y: torch.diff(x, n=2, prepend=y), (f(2, 5), f(2, 1))),
     "diff_none": Case(lambda x: torch.diff(x, n=0), (f(2, 5),)),
@@ -322,9 +332,17 @@ VIEWS: dict[str, Case] = {
     "diagonal": Case(lambda x: x.diagonal(1, 0, 2), (f(3, 2, 4),)),
     "diagonal_below": Case(lambda x: x.diagonal(-1), (f(4, 3),)),
     "view_as": Case(lambda x, y: x.view_as(y), (f(2, 6), f(3, 4))),
+    "as_strided": Case(lambda x: x.as_strided((5, 4), (2, 1)), (f(12),)),
+    "as_strided_of_turned": Case(lambda x: x.t().as_strided((2, 3), (1, 3), 2), (f(3, 4),)),
+    "as_strided_of_a_part": Case(lambda x: x[1:].as_strided((2, 3), (1, 3), 5), (f(4, 4),)),
 }
 
+_TIMES = torch.tensor([2, 0, 3])
 INDEXING: dict[str, Case] = {
+    "repeat_each": Case(lambda x, n: x.repeat_interleave(n, dim=1), (f(2, 3), _TIMES)),
+    "repeat_each_known": Case(lambda x, n: x.repeat_interleave(n, dim=0, output_size=5), (f(3, 2), _TIMES)),
+    "repeat_each_alike": Case(lambda x, n: x.repeat_interleave(n), (f(3, 2), torch.tensor([2]))),
+    "repeat_places": Case(torch.repeat_interleave, (_TIMES.int(),)),
     "slice": Case(lambda x: x[:, 1:4], (f(2, 5),)),
     "slice_step": Case(lambda x: x[::2, -3:], (f(5, 4),)),
     "slice_past_the_end": Case(lambda x: x[3:9], (f(5, 2),)),

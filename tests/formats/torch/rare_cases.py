@@ -290,7 +290,41 @@ RECURRENT: dict[str, Case] = {
     },
     "lstm_without_biases": Case(_recurrent(torch.nn.LSTM, 3, 4, bias=False), (f(5, 2, 3),)),
     "lstm_with_states": Case(_recurrent(torch.nn.LSTM, 3, 4), (f(5, 2, 3), f(1, 2, 4), f(1, 2, 4, seed=1))),
+    "lstm_projected": Case(_recurrent(torch.nn.LSTM, 3, 4, proj_size=2), (f(5, 2, 3), f(1, 2, 2), f(1, 2, 4))),
+    "lstm_projected_both_ways": Case(
+        _recurrent(torch.nn.LSTM, 3, 4, num_layers=2, bidirectional=True, proj_size=2, bias=False),
+        (f(5, 2, 3), f(4, 2, 2), f(4, 2, 4)),
+    ),
     "rnn_relu": Case(_recurrent(torch.nn.RNN, 3, 4, nonlinearity="relu"), (f(5, 2, 3),)),
+}
+
+_MATRIX, _RIGHT = f(2, 4, 4), f(2, 4, 3)
+_POSITIVE = _MATRIX @ _MATRIX.mT + torch.eye(4)
+_SINGULAR = torch.tensor([[[0.0, 2.0], [3.0, 1.0]], [[1.0, 2.0], [2.0, 4.0]]])
+MATRICES: dict[str, Case] = {
+    "det": Case(torch.det, (_MATRIX,)),
+    "det_of_singular": Case(torch.linalg.det, (_SINGULAR,)),
+    "det_of_one": Case(torch.det, (f(1, 1),)),
+    "slogdet": Case(lambda x: tuple(torch.linalg.slogdet(x)), (_MATRIX,)),
+    "slogdet_of_singular": Case(lambda x: tuple(torch.slogdet(x)), (_SINGULAR,)),
+    "slogdet_of_great": Case(lambda x: tuple(torch.slogdet(x)), (f(8, 8) * 1e9,)),
+    "logdet": Case(
+        torch.logdet, (torch.stack([_POSITIVE[0], -torch.eye(4)[[1, 0, 2, 3]] * 2, torch.eye(4)[[1, 0, 2, 3]]]),)
+    ),
+    "inverse": Case(torch.inverse, (_MATRIX,)),
+    "inverse_where_rows_move": Case(
+        torch.linalg.inv, (torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 0.0], [0.0, 0.0, 4.0]]),)
+    ),
+    "inverse_and_check": Case(lambda x: tuple(aten.linalg_inv_ex(x)), (_MATRIX,)),
+    "solve": Case(torch.linalg.solve, (_MATRIX, _RIGHT)),
+    "solve_for_vector": Case(torch.linalg.solve, (_MATRIX, f(2, 4))),
+    "cholesky": Case(torch.linalg.cholesky, (_POSITIVE,)),
+    "cholesky_upper": Case(lambda x: torch.linalg.cholesky(x, upper=True), (_POSITIVE,)),
+    "cholesky_solve": Case(torch.cholesky_solve, (_RIGHT, torch.linalg.cholesky(_POSITIVE))),
+    "solve_triangular": Case(lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), (_POSITIVE.triu(), _RIGHT)),
+    "solve_triangular_of_ones": Case(
+        lambda a, b: torch.linalg.solve_triangular(a, b, upper=False, unitriangular=True), (_MATRIX.tril(), _RIGHT)
+    ),
 }
 
 _CLASSES = torch.tensor([0, 1, 2, 1, 0])
@@ -329,6 +363,7 @@ RARE_FAMILIES: dict[str, dict[str, Case]] = {
     "complex": COMPLEX,
     "groups": GROUPS,
     "losses": LOSSES,
+    "matrices": MATRICES,
     "pooling": POOLING,
     "recurrent": RECURRENT,
     "scatters": SCATTERS,

@@ -118,6 +118,24 @@ class Context:
         operand = self.node.args[index]
         return isinstance(operand, torch.fx.Node) and bool(operand.meta["val"].is_contiguous())
 
+    def order_in_memory(self, index: int) -> list[int] | None:
+        """The axes of the tensor that is argument ``index``, that of the largest steps in memory first.
+
+        None where there are gaps between its elements, or sizes decide.
+        """
+        value = cast_to("torch.fx.Node", self.node.args[index]).meta["val"]
+        if value.is_contiguous():
+            return list(range(value.ndim))
+        steps = value.stride()
+        if not all(isinstance(number, int) for number in (*steps, *value.shape)):
+            return None
+        order = sorted(range(value.ndim), key=lambda axis: (-steps[axis], axis))
+        return order if value.permute(order).is_contiguous() else None
+
+    def start_in_memory(self, index: int) -> Dim:
+        """The place in memory at which the tensor that is argument ``index`` begins, counted in elements."""
+        return self.sizes.dim(cast_to("torch.fx.Node", self.node.args[index]).meta["val"].storage_offset())
+
     def operator(self) -> str:
         """The name of the ATen operator, without its overload: ``clamp``."""
         return str(self.node.target).split(".")[1]

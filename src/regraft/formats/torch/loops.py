@@ -123,7 +123,7 @@ def _while_loop(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, 
         after = _tensors(reading, reading.inlined(body_graph, [*carried, *more]))
         return [_truth(reading.inlined(cond_graph, [*after, *more])), *after]
 
-    return _looped(reading, node, starts, (), step, condition=goes_on)
+    return looped(reading.builder, node.name, starts, (), step, condition=goes_on)
 
 
 def _scan(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
@@ -135,7 +135,7 @@ def _scan(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
         return _tensors(reading, reading.inlined(graph, [*values, *more]))
 
     starts = _starts(reading, carried[0]) if carried else []
-    return _looped(reading, node, starts, _starts(reading, rows), step)
+    return looped(reading.builder, node.name, starts, _starts(reading, rows), step)
 
 
 def _associative_scan(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
@@ -149,7 +149,7 @@ def _associative_scan(reading: ConversionContext, node: torch.fx.Node) -> tuple[
         after = _tensors(reading, reading.inlined(graph, [*values, *more]))
         return [*after, *after]
 
-    found = _looped(reading, node, first, rest, step)[len(first) :]
+    found = looped(reading.builder, node.name, first, rest, step)[len(first) :]
     pairs = zip(first, found, strict=True)
     return tuple([builder.emit(R.concat([R.expand_dims(start, 0), stack], axis=0)) for start, stack in pairs])
 
@@ -174,23 +174,22 @@ def _tensors(reading: ConversionContext, given: Any) -> list[Expr]:
     return [reading.builder.normalize_argument(as_tensor(value)) for value in values]
 
 
-def _looped(
-    reading: ConversionContext,
-    node: torch.fx.Node,
+def looped(
+    builder: BlockBuilder,
+    name: str,
     starts: Sequence[Expr],
     scanned: Sequence[Expr],
     step: Callable[[Sequence[Var]], list[Expr]],
     condition: Expr | None = None,
 ) -> tuple[Expr, ...]:
     """The results of a loop whose body ``step`` writes, for the carried values and the slices."""
-    builder = reading.builder
-    names = [f"{node.name}_carried{place}" for place in range(len(starts))]
-    slices = [Var(builder.get_unique_name(f"{node.name}_row"), _slice_of(x)) for x in scanned]
+    names = [f"{name}_carried{place}" for place in range(len(starts))]
+    slices = [Var(builder.get_unique_name(f"{name}_row"), _slice_of(x)) for x in scanned]
     types = CarriedTypes(names, [start.ty for start in starts])
     first = 0 if condition is None else 1
     for _ in range(_MOST_READINGS):
-        number = Var(builder.get_unique_name(f"{node.name}_step"), STEP)
-        carried = [Var(builder.get_unique_name(name), ty) for name, ty in zip(names, types.types, strict=True)]
+        number = Var(builder.get_unique_name(f"{name}_step"), STEP)
+        carried = [Var(builder.get_unique_name(each), ty) for each, ty in zip(names, types.types, strict=True)]
         seq = _body(builder, [number, *carried, *slices], lambda given=carried: step([*given, *slices]))
         assert isinstance(seq.body, Tuple)
         if contains_impure_call(seq):
@@ -200,8 +199,8 @@ def _looped(
             break
     else:
         raise UnsupportedCallError("each step changes the type of what it carries")
-    body = builder.emit(loop_body([number, *carried, *slices], seq, results), f"{node.name}_body")
-    found = builder.emit(R.loop(body, starts, scanned, condition=condition), node.name)
+    body = builder.emit(loop_body([number, *carried, *slices], seq, results), f"{name}_body")
+    found = builder.emit(R.loop(body, starts, scanned, condition=condition), name)
     assert isinstance(found.ty, TupleType)
     return tuple([TupleGetItem(found, index) for index in range(len(found.ty.fields))])
 

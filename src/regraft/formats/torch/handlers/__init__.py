@@ -5,11 +5,13 @@ from . import attention as attention
 from . import backward as backward
 from . import binary as binary
 from . import complex_tensors as complex_tensors
+from . import counted as counted
 from . import creation as creation
 from . import fourier as fourier
 from . import indexing as indexing
 from . import layers as layers
 from . import linear_algebra as linear_algebra
+from . import matrices as matrices
 from . import pooling as pooling
 from . import quantized as quantized
 from . import recurrent as recurrent

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .... import op as R
-from ....ir.expr import Expr, Tuple
+from ....ir.expr import Expr, Tuple, const
 from ..context import Context, converts_by_name, fields_of, shape_of
+from ..loops import looped
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +38,18 @@ def _recurrent(context: Context, given: Any) -> tuple[Expr, ...]:
     if given.train and given.dropout:
         context.unsupported("random dropout between layers; export the model in eval mode: model.eval()")
     ways = 2 if given.bidirectional else 1
-    each = 4 if given.has_biases else 2
-    if len(params) != num_layers * ways * each:
-        context.unsupported("a projection of the state (proj_size); write it as a layer of its own")
-    cell = _CELLS[context.operator()]
     states = [hx] if isinstance(hx, Expr) else list(hx)
+    is_projected = len(states) > 1 and shape_of(states[0])[-1] != shape_of(states[1])[-1]
+    each = (4 if given.has_biases else 2) + is_projected
+    cell = _CELLS[context.operator()]
+    read = _projected_layer if is_projected else _layer
     if given.batch_first:
         x = R.permute_dims(x, [1, 0, 2])
     lasts: list[list[Expr]] = [[] for _ in states]
     for layer in range(num_layers):
         of_layer = [params[(layer * ways + way) * each :][:each] for way in range(ways)]
         first = [R.strided_slice(state, [0], [layer * ways], [(layer + 1) * ways]) for state in states]
-        x, ends = _layer(context, cell, x, of_layer, first)
+        x, ends = read(context, cell, x, of_layer, first)
         for found, end in zip(lasts, ends, strict=True):
             found.append(end)
     results = [R.concat(found, axis=0) if num_layers > 1 else found[0] for found in lasts]
@@ -69,6 +70,39 @@ def _layer(
     batch, hidden = shape_of(first[0])[1:]
     side_by_side = R.reshape(R.permute_dims(steps, [0, 2, 1, 3]), [shape_of(x)[0], batch, hidden * len(params)])
     return context.emit(side_by_side), ends
+
+
+def _projected_layer(
+    context: Context, _cell: _TorchCell, x: Expr, params: Sequence[Sequence[Expr]], first: Sequence[Expr]
+) -> tuple[Expr, list[Expr]]:
+    """The same for an LSTM whose hidden state is a projection of what its cells give: a loop for each direction.
+
+    No engine has such a layer. The products of all steps' inputs are one product before the loop.
+    """
+    steps: list[Expr] = []
+    ends: list[list[Expr]] = [[], []]
+    for way, (weight, recurrent, *biases, projection) in enumerate(params):
+        entering = R.matmul(x if way == 0 else R.flip(x, axis=0), R.permute_dims(weight, [1, 0]))
+        for bias in biases:
+            entering = R.add(entering, bias)
+        turned = [context.emit(R.permute_dims(each, [1, 0])) for each in (recurrent, projection)]
+
+        def step(given: Sequence[Expr], turned: Sequence[Expr] = turned) -> list[Expr]:
+            hidden, cells, row = given
+            gates = context.emit(R.add(row, R.matmul(hidden, turned[0])))
+            enter, forget, new, out = fields_of(context.emit(R.split(gates, 4, axis=-1)))
+            kept = R.multiply(R.sigmoid(forget), cells)
+            cells = context.emit(R.add(kept, R.multiply(R.sigmoid(enter), R.tanh(new))))
+            hidden = context.emit(R.matmul(R.multiply(R.sigmoid(out), R.tanh(cells)), turned[1]))
+            return [hidden, cells, hidden]
+
+        starts = [context.emit(R.take(state, const(way, "int64"), axis=0)) for state in first]
+        found = looped(context.builder, context.node.name, starts, [context.emit(entering)], step)
+        steps.append(found[2] if way == 0 else R.flip(found[2], axis=0))
+        for end, last in zip(ends, found[:2], strict=True):
+            end.append(last)
+    together = R.concat(steps, axis=-1) if len(steps) > 1 else steps[0]
+    return context.emit(together), [R.stack(end, axis=0) for end in ends]
 
 
 @converts_by_name("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")

@@ -225,17 +225,6 @@ def _histogram(context: Context, x: Expr, bins: int = 100, min: float = 0, max: 
     return R.strided_slice(counts, [0], [0], [bins])
 
 
-@converts("_unique2")
-def _unique(
-    context: Context, x: Expr, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
-) -> tuple[Expr, Expr, Expr]:
-    if is_float(dtype_of(x)):
-        context.unsupported("the distinct values of floats, among which PyTorch counts each NaN by itself")
-    values, places, counts = fields_of(context.emit(R.unique(x, True, False, True, True, None)))
-    nothing = R.zeros([0], "int64")
-    return values, R.reshape(places, shape_of(x)) if return_inverse else nothing, counts if return_counts else nothing
-
-
 @converts("nonzero", "argwhere")
 def _nonzero(context: Context, x: Expr) -> Expr:
     if rank(x) == 0:

@@ -258,31 +258,47 @@ def _diagonal_scatter(context: Context, x: Expr, src: Expr, offset: int = 0, dim
 def _as_strided(
     context: Context, x: Expr, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Any = None
 ) -> Expr:
+    order = context.order_in_memory(0)
+    if order is None:
+        context.unsupported("a view by strides of a tensor that does not fill its memory; write it with slices")
+    start = _start(context, storage_offset)
+    if order != list(range(rank(x))):
+        x = context.emit(R.permute_dims(x, order))
     shape = shape_of(x)
     natural = _natural_strides(shape)
-    if not context.is_contiguous(0):
-        context.unsupported("a view by strides of a tensor that is not contiguous; write it with slices and views")
-    if not storage_offset and same_sizes((*size, *stride), (*shape, *natural)):
+    if not start and same_sizes((*size, *stride), (*shape, *natural)):
         return x
     rows = 0
     while rows < min(len(size), len(shape)) - 1 and size[rows] == shape[rows] and stride[rows] == natural[rows]:
         rows += 1
-    places = np.full((), storage_offset or 0, np.int64)
+    places = np.full((), start, np.int64)
     for count, step in zip(size[rows:], stride[rows:], strict=True):
         if not isinstance(count, int) or not isinstance(step, int):
             context.unsupported("a view of a tensor's memory by symbolic strides; write it with slices and views")
         places = places[..., None] + np.arange(count) * step
     line = dim_product(shape[rows:])
-    if rows and not (isinstance(line, int) and places.size and places.max() < line):
-        context.unsupported("a view of a tensor's memory across its rows; write it with slices and views")
+    is_within = isinstance(line, int) and (not places.size or places.max() < line)
+    if not is_within and (rows or isinstance(line, int)):
+        context.unsupported("a view of a tensor's memory beyond its rows; write it with slices and views")
     return R.take(R.reshape(x, [*shape[:rows], line]), const(places, "int64"), axis=rows)
+
+
+def _start(context: Context, storage_offset: Any) -> int:
+    """The place of a view by strides, counted from the first element of the tensor that it is taken of."""
+    start = 0 if storage_offset is None else storage_offset - context.start_in_memory(0)
+    if not isinstance(start, int) or start < 0:
+        context.unsupported(
+            "a view of a tensor's memory from a place before the tensor; write it with slices and views"
+        )
+    return start
 
 
 @converts("as_strided_scatter")
 def _as_strided_scatter(
     context: Context, x: Expr, src: Expr, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Any = None
 ) -> Expr:
-    places = np.full((), storage_offset or 0, np.int64)
+    start = _start(context, storage_offset)
+    places = np.full((), start, np.int64)
     for count, step in zip(size, stride, strict=True):
         if not isinstance(count, int) or not isinstance(step, int) or not context.is_contiguous(0):
             context.unsupported("a view of a tensor's memory by symbolic strides; write it with slices and views")
