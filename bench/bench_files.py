@@ -166,14 +166,14 @@ def _runner(path: Path, inputs: list[Any]) -> Callable[[], Any]:
     return lambda: session.run(None, feeds)
 
 
-def times_of(file: File, result: Path) -> tuple[float, float]:
+def times_of(file: File, result: Path, rounds: int = ROUNDS) -> tuple[float, float]:
     """The least time of a run of both files on the inputs of the file, or the first random ones that both take."""
     source = file.path
     random = (one.inputs for one in candidate_inputs(open_model(source, fixed=file.fixed).function, 0, {}))
     for inputs in [list(file.inputs.values())] if file.inputs else random:
         try:
             pair = [_runner(path, list(inputs)) for path in (source, result)]
-            before, after = least_in_turns(pair, ROUNDS)
+            before, after = least_in_turns(pair, rounds)
         except Exception as error:  # ONNX Runtime's errors share no base but this
             if not type(error).__module__.startswith("onnxruntime"):
                 raise

@@ -173,7 +173,7 @@ def test_why_not_marks_the_failing_part_in_pattern_and_graph(browser: Browser, t
 
 def test_what_was_tried_in_few_bits_is_a_table_with_the_layers_below(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    rx.optimize(rx.to_onnx(product()), precision="int8", max_error=0.5, report=HtmlReport(page))
+    rx.optimize(rx.to_onnx(product()), precision="int8", max_error=0.5, budget=1, report=HtmlReport(page))
     browser.open(page, "summary")
     assert any(text.startswith("Precisions within an error of 0.500") for text in browser.texts("h3"))
     assert any(text.startswith("int8 dynamic") for text in browser.texts("tbody tr"))
