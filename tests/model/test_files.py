@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,39 @@ def test_of_a_model_and_its_weights_both_take_their_place_or_none(
     assert files(tmp_path) == before
     write_both()
     assert files(tmp_path) == {"out.onnx": b"new model", "out.onnx.data": b"new weights"}
+
+
+@pytest.mark.parametrize("failing", [None, 0, 1, 2])
+def test_weights_of_the_model_that_was_there_go_with_it(
+    tmp_path: Path, failing: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, weights = tmp_path / "out.onnx", tmp_path / "out.onnx.data"
+    target.write_bytes(b"old, location\x12\x0dout.onnx.data")
+    weights.write_text("old weights")
+    before, calls, replace = files(tmp_path), 0, os.replace
+
+    def interrupted(source: Path, place: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls - 1 == failing:
+            raise KeyboardInterrupt
+        replace(source, place)
+
+    monkeypatch.setattr("os.replace", interrupted)
+    expected = nullcontext() if failing is None else pytest.raises(KeyboardInterrupt)
+    with expected, staged(target) as path:
+        path.write_text("new")
+    assert files(tmp_path) == ({"out.onnx": b"new"} if failing is None else before)
+
+
+def test_a_file_beside_the_output_that_was_not_of_the_model_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_bytes(b"location\x12\x0edata.onnx.data")
+    for name in ("a.onnx.data", "a.onnx.weights"):
+        (tmp_path / name).write_text("somebody's")
+    with staged(tmp_path / "a.onnx") as path:
+        path.write_text("new")
+    others = {"a.onnx.data": b"somebody's", "a.onnx.weights": b"somebody's"}
+    assert files(tmp_path) == {"a.onnx": b"new", **others}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError, ConvertError])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
@@ -81,8 +83,9 @@ def check_output(output: Path, inputs: Iterable[Path]) -> None:
 def staged(output: Path) -> Generator[Path]:
     """A path to write to in place of ``output``; what is there at the end takes its place, with its companions.
 
-    Whatever is raised inside, nothing is left behind, and the files that were there stay as they were. Raises
-    `OutputError` where writing fails. One file takes its place in one step; of two, both do or none.
+    Companions that the file which was there before has its weights in go with it. Whatever is raised inside, nothing is
+    left behind, and the files that were there stay as they were. Raises `OutputError` where writing fails. One file
+    takes its place in one step; of two, both do or none.
     """
     try:
         prefix = _staging_prefix(output)
@@ -153,10 +156,12 @@ def _put_in_place(staging: Path, output: Path) -> None:
     pairs = [(part, target) for part, target in pairs if os.path.exists(part)]
     for part, _ in pairs:
         _flush_to_disk(part)
-    if len(pairs) == 1:
+    written = {target for _, target in pairs}
+    left = [each for each in companions(output) if each not in written and _is_named_in(output, each)]
+    if len(pairs) == 1 and not left:
         os.replace(*pairs[0])
         return
-    kept = [(target, part.with_name(part.name + _BEFORE)) for part, target in pairs]
+    kept = [(target, staging.with_name(target.name + _BEFORE)) for target in (*left, *[each for _, each in pairs])]
     try:
         # The model goes first and comes last, so that it never stands beside another's weights.
         for target, before in reversed(kept):
@@ -172,6 +177,17 @@ def _put_in_place(staging: Path, output: Path) -> None:
             if before.exists():
                 os.replace(before, target)
         raise
+
+
+def _is_named_in(output: Path, companion: Path) -> bool:
+    """True if the file ``output`` says that it has weights in ``companion``, and that is there."""
+    if not os.path.isfile(companion) or not os.path.isfile(output) or not output.stat().st_size:
+        return False
+    name = os.fsencode(companion.name)
+    # What stands before a name is a sign that no name has, or its length; else it is the end of another name.
+    wanted = b"(?:[^\\w.-]|" + re.escape(bytes([len(name)])) + b")" + re.escape(name)
+    with output.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        return re.search(wanted, content) is not None
 
 
 @contextmanager
