@@ -94,6 +94,16 @@ def spectrum(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return torch.fft.irfft(z, n=6)
 
 
+def complex_numbers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    z = torch.fft.fft(x * w)
+    z[:, :4] = 0
+    z[:, 5] = 2 - 3j
+    z[:, 4].mul_(2)
+    z = torch.where(w > 1.9, torch.complex(w, x), z)
+    z = z.masked_fill(x > 1, 1j).index_fill(1, torch.tensor([0]), 4)
+    return torch.view_as_real(z + torch.full_like(z, 1 + 1j))
+
+
 def diagonal(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     y = x[:, :, None] * w
     y.diagonal(0, 1, 2).add_(x)
@@ -153,6 +163,7 @@ MODELS = [
     real_parts,
     filled_by_parts,
     spectrum,
+    complex_numbers,
     diagonal,
     through_aliases,
     in_a_loop,

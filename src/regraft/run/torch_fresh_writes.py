@@ -382,18 +382,27 @@ def _part(graph: torch.fx.Graph, whole: torch.fx.Node, view: ViewCall) -> torch.
 
 def _fill(graph: torch.fx.Graph, part: torch.fx.Node, source: torch.fx.Node) -> None:
     """Write ``source`` to ``part``: a number where it is the same everywhere, and once what it repeats."""
-    is_given = source.target in (_ATEN.full.default, _ATEN.fill.Scalar)
-    number: Any = source.args[1] if is_given else _FILLED.get(source.target)
-    if isinstance(number, bool | int | float) and source.meta["val"].dtype == part.meta["val"].dtype:
-        is_zero = number == 0 and not str(number).startswith("-")
-        made = (
-            graph.call_function(_ATEN.zero_.default, (part,))
-            if is_zero
-            else graph.call_function(_ATEN.fill_.Scalar, (part, number))
-        )
+    number = _number(source)
+    is_alike = source.meta["val"].dtype == part.meta["val"].dtype
+    if is_alike and number == 0 and "-" not in str(number):
+        made = graph.call_function(_ATEN.zero_.default, (part,))
+    elif is_alike and number is not None:
+        made = graph.call_function(_ATEN.fill_.Scalar, (part, number))
+    elif source.target is _ATEN.fill.Tensor:
+        made = graph.call_function(_ATEN.fill_.Tensor, (part, source.args[1]))
     else:
         made = graph.call_function(_ATEN.copy_.default, (part, _once(source)))
     made.meta = part.meta.copy()
+
+
+def _number(source: torch.fx.Node) -> Any:
+    """The number that ``source`` holds everywhere; None where that is not told by numbers."""
+    if source.target is _ATEN.complex.default:
+        real, imag = map(_number, cast("tuple[torch.fx.Node, torch.fx.Node]", source.args))
+        return None if real is None or imag is None else complex(real, imag)
+    is_given = source.target in (_ATEN.full.default, _ATEN.fill.Scalar)
+    number: Any = source.args[1] if is_given else _FILLED.get(source.target)
+    return number if isinstance(number, bool | int | float | complex) else None
 
 
 def _once(source: torch.fx.Node) -> torch.fx.Node:

@@ -7,6 +7,8 @@ from typing import Any, Final, cast
 import torch
 from torch.utils import _pytree as pytree
 
+from .torch_in_place import PARTS
+
 _RESULT: Final = -1
 
 
@@ -26,6 +28,8 @@ class KeptForGradients:
         return node.op != "output" and any(one in values and place in self._kept(node) for place, one in operands)
 
     def _kept(self, node: torch.fx.Node) -> frozenset[int]:
+        if node.target in PARTS:
+            return frozenset()  # for complex numbers PyTorch has no gradient of these, nor need of one
         leaves = pytree.tree_leaves((node.args, node.kwargs))
         key = (node.target, *map(_kind, leaves))
         if key not in self._known:

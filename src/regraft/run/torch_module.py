@@ -31,6 +31,7 @@ from .lifted_constants import lift_constants
 from .python_source import identifier
 from .torch_calls import restore_calls
 from .torch_engine import dialect, serial
+from .torch_full import with_numbers_written
 from .torch_sizes import with_read_sizes
 from .torch_state import ModuleState
 
@@ -76,7 +77,8 @@ class RegraftModule(torch.nn.Module):
     ) -> None:
         super().__init__()
         with collection_paused():
-            lifted = lift_constants(restore_calls(with_read_sizes(module, name, signature.checks)))
+            restored = restore_calls(with_read_sizes(module, name, signature.checks))
+            lifted = lift_constants(with_numbers_written(restored))
             filename = f"<regraft torch module {next(serial)}>"
             program = write_module(lifted.module, dialect(None, goes_out=True), filename, verify_types=False)
 

@@ -24,8 +24,8 @@ from .dropout import has_dropout, hide_dropout, show_dropout
 from .gradient_stops import detach_regions, has_regions
 from .nodes import all_nodes, is_operator, is_transform
 from .outside import is_outside
-from .region_constants import with_constants_outside
 from .tangents import drop_zero_tangents, is_zeros
+from .traced_constants import with_constants_outside
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 _PART_OF_SUBCLASS: Final = "export.access_subclass_inner_tensor.default"

@@ -10,6 +10,7 @@ from .... import op as R
 from ....ir.expr import Expr, const
 from ..complex_numbers import ComplexPair, by_parts, converts_complex
 from ..context import HANDLERS, Context, cast, dtype_of, rank, shape_of
+from ..traced_constants import number_of
 from .unary import array_function, in_wide_floats
 
 converts_complex(
@@ -61,6 +62,30 @@ def _polar(context: Context, abs: Expr, angle: Expr) -> ComplexPair:
 def _filled(context: Context, *_shape: Any, **_how: Any) -> ComplexPair:
     shape, dtype = context.output_shape(), context.output_dtype()
     return ComplexPair((R.ones if "ones" in context.operator() else R.zeros)(shape, dtype), R.zeros(shape, dtype))
+
+
+@converts_complex(
+    "fill.Scalar", "fill.Tensor", "full", "full_like", "masked_fill.Scalar", "masked_fill.Tensor", "new_full",
+    "scatter.value",
+)  # fmt: skip
+def _with_number(context: Context, x: Any, *operands: Any, **how: Any) -> ComplexPair:
+    """What takes a number last, of which each part takes its own; a real one has no imaginary part."""
+    ordinary, (*others, number) = HANDLERS[str(context.node.target)], operands
+    number = number_of(number)
+    real, imag = (number, 0) if isinstance(number, Expr) else (number.real, number.imag)
+    sides = (x.real, x.imag) if isinstance(x, ComplexPair) else (x, x)
+    return ComplexPair(
+        *[ordinary(context, side, *others, part, **how) for side, part in zip(sides, (real, imag), strict=True)]
+    )
+
+
+@converts_complex("copy")
+def _copied(context: Context, x: ComplexPair, src: Any, *_how: Any) -> ComplexPair:
+    real, imag = _parts(context, src)
+    shape = context.output_shape()
+    return ComplexPair(
+        R.broadcast_to(real, shape), R.zeros(shape, dtype_of(real)) if imag is None else R.broadcast_to(imag, shape)
+    )
 
 
 @converts_complex("pad", "constant_pad_nd")

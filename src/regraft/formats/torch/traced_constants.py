@@ -1,12 +1,13 @@
-"""Constants that stand in the body of a branch, a loop or a region: operands of the body, and tensors of the model.
+"""Tensors that PyTorch's tracer made of numbers in the model's code, as ``y[:, 0] = 0`` does.
 
-PyTorch keeps a tensor that a body makes of numbers, as ``y[:, 0] = 0`` does, in the body's own module. It cannot make
-such a body functional. A tensor that the body is given is no different from any other.
+One that the body of a branch, a loop or a region makes is kept in the body's own module. PyTorch cannot make such a
+body functional; a tensor that the body is given is no different from any other. One without axes is a number again.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 from itertools import count
 from typing import Any, Final, cast
 
@@ -15,7 +16,22 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, TensorArgument
 from torch.fx import GraphModule, Node
 
+from ...ir.expr import Constant, Expr
+from .complex_numbers import ComplexPair
+
 _NAME: Final = "constant_of_body"
+_MADE: Final = re.compile(rf"(.*\.)?(lifted_tensor_|_tensor_constant|{_NAME}_)\d+(\.real|\.imag)?")
+"""The names of such tensors, and of the parts of complex ones."""
+
+
+def number_of(value: Any) -> Any:
+    """The number that a tensor of the model was made of; ``value`` as it is where that is no such tensor."""
+    if isinstance(value, ComplexPair):
+        real, imag = number_of(value.real), number_of(value.imag)
+        return value if isinstance(real, Expr) or isinstance(imag, Expr) else complex(real, imag)
+    if isinstance(value, Constant) and not value.data.shape and _MADE.fullmatch(value.data.name or ""):
+        return value.data.numpy().item()
+    return value
 
 
 def with_constants_outside(program: ExportedProgram) -> ExportedProgram:
