@@ -15,12 +15,13 @@ from ..ir.dtypes import itemsize
 from ..ir.expr import Constant, Expr, Tuple
 from ..ir.leaf_types import leaf_tensors
 from ..ir.module import IRModule
-from ..ir.op import Call, Op, Trait
+from ..ir.op import Call, Op, Trait, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, Type
 from ..ir.visitor import iter_bindings, walk
 from ..op.costs import elements_of, total
 from ..op.decompose import decompose
+from ..op.primitive.loop import LOOP, loop_types
 from ..op.program_xp import DecomposeError
 
 __all__ = ["UNKNOWN", "Cost", "bytes_of", "call_cost", "constant_bytes", "elements_of", "estimate_cost"]
@@ -100,13 +101,26 @@ def _operand_types(operands: Iterable[Expr]) -> list[Type]:
 def estimate_cost(program: Function | IRModule) -> Cost:
     """The cost of all calls of ``program`` together, each once: both sides of branches, and each function of a module.
 
-    Cost: linear.
+    The body of a loop counts as often as it has steps, once where that is not known. Cost: linear, for each loop that
+    a loop is in once more.
     """
     total = Cost()
+    bodies: dict[Expr, Function] = {}
     for binding in iter_bindings(program):
-        if isinstance(binding.value, Call):
-            total = total + call_cost(binding.value)
+        value = binding.value
+        if isinstance(value, Function):
+            bodies[binding.var] = value
+        elif isinstance(value, Call):
+            total = total + call_cost(value)
+            if is_call_of(value, LOOP.name) and (body := bodies.get(value.args[0])) is not None:
+                total = total + _repeated(estimate_cost(body), loop_types(value).steps)
     return total
+
+
+def _repeated(cost: Cost, steps: Dim | None) -> Cost:
+    """The cost of all ``steps`` but one; nothing where their number is not known."""
+    more = 0 if steps is None else steps - 1
+    return Cost(cost.operations * more, cost.bytes * more)
 
 
 def constant_bytes(program: Function | IRModule) -> int:

@@ -5,7 +5,7 @@ Rules for the ``cost`` of an operator. Counts are dims: symbolic where sizes are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..ir.dims import Dim, dim_product
 from ..ir.leaf_types import leaf_tensors
@@ -34,6 +34,21 @@ def product_operations(call: Call) -> Dim | None:
     if not isinstance(left, TensorType) or not left.shape or out is None:
         return None
     return dim_product((2, out, left.shape[-1]))
+
+
+def operations_per_element(count: int) -> Callable[[Call], Dim | None]:
+    """The rule of an operator that takes ``count`` operations for each element of its result."""
+
+    def operations(call: Call) -> Dim | None:
+        elements = elements_of(call.ty)
+        return None if elements is None else elements * count
+
+    return operations
+
+
+def no_operations(call: Call) -> Dim | None:
+    """The count of an operator whose work is that of what it calls."""
+    return 0
 
 
 def convolution_operations(call: Call) -> Dim | None:

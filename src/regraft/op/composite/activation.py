@@ -14,6 +14,7 @@ from ...ir.expr import Expr, PrimValue
 from ...ir.op import Call, Precision, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import collapse_to, known_rank, reshape_like
+from ..costs import operations_per_element
 from ..primitive.comparison import greater, less, less_equal
 from ..primitive.datatype import in_dtype_of_first
 from ..primitive.elementary import erf, exp, sigmoid, tanh
@@ -262,7 +263,13 @@ def _along_axis_type(call: Call) -> Type:
     return ty
 
 
-@declares("relax.nn.softmax", infer=_along_axis_type, reference=rounded_once(normalized_exponentials), finite=True)
+@declares(
+    "relax.nn.softmax",
+    infer=_along_axis_type,
+    reference=rounded_once(normalized_exponentials),
+    finite=True,
+    cost=operations_per_element(5),  # the maximum, a difference, the exponential, the sum and a quotient
+)
 def softmax(data: Expr, axis: int = -1) -> Call:
     """``exp(data)`` divided by its sum along ``axis``; follows ``torch.nn.functional.softmax``.
 

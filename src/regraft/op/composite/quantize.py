@@ -12,6 +12,7 @@ from ...ir.dtypes import is_bool, is_float, is_integer, itemsize, numpy_dtype
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..costs import operations_per_element
 from ..public_function import Dtype, declares
 from ..rules import normalize_axis, require_float, tensor_operand
 from ..semantics import cast, dtype_name, integer_range, widened
@@ -77,6 +78,7 @@ def _quantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_dt
     infer=_quantize_type,
     reference=_quantize,
     traits=(Trait.STOPS_GRADIENT,),
+    cost=operations_per_element(6),  # a quotient, rounding, a sum, two limits and the conversion
 )
 def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: Dtype = "int8") -> Call:
     """``round(data / scale) + zero_point``, limited to ``out_dtype``; follows ``QuantizeLinear`` of ONNX.
@@ -161,6 +163,7 @@ def _scaled(xp: Any, data: Any, scale: Any, offset: Any, out_dtype: str) -> Any:
     infer=_dequantize_type,
     reference=_dequantize,
     traits=(Trait.STORED,),
+    cost=operations_per_element(3),  # the conversion, a difference and a product
 )
 def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: Dtype = "float32") -> Call:
     """``(data - zero_point) * scale``; follows ``DequantizeLinear`` of ONNX.

@@ -11,6 +11,7 @@ from ...ir.dims import Dim, dims_equal
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ..costs import product_operations
 from ..primitive.linear_algebra import matmul
 from ..public_function import declares
 from ..rules import require_float, tensor_operand
@@ -61,7 +62,13 @@ def _matmul_integer(xp: Any, x1: Any, x2: Any, zero_point1: Any, zero_point2: An
     return xp.matmul(left, right)
 
 
-@declares("relax.matmul_integer", infer=_matmul_integer_type, reference=_matmul_integer, traits=(Trait.STOPS_GRADIENT,))
+@declares(
+    "relax.matmul_integer",
+    infer=_matmul_integer_type,
+    reference=_matmul_integer,
+    traits=(Trait.STOPS_GRADIENT,),
+    cost=product_operations,
+)
 def matmul_integer(x1: Expr, x2: Expr, zero_point1: Expr, zero_point2: Expr) -> Call:
     """``(x1 - zero_point1) @ (x2 - zero_point2)``, summed in int32; follows ``MatMulInteger`` of ONNX.
 

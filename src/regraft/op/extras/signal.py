@@ -10,17 +10,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...ir.dims import Dim, dims_equal, floordiv
+from ...ir.dims import Dim, dim_product, dims_equal, floordiv
 from ...ir.expr import Expr, const
 from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import count_of, known_shape, tensor_type
 from ..axis_maps import static_size
 from ..composite.padding import pad
+from ..costs import elements_of
 from ..primitive.binary import divide, multiply
 from ..primitive.indexing import strided_slice
 from ..public_function import declares, operator_of
-from ..rules import normalize_axis, require_float
+from ..rules import normalize_axis, require_float, tensor_operand
 from ..semantics import cast, dtype_name, pad_constant, widened
 
 __all__ = ["dft"]
@@ -89,7 +90,21 @@ def _dft(xp: Any, x: Any, length: int | None, axis: int, inverse: bool, onesided
     return cast(xp, xp.stack([xp.real(spectrum), xp.imag(spectrum)], axis=-1), dtype_name(x.dtype))
 
 
-@declares("relax.signal.dft", primitive=True, infer=_dft_type, reference=_dft)
+def _dft_operations(call: Call) -> Dim | None:
+    """Five operations for each sample and each halving of their number, and half of that for a signal that is real."""
+    x, attrs = tensor_operand(call, 0), call.attrs
+    if x.shape is None:
+        return None
+    axis: int = attrs.axis % x.ndim
+    length = _transform_length(x.shape[axis], attrs)
+    if not isinstance(length, int):
+        return elements_of(call.ty)
+    others = dim_product([size for place, size in enumerate(x.shape[:-1]) if place != axis])
+    operations = 5 * length * max(1, (length - 1).bit_length())
+    return others * (operations // 2 if attrs.onesided else operations)
+
+
+@declares("relax.signal.dft", primitive=True, infer=_dft_type, reference=_dft, cost=_dft_operations)
 def dft(x: Expr, length: int | None = None, axis: int = -2, inverse: bool = False, onesided: bool = False) -> Call:
     """The discrete Fourier transform along ``axis``; follows ``DFT`` of ONNX and ``numpy.fft``.
 

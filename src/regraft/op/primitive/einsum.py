@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from string import ascii_letters
 from typing import Any, Final
 
-from ...ir.dims import Dim, dims_equal
+from ...ir.dims import Dim, dim_product, dims_equal
 from ...ir.expr import Expr, ShapeExpr, Tuple
 from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
@@ -120,7 +120,21 @@ def _einsum(xp: Any, operands: tuple[Any, ...], subscripts: str) -> Any:
     return product_in_dtype(xp, product, operands, dtype_name(operands[0].dtype))
 
 
-@declares("relax.einsum", primitive=True, infer=_einsum_type, reference=_einsum, finite=True)
+def _einsum_operations(call: Call) -> Dim | None:
+    """One operation for each operand at each place of all labels: the products and their sum."""
+    fields = joined_fields(call)
+    terms, _ = _parse_subscripts(call, len(fields))
+    sizes: dict[str, tuple[Dim, ...]] = {}
+    for number, (term, field) in enumerate(zip(terms, fields, strict=True)):
+        for label, dims in _labelled(term, field):
+            together = _together(call, label, sizes.get(label, ()), dims, number)
+            if together is None:
+                return None
+            sizes[label] = together
+    return dim_product((len(fields), *[size for dims in sizes.values() for size in dims]))
+
+
+@declares("relax.einsum", primitive=True, infer=_einsum_type, reference=_einsum, finite=True, cost=_einsum_operations)
 def einsum(operands: Expr | Sequence[Expr], subscripts: str) -> Call:
     """The sum of products that ``subscripts`` describes, such as "bij,bjk->bik"; follows ``numpy.einsum``.
 

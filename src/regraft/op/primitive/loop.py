@@ -31,6 +31,7 @@ from ...ir.types import (
     substitute_type,
     type_symvars,
 )
+from ..costs import no_operations
 from ..row import primitive
 from ..rules import tensor_fields
 from ..semantics import namespace_dtype
@@ -288,6 +289,7 @@ LOOP = primitive(
     ("body", "carried", "scanned", "count?", "condition?"),
     infer=_loop_type,
     reference=_loop,
+    cost=no_operations,
 )
 
 
