@@ -319,6 +319,8 @@ MATRICES: dict[str, Case] = {
     "solve": Case(torch.linalg.solve, (_MATRIX, _RIGHT)),
     "solve_for_vector": Case(torch.linalg.solve, (_MATRIX, f(2, 4))),
     "cholesky": Case(torch.linalg.cholesky, (_POSITIVE,)),
+    "cholesky_of_lower": Case(torch.linalg.cholesky, (_POSITIVE.tril(),)),
+    "cholesky_of_upper": Case(lambda x: torch.linalg.cholesky(x, upper=True), (_POSITIVE.triu(),)),
     "cholesky_upper": Case(lambda x: torch.linalg.cholesky(x, upper=True), (_POSITIVE,)),
     "cholesky_solve": Case(torch.cholesky_solve, (_RIGHT, torch.linalg.cholesky(_POSITIVE))),
     "solve_triangular": Case(lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), (_POSITIVE.triu(), _RIGHT)),

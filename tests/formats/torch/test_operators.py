@@ -68,6 +68,17 @@ def test_what_is_exact_near_zero_is_so_everywhere_and_has_a_slope_there(function
     assert_close(values, to_numpy(function(special)))
 
 
+@pytest.mark.parametrize("function", [torch.inverse, torch.logdet, torch.det, torch.linalg.cholesky])
+def test_what_is_computed_of_a_small_matrix_has_the_gradient_that_pytorch_gives_it(function: Any) -> None:
+    root = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0))
+    x = root @ root.mT + torch.eye(3)
+    adjoint = Gradient("main")(rx.from_torch(_Summed(lambda x: function(x) ** 2), (x,)))["main_adjoint"]
+    wanted = x.clone().requires_grad_()
+    (function(wanted) ** 2).sum().backward()
+    (found,) = rx.build(rx.IRModule({"main": adjoint}), target="numpy")["main"](x.numpy())[1]
+    np.testing.assert_allclose(found, to_numpy(wanted.grad), rtol=1e-3, atol=1e-4)
+
+
 class _Summed(torch.nn.Module):
     def __init__(self, function: Any, *, whole: bool = True) -> None:
         super().__init__()

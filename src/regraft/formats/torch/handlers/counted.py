@@ -105,12 +105,8 @@ def _runs(context: Context, line: Expr) -> tuple[Expr, Expr, Expr]:
     places = context.emit(R.squeeze(R.nonzero(begins), axis=0))
     groups = context.emit(R.subtract(R.cumsum(cast(begins, "int64"), axis=0), const(1, "int64")))
     ends = R.concat([places, R.reshape(context.scalar(size, "int64"), [1])], axis=0)
-    lengths = R.subtract(R.dynamic_strided_slice(context.emit(ends), *_from_second()), places)
+    lengths = R.subtract(R.strided_slice(context.emit(ends), [0], [1], [2**63 - 1]), places)
     return R.take(line, places, axis=0), groups, lengths
-
-
-def _from_second() -> tuple[Expr, Expr, Expr]:
-    return const([1], "int64"), const([2**63 - 1], "int64"), const([1], "int64")
 
 
 # --- counts

@@ -166,7 +166,7 @@ def _solve(context: Context, given: Any) -> Expr:
 def _cholesky(context: Context, matrix: Expr, upper: bool = False) -> Expr:
     count = _rows(context, matrix)
     columns: list[Expr] = []
-    left = matrix
+    left = context.emit(_with_gradient_of_both(_transposed(matrix) if upper else matrix))
     for size in range(count, 0, -1):
         root = R.sqrt(_part(_part(left, -1, 0, 1), -2, 0, 1))
         column = context.emit(R.divide(_part(left, -1, 0, 1), root))
@@ -178,6 +178,13 @@ def _cholesky(context: Context, matrix: Expr, upper: bool = False) -> Expr:
             left = context.emit(R.subtract(_part(_part(left, -1, 1, size), -2, 1, size), taken))
     lower = R.concat(columns, axis=-1) if count > 1 else columns[0]
     return _transposed(lower) if upper else lower
+
+
+def _with_gradient_of_both(matrix: Expr) -> Expr:
+    """``matrix``, of which one triangle is read, so that its adjoint is symmetric, as PyTorch's is."""
+    turned = _transposed(matrix)
+    nothing = R.subtract(R.subtract(turned, R.grad.no_grad(turned)), R.subtract(matrix, R.grad.no_grad(matrix)))
+    return R.add(matrix, R.multiply(nothing, _number(0.5, matrix)))
 
 
 def _transposed(matrix: Expr) -> Expr:
