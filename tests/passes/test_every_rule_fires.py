@@ -79,6 +79,27 @@ def gelu_tanh(random: Random) -> tuple[tuple[int, ...], Body]:
     return sizes(random, random.randint(1, 4)), body
 
 
+def limited_to_six(x: Expr) -> Expr:
+    return R.clip(R.add(x, R.const(3.0, "float32")), 0.0, 6.0)
+
+
+def hardsigmoid(random: Random) -> tuple[tuple[int, ...], Body]:
+    return sizes(random, random.randint(1, 4)), lambda _, x: R.divide(limited_to_six(x), R.const(6.0, "float32"))
+
+
+def hardswish(random: Random) -> tuple[tuple[int, ...], Body]:
+    sixth = R.const(1 / 6, "float32")
+    orders: list[Body] = [
+        lambda _, x: R.multiply(R.multiply(x, limited_to_six(x)), sixth),
+        lambda _, x: R.multiply(R.multiply(x, sixth), limited_to_six(x)),
+    ]
+    return sizes(random, random.randint(1, 4)), random.choice(orders)
+
+
+def hardswish_by_gate(random: Random) -> tuple[tuple[int, ...], Body]:
+    return sizes(random, random.randint(1, 4)), lambda _, x: R.multiply(x, R.nn.hardsigmoid(x))
+
+
 def softmax(random: Random) -> tuple[tuple[int, ...], Body]:
     shape = sizes(random, random.randint(1, 4))
     axis = random.randrange(len(shape))
@@ -192,6 +213,9 @@ def packed_linear_with_bias(random: Random) -> tuple[tuple[int, ...], Body]:
 WRITTEN: dict[str, Callable[[Random], tuple[tuple[int, ...], Body]]] = {
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
+    "hardsigmoid": hardsigmoid,
+    "hardswish": hardswish,
+    "hardswish_by_gate": hardswish_by_gate,
     "softmax": softmax,
     "mean": mean,
     "layer_norm": layer_norm,

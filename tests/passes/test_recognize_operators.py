@@ -214,3 +214,73 @@ def test_a_formula_on_a_tensor_of_unknown_rank_is_left_where_its_numbers_have_ax
     assert RecognizeOperators()(before) is before
     assert "its numbers may give the result more axes" in str(report(RecognizeOperators(), before))
     assert counts(RecognizeOperators()(program('x: R.Tensor("float32")', lines, "y"))) == {"nn.gelu": 1}
+
+
+SHIFTED = f"a = x + {_c(3.0)}\n"
+TO_SIX = [
+    "l = R.clip(a, 0.0, 6.0)",
+    "l = R.nn.relu6(a)",
+    f"r = R.nn.relu(a)\nl = R.minimum(r, {_c(6.0)})",
+    f"r = R.minimum({_c(6.0)}, a)\nl = R.maximum({_c(0.0)}, r)",
+    f"r = R.maximum(a, {_c(0.0)})\nl = R.minimum(r, {_c(6.0)})",
+    f"r = R.minimum(a, {_c(6.0)})\nl = R.nn.relu(r)",
+]
+
+
+@pytest.mark.parametrize("limits", TO_SIX[:4])
+@pytest.mark.parametrize(
+    "product",
+    [
+        f"g = l / {_c(6.0)}\ny = x * g",
+        f"g = l * {_c(1 / 6)}\ny = g * x",
+        f"h = x * l\ny = h / {_c(6.0)}",
+        f"h = {_c(1 / 6)} * x\ny = h * l",
+    ],
+)
+def test_a_hardswish_is_recognized_in_its_writings(limits: str, product: str) -> None:
+    before = program(X, f"{SHIFTED}{limits}\n{product}", "y")
+    assert counts(checked(RecognizeOperators(), before)) == {"nn.hardswish": 1}
+
+
+@pytest.mark.parametrize("limits", TO_SIX)
+def test_a_hardsigmoid_is_recognized_by_any_limits(limits: str) -> None:
+    before = program(X, f"{SHIFTED}{limits}\ny = l / {_c(6.0)}", "y")
+    assert counts(checked(RecognizeOperators(), before)) == {"nn.hardsigmoid": 1}
+
+
+def test_a_hardsigmoid_of_another_slope_keeps_it() -> None:
+    before = program(X, f"a = x * {_c(0.2)}\nb = a + {_c(0.5)}\ny = R.clip(b, 0.0, 1.0)", "y")
+    after = checked(RecognizeOperators(), before)
+    assert counts(after) == {"nn.hardsigmoid": 1}
+    assert "alpha=0.2" in str(after)
+    before = program(X, f"a = x * {_c(1 / 6)}\nb = a + {_c(0.5)}\nc = R.clip(b, 0.0, 1.0)\ny = c * x", "y")
+    assert counts(checked(RecognizeOperators(), before)) == {"nn.hardswish": 1}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "reason"),
+    [
+        ("R.clip(a, 0.0, 6.0)", "R.clip(a, 0.0, 6.5)", "a bound is 6.5, where the formula has 6.0"),
+        ("R.clip(a, 0.0, 6.0)", "R.clip(a, -1.0, 6.0)", "a bound is -1.0, where the formula has 0.0"),
+        (_c(3.0), _c(2.0), "a constant is 2.0, where the formula has 3.0"),
+        (_c(6.0), _c(5.0), "a constant is 5.0, where the formula has 6.0"),
+    ],
+)
+def test_a_line_with_other_numbers_is_no_hardsigmoid(right: str, wrong: str, reason: str) -> None:
+    text = f"{SHIFTED}{TO_SIX[0]}\ny = l / {_c(6.0)}"
+    before = program(X, text.replace(right, wrong), "y")
+    assert RecognizeOperators()(before) is before
+    assert reason in str(report(RecognizeOperators(), before))
+
+
+def test_a_hardsigmoid_in_half_precision_is_left() -> None:
+    text = f"{SHIFTED}{TO_SIX[0]}\ny = l / {_c(6.0)}".replace("float32", "float16")
+    before = program(X.replace("float32", "float16"), text, "y")
+    assert RecognizeOperators()(before) is before
+
+
+def test_mish_is_recognized() -> None:
+    before = program(X, "s = R.nn.softplus(x)\nt = R.tanh(s)\ny = x * t", "y")
+    assert counts(checked(RecognizeOperators(), before)) == {"nn.mish": 1}
+    before = program(X, "s = R.nn.softplus(x, beta=2.0)\nt = R.tanh(s)\ny = x * t", "y")
+    assert RecognizeOperators()(before) is before

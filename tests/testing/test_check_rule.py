@@ -585,6 +585,9 @@ _NEED_PROGRAMS = {
     *(
         "gelu",
         "gelu_tanh",
+        "hardsigmoid",
+        "hardswish",
+        "hardswish_by_gate",
         "mean",
         "constant_bias",
         "zero_bias",

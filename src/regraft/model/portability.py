@@ -30,6 +30,7 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
     "relax.nn.gelu": ("gelu", "Gelu"),
     "relax.nn.gelu_tanh": ("gelu_tanh", "Gelu"),
     "relax.nn.layer_norm": ("layer_norm", "LayerNormalization"),
+    "relax.nn.mish": ("mish", "Mish"),
     "relax.nn.rms_norm": ("rms_norm", "RMSNormalization"),
 }
 """For each operator that is recognized, the form that it is recognized by, and the operator of ONNX."""

@@ -18,7 +18,7 @@ from ..analysis.tensors import number_of, stated_shape
 from ..analysis.values import is_number, resolve
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import numpy_dtype
-from ..ir.expr import Constant, Expr, Var
+from ..ir.expr import Constant, Expr, PrimValue, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
@@ -42,10 +42,18 @@ class _Numbers(dict[DFPattern, float]):
         self[constant] = number
         return constant
 
+    def bound(self, number: float) -> DFPattern:
+        """The pattern of ``number`` where an operator takes it as a number and not as a tensor."""
+        bound = wildcard()
+        self[bound] = number
+        return bound
+
     def wrong_in(self, found: _Matched) -> str | None:
         """Says which constant of a match is another number; None if all are right."""
         for pattern, number in self.items():
             constant = found.get(pattern)
+            if isinstance(constant, PrimValue) and constant.value != number:
+                return f"a bound is {constant.value}, where the formula has {number}"
             if isinstance(constant, Constant) and not is_number(constant, number, 0.0):
                 held = f"{number_of(constant)}" if constant.data.size == 1 else "a tensor"
                 return f"a constant is {held}, where the formula has {number}"
@@ -154,6 +162,93 @@ def _silu() -> _Formula:
         x = wildcard()
         result = _times(x, is_op("relax.sigmoid")(x))
     return _Formula("silu", context, result, _Numbers(), _applied(ops.nn.silu, x))
+
+
+def _limited(line: DFPattern, most: float, number: _Numbers) -> DFPattern:
+    """``line`` limited to 0 and ``most``, as `clip` or by the two limits in either order."""
+    below = is_op("relax.nn.relu")(line) | is_op("relax.maximum")(line, number(0.0))
+    above = is_op("relax.minimum")(line, number(most))
+    either = is_op("relax.minimum")(below, number(most)) | is_op("relax.nn.relu")(above)
+    either |= is_op("relax.maximum")(above, number(0.0))
+    found = is_op("relax.clip")(line, number.bound(0.0), number.bound(most)) | either
+    return found | is_op("relax.nn.relu6")(line) if most == 6.0 else found
+
+
+def _sixth(value: DFPattern, number: _Numbers) -> DFPattern:
+    return _over(value, number(6.0)) | _times(value, number(1 / 6))
+
+
+def _in_single_precision(operator: Callable[[Any], Expr], x: DFPattern) -> _Read:
+    """``operator`` of float32, the one dtype in which all engines have it."""
+
+    def read(found: _Matched, _bindings: Bindings) -> Expr | str:
+        ty = found[x].ty
+        is_single = isinstance(ty, TensorType) and ty.dtype == "float32"
+        return operator(found[x]) if is_single else "it is not in float32"
+
+    return read
+
+
+def _hardsigmoid() -> _Formula:
+    """A line that is limited to 0 and 1, or to 0 and 6 and divided by 6."""
+    number = _Numbers()
+    with PatternContext() as context:
+        x, shifted, slope, start = wildcard(), wildcard(), is_const(), is_const()
+        by_six = _sixth(_limited(_plus(x, number(3.0)), 6.0, number), number)
+        by_one = _limited(_plus(_times(shifted, slope), start), 1.0, number)
+        result = by_six | by_one
+
+    def read(found: _Matched, bindings: Bindings) -> Expr | str:
+        if x in found:
+            return _in_single_precision(ops.nn.hardsigmoid, x)(found, bindings)
+        alpha, beta = number_of(found[slope]), number_of(found[start])
+        if alpha is None or beta is None:
+            return "the line is not the same for all elements"
+        near = [value if abs(number - value) < 1e-7 else number for number, value in ((alpha, 1 / 6), (beta, 0.5))]
+        return _in_single_precision(lambda data: ops.nn.hardsigmoid(data, *near), shifted)(found, bindings)
+
+    return _Formula("hardsigmoid", context, result, number, read)
+
+
+def _hardswish() -> _Formula:
+    """``x`` times what is limited to 0 and 6, and then divided by 6."""
+    number = _Numbers()
+    with PatternContext() as context:
+        x = wildcard()
+        limited = _limited(_plus(x, number(3.0)), 6.0, number)
+        result = _sixth(_times(x, limited), number) | _times(_sixth(x, number), limited)
+    return _Formula("hardswish", context, result, number, _in_single_precision(ops.nn.hardswish, x))
+
+
+def _hardswish_by_gate() -> _Formula:
+    with PatternContext() as context:
+        x = wildcard()
+        gate = is_op("relax.nn.hardsigmoid")(x)
+        result = _times(x, gate)
+
+    def read(found: _Matched, bindings: Bindings) -> Expr | str:
+        call = bindings[found[gate]]
+        assert isinstance(call, Call)
+        if abs(call.attrs.alpha - 1 / 6) > 1e-7 or call.attrs.beta != 0.5:
+            return "the gate is another line"
+        return _in_single_precision(ops.nn.hardswish, x)(found, bindings)
+
+    return _Formula("hardswish_by_gate", context, result, _Numbers(), read)
+
+
+def _mish() -> _Formula:
+    with PatternContext() as context:
+        x = wildcard()
+        curve = is_op("relax.nn.softplus")(x)
+        result = _times(x, is_op("relax.tanh")(curve))
+
+    def read(found: _Matched, bindings: Bindings) -> Expr | str:
+        call = bindings[found[curve]]
+        assert isinstance(call, Call)
+        is_usual = call.attrs.beta == 1.0 and call.attrs.threshold >= 20.0
+        return ops.nn.mish(found[x]) if is_usual else "the softplus has another beta, or ends earlier"
+
+    return _Formula("mish", context, result, _Numbers(), read)
 
 
 def _softmax() -> _Formula:
@@ -366,17 +461,20 @@ def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr
 
 
 _STEPS: Final = [
-    [form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _softmax, _mean, _layer_norm, _group_norm)],
-    [_layer_norm(summand=False).rule(), _layer_norm(factor=False).rule()],
+    [form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _hardswish, _hardsigmoid, _mish)]
+    + [form().rule() for form in (_softmax, _mean, _layer_norm, _group_norm)],
+    [_hardswish_by_gate().rule(), _layer_norm(summand=False).rule(), _layer_norm(factor=False).rule()],
     [_layer_norm(factor=False, summand=False).rule(), _rms_norm().rule()],
 ]
 """Forms that hold others come first: a norm with a factor one without, and a layer norm a root mean square."""
 
 
 def RecognizeOperators(without: Collection[str] = ()) -> Pass:
-    """Write gelu, gelu_tanh, silu, mean, rms_norm, layer_norm and group_norm for their formulas.
+    """Write gelu, gelu_tanh, silu, hardsigmoid, hardswish, mish, mean, rms_norm, layer_norm and group_norm for their
+    formulas.
 
-    Read are the usual writings: gelu by erf or tanh, with its factors in any order; squares as product, power or
+    Read are the usual writings: gelu by erf or tanh, with its factors in any order; a hard sigmoid in float32 by one
+    clip or by two limits, whose slopes at its two corners are then those of the operator; squares as product, power or
     square; quotients by the root, or products with its inverse; a variance by the centred values, or as the mean of the
     squares less the square of the mean; layer norms with factor and summand, with one of them, or with none; group norm
     as PyTorch's ONNX exporters write it, by an instance norm of groups. ``softmax`` stands for that of numbers less the

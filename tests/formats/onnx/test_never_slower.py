@@ -131,3 +131,27 @@ def test_a_branch_in_front_of_what_it_reads_is_read() -> None:
     model = _model(nodes, {"yes": np.asarray(True)}, (2,))
     found = rx.build(from_onnx(model), target="numpy")["main"](np.asarray([1.0, -2.0], np.float32))
     np.testing.assert_array_equal(found, np.asarray([-1.0, 2.0], np.float32))
+
+
+@pytest.mark.parametrize(("opset", "kinds"), [(13, ["Conv", "HardSigmoid", "Mul"]), (14, ["Conv", "HardSwish"])])
+def test_a_hardswish_that_was_written_out_is_one_operator_in_the_opset_that_the_model_has(
+    opset: int, kinds: list[str]
+) -> None:
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w"], ["c"]),
+        node("Add", ["c", "three"], ["a"]),
+        node("Clip", ["a", "zero", "six"], ["l"]),
+        node("Mul", ["l", "sixth"], ["g"]),
+        node("Mul", ["c", "g"], ["y"]),
+    ]
+    numbers = {"three": 3.0, "zero": 0.0, "six": 6.0, "sixth": 1 / 6}
+    constants = {name: np.asarray(value, np.float32) for name, value in numbers.items()}
+    constants["w"] = 3 * _RANDOM.standard_normal((4, 3, 3, 3)).astype(np.float32)
+    model = _model(nodes, constants, (1, 3, 6, 6), opset)
+    result = rx.optimize(model)
+    assert [node.op_type for node in result.graph.node] == kinds
+    assert result.opset_import[0].version == opset
+    assert rx.optimize(result).graph == result.graph
+    inputs = {"x": _RANDOM.standard_normal((1, 3, 6, 6)).astype(np.float32)}
+    assert_same(run_onnxruntime(result, inputs), run_onnxruntime(model, inputs))

@@ -24,6 +24,14 @@ def _leakyrelu(data: Any, *, alpha: float) -> Any:
     return F.leaky_relu(data, alpha)
 
 
+def _hardsigmoid(data: Any, *, alpha: float, beta: float) -> Any:
+    if (alpha, beta) == (1 / 6, 0.5):
+        return F.hardsigmoid(data)
+    return (
+        torch.clamp(data * alpha + beta, 0.0, 1.0) if data.dtype in (torch.float32, torch.float64) else NotImplemented
+    )
+
+
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
     "relax.acos": torch.acos,
     "relax.acosh": torch.acosh,
@@ -47,6 +55,7 @@ KERNELS: Final[dict[str, Callable[..., Any]]] = {
     "relax.nn.gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relax.nn.selu": F.selu,
     "relax.nn.elu": F.elu,
+    "relax.nn.hardsigmoid": _hardsigmoid,
     "relax.nn.hardswish": F.hardswish,
     "relax.nn.mish": F.mish,
     "relax.nn.silu": F.silu,

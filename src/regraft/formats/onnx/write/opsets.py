@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from ...errors import ConvertError
-from .graph import GraphWriter
+from .graph import GraphWriter, dtype_of
 
 OLDEST: Final = 13
 """The oldest opset that is written."""
@@ -251,7 +251,7 @@ _WITH_AXES: Final = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd")
 
 
 def _has_older_form(node: ir.Node) -> bool:
-    if node.op_type == "Shape":
+    if node.op_type in _OLDER_FORMS:
         return True
     if node.op_type not in _WITH_AXES or len(node.inputs) < 2:
         return False
@@ -280,6 +280,21 @@ def _as_slice_of_shape(graph: GraphWriter, node: ir.Node, insert: Callable[[ir.N
         node.replace_input_with(index, value)
 
 
+def _as_product_with_gate(graph: GraphWriter, node: ir.Node, insert: Callable[[ir.Node], None]) -> None:
+    """``HardSwish`` as runtimes write it out themselves."""
+    data, result = node.inputs[0], node.outputs[0]
+    assert data is not None
+    gate = graph.value(dtype_of(data), f"{result.name}/HardSigmoid")
+    gate.shape = result.shape
+    name = graph.node_names.fresh(f"{node.name}/HardSigmoid")
+    line = [ir.AttrFloat32("alpha", 1 / 6), ir.AttrFloat32("beta", 0.5)]
+    insert(ir.Node("", "HardSigmoid", [data], line, outputs=[gate], name=name))
+    node.op_type = "Mul"
+    node.resize_inputs(2)
+    node.replace_input_with(1, gate)
+
+
 _OLDER_FORMS: Final[Mapping[str, Callable[[GraphWriter, ir.Node, Callable[[ir.Node], None]], None]]] = {
-    "Shape": _as_slice_of_shape
+    "HardSwish": _as_product_with_gate,
+    "Shape": _as_slice_of_shape,
 }
