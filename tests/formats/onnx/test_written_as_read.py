@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
 from regraft.formats import ConvertError, from_onnx, to_onnx
@@ -670,3 +670,27 @@ def test_the_largest_of_a_number_of_the_run_stay_one_node(used: str) -> None:
     graph = helper.make_graph([helper.make_node("TopK", ["x", "k"], ["y", "i"])], "largest", inputs, [result])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     assert [node.op_type for node in to_onnx(pipeline(0)(from_onnx(model))).graph.node] == ["TopK"]
+
+
+def test_a_resize_to_sizes_of_opset_11_is_one_node_without_its_empty_scales() -> None:
+    nodes = [
+        helper.make_node("Resize", ["x", "none", "none", "sizes"], ["y"], mode="nearest"),
+        helper.make_node("Add", ["one", "one"], ["two"]),
+        helper.make_node("Mul", ["y", "two"], ["z"]),
+    ]
+    value = helper.make_tensor_value_info
+    constants = {"none": np.zeros(0, np.float32), "sizes": np.array([1, 2, 7, 4]), "one": np.ones(1, np.float32)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, ["n", 2, 5, 6])],
+        [value("z", TensorProto.FLOAT, [1, 2, 7, 4])],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=7)
+    once = rx.optimize(model)
+    assert [node.op_type for node in once.graph.node] == ["Resize", "Mul"]
+    assert once.graph.node[0].input[2] == ""
+    feeds = {"x": np.random.default_rng(0).standard_normal((3, 2, 5, 6)).astype(np.float32)}
+    before, after = (run_onnxruntime(one, feeds) for one in (model, once))
+    np.testing.assert_array_equal(before[0], after[0])

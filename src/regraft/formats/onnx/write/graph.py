@@ -39,6 +39,8 @@ _MOST_PARTED: Final = 16
 """The most sizes of a shape of which each part that is read off another shape is remembered."""
 
 
+_SIZES_BESIDE_SCALES: Final = range(11, 13)
+"""The opsets in which a `Resize` to sizes has empty scales before them."""
 _CANNOT: Final = 1_000_000
 """The cost of what cannot be done."""
 _SHORT: Final = 8
@@ -252,6 +254,8 @@ class GraphWriter:
         identity: int,
     ) -> None:
         """Append a node with the operator, attributes and name of one that was read for ``opset``."""
+        if opset in _SIZES_BESIDE_SCALES and source.op_type == "Resize" and not source.domain:
+            inputs, opset = self._without_empty_scales(inputs, opset)
         metadata = dict(source.metadata_props)
         if self.origins:
             metadata.setdefault(ORIGIN_KEY, origins_text(self.origins))
@@ -268,6 +272,15 @@ class GraphWriter:
         )
         self.nodes.append(node)
         self.kept[node], self.kept_from[node] = opset, identity
+
+    def _without_empty_scales(
+        self, inputs: Sequence[ir.Value | None], opset: int
+    ) -> tuple[Sequence[ir.Value | None], int]:
+        """The inputs of a `Resize` to sizes as they are from opset 13 on, where no empty scales stand before these."""
+        scales = self.data_of(inputs[2]) if len(inputs) > 3 and inputs[2] is not None else None
+        if inputs[-1] is None or scales is None or scales.size:
+            return inputs, opset
+        return [*inputs[:2], None, *inputs[3:]], _SIZES_BESIDE_SCALES.stop
 
     def value(self, dtype: str, hint: str | None = None) -> ir.Value:
         """A value of that element type, not yet produced."""
