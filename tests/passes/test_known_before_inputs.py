@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,19 @@ def test_chains_of_constants_fold_into_one() -> None:
     )
     after = checked(FoldConstant(), before, exact=True)
     assert counts(after) == {"add": 1}
+
+
+def test_numpy_does_not_warn_of_constants_that_fold() -> None:
+    before = program(
+        'x: R.Tensor((2,), "float32")',
+        'c = R.mean(R.zeros(R.shape([2, 0]), "float32"), axis=1)\nr = R.add(x, c)',
+        "r",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        [binding] = FoldConstant()(before).body.blocks[0]
+        [_x, constant] = binding.value.args
+        assert np.isnan(constant.data.numpy()).all()
 
 
 def test_results_of_several_fields_fold() -> None:
