@@ -192,6 +192,40 @@ def test_a_tensor_that_is_filled_is_written_in_place(function: Callable[..., tor
     assert calls(rx.optimize(done)) == calls(done)
 
 
+class Layers(nn.Module):
+    """Layers that change what the layer before them gave, and a recurrent one of which one result is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv1d(6, 8, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.ConvTranspose1d(8, 6, 3, padding=1),
+            nn.LeakyReLU(0.1, inplace=True),
+            nn.GroupNorm(2, 6),
+            nn.Hardswish(inplace=True),
+        )
+        self.recurrent = nn.LSTM(6, 6, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layers(x)
+        y += x
+        result: torch.Tensor = self.recurrent(y.mT)[0]
+        return result
+
+
+def test_layers_that_change_their_operand_do_so_again() -> None:
+    dynamic = ({0: Dim("n", min=2, max=32)},)
+    program = torch.export.export(Layers().eval(), (torch.randn(3, 6, 4),), dynamic_shapes=dynamic)
+    done = rx.optimize(program)
+    assert writing(done) == writing(program) == 4
+    x = torch.randn(5, 6, 4)
+    torch.testing.assert_close(done.module()(x), program.module()(x))
+    for got, want in zip(gradients(done, x), gradients(program, x), strict=True):
+        torch.testing.assert_close(got, want)
+    assert calls(rx.optimize(done)) == calls(done)
+
+
 def kept_operand(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     y = x * w
     sine = y.sin()  # its gradient needs y

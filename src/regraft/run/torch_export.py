@@ -104,7 +104,9 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
     if module.signature.mutated or module.signature.written:
         write_in_place(program)
     if module.signature.fills:
-        write_fresh_in_place(program)
+        write_fresh_in_place(program, module.signature.fills)
+    program.graph.eliminate_dead_code()  # PyTorch leaves results there that nothing reads
+    program.graph_module.recompile()
     return program
 
 

@@ -7,7 +7,7 @@ where no operator keeps what lay there for its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -43,15 +43,20 @@ _OF_MEMORY: Final = {_ATEN.view.default, _ATEN.view_as_complex.default, _ATEN.as
 _FILLED: Final = {_ATEN.zeros.default: 0, _ATEN.ones.default: 1}
 _CREATED: Final = {*_FILLED, _ATEN.full.default, _ATEN.empty.memory_format}
 """Operators whose results lie in order whatever the inputs do; some fill them with one number."""
-_MADE: Final = {"matmul", "linear", "conv1d", "conv2d", "conv3d", "layer_norm", "rms_norm"}
+_MADE: Final = {
+    "matmul", "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "max_pool1d", "max_pool2d", "max_pool3d",
+}  # fmt: skip
 """Operators made of others that give new memory all the same."""
 _REPEATING: Final = (_ATEN.expand.default, _ATEN.broadcast_to.default)
 _ANYWHERE: Final = WRITES.keys() - {_ATEN.masked_fill.Scalar, _ATEN.masked_fill.Tensor}
 """Operators that cost a copy of the whole for a few places of it."""
 
 
-def write_fresh_in_place(program: ExportedProgram) -> None:
+def write_fresh_in_place(program: ExportedProgram, operators: Collection[str] = ()) -> None:
     """Change ``program``, and the bodies in it, to write in place to what they have made. Cost: linear in the nodes.
+
+    ``operators``, such as ``aten.relu_.default``, are those that may change a whole tensor.
 
     Raises `ConvertError` where PyTorch does not give a view of the memory that is written to.
     """
@@ -59,15 +64,15 @@ def write_fresh_in_place(program: ExportedProgram) -> None:
         for part in program.graph_module.modules():
             if isinstance(part, torch.fx.GraphModule):
                 signature = program.graph_signature if part is program.graph_module else None
-                _write_in(EditedGraph(part.graph, signature))
+                _write_in(EditedGraph(part.graph, signature), operators)
                 part.graph.eliminate_dead_code()
                 part.recompile()
 
 
-def _write_in(edited: EditedGraph) -> None:
+def _write_in(edited: EditedGraph, operators: Collection[str]) -> None:
     views = {node for node in edited.graph.nodes if _is_view(node)}
     _plain_sources(edited)
-    writes = _WritePlan(edited.graph, views).writes
+    writes = _WritePlan(edited.graph, views, operators).writes
     memories = dict.fromkeys(write.memory for write in writes)
     for memory in memories:
         if memory.is_shaped:
@@ -174,17 +179,19 @@ class _FreshWrite:
 class _WritePlan:
     """The writes of a graph that may be done in place, in order. The graph stays as it is.
 
-    ``views`` are its nodes that give a view of their first operand, for all sizes.
+    ``views`` are its nodes that give a view of their first operand, for all sizes; ``operators`` are those that may
+    change a whole tensor.
     """
 
-    def __init__(self, graph: torch.fx.Graph, views: set[torch.fx.Node]) -> None:
+    def __init__(self, graph: torch.fx.Graph, views: set[torch.fx.Node], operators: Collection[str]) -> None:
         self._views: Final = views
         self.writes: Final[list[_FreshWrite]] = []
         self._roots: Final[dict[torch.fx.Node, torch.fx.Node]] = {}
         self._versions: Final[dict[torch.fx.Node, _HeldVersion]] = {}
         self._gradients: Final = KeptForGradients()
+        self._operators: Final = operators
         for node in graph.nodes:
-            if node not in self._versions and _may_write(node):
+            if node not in self._versions and (_may_write(node) or self._is_written(node)):
                 version = self._version(node.args[0])
                 if version is not None and not self._repeats(node, version):
                     self._consider(node, version)
@@ -225,6 +232,7 @@ class _WritePlan:
             and node.target not in PARTS
             and node.target not in _ANYWHERE
             and not self._turns_back(node, memory)
+            and not self._is_written(node)
         ):
             return
         leaves = pytree.tree_leaves((node.args, node.kwargs))
@@ -238,13 +246,19 @@ class _WritePlan:
         others = [reader for reader in version.readers() if reader is not node and reader not in wholes]
         memory.is_kept |= any(self._gradients.keeps_any(reader, version.values) for reader in others)
         seen = {result: sharing(result) for result in (node, *wholes)}
-        if memory.is_kept or self._gradients.keeps_result(node) or not all(map(_lies_alike, seen, seen.values())):
+        if memory.is_kept or not all(map(_lies_alike, seen, seen.values())):
             return
+        memory.is_kept = self._gradients.keeps_result(node)
         memory.is_shaped |= any(map(self._is_shaped, (part, *[one.args[0] for one in wholes])))
         self.writes.append(_FreshWrite(node, memory, wholes))
         self._versions.update(
             dict.fromkeys((node, *wholes), _HeldVersion(memory, set[torch.fx.Node]().union(*seen.values())))
         )
+
+    def _is_written(self, node: torch.fx.Node) -> bool:
+        """True if ``node`` computes what the source model wrote over its operand in some places."""
+        is_operator = bool(self._operators) and bool(node.args) and isinstance(node.args[0], torch.fx.Node)
+        return is_operator and str(twin(node)) in self._operators
 
     def _turns_back(self, node: torch.fx.Node, memory: _OwnMemory) -> bool:
         """True if what ``node`` computes is read as the whole memory again, in its own shape."""

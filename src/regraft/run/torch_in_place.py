@@ -403,7 +403,8 @@ def _fields(call: torch.fx.Node) -> dict[int, torch.fx.Node]:
 def twin(node: torch.fx.Node) -> Any:
     """The operator that writes what ``node`` computes into its first operand; None where there is none."""
     target: Any = node.target
-    if target in WRITES or not isinstance(target, torch._ops.OpOverload) or torch.Tag.pointwise not in target.tags:  # pyright: ignore[reportPrivateUsage]
+    is_pointwise = torch.Tag.pointwise in getattr(target, "tags", ()) or target is _ATEN.hardswish.default
+    if target in WRITES or not is_pointwise:
         return WRITES.get(target)
     packet, overload = str(cast(object, target)).removeprefix("aten.").rsplit(".", 1)
     operand: Any = node.args[0] if node.args else None

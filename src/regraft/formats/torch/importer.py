@@ -129,7 +129,8 @@ class _Importer:
         converters: Mapping[str, Converter],
     ) -> None:
         self._program: Final = prepared(program)
-        self._fills: Final = any(map(writes_in_place, all_nodes(program.graph_module)))
+        writing = filter(writes_in_place, all_nodes(program.graph_module))
+        self._fills: Final = tuple(dict.fromkeys(str(node.target) for node in writing))
         self._converters: Final = converters
         self.builder: Final = BlockBuilder()
         self._sizes: Final = SizeTable(names)

@@ -51,7 +51,7 @@ class CallingConvention:
     ``checks`` are the model's promises about sizes that it reads from tensors. ``structures`` are the nodes of
     ``out_spec``, in preorder, that are named tuples of PyTorch's own (`torch.return_types`): plain ones in its JSON.
     ``complexes`` are the names of the complex tensors of the state, which ``tensors`` and ``mutated`` list by parts
-    (`part_names`). ``fills``: the model writes in place.
+    (`part_names`). ``fills`` are the operators of the model that write in place.
     """
 
     in_spec: str | None
@@ -68,7 +68,7 @@ class CallingConvention:
     checks: tuple[SizeCheck, ...] = ()
     structures: tuple[tuple[int, str], ...] = ()
     complexes: tuple[str, ...] = ()
-    fills: bool = False
+    fills: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The facts as the value of an attribute."""
