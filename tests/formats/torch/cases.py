@@ -257,6 +257,13 @@ REDUCTION: dict[str, Case] = {
     "cumsum": Case(lambda x: x.cumsum(1), (f(2, 3),)),
     "cumsum_bool": Case(lambda x: x.cumsum(0), (b(5),)),
     "cumprod": Case(lambda x: x.cumprod(0), (f(5),)),
+    "quantile": Case(lambda x: torch.quantile(x, 0.3, dim=1), (f(4, 7),)),
+    "quantile_of_all": Case(lambda x: torch.quantile(x, 0.85, keepdim=True), (f(4, 7),)),
+    "quantile_of_nan": Case(
+        lambda x: torch.quantile(x, 0.5, 0, interpolation="higher"), (torch.tensor([[1.0, 2.0], [math.nan, 4.0]]),)
+    ),
+    "quantile_midpoint": Case(lambda x: torch.quantile(x, 0.9, -1, interpolation="midpoint"), (f(3, 6),)),
+    "quantile_nearest": Case(lambda x: torch.quantile(x, 0.5, -1, interpolation="nearest"), (f(3, 6),)),
     "vander": Case(lambda x: torch.vander(x, 3), (f(4),)),
     "unique_of_floats": Case(
         lambda x: torch.unique(x, return_inverse=True, return_counts=True), (torch.tensor([[1.5, 0.5], [1.5, -2.0]]),)

@@ -32,6 +32,8 @@ class _Call(torch.nn.Module):
         "bincount_weights",
         "lstm_projected",
         "lstm_projected_both_ways",
+        "quantile",
+        "quantile_of_nan",
         "repeat_each",
         "repeat_each_known",
         "repeat_places",

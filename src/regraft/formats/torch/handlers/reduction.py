@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import numpy as np
 
 from .... import op as R
 from ....ir.dims import Dim, dim_product
-from ....ir.dtypes import is_float
+from ....ir.dtypes import is_float, numpy_dtype
 from ....ir.expr import Expr, ShapeExpr, const
 from ..context import Context, axes_of, axis_of, cast, converts, converts_by_name, dtype_of, fields_of, rank, shape_of
 from .unary import in_wide_floats
@@ -188,6 +190,38 @@ def _median_along(context: Context, x: Expr, dim: int, keepdim: bool = False) ->
     if rank(x) == 0:
         return x, const(0, "int64")
     return fields_of(context.emit(R.median(x, axis=dim, keepdims=keepdim)))
+
+
+_NEAREST: Final[dict[str, Callable[[float], float]]] = {"lower": math.floor, "higher": math.ceil, "nearest": round}
+"""The place that is taken where a quantile lies between two elements, by the name of PyTorch's choice."""
+
+
+@converts_by_name("quantile.scalar")
+def _quantile(context: Context, given: Any) -> Expr:
+    x = given.self
+    line = x if given.dim is not None else R.reshape(x, [dim_product(shape_of(x))])
+    axis = axis_of(given.dim or 0, rank(line))
+    size = shape_of(line)[axis] if rank(line) else 1
+    if not isinstance(size, int):
+        context.unsupported(f"a quantile of a symbolic number of elements, {size}")
+    ordered = context.emit(R.sort(line if rank(line) else R.reshape(line, [1]), axis=axis))
+
+    def element(place: float) -> Expr:
+        return R.take(ordered, const(int(place), "int64"), axis=axis)
+
+    # PyTorch computes the place in the dtype of the elements, and goes from the nearer of both neighbours.
+    place = numpy_dtype(dtype_of(x)).type(given.q) * numpy_dtype(dtype_of(x)).type(size - 1)
+    below, part = math.floor(place), float(place - np.floor(place))
+    if given.interpolation == "midpoint":
+        part = 0.5
+    if given.interpolation in _NEAREST:
+        found = element(_NEAREST[given.interpolation](float(place)))
+    else:
+        first, last = context.emit(element(below)), context.emit(element(math.ceil(place)))
+        step = R.subtract(last, first)
+        found = R.add(first, step * part) if part < 0.5 else R.subtract(last, step * (1.0 - part))
+    greatest = context.emit(element(size - 1))  # NaN, if there is one
+    return R.reshape(R.where(R.isnan(greatest), greatest, found), context.output_shape())
 
 
 @converts("bucketize.Tensor")
