@@ -187,6 +187,31 @@ def test_parts_of_an_axis_of_dynamic_size_are_written_to_on_every_engine() -> No
             torch.testing.assert_close(torch.as_tensor(rx.build(program, target=target)["main"](x)), written(x))
 
 
+class Step(torch.nn.Module):
+    """Attention to what is kept of a text and to one token more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(3)])
+
+    def forward(self, x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> Any:
+        query, key, value = [layer(x).unflatten(-1, (2, 4)).transpose(1, 2) for layer in self.layers]
+        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+        result = torch.nn.functional.scaled_dot_product_attention(query, keys, values)
+        return result.transpose(1, 2).flatten(-2), keys, values
+
+
+def test_keys_and_values_whose_sizes_have_different_names_are_tried_at_equal_ones() -> None:
+    auto: Any = Dim.AUTO
+    args = (torch.randn(2, 1, 8), torch.randn(2, 2, 5, 4), torch.randn(2, 2, 5, 4))
+    program = torch.export.export(Step(), args, dynamic_shapes=(None, {2: auto}, {2: auto}))
+    reports: list[Any] = []
+    done = rx.optimize(program, report=reports.append)
+    assert reports[0].kept is None
+    longer = (args[0], torch.randn(2, 2, 9, 4), torch.randn(2, 2, 9, 4))
+    torch.testing.assert_close(done.module()(*longer), program.module()(*longer))
+
+
 def test_a_slice_of_an_axis_of_symbolic_size_leaves_that_size_dynamic(tmp_path: Path) -> None:
     rows = {0: Dim("rows", min=2, max=9)}
     program = torch.export.export(
