@@ -122,6 +122,19 @@ def test_slice_scatter_is_that_of_pytorch(start, end, step, axis, dtype):
     check(lambda d, s: slice_scatter(d, s, start, end, step, axis), [data, src], expected)
 
 
+@pytest.mark.parametrize("target", ["numpy", "onnxruntime", "torch"])
+def test_a_slice_that_may_count_from_the_end_is_that_of_pytorch_at_every_size(target):
+    n = SymVar("n")
+    x, src = Var("x", TensorType((n, 2), "float32")), Var("src", TensorType((2, 2), "float32"))
+    call = slice_scatter(x, src, n - 6, n - 4, 1)
+    run = build(IRModule({"main": Function([x, src], SeqExpr([], call), call.ty)}), target=target)["main"]
+    new = numbers(2, 2, start=40)
+    for rows in (9, 6, 3):
+        data = numbers(rows, 2)
+        expected = torch.slice_scatter(torch.from_numpy(data), torch.from_numpy(new), 0, rows - 6, rows - 4)
+        np.testing.assert_array_equal(np.asarray(run(data, new)), expected.numpy())
+
+
 @pytest.mark.parametrize("reduction", ["update", "add", "mul", "mean", "max", "min"])
 def test_rows_fold_the_same_through_every_array_library(reduction):
     namespace = pytest.importorskip("jax.numpy")

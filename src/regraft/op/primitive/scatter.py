@@ -254,8 +254,10 @@ def _front_place(start: Dim, extent: Dim) -> Dim:
         return slice(start, None).indices(extent)[0]
     is_behind = dim_at_least(start, 0)
     if is_behind is None:
-        raise TypeError(f"whether the slice from {start} counts from the end is not known before the sizes are")
-    first = start if is_behind else dim_max(start + extent, 0)
+        from_end = dim_min(dim_max(-start, 0), 1)  # 1 where the slice counts from the end, which only a run tells
+        first = dim_max(start + extent * from_end, 0)
+    else:
+        first = start if is_behind else dim_max(start + extent, 0)
     return first if dim_at_least(extent - first, 0) is True else dim_min(first, extent)
 
 
