@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
 from regraft.formats import ConvertError, from_onnx, to_onnx
+from regraft.formats.onnx.same_graph import is_same_graph
 from regraft.model import OptimizationReport
 from regraft.passes.pipeline import pipeline
 from regraft.script import relax as R
@@ -694,3 +695,31 @@ def test_a_resize_to_sizes_of_opset_11_is_one_node_without_its_empty_scales() ->
     feeds = {"x": np.random.default_rng(0).standard_normal((3, 2, 5, 6)).astype(np.float32)}
     before, after = (run_onnxruntime(one, feeds) for one in (model, once))
     np.testing.assert_array_equal(before[0], after[0])
+
+
+def test_a_model_of_which_only_the_order_of_nodes_would_change_comes_back_as_it_was() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[n, 4] x) => (float[n, 4] y) {
+            s = Shape(x)
+            a = Relu(x)
+            c = Cast<to = 1>(s)
+            d = ReduceProd<keepdims = 0>(c)
+            y = Mul(a, d)
+        }"""
+    )
+    reports: list[OptimizationReport] = []
+    once = rx.optimize(model, report=reports.append)
+    assert reports[0].kept == "nothing in it was rewritten"
+    assert once.SerializeToString() == model.SerializeToString()
+
+
+def test_nodes_in_another_order_are_the_same_graph_and_other_operands_are_not() -> None:
+    def graph(body: str) -> onnx.ModelProto:
+        head = '<ir_version: 8, opset_import: ["": 17]> g (float[4] x, float[4] w) => (float[4] y)'
+        return onnx.parser.parse_model(f"{head} {{ {body} }}")
+
+    first = graph("a = Relu(x) b = Exp(w) y = Sub(a, b)")
+    assert is_same_graph(first, graph("q = Exp(w) p = Relu(x) y = Sub(p, q)"))
+    assert not is_same_graph(first, graph("q = Exp(w) p = Relu(x) y = Sub(q, p)"))
+    assert not is_same_graph(first, graph("q = Exp(x) p = Relu(w) y = Sub(p, q)"))

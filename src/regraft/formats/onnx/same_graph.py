@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,9 +25,10 @@ class _GraphScope(NamedTuple):
 
 
 def is_same_graph(before: Path | onnx.ModelProto, after: Path | onnx.ModelProto) -> bool:
-    """True if ``after`` is ``before``: the same nodes in the same order on the same constants, in the same versions.
+    """True if ``after`` is ``before``: the same nodes on the same constants, in the same versions.
 
-    Names of nodes and of values inside, types of values and where a node came from do not count. Cost: linear;
+    The order of nodes that do not need each other, names of nodes and of values inside, types of values, and where a
+    node came from do not count. Cost: linear;
     constants of as many bytes in both are compared, without a copy of those that lie in files.
     """
     first, second = (read_proto(str(one)) if isinstance(one, Path) else one for one in (before, after))
@@ -63,7 +64,7 @@ class _Comparison:
         try:
             outputs = zip(mine.output, theirs.output, strict=True)
             return (
-                all(self._nodes(one, other) for one, other in zip(mine.node, theirs.node, strict=True))
+                all(self._nodes(one, other) for one, other in zip(*map(_as_needed, (mine, theirs)), strict=True))
                 and all(self._values(one.name, other.name) for one, other in outputs)
                 and scope.mine.keys() <= names.keys()
             )
@@ -118,6 +119,33 @@ class _Comparison:
             return list(mine.string_data) == list(theirs.string_data)
         numbers = [_numbers(one, folder) for one, folder in zip((mine, theirs), self._folders, strict=True)]
         return numbers[0] is not None and numbers[1] is not None and np.array_equal(numbers[0], numbers[1])
+
+
+def _as_needed(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """The nodes of a graph in an order that depends on what needs what alone: each before what needs it first."""
+    makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
+    needed = [makers[one.name] for one in graph.output if one.name in makers]
+    placed: dict[int, None] = {}
+    stack = [(place, False) for place in reversed([*needed, *range(len(graph.node))])]
+    opened: set[int] = set()
+    while stack:
+        place, is_open = stack.pop()
+        if is_open:
+            placed[place] = None
+        elif place not in opened:
+            opened.add(place)
+            before = [makers[name] for name in _read_by(graph.node[place]) if name in makers]
+            stack += [(place, True), *[(each, False) for each in reversed(before)]]
+    return [graph.node[place] for place in placed]
+
+
+def _read_by(node: onnx.NodeProto) -> Iterator[str]:
+    """The names that a node reads, and those that its bodies do."""
+    yield from node.input
+    for graph in (graph for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)):
+        for inner in graph.node:
+            yield from _read_by(inner)
+        yield from (one.name for one in graph.output)
 
 
 def _counts(graph: onnx.GraphProto) -> tuple[int, ...]:
