@@ -232,3 +232,13 @@ def test_what_may_give_more_axes_to_a_tensor_of_unknown_rank_stays(line: str) ->
 def test_what_keeps_any_shape_goes_also_where_the_rank_is_unknown(line: str) -> None:
     before = program(UNKNOWN, f"{line}\nb = R.exp(a)", "b")
     assert counts(RemoveNoOps()(before)) == {"exp": 1}
+
+
+@pytest.mark.parametrize("scaled", ["x / r", "R.rsqrt(v) * x", 'x * (R.const(1.0, "float32") / r)'])
+def test_the_factor_of_a_norm_stays_since_runtimes_know_a_norm_by_it(scaled: str) -> None:
+    lines = f"v = R.mean(x * x, axis=[-1], keepdims=True)\nr = R.sqrt(v)\nn = {scaled}\n"
+    before = program(X, f'{lines}y = n * R.const([1.0, 1.0, 1.0, 1.0], "float32")', "y, r")
+    assert counts(RemoveNoOps()(before)) == counts(before)
+    assert "it is the factor of a norm, by which runtimes know one" in str(report(RemoveNoOps(), before))
+    single = program(X, f'{lines}y = n * R.const(1.0, "float32")', "y, r")
+    assert counts(checked(RemoveNoOps(), single))["multiply"] == counts(single)["multiply"] - 1

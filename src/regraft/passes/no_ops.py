@@ -51,10 +51,18 @@ def _itself(expr: Expr, data: Expr, *, keeps_shape: bool = False) -> Expr | Decl
     return data if is_subtype(data.ty, expr.ty) is True else decline("the shape or dtype is another one")
 
 
-def _without_factor(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+_root = is_op("relax.sqrt")(wildcard())
+_normalized = is_op("relax.divide")(wildcard(), _root) | is_op("relax.multiply")(
+    wildcard(), is_op("relax.rsqrt")(wildcard()) | is_op("relax.divide")(is_const(), _root)
+)
+
+
+def _without_factor(expr: Expr, matchings: dict[DFPattern, Any], bindings: Bindings) -> Expr | Decline:
     one: Constant = matchings[_one]
     if not bool((np.asarray(one.data.numpy()) == 1).all()):
         return decline("the number is not 1")
+    if one.data.size > 1 and _normalized.match(matchings[_data], bindings):
+        return decline("it is the factor of a norm, by which runtimes know one")
     return _itself(expr, matchings[_data], keeps_shape=not one.data.shape)
 
 
