@@ -73,13 +73,14 @@ class TensorData:
 
     @classmethod
     def from_packed(cls, packed: TensorData, shape: Iterable[int], bits: int) -> TensorData:
-        """Unsigned elements of ``bits`` bits, 4 or 8, over the bytes that hold them, the first in the lowest bits."""
+        """Unsigned elements of 2, 4 or 8 ``bits`` over the bytes that hold them, the first in the lowest bits."""
         sizes = tuple(shape)
         target = numpy_dtype(f"uint{bits}")
 
         def load() -> np.ndarray:
             rows = packed.read().reshape(-1, 1)
-            parts = rows if bits == 8 else np.concatenate([rows & 15, rows >> 4], axis=1)
+            shifts = np.arange(0, 8, bits, dtype=np.uint8)
+            parts = rows if bits == 8 else (rows >> shifts) & np.uint8(2**bits - 1)
             return parts.reshape(sizes).astype(target, copy=False)
 
         handle = cls.lazy(sizes, f"uint{bits}", load, packed.name, packed.sources)

@@ -47,8 +47,11 @@ def _shared(array: np.ndarray, place: str) -> torch.Tensor:
 
 
 def as_constant(data: TensorData, device: torch.device | None) -> torch.Tensor:
-    """The numbers of a constant, sharing its memory on the CPU; those of fewer than 8 bits have a byte each."""
-    array, dtype = data.numpy(), BYTES_FOR_BITS.get(data.dtype, data.dtype)
+    """The numbers of a constant, sharing its memory on the CPU; those of fewer than 8 bits have a byte each.
+
+    That byte is an int8: operators that hold several numbers in a byte read those out of uint8.
+    """
+    array, dtype = data.numpy(), "int8" if data.dtype in BYTES_FOR_BITS else data.dtype
     try:
         tensor = from_numpy(array if dtype == data.dtype else array.astype(dtype), dtype)
     except ConvertError as error:

@@ -16,8 +16,12 @@ from ..ir.visitor import walk
 from .arrays import BYTES_FOR_BITS
 from .errors import BuildError
 
-_READERS: Final = ("relax.astype", "relax.dequantize", "com.microsoft.DequantizeLinear")
-_PACKED_READERS: Final = ("com.microsoft.GatherBlockQuantized",)
+_READERS: Final = (
+    "relax.astype",
+    "relax.dequantize",
+    "com.microsoft.DequantizeLinear",
+    "com.microsoft.GatherBlockQuantized",
+)
 
 
 def require_narrow_is_read_only(module: IRModule) -> None:
@@ -38,10 +42,7 @@ def _is_safe(call: Call) -> bool:
     if not isinstance(call.op, Op) or not (gives or takes):
         return True
     moves = not call.op.traits.isdisjoint((Trait.VIEW, Trait.MOVES))
-    # An operator that reads uint8 as several numbers in a byte takes uint4 for that, once it has a byte each.
-    signed = all(getattr(arg.ty, "dtype", None) == "int4" for arg in call.args if _is_narrow(arg.ty))
-    readers = (*_READERS, *_PACKED_READERS) if signed else _READERS
-    return moves or (call.op.name in readers and not gives)
+    return moves or (call.op.name in _READERS and not gives)
 
 
 def _is_narrow(ty: Type) -> bool:

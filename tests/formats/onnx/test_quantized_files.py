@@ -127,16 +127,18 @@ def test_codes_of_four_bits_in_files_of_old_opsets_run_on_pytorch(dtype: int) ->
     assert_close(np.asarray(rx.build(rx.from_onnx(model), "torch")["main"](x)), _plain(model, x))
 
 
-def test_rows_of_a_table_in_blocks_are_looked_up_on_pytorch() -> None:
+@pytest.mark.parametrize(("dtype", "least"), [(TensorProto.INT4, -8), (TensorProto.UINT4, 0)])
+def test_rows_of_a_table_in_blocks_are_looked_up_on_pytorch(dtype: int, least: int) -> None:
     rng = np.random.default_rng(0)
-    codes = helper.make_tensor("codes", TensorProto.INT4, [6, 32], rng.integers(-8, 8, 192).tolist())
+    codes = helper.make_tensor("codes", dtype, [6, 32], rng.integers(least, least + 16, 192).tolist())
     scales = helper.make_tensor("scales", TensorProto.FLOAT, [6, 2], rng.random(12).tolist())
+    zeros = helper.make_tensor("zeros", dtype, [6, 2], rng.integers(least, least + 16, 12).tolist())
     attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": 16}
     node = helper.make_node(
-        "GatherBlockQuantized", ["codes", "x", "scales"], ["y"], domain="com.microsoft", **attributes
+        "GatherBlockQuantized", ["codes", "x", "scales", "zeros"], ["y"], domain="com.microsoft", **attributes
     )
     places = helper.make_tensor_value_info("x", TensorProto.INT64, [2, 3])
-    graph = helper.make_graph([node], "table", [places], [_value("y", 2, 3, 32)], [codes, scales])
+    graph = helper.make_graph([node], "table", [places], [_value("y", 2, 3, 32)], [codes, scales, zeros])
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     x = np.array([[5, 0, 2], [1, 1, 4]])
@@ -323,7 +325,7 @@ def _stored_product(level: int, bits: int, rows: int, *, shifted: bool, biased: 
 
 
 @pytest.mark.parametrize("shifted", [False, True])
-@pytest.mark.parametrize(("bits", "rows"), [(4, 64), (8, 64), (4, 40)])
+@pytest.mark.parametrize(("bits", "rows"), [(4, 64), (8, 64), (4, 40), (2, 64)])
 def test_weights_in_blocks_are_one_program_as_operators_of_onnx_and_of_onnx_runtime(
     tmp_path: Path, bits: int, rows: int, shifted: bool
 ) -> None:
@@ -350,13 +352,14 @@ def test_weights_in_blocks_are_one_program_as_operators_of_onnx_and_of_onnx_runt
 
 
 @pytest.mark.parametrize("shifted", [False, True])
-def test_products_that_may_round_their_other_side_are_an_operator_that_says_so(shifted: bool) -> None:
-    model = _stored_product(4, 4, 40, shifted=shifted, biased=True)
+@pytest.mark.parametrize("bits", [2, 4])
+def test_products_that_may_round_their_other_side_are_an_operator_that_says_so(bits: int, shifted: bool) -> None:
+    model = _stored_product(4, bits, 40, shifted=shifted, biased=True)
     program = rx.from_onnx(model)
     assert op_counts(program) == {"relax.matmul_blocks": 1, "relax.add": 1}
     [node] = rx.to_onnx(program).graph.node
     assert helper.get_node_attr_value(node, "accuracy_level") == 4
     x = np.random.default_rng(1).standard_normal((2, 40)).astype(np.float32)
     exact = np.asarray(rx.build(program, "numpy")["main"](x))
-    assert_close(exact, _plain(_stored_product(0, 4, 40, shifted=shifted, biased=True), x))
+    assert_close(exact, _plain(_stored_product(0, bits, 40, shifted=shifted, biased=True), x))
     assert_close(np.asarray(rx.build(program)["main"](x)), _plain(model, x))

@@ -86,8 +86,8 @@ def matmul_integer(x1: Expr, x2: Expr, zero_point1: Expr, zero_point2: Expr) -> 
 def _blocks_type(call: Call) -> Type:
     data, weights, scales = require_float(call, 0), tensor_operand(call, 1), require_float(call, 2)
     bits, size = call.attrs.bits, call.attrs.block_size
-    if bits not in (4, 8):
-        raise wrong_attribute(call, "bits", "4 or 8")
+    if bits not in (2, 4, 8):
+        raise wrong_attribute(call, "bits", "2, 4 or 8")
     if size < 16 or size & (size - 1):
         raise wrong_attribute(call, "block_size", "a power of 2, of 16 or more")
     if weights.dtype not in ("uint8", None) or weights.ndim not in (UNKNOWN_NDIM, 3):
@@ -138,10 +138,10 @@ def _matmul_blocks(
 
 
 def _unpacked(xp: Any, stored: Any, bits: int) -> Any:
-    """The codes in the bytes of each row, the first of two in the lower half of its byte."""
+    """The codes in the bytes of each row, the first of a byte in its lowest bits."""
     codes = cast(xp, stored, "int32")
-    if bits == 4:
-        codes = xp.stack((codes % 16, codes // 16), axis=-1)
+    if bits < 8:
+        codes = xp.stack([codes // 2**shift % 2**bits for shift in range(0, 8, bits)], axis=-1)
     return xp.reshape(codes, (stored.shape[0], -1))
 
 
@@ -152,10 +152,10 @@ def matmul_blocks(
     """``data @ w`` with ``w`` stored in few bits; follows ``MatMulNBits`` of ONNX Runtime.
 
     Operands: ``data`` (..., k), floating; ``weights``, uint8 of shape (m, blocks, block_size * bits / 8): each column
-    of ``w`` in blocks of ``block_size`` numbers, the first of two 4-bit numbers in the lower half of its byte;
+    of ``w`` in blocks of ``block_size`` numbers, the first of those in a byte in its lowest bits;
     ``scales`` (m, blocks), floating; ``zeros``, uint8 of shape (m, bytes): the code that stands for 0 in each block,
     stored as the numbers are, by default ``2 ** (bits - 1)``. A number stands for ``(code - zero) * scale``.
-    Attributes: ``bits``, 4 or 8; ``block_size``, a power of 2 from 16 on. Result: shape (..., m), the dtype of
+    Attributes: ``bits``, 2, 4 or 8; ``block_size``, a power of 2 from 16 on. Result: shape (..., m), the dtype of
     ``data``. An engine may round ``data`` to bytes. Raises `OpTypeError` for other dtypes and sizes.
     """
     ...

@@ -142,22 +142,24 @@ def block_error(
 
 def unpacked(codes: np.ndarray, bits: int, blocks: int) -> np.ndarray:
     """The codes that `packed` put into bytes, of shape (columns, blocks, size)."""
-    if bits == 8:
-        return codes.reshape(len(codes), blocks, -1)
-    halves = np.stack([codes & 15, codes >> 4], axis=-1)
-    return halves.reshape(len(codes), blocks, -1)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    parts = (codes[..., np.newaxis] >> shifts) & np.uint8(2**bits - 1)
+    return parts.reshape(len(codes), blocks, -1)
 
 
 def packed(codes: np.ndarray, bits: int) -> np.ndarray:
-    """Codes of uint8 with two in a byte along the last axis, if they have 4 bits: the first in the lower half.
+    """Codes of uint8 with ``8 // bits`` in a byte along the last axis: the first in the lowest bits.
 
-    An odd one has a byte of its own.
+    What is left in the last byte of a row is zeros.
     """
-    if bits == 8:
-        return codes
-    if codes.shape[-1] % 2:
-        codes = np.concatenate([codes, np.zeros((*codes.shape[:-1], 1), np.uint8)], axis=-1)
-    return codes[..., 0::2] | (codes[..., 1::2] << 4)
+    per_byte = 8 // bits
+    missing = -codes.shape[-1] % per_byte
+    if missing:
+        codes = np.concatenate([codes, np.zeros((*codes.shape[:-1], missing), np.uint8)], axis=-1)
+    found = codes[..., 0::per_byte]
+    for place in range(1, per_byte):
+        found = found | (codes[..., place::per_byte] << (bits * place))
+    return found
 
 
 def _rounded(values: np.ndarray, scales: np.ndarray, half: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from .attentions import ATTENTION, products_of, softplus_of, stand_alone, write_out_mish
-from .codes import misread_codes, read_bytes, read_numbers, reads_codes
+from .codes import hold_in_bytes, misread_codes, read_bytes, read_numbers, reads_codes
 from .convolutions import join_padding, pick_before, reaches_padding_alone, skips_padded_elements
 from .nodes import REDUCTIONS
 from .pools import axes_of_empty_windows, cut_windows, falls_somewhere, pool_again
@@ -26,14 +26,15 @@ def keep_apart(graph: ir.Graph) -> None:
     windows that begin behind all elements are cut off. In a graph with transposes, reductions keep their axes, which
     are dropped after them, and a transpose of three axes that follows another one turns four. In a graph with
     attention, Mish that follows no convolution is written out as OpenVINO does not know it, and attention that is added
-    to what is read twice is followed by a pool of single elements. Codes of 4 bits that are converted have a byte each.
-    Codes with a scale for each row of a product's right side, or for each column of a table of rows, become the numbers
-    that they stand for, and so does a bias. Cost: linear in the nodes, and in such codes.
+    to what is read twice is followed by a pool of single elements. Codes of 2 bits, and those of 4 that are converted,
+    have a byte each. Codes with a scale for each row of a product's right side, or for each column of a table of rows,
+    become the numbers that they stand for, and so does a bias. Cost: linear in the nodes, and in such codes.
     """
     nodes = list(graph.all_nodes())
     kinds = {node.op_type for node in nodes if not node.domain}
     has_scales, turns = "DequantizeLinear" in kinds, "Transpose" in kinds
     attends = not kinds.isdisjoint(ATTENTION)
+    hold_in_bytes(graph, nodes)
     for node in nodes:
         if node.domain:
             continue

@@ -1,5 +1,7 @@
 """Weights that are stored as codes with scales.
 
+Codes of 2 bits, which OpenVINO does not have.
+
 Codes of 4 bits that a program converts by itself: with a scale for each of them, OpenVINO divides by zero.
 
 Codes of the right side of a product: OpenVINO reads scales as one for each column, or for each block of a column. With
@@ -23,11 +25,30 @@ import onnx_ir as ir
 from .nodes import Nodes, is_constant
 
 _BYTES: Final = {ir.DataType.INT4: np.int8, ir.DataType.UINT4: np.uint8}
+_TWO_BITS: Final = {ir.DataType.INT2: ir.DataType.INT8, ir.DataType.UINT2: ir.DataType.UINT8}
 _CODES: Final = (*_BYTES, ir.DataType.INT8, ir.DataType.UINT8)
 _OPSET: Final = 21
 """The first opset with blocks of codes."""
 _MOST_NODES: Final = 8
 """The most nodes, one after another, that weights are made of."""
+
+
+def hold_in_bytes(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
+    """Give each number of 2 bits in ``graph`` a byte: constants of them, and what only moves those."""
+    for value in graph.initializers.values():
+        wider, held = _in_bytes(value), value.const_value
+        if wider is not None and held is not None:
+            value.const_value = ir.tensor(held.numpy().astype(wider.numpy()), name=value.name)
+            value.dtype = wider
+    for node in nodes:
+        for value in node.outputs:
+            wider = _in_bytes(value)
+            if node.op_type != "Cast" and wider is not None:
+                value.dtype = wider
+
+
+def _in_bytes(value: ir.Value) -> ir.DataType | None:
+    return None if value.dtype is None else _TWO_BITS.get(value.dtype)
 
 
 def reads_codes(node: ir.Node) -> bool:

@@ -35,7 +35,7 @@ class _Blocks(NamedTuple):
 @reads("MatMulNBits", domain="com.microsoft")
 def _matmul_nbits(node: NodeImporter) -> Imported:
     stored = _Blocks(node.attr("K"), node.attr("N"), node.attr("bits", 4), node.attr("block_size"))
-    if stored.bits not in (4, 8) or node.attr("weight_prepacked", 0):
+    if stored.bits not in (2, 4, 8) or node.attr("weight_prepacked", 0):
         raise node.refuse("other widths, and weights that are laid out for a runtime")
     if node.dtype(0) not in ("float32", "float16") or node.dtype(2) != node.dtype(0):
         raise node.refuse("scales of another dtype")

@@ -20,7 +20,7 @@ from ..source_nodes import SourceNode, SourceOrigin
 from .lowering import Lowering, tensor_type, widely_had
 
 _NAME: Final = OnnxName("com.microsoft", "MatMulNBits")
-_BITS: Final = {"uint4": 4, "uint8": 8}
+_BITS: Final = {"uint2": 2, "uint4": 4, "uint8": 8}
 
 
 def stored_product(lowering: Lowering, call: Call) -> Call | None:
