@@ -75,6 +75,8 @@ docs: $(VENV)/dev.stamp
 	mv docs/relax.md.new docs/relax.md
 	$(BIN)/python -m tools.torch_coverage > docs/torch_coverage.md.new
 	mv docs/torch_coverage.md.new docs/torch_coverage.md
+	$(BIN)/python -m tools.quantized_operators > docs/quantized_operators.md.new
+	mv docs/quantized_operators.md.new docs/quantized_operators.md
 	$(BIN)/python -m tools.gradient_table > docs/gradients_coverage.md.new
 	mv docs/gradients_coverage.md.new docs/gradients_coverage.md
 	$(BIN)/python -m bench.model_counts > docs/models.md.new
