@@ -460,3 +460,34 @@ def test_a_program_that_would_have_more_operators_comes_back_as_it_was(tmp_path:
     torch.export.save(program, tmp_path / "before.pt2")
     rx.optimize(tmp_path / "before.pt2", output=tmp_path / "after.pt2")
     assert (tmp_path / "after.pt2").read_bytes() == (tmp_path / "before.pt2").read_bytes()
+
+
+class WithoutGradients(nn.Module):
+    """A region of `torch.no_grad` of which the results are results of the model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.register_buffer("total", torch.zeros(6))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        with torch.no_grad():
+            scores = self.layer(x).relu_()
+            self.total.add_(scores.sum(0))
+            values, places = scores.topk(2)
+        return self.layer(x * scores), scores, values, places
+
+
+def test_results_of_a_region_without_gradients_are_results_of_the_model() -> None:
+    rows = ({0: torch.export.Dim("rows", min=2, max=32)},)
+    program = torch.export.export(WithoutGradients(), (torch.randn(3, 6),), dynamic_shapes=rows)
+    reports: list[Any] = []
+    done = rx.optimize(program, report=reports.append)
+    assert reports[0].kept is None
+    before, after = program.module(), done.module()
+    for count in (3, 5):
+        x = torch.randn(count, 6)
+        results = after(x)
+        torch.testing.assert_close(results, before(x))
+        assert [result.requires_grad for result in results] == [True, False, False, False]
+    torch.testing.assert_close(after.get_buffer("total"), before.get_buffer("total"))

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec
+from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputSpec, TensorArgument
 
 from ..errors import ConvertError
 from ..quiet import quiet
@@ -199,7 +199,7 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
     return ExportedProgram(
         root=module,
         graph=module.graph,
-        graph_signature=ExportGraphSignature(as_buffers, program.graph_signature.output_specs),
+        graph_signature=ExportGraphSignature(as_buffers, _named_results(program, module)),
         state_dict=program.state_dict,
         range_constraints=cast(Any, program).range_constraints,
         module_call_graph=program.module_call_graph,
@@ -207,6 +207,16 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
         constants=program.constants,
         verifiers=program.verifiers,
     )
+
+
+def _named_results(program: ExportedProgram, module: torch.fx.GraphModule) -> list[OutputSpec]:
+    """The results of ``program`` by their names in ``module``: another node may give one, such as a `detach`."""
+    found: list[OutputSpec] = []
+    nodes = cast("Sequence[Any]", module.graph.output_node().args[0])
+    for spec, node in zip(program.graph_signature.output_specs, nodes, strict=True):
+        is_named = isinstance(node, torch.fx.Node) and isinstance(spec.arg, TensorArgument)
+        found.append(replace(spec, arg=TensorArgument(node.name)) if is_named else spec)
+    return found
 
 
 def _copied_again(module: torch.fx.GraphModule) -> list[torch.fx.Node]:

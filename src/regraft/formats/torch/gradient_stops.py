@@ -69,10 +69,15 @@ def detach_regions(module: torch.fx.GraphModule) -> None:
     module.recompile()
 
 
+def is_region_without_gradients(node: torch.fx.Node) -> bool:
+    """True if a node calls the operators of a region of `torch.no_grad`."""
+    return node.op == "call_function" and getattr(node.target, "__name__", "") == _REGION and not node.args[0]
+
+
 def _regions(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torch.fx.Graph]]:
     """The regions of ``module`` that switch gradients off and hold no others, and their graphs."""
     for node in module.graph.nodes:
-        if node.op != "call_function" or getattr(node.target, "__name__", "") != _REGION or node.args[0]:
+        if not is_region_without_gradients(node):
             continue
         inner = cast(torch.fx.GraphModule, module.get_submodule(str(node.args[1].target))).graph
         if all(each.op != "get_attr" for each in inner.nodes):
