@@ -28,8 +28,8 @@ def is_same_graph(before: Path | onnx.ModelProto, after: Path | onnx.ModelProto)
     """True if ``after`` is ``before``: the same nodes on the same constants, in the same versions.
 
     The order of nodes that do not need each other, names of nodes and of values inside, types of values, and where a
-    node came from do not count. Cost: linear;
-    constants of as many bytes in both are compared, without a copy of those that lie in files.
+    node came from do not count. Cost: linear; constants of as many bytes in both are compared, without a copy of those
+    that lie in files.
     """
     first, second = (read_proto(str(one)) if isinstance(one, Path) else one for one in (before, after))
     if _around(first) != _around(second):
