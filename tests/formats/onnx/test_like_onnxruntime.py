@@ -459,6 +459,13 @@ def test_celu_of_a_single_number_is_a_single_number(alpha: float) -> None:
     assert_same(run_here(model, {"x": x}), run_onnxruntime(model, {"x": x}))
 
 
+@pytest.mark.parametrize("alpha", [2.0, 0.25, -0.5])
+def test_celu_is_the_operand_above_0_whatever_its_factor(alpha: float) -> None:
+    x = np.asarray([-3.0, -0.3, 0.0, 0.3, 2.0], np.float32)
+    model = one_node("Celu", {"x": x}, opset=14, alpha=alpha)
+    assert_same(run_here(model, {"x": x}), run_onnxruntime(model, {"x": x}))
+
+
 def test_a_remainder_of_floats_that_came_with_opset_28_is_not_written_in_an_older_one() -> None:
     x, y = np.asarray([5.5, -5.5, 7.0], np.float32), np.asarray([3.0, 3.0, -4.0], np.float32)
     model = one_node("Mod", {"x": x, "y": y}, opset=28)

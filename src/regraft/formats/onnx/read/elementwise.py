@@ -183,7 +183,13 @@ def _celu(node: NodeImporter) -> Imported:
     alpha, x = node.attr("alpha", 1.0), node.operand(0)
     if alpha == 1.0:
         return ops.nn.elu(x)
-    return ops.multiply(ops.nn.elu(ops.divide(x, node.like(alpha))), node.like(alpha))
+    ratio = ops.divide(x, node.like(alpha))
+    if alpha > 0:
+        return ops.multiply(ops.nn.elu(ratio), node.like(alpha))
+    # Divided by a number below 0, what is above 0 would be below.
+    return ops.where(
+        ops.greater(x, node.like(0)), x, ops.multiply(ops.subtract(ops.exp(ratio), node.like(1)), node.like(alpha))
+    )
 
 
 @reads("Selu")
