@@ -22,6 +22,7 @@ IMAGE = 'x: R.Tensor((2, 3, 7, 6), "float32"), w: R.Tensor((5, 3, 3, 2), "float3
         "a = R.strided_slice(x, [1, 2], [0, -9], [3, 99])",
         "a = R.strided_slice(x, [0], [0], [2], [1])",
         "a = R.broadcast_to(x, (2, 3, 4))",
+        "a = R.concat((x,), axis=1)",
         'a = R.astype(x, "float32")',
         'a = R.astype(R.astype(x, "float64"), "float32")',
         "a = R.negative(R.negative(x))",

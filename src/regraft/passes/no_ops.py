@@ -15,7 +15,7 @@ from ..ir.dtypes import holds_all_of
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call
 from ..ir.types import TensorType, is_subtype
-from ..pattern import PatternContext, is_const, is_op, wildcard
+from ..pattern import PatternContext, is_const, is_op, is_tuple, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
 from .passes import Pass, RulePass
@@ -27,6 +27,7 @@ _by_one = is_op("relax.multiply")(_data, _one) | is_op("relax.divide")(_data, _o
 _padded = is_op("relax.nn.pad")(_data)
 _sliced = is_op("relax.strided_slice")(_data, varg_default_wildcard=True)
 _converted = is_op("relax.astype")(_data)
+_joined_alone = is_op("relax.concat")(is_tuple([_data]))
 _same_again = is_op("relax.broadcast_to")(_data, wildcard()) | _converted
 _not_twice = is_op("relax.logical_not")(is_op("relax.logical_not")(_data))
 _undone = (
@@ -84,6 +85,10 @@ def _without_slice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Declin
 
 def _without_change(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     return _itself(expr, matchings[_data], keeps_shape=_converted in matchings)
+
+
+def _without_joining(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    return _itself(expr, matchings[_data], keeps_shape=True)
 
 
 def _without_both(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
@@ -219,6 +224,7 @@ _RULES: Final = RuleSet(
         Rule(_padded, _without_padding, "remove_empty_padding"),
         Rule(_sliced, _without_slice, "remove_slice_of_everything"),
         SAME_TYPE,
+        Rule(_joined_alone, _without_joining, "remove_joining_of_one"),
         Rule(_undone, _without_both, "remove_what_undoes_itself"),
         Rule(_there_and_back, _without_casts, "remove_cast_there_and_back"),
         Rule(_resized, _without_resize, "remove_resize_to_same_size").assuming_finite(),
@@ -233,12 +239,12 @@ _RULES: Final = RuleSet(
 def RemoveNoOps() -> Pass:
     """Leave out what gives its operand back, or what the next operator does on the side.
 
-    That is: times or divided by 1; what is negated twice; padding by nothing; slices of everything; conversion to the
-    same dtype, or back from one that holds all its values; broadcasting to the same shape and resizing to the same
-    size; ``where`` whose condition is the same for all elements; axes of size 1 that are added or dropped after a
-    reduction, which keeps or drops them by itself; zeros around the input of a convolution, which pads by itself; and
-    the reshapes before and after a product of two matrices (and a bias) that only put rows together and apart again,
-    which is the product of the tensors with their rows apart.
+    That is: times or divided by 1; one tensor joined to none; what is negated twice; padding by nothing; slices of
+    everything; conversion to the same dtype, or back from one that holds all its values; broadcasting to the same shape
+    and resizing to the same size; ``where`` whose condition is the same for all elements; axes of size 1 that are added
+    or dropped after a reduction, which keeps or drops them by itself; zeros around the input of a convolution, which
+    pads by itself; and the reshapes before and after a product of two matrices (and a bias) that only put rows together
+    and apart again, which is the product of the tensors with their rows apart.
 
     Needs: nothing; more is found where shapes are known. Guarantees: the same values to the bit, but for the order in
     which an engine adds up products. Cost: linear.
