@@ -243,3 +243,13 @@ def test_the_factor_of_a_norm_stays_since_runtimes_know_a_norm_by_it(scaled: str
     assert "it is the factor of a norm, by which runtimes know one" in str(report(RemoveNoOps(), before))
     single = program(X, f'{lines}y = n * R.const(1.0, "float32")', "y, r")
     assert counts(checked(RemoveNoOps(), single))["multiply"] == counts(single)["multiply"] - 1
+
+
+def test_a_product_with_a_vector_needs_no_turned_matrix() -> None:
+    inputs = 'x: R.Tensor((2, 3, 4), "float32"), v: R.Tensor((3,), "float32"), w: R.Tensor((4,), "float32")'
+    before = program(inputs, "t = R.permute_dims(x, [0, 2, 1])\na = R.matmul(t, v)\nb = R.matmul(w, t)", "a, b, t")
+    after = checked(RemoveNoOps(), before)
+    assert "R.matmul(v, x," in str(after)
+    assert "R.matmul(x, w," in str(after)
+    other = program(inputs, "t = R.permute_dims(x, [2, 1, 0])\na = R.matmul(w, R.permute_dims(t, [1, 0, 2]))", "a")
+    assert counts(RemoveNoOps()(other)) == counts(other)

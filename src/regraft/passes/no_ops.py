@@ -15,6 +15,7 @@ from ..ir.dtypes import holds_all_of
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call
 from ..ir.types import TensorType, is_subtype
+from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_const, is_op, is_tuple, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
@@ -218,6 +219,27 @@ def _apart_throughout(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[
     return {result: found} if is_subtype(found.ty, result.ty) is True else decline("the dtype is another one")
 
 
+# --- products with a vector
+
+_tensor = wildcard()
+_turned = is_op("relax.permute_dims")(_tensor)
+_vector_left, _vector_right = wildcard(), wildcard()
+_with_vector = is_op("relax.matmul")(_turned, _vector_right) | is_op("relax.matmul")(_vector_left, _turned)
+
+
+def _on_the_other_side(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    is_left = _vector_left in matchings
+    vector: Expr = matchings[_vector_left if is_left else _vector_right]
+    if not isinstance(vector.ty, TensorType) or vector.ty.ndim != 1:
+        return decline("the other side is no vector")
+    order = permutation(matchings[_turned])
+    if order is None or order != (*range(len(order) - 2), len(order) - 1, len(order) - 2):
+        return decline("other axes than the last two change places")
+    operands = (matchings[_tensor], vector) if is_left else (vector, matchings[_tensor])
+    return Call(expr.op, operands, expr.attrs)
+
+
 _RULES: Final = RuleSet(
     [
         Rule(_by_one, _without_factor, "remove_factor_of_one"),
@@ -232,6 +254,7 @@ _RULES: Final = RuleSet(
         Rule(_reduced_then_reshaped, _axes_by_reduction, "axes_by_reduction"),
         Rule(_conv, _pad_in_convolution, "pad_in_convolution"),
         Rule(_rows, _apart_throughout, "keep_rows_apart"),
+        Rule(_with_vector, _on_the_other_side, "vector_on_the_other_side"),
     ]
 )
 
@@ -244,7 +267,8 @@ def RemoveNoOps() -> Pass:
     and resizing to the same size; ``where`` whose condition is the same for all elements; axes of size 1 that are added
     or dropped after a reduction, which keeps or drops them by itself; zeros around the input of a convolution, which
     pads by itself; and the reshapes before and after a product of two matrices (and a bias) that only put rows together
-    and apart again, which is the product of the tensors with their rows apart.
+    and apart again, which is the product of the tensors with their rows apart; and the permutation of the last two axes
+    before a product with a vector, which stands on the other side then.
 
     Needs: nothing; more is found where shapes are known. Guarantees: the same values to the bit, but for the order in
     which an engine adds up products. Cost: linear.

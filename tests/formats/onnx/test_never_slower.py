@@ -155,3 +155,19 @@ def test_a_hardswish_that_was_written_out_is_one_operator_in_the_opset_that_the_
     assert rx.optimize(result).graph == result.graph
     inputs = {"x": _RANDOM.standard_normal((1, 3, 6, 6)).astype(np.float32)}
     assert_same(run_onnxruntime(result, inputs), run_onnxruntime(model, inputs))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize(("shape", "axes"), [((3, 4), None), ((3, 4), [1, 0]), ((2, 3, 4), [0, 2, 1])])
+def test_a_turned_matrix_by_a_vector_is_the_vector_by_the_matrix(
+    shape: tuple[int, ...], axes: list[int] | None, level: int
+) -> None:
+    x, v = rx.Var("x", rx.TensorType(shape, "float32")), rx.Var("v", rx.TensorType([3], "float32"))
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x, v]):
+        builder.emit_func_output(builder.emit(rx.op.matmul(builder.emit(rx.op.permute_dims(x, axes)), v)))
+    module = rx.optimize(builder.get(), level=level)
+    assert [node.op_type for node in to_onnx(module).graph.node] == ["MatMul"]
+    data, vector = (_RANDOM.standard_normal(size).astype(np.float32) for size in (shape, (3,)))
+    found = rx.build(module, target="onnxruntime")["main"](data, vector)
+    np.testing.assert_allclose(found, np.swapaxes(data, -1, -2) @ vector, rtol=1e-5, atol=1e-6)

@@ -75,7 +75,8 @@ def before_transpose(value: ir.Value, order: Sequence[int]) -> ir.Value | None:
     if producer is None or producer.op_type != "Transpose" or producer.domain:
         return None
     perm = producer.attributes.get("perm")
-    return producer.inputs[0] if perm is not None and tuple(perm.as_ints()) == tuple(order) else None
+    found = range(len(order))[::-1] if perm is None else perm.as_ints()
+    return producer.inputs[0] if tuple(found) == tuple(order) else None
 
 
 def dtype_of(value: ir.Value) -> str:

@@ -9,7 +9,7 @@ from ....ir.dtypes import is_bool, is_float, itemsize
 from ....ir.op import Call
 from ....ir.types import TensorType, TupleType
 from .elementwise import operand_dtype
-from .graph import dtype_of
+from .graph import before_transpose, dtype_of
 from .lowering import Lowered, Lowering, lowers, tensor_type
 from .stored_products import stored_product
 
@@ -32,6 +32,12 @@ def _matmul(lowering: Lowering, call: Call) -> Lowered:
     if stored is not None:
         return lowering.call(stored)
     left, right = lowering.tensors(call.args)
+    ranks = [tensor_type(operand).ndim for operand in call.args]
+    # ONNX Runtime 1.31 multiplies such a matrix by a vector on its right as if its axes had not changed places.
+    swap = (*range(ranks[0] - 2), ranks[0] - 1, ranks[0] - 2)
+    turned = before_transpose(left, swap) if ranks[1] == 1 and ranks[0] > 1 else None
+    if turned is not None:
+        left, right = right, turned
     result = call.attrs["out_dtype"] or operand_dtype(call)
     if is_bool(result):
         found = graph.op("MatMul", *[graph.cast(graph.cast(x, "bool"), "float32") for x in (left, right)])
