@@ -491,3 +491,17 @@ def test_results_of_a_region_without_gradients_are_results_of_the_model() -> Non
         torch.testing.assert_close(results, before(x))
         assert [result.requires_grad for result in results] == [True, False, False, False]
     torch.testing.assert_close(after.get_buffer("total"), before.get_buffer("total"))
+
+
+class _CapturesBySteps(nn.Module):
+    """A scan that was called as no model should: its body reads a tensor that it was not given."""
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        scan: Any = torch.ops.higher_order.scan
+        return scan(lambda state, row: (state @ w + row, state + 1), [x[0]], [x], ())[0]
+
+
+def test_a_body_with_a_tensor_that_has_no_numbers_is_refused_with_what_to_do() -> None:
+    program = torch.export.export(_CapturesBySteps(), (torch.ones(7, 4), torch.ones(4, 4)))
+    with pytest.raises(rx.RegraftError, match=r"has no numbers.*let the body take it as an operand"):
+        rx.optimize(program)

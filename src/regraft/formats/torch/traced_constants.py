@@ -12,11 +12,13 @@ from itertools import count
 from typing import Any, Final, cast
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, TensorArgument
 from torch.fx import GraphModule, Node
 
 from ...ir.expr import Constant, Expr
+from ..errors import ConvertError
 from .complex_numbers import ComplexPair
 
 _NAME: Final = "constant_of_body"
@@ -37,20 +39,27 @@ def number_of(value: Any) -> Any:
 def with_constants_outside(program: ExportedProgram) -> ExportedProgram:
     """``program``, or a copy of it in which no body holds a constant. Cost: linear in the nodes."""
     bodies = [part for part in program.graph_module.modules() if isinstance(part, GraphModule)]
-    if not any(map(_constants, bodies)):
+    constants = [(body, node) for body in bodies for node in _constants(body)]
+    if not constants:
         return program
+    for body, node in constants:
+        if isinstance(_held(body, node), FakeTensor):
+            raise ConvertError(
+                f"{node.target}, which the body of a loop or branch reads, has no numbers: it was the tracer's "
+                "own; let the body take it as an operand"
+            )
     module = copy.deepcopy(program.graph_module)
     for node, source in zip(module.graph.nodes, program.graph.nodes, strict=True):
         node.name = source.name  # a copy has other names where these are words of Python's own
     _give_bodies(module)
     specs: list[InputSpec] = []
-    constants = dict(program.constants)
+    held = dict(program.constants)
     first = next(iter(module.graph.nodes))
     for node in _constants(module):
         with module.graph.inserting_before(first):
             given = _placeholder(module, node)
-        name = _new_name({*program.state_dict, *constants})
-        constants[name] = _taken(module, node, given)
+        name = _new_name({*program.state_dict, *held})
+        held[name] = _taken(module, node, given)
         specs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(given.name), name))
     module.recompile()
     signature = program.graph_signature
@@ -62,7 +71,7 @@ def with_constants_outside(program: ExportedProgram) -> ExportedProgram:
         range_constraints=cast(Any, program).range_constraints,
         module_call_graph=program.module_call_graph,
         example_inputs=program.example_inputs,
-        constants=constants,
+        constants=held,
         verifiers=program.verifiers,
     )
 
