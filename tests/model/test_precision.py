@@ -653,6 +653,11 @@ def test_a_file_of_samples_is_named_where_its_inputs_are_others(products: Path, 
         optimize(products, precision="int8", calibrate=tmp_path / "sample.npz")
 
 
+def test_a_largest_error_that_nothing_would_keep_is_refused(products: Path) -> None:
+    with pytest.raises(UsageError, match="a max_error is for a precision, or for measure; give one of them"):
+        optimize(products, max_error=0.1)
+
+
 @pytest.mark.parametrize("given", [{"calibrate": "samples"}, {"min_cosine": 0.9}, {"min_agreement": 0.9}])
 def test_what_only_a_precision_needs_is_an_error_without_one(products: Path, given: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="are for a precision; give one, such as auto"):

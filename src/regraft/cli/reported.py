@@ -131,11 +131,12 @@ def _show_precision(done: PrecisionReport) -> None:
             )
         )
     where = "" if done.target is None else f" for {done.target}, not this machine"
-    console.print_table(
-        f"Precisions within an error of {done.max_error:.3g}{where} ({', '.join(done.features) or 'a processor'})",
-        ("precision", "engine", "layers", "error", "cosine", "same choice", "least time", "times as fast", ""),
-        rows,
-    )
+    title = f"Precisions within an error of {done.max_error:.3g}{where} ({', '.join(done.features) or 'a processor'})"
+    headings = "precision", "engine", "layers", "error", "cosine", "same choice", "least time", "times as fast", ""
+    if rows:
+        console.print_table(title, headings, rows)
+    else:
+        console.print_line(f"{title}: none could be tried")
     for problem, names in left.items():
         console.print_line(f"{', '.join(names)}: {problem}")
     if (kept := done.kept) is not None:

@@ -136,7 +136,7 @@ def optimize(
     and writing the format raise. Cost: linear in the model, and what the verification runs.
     """
     chosen, path = passes_for(level, passes, rules), None if output is None else Path(output)
-    check_precision(precision, path, calibrate, max_error, min_cosine, min_agreement)
+    check_precision(precision, path, calibrate, max_error, min_cosine, min_agreement, measure=measure)
     lowers = precision != "float32"
     machine = _machine(target, precision, measure=measure)
     bench = Bench(engine or "", threads, clock, budget, Decisions.of(cache))

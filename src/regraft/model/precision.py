@@ -359,10 +359,13 @@ def check_precision(
     max_error: float | None,
     min_cosine: float | None,
     min_agreement: float | None,
+    *,
+    measure: bool,
 ) -> None:
     """Raise `UsageError` for a precision that does not exist, limits that are none, or an output of no known form.
 
-    Samples for ranges, a cosine and an agreement are given only where float32 is not asked for.
+    Samples for ranges, a cosine and an agreement are given only where float32 is not asked for, and a largest error
+    only there or where it is measured.
     """
     if precision not in PRECISIONS:
         asked = str(precision).lower()
@@ -379,6 +382,8 @@ def check_precision(
             raise UsageError(f"{name} is {limit!r}; expected {expected}")
     if precision == "float32" and any(one is not None for one in (samples, min_cosine, min_agreement)):
         raise UsageError("samples for ranges, a cosine and an agreement are for a precision; give one, such as auto")
+    if precision == "float32" and max_error is not None and not measure:
+        raise UsageError("a max_error is for a precision, or for measure; give one of them, such as precision auto")
     if target is not None:
         form_of(target)
 
