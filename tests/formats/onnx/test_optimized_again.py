@@ -16,6 +16,7 @@ import regraft as rx
 from regraft.passes.pipeline import pipeline
 from regraft.script import relax as R
 from tests.formats.onnx.random_graphs import random_graph
+from tests.formats.onnx.writing import onnx_model
 
 
 def _run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[Any]:
@@ -474,3 +475,23 @@ def test_a_large_constant_that_is_a_result_is_not_there_once_more_with_its_axes_
     once = _rewritten(model, 3)
     assert [list(one.dims) for one in once.graph.initializer] == [[300, 20]]
     np.testing.assert_array_equal(_run(once, {"x": np.array([3, 1])})[0], whole.T[[3, 1]])
+
+
+@pytest.mark.parametrize("width", [8, 64])
+def test_a_layer_norm_without_a_factor_is_done_after_one_run(width: int) -> None:
+    node = helper.make_node
+    nodes = [
+        node("ReduceMean", ["x", "axis"], ["mean"]),
+        node("Sub", ["x", "mean"], ["centred"]),
+        node("Mul", ["centred", "centred"], ["squares"]),
+        node("ReduceMean", ["squares", "axis"], ["variance"]),
+        node("Add", ["variance", "epsilon"], ["spread"]),
+        node("Sqrt", ["spread"], ["root"]),
+        node("Div", ["centred", "root"], ["normal"]),
+        node("Mul", ["normal", "factors"], ["y"]),
+    ]
+    factors = np.random.default_rng(3).random((2, 1, width), np.float32)
+    constants = {"axis": np.asarray([-1]), "epsilon": np.asarray(1e-5, np.float32), "factors": factors}
+    once = rx.optimize(onnx_model(nodes, {"x": (2, 3, width)}, ["y"], constants, opset=18, ir_version=8))
+    assert [one.op_type for one in once.graph.node][-2:] == ["LayerNormalization", "Mul"]
+    assert rx.optimize(once).graph == once.graph

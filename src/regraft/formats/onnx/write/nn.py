@@ -6,8 +6,9 @@ goes by the reference semantics.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
@@ -46,9 +47,20 @@ def _layer_norm(lowering: Lowering, call: Call) -> Lowered | None:
     graph = lowering.graph
     x, gamma, beta = lowering.tensors(call.args)
     if not attrs["scale"]:
-        gamma = filled(lowering, shape_value(lowering, call.args[1]), 1.0, dtype_of(x))
+        gamma = _ones_like(lowering, call.args[1], dtype_of(x))
     bias = beta if attrs["center"] else None
     return graph.op("LayerNormalization", x, gamma, bias, axis=-len(axes), epsilon=attrs["epsilon"])
+
+
+_FEW: Final = 16
+"""As many numbers take no more bytes than the node that would make them."""
+
+
+def _ones_like(lowering: Lowering, operand: Expr, dtype: str) -> ir.Value:
+    known = [size for size in tensor_type(operand).shape or () if isinstance(size, int)]
+    if len(known) == tensor_type(operand).ndim and math.prod(known) <= _FEW:
+        return lowering.graph.constant(np.ones(known), dtype)
+    return filled(lowering, shape_value(lowering, operand), 1.0, dtype)
 
 
 @lowers("nn.rms_norm", because="1 node in place of 8, twice as fast")
