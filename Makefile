@@ -81,6 +81,8 @@ docs: $(VENV)/dev.stamp
 	mv docs/gradients_coverage.md.new docs/gradients_coverage.md
 	$(BIN)/python -m bench.model_counts > docs/models.md.new
 	mv docs/models.md.new docs/models.md
+	$(BIN)/python -m tools.line_count docs/architecture.md > docs/architecture.md.new
+	mv docs/architecture.md.new docs/architecture.md
 
 # The page's script, from its sources in ui/; only who changes these needs Node.
 ui:
