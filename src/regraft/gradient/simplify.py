@@ -20,15 +20,10 @@ from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype, shapes_equal
 from ..op.primitive.linear_algebra import matmul
-from ..op.primitive.manipulate import permute_dims
+from ..op.primitive.manipulate import last_two_swapped, permute_dims
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Decline, Rule, RuleSet, decline, rewrite
-
-
-def last_two_swapped(ndim: int) -> tuple[int, ...]:
-    """The axes of a tensor of ``ndim`` (2 or more) dimensions, the last two swapped."""
-    return (*range(ndim - 2), ndim - 1, ndim - 2)
 
 
 def is_transpose(call: Expr | None) -> bool:

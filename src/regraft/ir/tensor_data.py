@@ -78,10 +78,7 @@ class TensorData:
         target = numpy_dtype(f"uint{bits}")
 
         def load() -> np.ndarray:
-            rows = packed.read().reshape(-1, 1)
-            shifts = np.arange(0, 8, bits, dtype=np.uint8)
-            parts = rows if bits == 8 else (rows >> shifts) & np.uint8(2**bits - 1)
-            return parts.reshape(sizes).astype(target, copy=False)
+            return numbers_in_bytes(packed.read(), bits).reshape(sizes).astype(target, copy=False)
 
         handle = cls.lazy(sizes, f"uint{bits}", load, packed.name, packed.sources)
         handle.packed = packed
@@ -143,6 +140,16 @@ class TensorData:
 
     def __repr__(self) -> str:
         return f"TensorData(shape={self.shape}, dtype={self.dtype!r})"
+
+
+def numbers_in_bytes(packed: np.ndarray, bits: int) -> np.ndarray:
+    """The unsigned numbers of 2, 4 or 8 ``bits`` in bytes, the first in the lowest bits, along a new last axis.
+
+    Those of 8 bits are the bytes themselves.
+    """
+    if bits == 8:
+        return packed
+    return (packed[..., np.newaxis] >> np.arange(0, 8, bits, dtype=np.uint8)) & np.uint8(2**bits - 1)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from ..ir.dtypes import as_dtype, is_bool, numpy_dtype
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, const
 from ..ir.types import TensorType, Type
+from .primitive.manipulate import last_two_swapped
 
 
 class DecomposeError(RegraftError, ValueError):
@@ -253,8 +254,7 @@ class ProgramArray:
     @property
     def mT(self) -> ProgramArray:
         """The array with its last two axes swapped."""
-        rank = self.ndim
-        return self.made(ops.permute_dims(self.expr, (*range(rank - 2), rank - 1, rank - 2)))
+        return self.made(ops.permute_dims(self.expr, last_two_swapped(self.ndim)))
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(

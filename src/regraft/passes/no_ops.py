@@ -15,7 +15,7 @@ from ..ir.dtypes import holds_all_of
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call
 from ..ir.types import TensorType, is_subtype
-from ..op.primitive.manipulate import permutation
+from ..op.primitive.manipulate import last_two_swapped, permutation
 from ..pattern import PatternContext, is_const, is_op, is_tuple, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
@@ -234,7 +234,7 @@ def _on_the_other_side(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | De
     if not isinstance(vector.ty, TensorType) or vector.ty.ndim != 1:
         return decline("the other side is no vector")
     order = permutation(matchings[_turned])
-    if order is None or order != (*range(len(order) - 2), len(order) - 1, len(order) - 2):
+    if order is None or order != last_two_swapped(len(order)):
         return decline("other axes than the last two change places")
     operands = (matchings[_tensor], vector) if is_left else (vector, matchings[_tensor])
     return Call(expr.op, operands, expr.attrs)

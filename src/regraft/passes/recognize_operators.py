@@ -189,6 +189,11 @@ def _in_single_precision(operator: Callable[[Any], Expr], x: DFPattern) -> _Read
     return read
 
 
+def _is_nearly(number: float, value: float) -> bool:
+    """True if ``number`` is ``value`` in single precision, or its neighbour there."""
+    return abs(number - value) < 1e-7
+
+
 def _hardsigmoid() -> _Formula:
     """A line that is limited to 0 and 1, or to 0 and 6 and divided by 6."""
     number = _Numbers()
@@ -204,7 +209,7 @@ def _hardsigmoid() -> _Formula:
         alpha, beta = number_of(found[slope]), number_of(found[start])
         if alpha is None or beta is None:
             return "the line is not the same for all elements"
-        near = [value if abs(number - value) < 1e-7 else number for number, value in ((alpha, 1 / 6), (beta, 0.5))]
+        near = [value if _is_nearly(number, value) else number for number, value in ((alpha, 1 / 6), (beta, 0.5))]
         return _in_single_precision(lambda data: ops.nn.hardsigmoid(data, *near), shifted)(found, bindings)
 
     return _Formula("hardsigmoid", context, result, number, read)
@@ -229,7 +234,7 @@ def _hardswish_by_gate() -> _Formula:
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
         call = bindings[found[gate]]
         assert isinstance(call, Call)
-        if abs(call.attrs.alpha - 1 / 6) > 1e-7 or call.attrs.beta != 0.5:
+        if not _is_nearly(call.attrs.alpha, 1 / 6) or call.attrs.beta != 0.5:
             return "the gate is another line"
         return _in_single_precision(ops.nn.hardswish, x)(found, bindings)
 

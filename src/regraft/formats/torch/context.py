@@ -157,6 +157,11 @@ class Context:
             return cast(R.squeeze(sizes, axis=0), dtype)
         return cast(value, dtype) if isinstance(value, Expr) else const(value, dtype)
 
+    def read_size(self, number: Expr, size: Dim) -> None:
+        """Let ``size``, which the exported program has for it, be the ``number`` that is known at run time."""
+        found = self.emit(R.tensor_to_shape(R.reshape(cast(number, "int64"), [1])))
+        self.builder.match_cast(found, ShapeExpr([size]).ty)
+
     def promoted(self, *operands: TorchOperand) -> tuple[Expr, ...]:
         """Tensors and numbers in the one dtype that PyTorch computes on them in."""
         dtype = promoted_dtype(*operands)

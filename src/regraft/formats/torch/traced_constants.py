@@ -26,10 +26,10 @@ _MADE: Final = re.compile(rf"(.*\.)?(lifted_tensor_|_tensor_constant|{_NAME}_)\d
 """The names of such tensors, and of the parts of complex ones."""
 
 
-def number_of(value: Any) -> Any:
+def traced_number(value: Any) -> Any:
     """The number that a tensor of the model was made of; ``value`` as it is where that is no such tensor."""
     if isinstance(value, ComplexPair):
-        real, imag = number_of(value.real), number_of(value.imag)
+        real, imag = traced_number(value.real), traced_number(value.imag)
         return value if isinstance(real, Expr) or isinstance(imag, Expr) else complex(real, imag)
     if isinstance(value, Constant) and not value.data.shape and _MADE.fullmatch(value.data.name or ""):
         return value.data.numpy().item()

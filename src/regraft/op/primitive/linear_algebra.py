@@ -18,7 +18,7 @@ from ..rules import broadcast_dims, common_dtype, format_dims, tensor_operand
 from ..semantics import dtype_name, product_in_dtype
 from .binary import add
 from .datatype import in_dtype_of_first
-from .manipulate import permute_dims
+from .manipulate import last_two_swapped, permute_dims
 from .reshaping import expand_dims, reshape, squeeze
 
 __all__ = ["linear", "matmul", "outer"]
@@ -134,8 +134,7 @@ def outer(x1: Expr, x2: Expr) -> Call:
 
 
 def _transposed(x: Expr) -> Expr:
-    ndim = tensor_type(x).ndim
-    return permute_dims(x, [*range(ndim - 2), ndim - 1, ndim - 2])
+    return permute_dims(x, last_two_swapped(tensor_type(x).ndim))
 
 
 @operator_of(matmul).define_gradient

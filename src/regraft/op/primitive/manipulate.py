@@ -27,6 +27,11 @@ def permutation(call: Call) -> tuple[int, ...] | None:
     return normalize_axes(call, "axes", axes, len(axes))
 
 
+def last_two_swapped(ndim: int) -> tuple[int, ...]:
+    """The axes of a tensor of ``ndim`` (2 or more) dimensions, the last two swapped."""
+    return (*range(ndim - 2), ndim - 1, ndim - 2)
+
+
 def _permute_dims_type(call: Call) -> Type:
     ty = tensor_operand(call, 0)
     axes = call.attrs.axes

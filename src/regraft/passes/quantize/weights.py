@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...ir.tensor_data import numbers_in_bytes
+
 
 class PerChannel(NamedTuple):
     """int8 ``values`` of the shape of the weights, and one float32 scale for each index of the kept axis."""
@@ -142,9 +144,7 @@ def block_error(
 
 def unpacked(codes: np.ndarray, bits: int, blocks: int) -> np.ndarray:
     """The codes that `packed` put into bytes, of shape (columns, blocks, size)."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    parts = (codes[..., np.newaxis] >> shifts) & np.uint8(2**bits - 1)
-    return parts.reshape(len(codes), blocks, -1)
+    return numbers_in_bytes(codes, bits).reshape(len(codes), blocks, -1)
 
 
 def packed(codes: np.ndarray, bits: int) -> np.ndarray:

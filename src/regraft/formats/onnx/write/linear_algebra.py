@@ -8,6 +8,7 @@ import onnx_ir as ir
 from ....ir.dtypes import is_bool, is_float, itemsize
 from ....ir.op import Call
 from ....ir.types import TensorType, TupleType
+from ....op.primitive.manipulate import last_two_swapped
 from .elementwise import operand_dtype
 from .graph import before_transpose, dtype_of
 from .lowering import Lowered, Lowering, lowers, tensor_type
@@ -34,8 +35,7 @@ def _matmul(lowering: Lowering, call: Call) -> Lowered:
     left, right = lowering.tensors(call.args)
     ranks = [tensor_type(operand).ndim for operand in call.args]
     # ONNX Runtime 1.31 multiplies such a matrix by a vector on its right as if its axes had not changed places.
-    swap = (*range(ranks[0] - 2), ranks[0] - 1, ranks[0] - 2)
-    turned = before_transpose(left, swap) if ranks[1] == 1 and ranks[0] > 1 else None
+    turned = before_transpose(left, last_two_swapped(ranks[0])) if ranks[1] == 1 and ranks[0] > 1 else None
     if turned is not None:
         left, right = right, turned
     result = call.attrs["out_dtype"] or operand_dtype(call)

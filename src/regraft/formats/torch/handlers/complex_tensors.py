@@ -10,7 +10,7 @@ from .... import op as R
 from ....ir.expr import Expr, const
 from ..complex_numbers import ComplexPair, by_parts, converts_complex
 from ..context import HANDLERS, Context, cast, dtype_of, rank, shape_of
-from ..traced_constants import number_of
+from ..traced_constants import traced_number
 from .unary import array_function, in_wide_floats
 
 converts_complex(
@@ -71,7 +71,7 @@ def _filled(context: Context, *_shape: Any, **_how: Any) -> ComplexPair:
 def _with_number(context: Context, x: Any, *operands: Any, **how: Any) -> ComplexPair:
     """What takes a number last, of which each part takes its own; a real one has no imaginary part."""
     ordinary, (*others, number) = HANDLERS[str(context.node.target)], operands
-    number = number_of(number)
+    number = traced_number(number)
     real, imag = (number, 0) if isinstance(number, Expr) else (number.real, number.imag)
     sides = (x.real, x.imag) if isinstance(x, ComplexPair) else (x, x)
     return ComplexPair(

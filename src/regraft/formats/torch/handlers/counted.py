@@ -7,15 +7,8 @@ import numpy as np
 from .... import op as R
 from ....ir.dims import Dim
 from ....ir.dtypes import is_float
-from ....ir.expr import Expr, ShapeExpr, const
+from ....ir.expr import Expr, const
 from ..context import Context, axis_of, cast, converts, dtype_of, fields_of, rank, shape_of
-
-
-def _size_from(context: Context, number: Expr, size: Dim) -> None:
-    """Let ``size``, which the exported program has for it, be the ``number`` that is known at run time."""
-    found = context.emit(R.tensor_to_shape(R.reshape(cast(number, "int64"), [1])))
-    context.builder.match_cast(found, ShapeExpr([size]).ty)
-
 
 # --- repeats
 
@@ -48,7 +41,7 @@ def _places(context: Context, repeats: Expr, size: Dim, known_size: Dim | None) 
     counts = context.emit(cast(repeats, "int64"))
     ends = context.emit(R.cumsum(counts, axis=0))
     if known_size is None:
-        _size_from(context, R.sum(counts), size)
+        context.read_size(R.sum(counts), size)
     begins = R.index_put(
         R.zeros([size + 1], "int64"),
         [R.subtract(ends, counts)],
@@ -117,6 +110,6 @@ def _bincount(context: Context, x: Expr, weights: Expr | None = None, minlength:
     size, dtype = context.output_shape()[0], context.output_dtype()
     numbers = context.emit(cast(x, "int64"))
     ends = R.concat([R.add(numbers, const(1, "int64")), R.reshape(context.scalar(minlength, "int64"), [1])], axis=0)
-    _size_from(context, R.max(ends), size)
+    context.read_size(R.max(ends), size)
     added = R.ones(shape_of(x), dtype) if weights is None else cast(weights, dtype)
     return R.index_put(R.zeros([size], dtype), [numbers], added, accumulate=True)

@@ -13,7 +13,7 @@ from ....ir.expr import Expr, const
 from ..complex_numbers import converts_complex
 from ..context import Context, TorchOperand, cast, converts, dtype_of, rank, shape_of
 from ..tensors import to_numpy, torch_dtype
-from ..traced_constants import number_of
+from ..traced_constants import traced_number
 
 
 def _made(context: Context, value: float) -> Expr:
@@ -32,7 +32,7 @@ def _constant(context: Context, *_like: Any, **_how: Any) -> Expr:
 
 @converts("full", "full_like", "new_full")
 def _full(context: Context, _like: Any, *values: Any, **named: Any) -> Expr:
-    value = number_of(values[-1] if values else named["fill_value"])
+    value = traced_number(values[-1] if values else named["fill_value"])
     if isinstance(value, int | float):
         return _made(context, value)
     dtype = context.output_dtype()
@@ -41,7 +41,7 @@ def _full(context: Context, _like: Any, *values: Any, **named: Any) -> Expr:
 
 @converts("fill.Scalar", "fill.Tensor")
 def _fill(context: Context, x: Expr, value: TorchOperand) -> Expr:
-    number = number_of(value)
+    number = traced_number(value)
     if isinstance(number, int | float):
         return _made(context, number)
     return R.full(shape_of(x), context.scalar(value, dtype_of(x)), dtype_of(x))

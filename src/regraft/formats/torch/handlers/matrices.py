@@ -13,6 +13,7 @@ import numpy as np
 
 from .... import op as R
 from ....ir.expr import Expr, const
+from ....op.primitive.manipulate import last_two_swapped
 from ..context import Context, converts, converts_by_name, dtype_of, rank, shape_of
 
 _MOST_ROWS: Final = 8
@@ -188,8 +189,7 @@ def _with_gradient_of_both(matrix: Expr) -> Expr:
 
 
 def _transposed(matrix: Expr) -> Expr:
-    count = rank(matrix)
-    return R.permute_dims(matrix, [*range(count - 2), count - 1, count - 2])
+    return R.permute_dims(matrix, last_two_swapped(rank(matrix)))
 
 
 @converts_by_name("linalg_solve_triangular")

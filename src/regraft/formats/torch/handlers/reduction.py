@@ -11,7 +11,7 @@ import numpy as np
 from .... import op as R
 from ....ir.dims import Dim, dim_product
 from ....ir.dtypes import is_float, numpy_dtype
-from ....ir.expr import Expr, ShapeExpr, const
+from ....ir.expr import Expr, const
 from ..context import Context, axes_of, axis_of, cast, converts, converts_by_name, dtype_of, fields_of, rank, shape_of
 from .unary import in_wide_floats
 
@@ -277,6 +277,5 @@ def _item(context: Context, x: Expr) -> Any:
     if not isinstance(value, SymInt) or context.sizes.may_be_negative(value):
         return context.emit(scalar)
     size = context.sizes.dim(value)
-    sizes = context.emit(R.tensor_to_shape(R.reshape(cast(x, "int64"), [1])))
-    context.builder.match_cast(sizes, ShapeExpr([size]).ty)
+    context.read_size(x, size)
     return size
