@@ -42,7 +42,9 @@ def test_folding_takes_every_float(name, dtype):
 def test_folding_integers_keeps_their_dtype_and_wraps(name, dtype):
     x = sample((3, 40), dtype, -100, 100)
     options = {"dtype": dtype} if name in ("sum", "prod") else {}
-    check(lambda v: getattr(R, name)(v, axis=1), [x], FOLDS[name](x, axis=1, **options))
+    # OpenVINO computes integers in 32 bits, so a product of 40 wraps around elsewhere.
+    expected, is_wide = FOLDS[name](x, axis=1, **options), (name, dtype) == ("prod", "int64")
+    check(lambda v: getattr(R, name)(v, axis=1), [x], expected, openvino_too=not is_wide)
 
 
 @pytest.mark.parametrize("axis", [None, 0, (0, 1)], ids=str)

@@ -15,6 +15,8 @@ from regraft import optimize
 from regraft.engine import BuildError, ExecutionError, TypeCheckError, build
 from regraft.ir import BlockBuilder, Expr, Function, IRModule, SymVar, TensorType, Tuple, Var, const
 from regraft.model.calibration import calibrated
+from regraft.op.image import resize2d
+from regraft.op.vision import all_class_non_max_suppression
 from regraft.passes import op_counts
 from regraft.passes.quantize import Quantize, QuantizeWeights
 from regraft.run.openvino_engine import save_openvino, supported_precisions, to_openvino
@@ -360,6 +362,21 @@ def test_an_output_that_another_node_gives_for_openvino_keeps_its_name_and_sizes
     assert output.get_any_name() == "gv"
 
 
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_boxes_that_may_not_overlap(is_constant: bool) -> None:
+    random = np.random.default_rng(2)
+    middle, size = random.uniform(0, 2, (2, 9, 2)), random.uniform(0, 1, (2, 9, 2))
+    arrays = [np.concatenate([middle - size, middle + size], axis=-1).astype(np.float32)]
+    arrays.append(random.permutation(2 * 9).reshape(2, 1, 9).astype(np.float32))
+    boxes, scores, overlap = _tensor("boxes", 2, 9, 4), _tensor("scores", 2, 1, 9), _tensor("overlap")
+    params = [boxes, scores, *([] if is_constant else [overlap])]
+    arrays += [] if is_constant else [np.zeros((), np.float32)]
+    allowed = const(0.0, "float32") if is_constant else overlap
+    call = all_class_non_max_suppression(boxes, scores, const(9, "int64"), allowed, const(0.0, "float32"))
+    expected = build(Function(params, call), target="numpy")["main"](*arrays)
+    assert_close(_run(params, call, *arrays), expected)
+
+
 def test_maxima_of_a_convolution_in_bytes() -> None:
     generator = np.random.default_rng(0)
     weights = [const(generator.standard_normal(shape).astype(np.float32)) for shape in ((32, 8, 1), (64, 32, 1))]
@@ -386,6 +403,11 @@ def test_a_precision_that_does_not_exist_is_refused_with_those_that_do() -> None
         ([_tensor("x", 3, dtype="float64")], R.negative, "computes in single precision"),
         ([_tensor("x", 0, 3)], R.negative, "has no elements"),
         ([_tensor("x", 3, dtype="uint8")], lambda x: R.subtract(x, x), "wraps around"),
+        (
+            [_tensor("x", 1, 1, 4, 4)],
+            lambda x: resize2d(x, (8, 8), method="cubic", cubic_exclude=1),
+            "beyond the edge",
+        ),
     ],
 )
 def test_what_openvino_would_compute_otherwise_is_refused(params: list[Var], body: Any, message: str) -> None:

@@ -280,6 +280,8 @@ def _refuse(graph: ir.Graph, name: str) -> None:
             refuse(value, "wraps around where it leaves its dtype, and OpenVINO stops at the limits there")
         if node.op_type in _LOOPS and any(inner.op_type in _LOOPS for inner in _inside(node)):
             refuse(value, "is a loop of loops, of which OpenVINO gives wrong values where one makes no step")
+        if node.op_type == "Resize" and node.attributes.get_int("exclude_outside", 0):
+            refuse(value, "leaves out what is beyond the edge, and OpenVINO repeats the edge there")
         if node.op_type in _DIFFERENT:
             refuse(value, f"is made by {node.op_type}, and OpenVINO's {_DIFFERENT[node.op_type]}")
 

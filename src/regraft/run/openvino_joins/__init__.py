@@ -8,6 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from .attentions import ATTENTION, products_of, softplus_of, stand_alone, write_out_mish
+from .boxes import limit_overlap
 from .codes import hold_in_bytes, misread_codes, read_bytes, read_numbers, reads_codes
 from .convolutions import join_padding, pick_before, reaches_padding_alone, skips_padded_elements
 from .nodes import REDUCTIONS
@@ -28,7 +29,8 @@ def keep_apart(graph: ir.Graph) -> None:
     attention, Mish that follows no convolution is written out as OpenVINO does not know it, and attention that is added
     to what is read twice is followed by a pool of single elements. Codes of 2 bits, and those of 4 that are converted,
     have a byte each. Codes with a scale for each row of a product's right side, or for each column of a table of rows,
-    become the numbers that they stand for, and so does a bias. Cost: linear in the nodes, and in such codes.
+    become the numbers that they stand for, and so does a bias. Boxes that may not overlap may by next to nothing.
+    Cost: linear in the nodes, and in such codes.
     """
     nodes = list(graph.all_nodes())
     kinds = {node.op_type for node in nodes if not node.domain}
@@ -58,6 +60,8 @@ def keep_apart(graph: ir.Graph) -> None:
             turn_four_axes(node)
         elif attends and node.op_type in ("Mish", "Tanh") and (softplus := softplus_of(node)) is not None:
             write_out_mish(node, softplus)
+        elif node.op_type == "NonMaxSuppression":
+            limit_overlap(node)
         elif node.op_type == "Conv" and skips_padded_elements(node):
             pick_before(node)
         elif node.op_type == "Conv" and reaches_padding_alone(node):
