@@ -11,6 +11,7 @@ from typing import Any, Final
 from ..analysis import constant_bytes
 from ..formats.errors import ConvertError
 from ..ir.module import IRModule
+from ..ir.visitor import iter_bindings
 from ..passes import PassContext, Sequential, op_counts
 from ..passes.pipeline import ATTENTION, GROWING_CONSTANTS, SPLIT_WEIGHTS, level_number
 from .chosen_passes import Optimized, optimize_module, passes_for, rules_first
@@ -18,7 +19,7 @@ from .describing import node_kinds
 from .errors import VerificationError
 from .files import sizes_of, sizes_of_files, staged
 from .measure import Bench, Measurement, Snapshots, fastest_state, opened_on
-from .models import Model, as_it_is, as_source, form_of, write_as_it_is, write_model
+from .models import Model, as_it_is, as_source, form_of, open_model, write_as_it_is, write_model
 from .portability import (
     MOST_GROWN,
     as_portable,
@@ -30,7 +31,7 @@ from .portability import (
     raised_opset,
 )
 from .precision import Asked, Choice, check_choice, choose
-from .progress import Stages
+from .progress import Stages, unseen
 from .report import OptimizationReport
 from .reports import ReportTo, hand_over_reports
 from .rules import Rules
@@ -41,6 +42,10 @@ from .verification import Verification, written
 _AGGRESSIVE: Final = level_number("aggressive")
 _MOST_AGGRESSIVE: Final = 2.0
 """The most operators after that level, as a multiple of those before: it rewrites whether that pays or not."""
+_MOST_CALLS: Final = 300
+_MOST_BYTES: Final = 1 << 24
+"""The most calls, and bytes of constants, of a model that is optimized again until nothing changes."""
+_MOST_TIMES: Final = 4
 _MORE_OPERATORS: Final = "the result has more operators"
 
 
@@ -205,12 +210,33 @@ class Job:
                 self.done = done._replace(module=self._opened_up(done.module))
                 result, why = self._written(path)
             if why is None:
-                return result
+                return self._written(path)[0] if self._settle() else result
             self.done = self.done._replace(module=self.opened.module, kept=why)
         if path is None:
             return as_it_is(self.opened)
         write_as_it_is(self.opened, path)
         return path
+
+    def _settle(self) -> bool:
+        """Optimize ``done`` again until nothing changes; True if something did.
+
+        What is written may be read in another form: one call that takes two nodes of ONNX comes back as two calls. Only
+        small ONNX models go through it, which a second time costs little.
+        """
+        module = self.done.module
+        if self.opened.form != "onnx" or self._most_operators is None or not self._keeps_form:
+            return False
+        if len(list(iter_bindings(module))) > _MOST_CALLS or constant_bytes(module) > _MOST_BYTES:
+            return False
+        for _ in range(_MOST_TIMES):
+            opened = open_model(as_source(self.opened, self.done.module))
+            again = replace(self, opened=opened, output=None, stages=Stages(unseen, 0))
+            again.rewrite(verify=False)
+            if again._written(None)[1] is not None:
+                break
+            passes = (*self.done.passes, *again.done.passes)
+            self.done = self.done._replace(module=again.done.module, passes=passes)
+        return self.done.module is not module
 
     @property
     def _stays_as_it_was(self) -> bool:
