@@ -210,6 +210,22 @@ def packed_linear_with_bias(random: Random) -> tuple[tuple[int, ...], Body]:
     return shape, lambda _, x: R.add(R.matmul(x, numbers(random, shape[-1], 4)), numbers(random, 4))
 
 
+def quantize_once(random: Random) -> tuple[tuple[int, ...], Body]:
+    shape = sizes(random, 3)
+    axis = random.choice((1, 1 - len(shape)))
+    scale = np.random.default_rng(random.getrandbits(32)).uniform(1e-3, 0.1, shape[1]).astype("float32")
+    zero_point = np.arange(shape[1], dtype="uint8")
+
+    def body(_: BlockBuilder, x: Expr) -> Expr:
+        def along(axis: int) -> tuple[Expr, Expr, int]:
+            return rx.const(scale), rx.const(zero_point), axis
+
+        decoded = R.dequantize(R.quantize(x, *along(1), "uint8"), *along(1))
+        return R.dequantize(R.quantize(decoded, *along(axis), "uint8"), *along(1))
+
+    return shape, body
+
+
 WRITTEN: dict[str, Callable[[Random], tuple[tuple[int, ...], Body]]] = {
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
@@ -229,6 +245,7 @@ WRITTEN: dict[str, Callable[[Random], tuple[tuple[int, ...], Body]]] = {
     "zero_bias": zero_bias,
     "convolution_with_bias": convolution_with_bias,
     "packed_linear_with_bias": packed_linear_with_bias,
+    "quantize_once": quantize_once,
 }
 """Forms of so many calls that what is drawn from the pattern is hardly ever one of them."""
 OF_THEIR_PROGRAM = ("fold_batchnorm_to_conv2d", "fuse_attention")

@@ -253,3 +253,48 @@ def test_a_product_with_a_vector_needs_no_turned_matrix() -> None:
     assert "R.matmul(x, w," in str(after)
     other = program(inputs, "t = R.permute_dims(x, [2, 1, 0])\na = R.matmul(w, R.permute_dims(t, [1, 0, 2]))", "a")
     assert counts(RemoveNoOps()(other)) == counts(other)
+
+
+def coded_again(codes: str, scale: str, again: str, decoded: str = "float32", *, axes: str = "0, 0") -> str:
+    first, second = axes.split(", ")
+    zero = f'R.const(3, "{codes}")'
+    return (
+        f'a = R.quantize(x, {scale}, {zero}, axis={first}, out_dtype="{codes}")\n'
+        f'b = R.dequantize(a, {scale}, {zero}, axis={first}, out_dtype="{decoded}")\n'
+        f'c = R.quantize(b, {again}, {zero}, axis={second}, out_dtype="{codes}")'
+    )
+
+
+SCALE, SCALES = 'R.const(0.0123, "float32")', 'R.const([0.01, 0.3, 7.0], "float32")'
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        coded_again("int8", SCALE, SCALE),
+        coded_again("uint16", SCALE, SCALE),
+        coded_again("uint8", SCALES, SCALES, axes="1, -2"),
+        coded_again("int8", *['R.const(0.0123, "float16")'] * 2, "float16"),
+    ],
+)
+def test_what_was_dequantized_by_the_same_scale_is_not_quantized_again(lines: str) -> None:
+    after = checked(RemoveNoOps(), program(X, lines, "c"), exact=True)
+    assert counts(after) == {"quantize": 1}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        coded_again("int8", SCALE, 'R.const(0.0124, "float32")'),
+        coded_again("int8", *['R.const(1e37, "float32")'] * 2),  # 127 of them are infinite
+        coded_again("int8", *['R.const(0.0, "float32")'] * 2),
+        coded_again("int8", *['R.const(1e-40, "float32")'] * 2),  # which some processors take for 0
+        coded_again("int8", *['R.const("nan", "float32")'] * 2),
+        coded_again("int8", SCALE, SCALE, "bfloat16"),  # 125 and 126 of them are one number
+        coded_again("int32", SCALE, SCALE),
+        coded_again("int8", SCALE, SCALE).replace('R.const(3, "int8")', 'R.const(1.5, "float32")'),
+    ],
+)
+def test_what_was_dequantized_by_another_scale_or_inexactly_is_quantized_again(lines: str) -> None:
+    before = program(X, lines, "c")
+    assert RemoveNoOps()(before) is before

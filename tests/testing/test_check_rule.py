@@ -595,6 +595,7 @@ _NEED_PROGRAMS = {
         "group_norm",
         "rms_norm",
         "sinks_as_scores",
+        "quantize_once",
     ),
 }
 """Rules whose matches are too rare among random programs; their own tests give them programs."""

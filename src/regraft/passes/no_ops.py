@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from .. import op as ops
 from ..analysis.tensors import stated_shape, whole_numbers
 from ..analysis.uniform import uniform_of
 from ..ir.dims import dim_product, dims_equal
-from ..ir.dtypes import holds_all_of
+from ..ir.dtypes import holds_all_of, is_integer, numpy_dtype
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call
 from ..ir.types import TensorType, is_subtype
 from ..op.primitive.manipulate import last_two_swapped, permutation
+from ..op.semantics import integer_range
 from ..pattern import PatternContext, is_const, is_op, is_tuple, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
@@ -128,6 +130,43 @@ def _without_choice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decli
         return decline("the condition holds for some elements and not for others")
     return _itself(expr, matchings[_then if holds else _otherwise])
 
+
+# --- codes that are decoded and coded again
+
+_codes, _scale, _zero_point, _same_scale, _same_zero_point = wildcard(), is_const(), is_const(), is_const(), is_const()
+_decoded = is_op("relax.dequantize")(_codes, _scale, _zero_point)
+_coded_again = is_op("relax.quantize")(_decoded, _same_scale, _same_zero_point)
+
+
+def _once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    assert isinstance(expr, Call)
+    codes, decoded = matchings[_codes], matchings[_decoded]
+    for one, other in ((_scale, _same_scale), (_zero_point, _same_zero_point)):
+        first, second = matchings[one].data, matchings[other].data
+        if first.dtype != second.dtype or first.numpy().tobytes() != second.numpy().tobytes():
+            return decline("it is quantized again by another scale or zero point")
+    apart, ndim = decoded.attrs.axis - expr.attrs.axis, codes.ty.ndim
+    if matchings[_scale].data.size > 1 and (apart % ndim if ndim > 0 else apart):
+        return decline("its scales lie along another axis")
+    is_in_codes = matchings[_zero_point].ty.dtype == codes.ty.dtype
+    if not is_in_codes or not _comes_back(codes.ty.dtype, decoded.attrs.out_dtype, matchings[_scale].data.numpy()):
+        return decline("some codes may be others when they are decoded and coded again")
+    return _itself(expr, codes, keeps_shape=True)
+
+
+def _comes_back(codes: str | None, decoded: str, scale: np.ndarray) -> bool:
+    """True if each number of ``codes`` times ``scale``, rounded to ``decoded``, is nearest to that number of scales."""
+    if codes is None or not is_integer(codes):
+        return False
+    least, greatest = integer_range(codes)
+    kind: Any = ml_dtypes.finfo(numpy_dtype(decoded))  # pyright: ignore[reportUnknownMemberType]
+    distance, steps = float(greatest - least), scale.astype("float64")
+    is_in_range = bool(((steps >= float(kind.smallest_normal)) & (steps * distance <= float(kind.max))).all())
+    return is_in_range and distance * float(kind.eps) < 0.5
+
+
+CODED_ONCE: Final = Rule(_coded_again, _once, "quantize_once")
+"""A quantization of what was dequantized by the same scale and zero point, which is the codes."""
 
 # --- axes of a reduction
 
@@ -251,6 +290,7 @@ _RULES: Final = RuleSet(
         Rule(_there_and_back, _without_casts, "remove_cast_there_and_back"),
         Rule(_resized, _without_resize, "remove_resize_to_same_size").assuming_finite(),
         Rule(_chosen, _without_choice, "remove_choice_of_one_side"),
+        CODED_ONCE,
         Rule(_reduced_then_reshaped, _axes_by_reduction, "axes_by_reduction"),
         Rule(_conv, _pad_in_convolution, "pad_in_convolution"),
         Rule(_rows, _apart_throughout, "keep_rows_apart"),
@@ -264,11 +304,12 @@ def RemoveNoOps() -> Pass:
 
     That is: times or divided by 1; one tensor joined to none; what is negated twice; padding by nothing; slices of
     everything; conversion to the same dtype, or back from one that holds all its values; broadcasting to the same shape
-    and resizing to the same size; ``where`` whose condition is the same for all elements; axes of size 1 that are added
-    or dropped after a reduction, which keeps or drops them by itself; zeros around the input of a convolution, which
-    pads by itself; and the reshapes before and after a product of two matrices (and a bias) that only put rows together
-    and apart again, which is the product of the tensors with their rows apart; and the permutation of the last two axes
-    before a product with a vector, which stands on the other side then.
+    and resizing to the same size; a quantization of what was dequantized by the same scale and zero point; ``where``
+    whose condition is the same for all elements; axes of size 1 that are added or dropped after a reduction, which
+    keeps or drops them by itself; zeros around the input of a convolution, which pads by itself; and the reshapes
+    before and after a product of two matrices (and a bias) that only put rows together and apart again, which is the
+    product of the tensors with their rows apart; and the permutation of the last two axes before a product with a
+    vector, which stands on the other side then.
 
     Needs: nothing; more is found where shapes are known. Guarantees: the same values to the bit, but for the order in
     which an engine adds up products. Cost: linear.

@@ -14,9 +14,10 @@ from ...ir.expr import Constant, Expr, Var
 from ...ir.op import Call, is_call_of
 from ...ir.program import Binding, Function
 from ...ir.visitor import iter_bindings
-from ...pattern import PatternContext, is_const, is_op, wildcard
+from ...pattern import PatternContext, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, decline
 from ..compile_time import known_before_inputs
+from ..no_ops import CODED_ONCE
 from .codes import Ranges, in_bytes
 from .layers import ACTIVATIONS, CONVOLUTIONS
 
@@ -27,9 +28,6 @@ with PatternContext() as _ENDS:
     for _name in ("relax.nn.relu", "relax.nn.relu6"):
         _result = _result | is_op(_name)(wildcard())
     _result = _result | is_op("relax.clip")(wildcard(), wildcard(), wildcard())
-
-_codes, _scale, _zero_point, _same_scale, _same_zero_point = wildcard(), is_const(), is_const(), is_const(), is_const()
-_twice = is_op("relax.quantize")(is_op("relax.dequantize")(_codes, _scale, _zero_point), _same_scale, _same_zero_point)
 
 
 def results_in_bytes(function: Function, ranges: Ranges) -> list[Rule]:
@@ -43,7 +41,7 @@ def results_in_bytes(function: Function, ranges: Ranges) -> list[Rule]:
         found = in_bytes(bindings[var], ranges.get(var.name_hint))
         return found if isinstance(found, Decline) else {var: found}
 
-    return [Rule(_ENDS, rewrite, "quantize_results"), Rule(_twice, _once, "quantize_once")]
+    return [Rule(_ENDS, rewrite, "quantize_results"), CODED_ONCE]
 
 
 def _results(function: Function) -> frozenset[Var]:
@@ -70,13 +68,3 @@ def _continues(user: Binding, operand: Var, known: Container[Expr]) -> bool:
     if is_call_of(value, "relax.add"):
         return all(arg is operand or isinstance(arg, Constant) or arg in known for arg in value.args)
     return getattr(value.op, "name", "") in ACTIVATIONS
-
-
-def _once(expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
-    pairs = ((_scale, _same_scale), (_zero_point, _same_zero_point))
-    for one, other in pairs:
-        first, second = matchings[one].data, matchings[other].data
-        if first.dtype != second.dtype or first.numpy().tobytes() != second.numpy().tobytes():
-            return decline("it is quantized again by another scale or zero point")
-    return matchings[_codes]
