@@ -245,13 +245,14 @@ def test_a_model_in_memory_comes_back_as_the_object_that_it_is(times: list[float
     assert measured(model, passes=[CombineParallelMatmul()])[0] is model
 
 
-def test_weights_in_files_of_their_own_go_beside_the_copy(times: list[float], tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_one", [True, False])
+def test_weights_in_files_of_their_own_go_beside_the_copy(in_one: bool, times: list[float], tmp_path: Path) -> None:
     times[:] = [1.0]
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
-    source = save(
-        projections(), tmp_path / "in" / "model.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
-    )
+    outside: dict[str, Any] = {"save_as_external_data": True, "size_threshold": 0}
+    outside |= {"location": "w.bin"} if in_one else {"all_tensors_to_one_file": False}
+    source = save(projections(), tmp_path / "in" / "model.onnx", **outside)
     before = files(tmp_path / "in")
     measured(source, output=tmp_path / "out" / "model.onnx", passes=[CombineParallelMatmul()], verify=True)
     assert files(tmp_path / "in") == before
@@ -259,6 +260,12 @@ def test_weights_in_files_of_their_own_go_beside_the_copy(times: list[float], tm
     pairs = [ort.InferenceSession(tmp_path / side / "model.onnx").run(None, {"x": x}) for side in ("in", "out")]
     for expected, actual in zip(*pairs, strict=True):
         np.testing.assert_array_equal(actual, expected)
+    models = [onnx.load(tmp_path / side / "model.onnx", load_external_data=False) for side in ("in", "out")]
+    for constant in (constant for model in models for constant in model.graph.initializer):
+        constant.ClearField("external_data")
+    assert models[0] == models[1]
+    if in_one:
+        assert (tmp_path / "out" / "model.onnx.data").read_bytes() == (tmp_path / "in" / "w.bin").read_bytes()
 
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino", "numpy"])

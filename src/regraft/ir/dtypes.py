@@ -116,9 +116,9 @@ def holds_all_of(wide: str, narrow: str) -> bool:
         return wide == narrow or (wide, narrow) == ("complex128", "complex64")
     if not is_float(narrow):
         # As many digits as there are, and one that is not stored.
-        most = 2 ** (_limits_of(wide).nmant + 1)
+        most = 2 ** (float_limits(wide).nmant + 1)
         return is_bool(narrow) or (is_integer(narrow) and max(map(abs, _range_of(narrow))) <= most)
-    ours, theirs = _limits_of(wide), _limits_of(narrow)
+    ours, theirs = float_limits(wide), float_limits(narrow)
     return (
         theirs.nmant <= ours.nmant
         and float(theirs.max) <= float(ours.max)
@@ -126,7 +126,8 @@ def holds_all_of(wide: str, narrow: str) -> bool:
     )
 
 
-def _limits_of(dtype: str) -> Any:
+def float_limits(dtype: str) -> Any:
+    """What NumPy's ``finfo`` says of a floating dtype: ``eps``, ``max``, ``smallest_normal`` and more."""
     return cast("Any", ml_dtypes.finfo)(numpy_dtype(dtype))
 
 

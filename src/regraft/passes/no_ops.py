@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
 
 from .. import op as ops
 from ..analysis.tensors import stated_shape, whole_numbers
 from ..analysis.uniform import uniform_of
 from ..ir.dims import dim_product, dims_equal
-from ..ir.dtypes import holds_all_of, is_integer, numpy_dtype
+from ..ir.dtypes import float_limits, holds_all_of, is_integer
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call
 from ..ir.types import TensorType, is_subtype
@@ -159,7 +158,7 @@ def _comes_back(codes: str | None, decoded: str, scale: np.ndarray) -> bool:
     if codes is None or not is_integer(codes):
         return False
     least, greatest = integer_range(codes)
-    kind: Any = ml_dtypes.finfo(numpy_dtype(decoded))  # pyright: ignore[reportUnknownMemberType]
+    kind = float_limits(decoded)
     distance, steps = float(greatest - least), scale.astype("float64")
     is_in_range = bool(((steps >= float(kind.smallest_normal)) & (steps * distance <= float(kind.max))).all())
     return is_in_range and distance * float(kind.eps) < 0.5

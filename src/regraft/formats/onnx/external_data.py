@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,18 +24,43 @@ MOST_IN_ONE_FILE: Final = 2**31 - 2**20
 """Bytes of constants that fit into one file, whose format ends at 2 GB."""
 
 _LEAST_OUTSIDE: Final = 1024
+_ALIGNMENT: Final = 64
+"""The bytes that the first constant of a file is moved to multiples of."""
+_PART: Final = 1 << 24
 
 IN_OTHER_FILES: Final = "regraft: constants in other files"
 """What is known of a model that was opened: whether constants of it lie in other files than its own."""
 
 
 def copy_with_constants(source: Path, path: Path) -> None:
-    """Write the model of ``source`` to ``path`` as it is, its constants to ``path.name + ".data"``.
+    """Write the model of ``source`` to ``path`` as it is, its files of constants to ``path.name + ".data"``.
 
-    Cost: constants pass through memory one at a time.
+    Several such files stand one behind the other there. Cost: bytes of these files pass through memory in parts.
     """
-    library: Any = ir
-    library.save(library.load(source), path, external_data=f"{path.name}.data")
+    proto = onnx.load(source, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+    data = path.with_name(f"{path.name}.data")
+    starts: dict[str, int] = {}
+    tensors = list(_outside(proto))
+    with data.open("wb") as file:
+        for tensor in tensors:
+            own = _location(source, tensor)
+            if own not in starts:
+                file.write(bytes(-file.tell() % _ALIGNMENT))
+                starts[own] = file.tell()
+                with open(own, "rb") as part:
+                    shutil.copyfileobj(part, file, _PART)
+    for tensor in tensors:
+        own = _location(source, tensor)
+        told = {entry.key: entry.value for entry in tensor.external_data}
+        offset = int(told.get("offset", 0))
+        if len(starts) > 1:
+            told.setdefault("length", str(os.path.getsize(own) - offset))
+        if starts[own]:
+            told["offset"] = str(starts[own] + offset)
+        del tensor.external_data[:]
+        for key, value in {**told, "location": data.name}.items():
+            tensor.external_data.add(key=key, value=value)
+    path.write_bytes(proto.SerializeToString())
 
 
 def write_model(model: ir.Model, path: Path, external_data: bool | str, carried: str | None = None) -> onnx.ModelProto:
@@ -185,14 +211,20 @@ def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:
 
 def external_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """The files beside the model file ``path`` that hold constants of its, each once; the model must be readable."""
-    folder = os.path.dirname(os.path.abspath(path))
     proto, _ = without_ends(read_proto(os.fspath(path)))
-    tensors = [tensor for graph in with_bodies(proto.graph) for tensor in graph.initializer]
-    entries = [
-        entry for one in tensors if one.data_location == onnx.TensorProto.EXTERNAL for entry in one.external_data
-    ]
-    locations = dict.fromkeys(entry.value for entry in entries if entry.key == "location")
-    return tuple(Path(os.path.realpath(os.path.join(folder, location))) for location in locations)
+    return tuple(Path(one) for one in dict.fromkeys(_location(path, tensor) for tensor in _outside(proto)))
+
+
+def _outside(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """The constants of a model whose bytes are in files of their own."""
+    for graph in with_bodies(proto.graph):
+        yield from (one for one in graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL)
+
+
+def _location(path: str | os.PathLike[str], tensor: onnx.TensorProto) -> str:
+    """The file with the bytes of ``tensor``, a constant of the model at ``path``."""
+    location = next(entry.value for entry in tensor.external_data if entry.key == "location")
+    return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(path)), location))
 
 
 def read_proto(path: str) -> onnx.ModelProto:
