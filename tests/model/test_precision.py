@@ -24,7 +24,7 @@ from regraft.model import OptimizationReport, UsageError, VerificationError, cal
 from regraft.model import measure as guard
 from regraft.model import precision as choosing
 from regraft.model import search as room
-from regraft.model.attempts import agreement_of
+from regraft.model.attempts import Attempt, Budget, agreement_of
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
 from regraft.model.samples import read_samples
 from regraft.model.timing import Deadline
@@ -299,6 +299,32 @@ def main(x: R.Tensor((8, 96), "float32"), w: R.Tensor((96, 32), "float32"), v: R
         assert out.read_bytes() == file.read_bytes()
     _, report = lowered(file, "auto", output=tmp_path / "ok.onnx", rules=sums, max_error=1e-5, engine="onnxruntime")
     assert not report.original_kept
+
+
+@pytest.mark.parametrize("precision", ["int8", "int8-weights", "int4-weights"])
+def test_where_nothing_can_be_computed_in_few_bits_the_rewritten_model_is_what_comes_out(
+    precision: str, tmp_path: Path
+) -> None:
+    given, found = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in "xy")
+    nodes = [("Sigmoid", ["x"], ["s"]), ("Mul", ["x", "s"], ["t"]), ("Mul", ["t", "one"], ["y"])]
+    one = numpy_helper.from_array(np.ones((), np.float32), "one")
+    graph = helper.make_graph([helper.make_node(*node) for node in nodes], "silu", [given], [found], [one])
+    file = tmp_path / "silu.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), file)
+    result = invoke("optimize", file, "-o", tmp_path / "out.onnx", "--precision", precision)
+    said = " ".join(result.stdout.split())
+    assert "Nothing is written in a lower precision: there is nothing to try" in said
+    assert kinds(tmp_path / "out.onnx") == ["Sigmoid", "Mul"]
+    x = RNG.standard_normal((3, 4)).astype(np.float32)
+    np.testing.assert_allclose(run(tmp_path / "out.onnx", x), x / (1 + np.exp(-x)), rtol=1e-6)
+
+
+def test_an_attempt_without_numbers_is_told_in_words_and_as_null_in_json() -> None:
+    missed = Budget(0.05).missed(float("inf"), 0.0, 1.0)
+    assert missed == "NaN, infinities or another shape where the model gives numbers"
+    row = Attempt("int8 dynamic", "onnxruntime", float("inf"), problem=missed)
+    assert json.loads(json.dumps(row.to_dict(), allow_nan=False))["error"] is None
+    assert Attempt.from_dict(row.to_dict()).problem == missed
 
 
 def test_a_model_in_memory_that_meets_no_budget_comes_back_as_the_same_object() -> None:

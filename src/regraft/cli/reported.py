@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from . import console
@@ -122,7 +123,7 @@ def _show_precision(done: PrecisionReport) -> None:
                 one.name,
                 one.engine,
                 f"{one.narrow_layers} of {len(one.layers)}" if one.layers else "",
-                "" if one.error is None else f"{one.error:.2g}",
+                "" if one.error is None else f"{one.error:.2g}" if isfinite(one.error) else "no number",
                 "" if one.cosine is None else f"{one.cosine:.5f}",
                 "" if one.agreement is None else f"{one.agreement:.1%}",
                 "" if one.seconds is None else console.seconds_text(one.seconds),
@@ -144,7 +145,9 @@ def _show_precision(done: PrecisionReport) -> None:
     if done.original_kept:
         console.print_line(f"The model is written as it was: {_nearest_text(done)}")
     elif done.kept is None:
-        console.print_line("Nothing is written in a lower precision: no attempt is faster")
+        is_timed = any(one.ratio for one in done.attempts)
+        why = "no attempt is faster" if is_timed else "there is nothing to try"
+        console.print_line(f"Nothing is written in a lower precision: {why}")
     if done.by_layer:
         console.print_line("The model does not fit into memory to be run: errors are those of each layer alone")
     _say_decided(done.decided_before)

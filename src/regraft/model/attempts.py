@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ class LayerReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {"name": self.name, "precision": self.precision, "error": self.error}
+        return {"name": self.name, "precision": self.precision, "error": _number(self.error)}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> LayerReport:
@@ -98,7 +99,7 @@ class Attempt:
         return {
             "name": self.name,
             "engine": self.engine,
-            "error": self.error,
+            "error": _number(self.error),
             "cosine": self.cosine,
             "agreement": self.agreement,
             "seconds": self.seconds,
@@ -156,6 +157,11 @@ class PrecisionReport:
         }
 
 
+def _number(error: float | None) -> float | None:
+    """``error`` as JSON has it, which knows no infinity: None where there is no number."""
+    return error if error is not None and isfinite(error) else None
+
+
 def _error_of(attempt: Attempt) -> float:
     return float("inf") if attempt.error is None else attempt.error
 
@@ -202,6 +208,13 @@ def agreement_of(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) ->
     return same / count if count else 1.0
 
 
+def error_beyond(error: float, most: float) -> str:
+    """What is wrong with an error that `outputs_error` gives, where ``most`` is allowed."""
+    if isfinite(error):
+        return f"an error of {error:.3g}, where {most:.3g} is allowed"
+    return "NaN, infinities or another shape where the model gives numbers"
+
+
 class Budget(NamedTuple):
     """The budget of a lower precision: the largest ``error``, the least ``cosine``, and the least ``agreement``.
 
@@ -216,7 +229,7 @@ class Budget(NamedTuple):
     def missed(self, error: float, cosine: float, agreement: float) -> str | None:
         """The reason to refuse these errors; None if they are within the budget."""
         if not error <= self.error:
-            return f"an error of {error:.3g}, where {self.error:.3g} is allowed"
+            return error_beyond(error, self.error)
         if self.cosine is not None and not cosine >= self.cosine:
             return f"a cosine of {cosine:.6g}, where {self.cosine:.6g} is asked for"
         if self.agreement is not None and not agreement >= self.agreement:

@@ -270,7 +270,8 @@ class Job:
     @property
     def _most_operators(self) -> float | None:
         """The most operators of the result, as a multiple of the model's; None where their number does not decide."""
-        is_asked_for = self.rules is not None or self.choice is not None or self.in_versions
+        is_in_few_bits = self.choice is not None and self.choice.module is not None
+        is_asked_for = self.rules is not None or is_in_few_bits or self.in_versions
         if not self.is_guarded or is_asked_for or self.is_timed:
             return None
         return _MOST_AGGRESSIVE if level_number(self.level) == _AGGRESSIVE else 1.0

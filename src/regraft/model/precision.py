@@ -29,7 +29,7 @@ from ..passes.quantize import OpenAttention, Ranges, SmoothOutliers, has_attenti
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original, without_overflow_here
 from ..run.processor import multiplies_bytes
-from .attempts import Attempt, Budget, PrecisionReport, outputs_error
+from .attempts import Attempt, Budget, PrecisionReport, error_beyond, outputs_error
 from .by_layer import refuse_or_stream, weights_by_layer
 from .calibration import calibrated, magnitudes_of
 from .candidates import (
@@ -98,6 +98,8 @@ def choose_precision(
         if choice is not None:
             return choice
     rows, best = _tried(search, listed, tell)
+    if all(row.error is None for row in rows):
+        rows.append(search.unchanged(engines[0]))
     kept = None if best is None else best[0]
     report = _report(search, rows, kept, _adds_before_norms(function))
     if key is not None and (best is not None or not search.is_cut_short):
@@ -467,9 +469,7 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
     against = f"the model itself, in {choice.candidate.name} on {choice.candidate.engine}"
     if max(errors) > most:
         raise VerificationError(
-            f"the result errs by {max(errors):.3g} where {most:.3g} is allowed, as it is handed over",
-            differences,
-            against,
+            f"the result as it is handed over has {error_beyond(max(errors), most)}", differences, against
         )
     return Verification(differences, against)
 

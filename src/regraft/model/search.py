@@ -43,6 +43,8 @@ _LAYER_RULES: Final = frozenset(
 )
 
 
+_UNCHANGED: Final = "unchanged"
+"""The name of the precision that a model has."""
 _JUDGE: Final = "onnxruntime"
 """The engine on which the errors of single layers are measured: it opens a model in a fraction of the others' time."""
 
@@ -116,6 +118,17 @@ class PrecisionSearch:
             return self._whole(one, row)
         except RegraftError as error:
             return CandidateResult(replace(row, problem=str(error)))
+
+    def unchanged(self, engine: str) -> Attempt:
+        """The row of ``module`` in the precision that it has, which is handed over where there is no other."""
+        one = Candidate(_UNCHANGED, engine, {})
+        row = Attempt(one.name, one.engine)
+        try:
+            whole = self.tried(one, {})
+        except RegraftError as error:
+            return replace(row, problem=str(error))
+        found = {"error": whole.error, "cosine": whole.cosine, "agreement": whole.agreement}
+        return replace(row, **found, weights=constant_bytes(whole.module), problem=self._missed(whole))
 
     def _whole(self, one: Candidate, row: Attempt) -> CandidateResult:
         layers = self._layers(one)
@@ -279,7 +292,7 @@ class PrecisionSearch:
             return self.opened
         if self.smoothed is not None and one.name.startswith("int8 "):
             return self.smoothed
-        return self.module if self.in_float32 is None or one.name in HALVES else self.in_float32
+        return self.module if self.in_float32 is None or one.name in (*HALVES, _UNCHANGED) else self.in_float32
 
     def _missed(self, tried: Tried) -> str | None:
         return self.budget.missed(tried.error, tried.cosine, tried.agreement)
