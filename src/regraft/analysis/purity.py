@@ -5,35 +5,22 @@ from __future__ import annotations
 from ..ir.expr import Expr, GlobalVar, Var
 from ..ir.op import Call
 from ..ir.program import Function
-from ..ir.visitor import ExprVisitor, Visitable
-
-
-class _Impurity(ExprVisitor):
-    def __init__(self, root: Expr, own_name: Var | GlobalVar | None) -> None:
-        self.found: Call | None = None
-        self._root = root
-        self._own_name = own_name
-
-    def enters(self, node: Visitable) -> bool:
-        # To define a function is not to call it.
-        return self.found is None and (node is self._root or not isinstance(node, Function))
-
-    def visit_call_(self, call: Call) -> None:
-        if self.found is None and not call.is_pure and not self._is_own(call.op):
-            self.found = call
-
-    def _is_own(self, callee: Expr) -> bool:
-        own = self._own_name
-        if isinstance(own, GlobalVar) and isinstance(callee, GlobalVar):
-            return own.name_hint == callee.name_hint
-        return own is not None and callee is own
+from ..ir.visitor import walk
 
 
 def find_impure_call(expr: Expr, own_name: Var | GlobalVar | None = None) -> Call | None:
     """The first call in ``expr`` that may have effects, or None; see `contains_impure_call`."""
-    visitor = _Impurity(expr, own_name)
-    visitor.visit(expr)
-    return visitor.found
+    # To define a function is not to call it.
+    for found in walk(expr, lambda part: part is expr or not isinstance(part, Function)):
+        if isinstance(found, Call) and not found.is_pure and not _is_own(found.op, own_name):
+            return found
+    return None
+
+
+def _is_own(callee: Expr, own: Var | GlobalVar | None) -> bool:
+    if isinstance(own, GlobalVar) and isinstance(callee, GlobalVar):
+        return own.name_hint == callee.name_hint
+    return own is not None and callee is own
 
 
 def contains_impure_call(expr: Expr, own_name: Var | GlobalVar | None = None) -> bool:

@@ -12,7 +12,7 @@ from ..ir.op import Call
 from ..ir.program import Binding, Function, MatchCast, VarBinding
 from ..ir.reading import defining_symvars
 from ..ir.types import Type, type_symvars
-from ..ir.visitor import ExprVisitor, Visitable, iter_bindings, walk
+from ..ir.visitor import Visitable, iter_bindings, parts_of, walk
 
 
 def get_var2val(func: Function) -> dict[Any, Expr]:
@@ -32,57 +32,43 @@ def name_to_binding(func: Function) -> dict[str, list[Binding]]:
     return found
 
 
-class _Appearances(ExprVisitor):
-    """Collects variables in order of appearance: definitions, and uses besides."""
-
-    def __init__(self) -> None:
-        self.defined: dict[Var, None] = {}
-        self.used: dict[Var, None] = {}
-        self.all: dict[Var, None] = {}
-        self.functions: dict[GlobalVar, None] = {}
-
-    def visit_var_def_(self, var: Var) -> None:
-        self.defined[var] = self.all[var] = None
-
-    def visit_var_(self, var: Var) -> None:
-        self.used[var] = self.all[var] = None
-
-    visit_dataflow_var_ = visit_var_
-
-    def enters(self, node: Visitable) -> bool:
-        if isinstance(node, VarBinding | MatchCast):
-            self.visit_var_def_(node.var)  # before what its value uses, as in Relax
-        return True
-
-    def visit_global_var_(self, var: GlobalVar) -> None:
-        self.functions[var] = None
-
-
-def _appearances(root: Visitable) -> _Appearances:
-    found = _Appearances()
-    found.visit(root)
-    return found
+def _appearances(root: Visitable) -> Iterator[tuple[Var, bool]]:
+    """The variables of ``root`` in order of appearance, true where one is defined: before what its value uses."""
+    seen: set[int] = set()
+    stack: list[Visitable] = [root]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Var):
+            yield current, False
+        elif id(current) not in seen:
+            seen.add(id(current))
+            if isinstance(current, VarBinding | MatchCast):
+                yield current.var, True
+            elif isinstance(current, Function):
+                yield from ((param, True) for param in current.params)
+            stack.extend(reversed(parts_of(current)))
 
 
 def free_vars(expr: Visitable) -> list[Var]:
     """The variables that ``expr`` uses and does not bind, in order of first use. Cost: linear."""
-    found = _appearances(expr)
-    return [var for var in found.used if var not in found.defined]
+    found = list(_appearances(expr))
+    bound = {var for var, is_definition in found if is_definition}
+    return list(dict.fromkeys(var for var, _ in found if var not in bound))
 
 
 def bound_vars(expr: Visitable) -> list[Var]:
     """The variables that ``expr`` binds, parameters included, in order. Cost: linear."""
-    return list(_appearances(expr).defined)
+    return list(dict.fromkeys(var for var, is_definition in _appearances(expr) if is_definition))
 
 
 def all_vars(expr: Visitable) -> list[Var]:
     """The variables that ``expr`` binds or uses, in order of first appearance. Cost: linear."""
-    return list(_appearances(expr).all)
+    return list(dict.fromkeys(var for var, _ in _appearances(expr)))
 
 
 def all_global_vars(expr: Visitable) -> list[GlobalVar]:
     """The functions of the module that ``expr`` mentions, in order of first use. Cost: linear."""
-    return list(_appearances(expr).functions)
+    return list(dict.fromkeys(found for found in walk(expr) if isinstance(found, GlobalVar)))
 
 
 def called_names(program: Function | IRModule) -> dict[str, None]:

@@ -236,15 +236,11 @@ class _DtypesOfResults(ExprMutator):
     """Writes out the dtype of convolutions, as Relax's importers do."""
 
     def visit_call_(self, call: Call) -> Expr:
-        new = super().visit_call_(call)
-        if not isinstance(new, Call) or not isinstance(new.ty, TensorType) or new.ty.dtype is None:
-            return new
-        if (
-            not (isinstance(new.op, Op) and new.op.name.startswith("relax.nn.conv"))
-            or new.attrs.get("out_dtype", "") is not None
-        ):
-            return new
-        return Call(new.op, new.args, {**new.attrs, "out_dtype": new.ty.dtype}, new.ty_args)
+        is_convolution = isinstance(call.op, Op) and call.op.name.startswith("relax.nn.conv")
+        dtype = call.ty.dtype if isinstance(call.ty, TensorType) else None
+        if not is_convolution or dtype is None or call.attrs.get("out_dtype", "") is not None:
+            return call
+        return Call(call.op, call.args, {**call.attrs, "out_dtype": dtype}, call.ty_args)
 
 
 __all__ = ["from_exported_program", "from_fx"]

@@ -99,7 +99,6 @@ from .types import TupleType as TupleType
 from .types import Type as Type
 from .vdevice import DummyGlobalInfo as DummyGlobalInfo
 from .vdevice import VDevice as VDevice
-from .visitor import ExprVisitor as ExprVisitor
 from .visitor import iter_bindings as iter_bindings
 from .visitor import walk as walk
 

@@ -14,21 +14,15 @@ from typing import Any, TypeVar, cast, final
 from .builder import NameSupply, flatten
 from .errors import IRError
 from .expr import (
-    Constant,
     DataflowVar,
-    DataTypeImm,
     Expr,
-    ExternFunc,
     GlobalVar,
-    PrimValue,
-    ShapeExpr,
-    StringImm,
     Tuple,
     TupleGetItem,
     Var,
 )
 from .module import IRModule
-from .op import Call, Op
+from .op import Call
 from .origin import Origins
 from .program import (
     Binding,
@@ -53,10 +47,10 @@ _T = TypeVar("_T")
 class ExprMutator:
     """Rewrites programs; override the methods for the nodes that change.
 
-    An expression's method gets it with its parts already rewritten and returns what takes its place, nested
-    calls included: they are bound to new variables just before. `visit_var_binding_` and `visit_match_cast_`
-    may return None to drop the binding. `emit` adds a binding before the one being rewritten. `visit_type`
-    sees every type that the program states. Cost: linear, besides the methods'.
+    A class has a method for each kind of expression that it changes, under its name in `METHODS`
+    (``visit_call_(call)``, ``visit_function_(function)``): it gets the expression with its parts already rewritten and
+    returns what takes its place, nested calls included, which are bound to new variables just before. `emit` adds a
+    binding before the one being rewritten. Cost: linear, besides the methods'.
     """
 
     def __init__(self) -> None:
@@ -65,9 +59,11 @@ class ExprMutator:
         self._names: NameSupply | None = None
         self._root: Any = None
         self._origins: Origins = ()
-        self._methods: dict[type, Callable[[Any], Expr]] = {kind: getattr(self, name) for kind, name in METHODS.items()}
         own = type(self)
         self._kept = _kept_kinds(own)
+        self._methods: dict[type, Callable[[Any], Expr]] = {
+            kind: _itself if kind in self._kept else getattr(self, name) for kind, name in METHODS.items()
+        }
         self._keeps_definitions = (own.visit_type, own.visit_var_def_) == (
             ExprMutator.visit_type,
             ExprMutator.visit_var_def_,
@@ -127,73 +123,7 @@ class ExprMutator:
             self._names = NameSupply(names)
         return self._names.fresh(prefix)
 
-    # --- methods to override: expressions
-
-    def visit_var_(self, var: Var) -> Expr:
-        """A use of a variable, after replacement by the variable of its new type."""
-        return var
-
-    def visit_dataflow_var_(self, var: DataflowVar) -> Expr:
-        """A use of a variable of a dataflow block."""
-        return var
-
-    def visit_global_var_(self, var: GlobalVar) -> Expr:
-        """A use of a function of the module."""
-        return var
-
-    def visit_constant_(self, constant: Constant) -> Expr:
-        """A constant."""
-        return constant
-
-    def visit_shape_expr_(self, shape: ShapeExpr) -> Expr:
-        """A shape written out."""
-        return shape
-
-    def visit_prim_value_(self, value: PrimValue) -> Expr:
-        """A scalar that is no tensor."""
-        return value
-
-    def visit_string_imm_(self, value: StringImm) -> Expr:
-        """A string."""
-        return value
-
-    def visit_data_type_imm_(self, value: DataTypeImm) -> Expr:
-        """A dtype."""
-        return value
-
-    def visit_extern_func_(self, function: ExternFunc) -> Expr:
-        """A function that lives outside."""
-        return function
-
-    def visit_op_(self, op: Op) -> Expr:
-        """An operator, where it is called."""
-        return op
-
-    def visit_tuple_(self, value: Tuple) -> Expr:
-        """A tuple."""
-        return value
-
-    def visit_tuple_getitem_(self, projection: TupleGetItem) -> Expr:
-        """A field of a tuple."""
-        return projection
-
-    def visit_call_(self, call: Call) -> Expr:
-        """A call."""
-        return call
-
-    def visit_if_(self, branch: If) -> Expr:
-        """A branch."""
-        return branch
-
-    def visit_seq_expr_(self, seq: SeqExpr) -> Expr:
-        """A body: of a branch or a function."""
-        return seq
-
-    def visit_function_(self, function: Function) -> Expr:
-        """A function."""
-        return function
-
-    # --- methods to override: definitions and types
+    # --- methods to override
 
     def visit_type(self, ty: Type) -> Type:
         """A type that the program states: of a variable, `MatchCast`, result, or among `ty_args`."""
@@ -232,11 +162,12 @@ class ExprMutator:
         body = cast(SeqExpr, (yield self._seq(function.body)))
         ret_ty = self.visit_type(function.ret_ty)
         if body is function.body and ret_ty is function.ret_ty and _same(params, function.params):
-            return self.visit_function_(function)
+            return self._methods[Function](function)
         sizes = {size for param in function.params for size in type_symvars(param.ty)}
         stated = function.ret_ty != erase_unbound(function.body.ty, sizes.__contains__)
         keep = stated and is_subtype(body.ty, ret_ty) is not False
-        return self.visit_function_(Function(params, body, ret_ty if keep else None, function.is_pure, function.attrs))
+        new = Function(params, body, ret_ty if keep else None, function.is_pure, function.attrs)
+        return self._methods[Function](new)
 
     def _seq(self, seq: SeqExpr) -> Steps[SeqExpr]:
         blocks: list[BindingBlock] = []
@@ -251,7 +182,7 @@ class ExprMutator:
             blocks.append(BindingBlock(trailing))
         if result is not seq.body or not _same(blocks, seq.blocks):
             seq = SeqExpr(merge_blocks(blocks), result)
-        return as_seq(self.visit_seq_expr_(seq))
+        return as_seq(self._methods[SeqExpr](seq))
 
     def _block(self, block: BindingBlock) -> Steps[BindingBlock]:
         bindings: list[Binding] = []
@@ -360,7 +291,7 @@ class ExprMutator:
                     node_now = If(flatten(cond, self.emit, keep_root=False), true_branch, false_branch)
                 else:
                     node_now = node
-                done[id(node)] = self.visit_if_(node_now)
+                done[id(node)] = self._methods[If](node_now)
             elif leaving:
                 parts = cast(Sequence[Expr], parts_of(node))
                 new = self._with_parts(node, parts, [done[id(part)] for part in parts])
@@ -422,7 +353,11 @@ class NewGlobals(ExprMutator):
 @cache
 def _kept_kinds(mutator: type[ExprMutator]) -> frozenset[type]:
     """The kinds of expression that ``mutator`` leaves as they are, since it has no method of its own for them."""
-    return frozenset(kind for kind, name in METHODS.items() if getattr(mutator, name) is getattr(ExprMutator, name))
+    return frozenset(kind for kind, name in METHODS.items() if not hasattr(mutator, name))
+
+
+def _itself(expr: Expr) -> Expr:
+    return expr
 
 
 def _same(new: Sequence[object], old: Sequence[object]) -> bool:

@@ -1,9 +1,8 @@
 """Traversal of programs: in order, once per expression, and with no limit on length or depth.
 
-`walk` and `iter_bindings` answer most questions. `ExprVisitor` calls one method per kind of node;
-`ExprMutator` (in `mutator`) does so and puts together what they return. All of them keep their own stack:
-neither 100,000 bindings in a row, nor calls nested as deep, nor branches inside branches reach Python's
-recursion limit.
+`walk` and `iter_bindings` answer questions. `ExprMutator` (in `mutator`) calls one method per kind of expression and
+puts together what they return. All of them keep their own stack: neither 100,000 bindings in a row, nor calls nested
+as deep, nor branches inside branches reach Python's recursion limit.
 
 The order is that of evaluation: operands before the call, a value before its variable, branches before the
 `If`.
@@ -12,7 +11,7 @@ The order is that of evaluation: operands before the call, a value before its va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from .expr import (
     Constant,
@@ -30,7 +29,7 @@ from .expr import (
 )
 from .module import IRModule
 from .op import Call, Op
-from .program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from .program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 
 Visitable: TypeAlias = Expr | VarBinding | MatchCast | BindingBlock | IRModule
 """The kinds of nodes that a visitor may start from."""
@@ -54,14 +53,6 @@ METHODS: Final[dict[type, str]] = {
     Function: "visit_function_",
 }
 """The method that sees each kind of expression, under Relax's names."""
-
-_PROGRAM_METHODS: Final[dict[type, str]] = METHODS | {
-    VarBinding: "visit_var_binding_",
-    MatchCast: "visit_match_cast_",
-    BindingBlock: "visit_binding_block_",
-    DataflowBlock: "visit_dataflow_block_",
-    IRModule: "visit_module_",
-}
 
 COMPOUND: Final[frozenset[type]] = frozenset({Call, Tuple, TupleGetItem, If, SeqExpr, Function})
 """The kinds of expression that have parts."""
@@ -92,12 +83,13 @@ def parts_of(node: Visitable) -> Sequence[Visitable]:
             return ()
 
 
-def walk(root: Visitable) -> Iterator[Expr]:
+def walk(root: Visitable, enters: Callable[[Expr], bool] = lambda _compound: True) -> Iterator[Expr]:
     """Every expression of ``root``, operands before users; ``root`` itself last, if it is one.
 
-    Enters blocks, branches and functions. A leaf comes up at each of its uses (operators too); a compound
-    expression once, however many share it. Parameters and the variables of bindings are definitions, and come
-    up where they are used only. Cost: linear in the expressions and their operands.
+    Enters blocks, branches and functions, and passes over a compound expression for which ``enters`` is false. A leaf
+    comes up at each of its uses (operators too); a compound expression once, however many share it. Parameters and the
+    variables of bindings are definitions, and come up where they are used only. Cost: linear in the expressions and
+    their operands.
     """
     seen: set[int] = set()
     stack: list[tuple[Visitable, bool]] = [(root, False)]
@@ -109,7 +101,7 @@ def walk(root: Visitable) -> Iterator[Expr]:
             continue
         kind = type(current)
         if kind in COMPOUND:
-            if id(current) in seen:
+            if id(current) in seen or not enters(cast(Expr, current)):
                 continue
             seen.add(id(current))
         elif isinstance(current, Expr):
@@ -164,109 +156,3 @@ def holds_bindings(expr: Expr) -> bool:
         if type(part) in COMPOUND:
             return True
     return False
-
-
-class ExprVisitor:
-    """Calls a method for each node of a program; override those of interest.
-
-    Methods take the node and are called when its parts have been visited, so none of them goes on to the
-    parts itself. ``visit_var_def_`` is called where a variable is defined: a parameter on entering its
-    function, a bound variable after its binding. `enters` is called before the parts, and may pass over them.
-    """
-
-    def enters(self, node: Visitable) -> bool:
-        """Called on arriving at a node that has parts; False passes over the node and its parts."""
-        return True
-
-    def visit(self, root: Visitable) -> None:
-        """Visit all of ``root``: leaves at each use, compound expressions once. Cost: linear."""
-        methods: dict[type, Callable[[Any], None]] = {
-            kind: getattr(self, name) for kind, name in _PROGRAM_METHODS.items()
-        }
-        seen: set[int] = set()
-        stack: list[tuple[Visitable, bool]] = [(root, False)]
-        while stack:
-            current, leaving = stack.pop()
-            kind = type(current)
-            if leaving or (kind in METHODS and kind not in COMPOUND):
-                methods[kind](current)
-                if isinstance(current, VarBinding | MatchCast):
-                    self.visit_var_def_(current.var)
-                continue
-            if kind in COMPOUND:
-                if id(current) in seen:
-                    continue
-                seen.add(id(current))
-            if not self.enters(current):
-                continue
-            if isinstance(current, Function):
-                for param in current.params:
-                    self.visit_var_def_(param)
-            stack.append((current, True))
-            stack.extend([(part, False) for part in reversed(parts_of(current))])
-
-    def visit_var_(self, var: Var) -> None:
-        """A use of a variable that is no `DataflowVar`."""
-
-    def visit_dataflow_var_(self, var: DataflowVar) -> None:
-        """A use of a variable of a dataflow block."""
-
-    def visit_var_def_(self, var: Var) -> None:
-        """The definition of a variable: a parameter, or the left side of a binding."""
-
-    def visit_global_var_(self, var: GlobalVar) -> None:
-        """A use of a function of the module."""
-
-    def visit_constant_(self, constant: Constant) -> None:
-        """A constant."""
-
-    def visit_shape_expr_(self, shape: ShapeExpr) -> None:
-        """A shape written out."""
-
-    def visit_prim_value_(self, value: PrimValue) -> None:
-        """A scalar that is no tensor."""
-
-    def visit_string_imm_(self, value: StringImm) -> None:
-        """A string."""
-
-    def visit_data_type_imm_(self, value: DataTypeImm) -> None:
-        """A dtype."""
-
-    def visit_extern_func_(self, function: ExternFunc) -> None:
-        """A function that lives outside."""
-
-    def visit_op_(self, op: Op) -> None:
-        """An operator, where it is called."""
-
-    def visit_tuple_(self, value: Tuple) -> None:
-        """A tuple, after its fields."""
-
-    def visit_tuple_getitem_(self, projection: TupleGetItem) -> None:
-        """A field of a tuple, after the tuple."""
-
-    def visit_call_(self, call: Call) -> None:
-        """A call, after its callee and arguments."""
-
-    def visit_if_(self, branch: If) -> None:
-        """A branch, after its condition and both sides."""
-
-    def visit_seq_expr_(self, seq: SeqExpr) -> None:
-        """A body, after its blocks and result."""
-
-    def visit_function_(self, function: Function) -> None:
-        """A function, after its body."""
-
-    def visit_var_binding_(self, binding: VarBinding) -> None:
-        """A binding, after its value and before its variable."""
-
-    def visit_match_cast_(self, binding: MatchCast) -> None:
-        """A checked binding, after its value and before its variable."""
-
-    def visit_binding_block_(self, block: BindingBlock) -> None:
-        """A plain block, after its bindings."""
-
-    def visit_dataflow_block_(self, block: DataflowBlock) -> None:
-        """A dataflow block, after its bindings."""
-
-    def visit_module_(self, module: IRModule) -> None:
-        """A module, after its functions."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from ..ir.expr import Expr
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
-from ..ir.types import Type, is_subtype
 from ..ir.visitor import walk
-from ..op.decompose import decompose, record
+from ..op.decompose import decompose
+from ..passes.legalize import legalized
 
 
 def with_meanings(module: IRModule) -> IRModule:
@@ -21,25 +20,15 @@ def with_meanings(module: IRModule) -> IRModule:
     All others run by their reference semantics over PyTorch's own functions. Cost: linear in the bindings.
     """
     functions = {
-        name: _MeaningsWriter().mutate(function)
+        name: legalized(function, _is_taken)
         for name, function in module.items()
         if any(_has_meaning_alone(expr) for expr in walk(function))
     }
     return module.with_functions(functions) if functions else module
 
 
-class _MeaningsWriter(ExprMutator):
-    """Writes a function again, and meanings where they are called: it is their recorder."""
-
-    def visit_call_(self, call: Call) -> Expr:
-        if not _has_meaning_alone(call) or not _is_program(call):
-            return call
-        value = record(call, self)
-        return value if is_subtype(value.ty, call.ty) is True else self.emit_match_cast(value, call.ty)
-
-    def match_cast(self, value: Expr, ty: Type) -> Expr:
-        """As a recorder of decompositions does."""
-        return self.emit_match_cast(value, ty)
+def _is_taken(call: Call) -> bool:
+    return not _has_meaning_alone(call) or not _is_program(call)
 
 
 def _has_meaning_alone(expr: Expr) -> bool:
