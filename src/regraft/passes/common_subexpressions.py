@@ -17,19 +17,14 @@ from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr
 from ..ir.steps import Steps
 from ..ir.types import ShapeType, TensorType, Type, is_subtype, type_symvars
 from ..ir.visitor import iter_bindings, walk
-from ..op.extras.machine import (
-    BUILTIN_ALLOC_TENSOR,
-    MEMORY_ALLOC_STORAGE,
-    MEMORY_ALLOC_TENSOR,
-    VM_ALLOC_STORAGE,
-    VM_ALLOC_TENSOR,
-)
+from ..op.extras.machine import alloc_storage, alloc_tensor, alloc_tensor_in_storage, alloc_vm_storage, alloc_vm_tensor
+from ..op.public_function import operator_of
 from ..rewrite.session import ValueKey, computation_key
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
 _ALLOCATORS: Final = frozenset(
-    {BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR, VM_ALLOC_STORAGE, VM_ALLOC_TENSOR}
+    map(operator_of, (alloc_storage, alloc_tensor, alloc_tensor_in_storage, alloc_vm_storage, alloc_vm_tensor))
 )
 """Two calls of one of these give two places in memory, so they are not the same value."""
 

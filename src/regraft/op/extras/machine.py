@@ -7,26 +7,24 @@ the empty tuple or as `null_value`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from importlib import import_module
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from array_api_compat import is_jax_namespace, is_torch_namespace
 
 from ...ir.dims import Dim
 from ...ir.dtypes import itemsize
 from ...ir.expr import DataTypeImm, Expr, PrimValue, StringImm, Tuple
-from ...ir.op import REQUIRED, Call, Op, Trait, stated_type, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, stated_type, wrong_attribute, wrong_operand
 from ...ir.types import OBJECT, ObjectType, TupleType, Type
 from ..primitive.packed import Callee, Types, as_callee, as_packed_arguments, one_of
-from ..public_function import declares
+from ..public_function import Number, ShapeOperand, declares
 from ..row import primitive
 from ..rules import (
     as_dtype_attribute,
     as_int,
-    as_prim_value,
     as_shape_expr,
     integer_operand,
     shape_operand,
@@ -49,8 +47,9 @@ __all__ = [
     "view",
 ]
 
-_Shape = Expr | Iterable[Any]
-_Index = int | Expr
+_Index: TypeAlias = int | Expr
+_Dtype: TypeAlias = Any
+_Text: TypeAlias = Any
 
 
 # --- allocation
@@ -83,92 +82,49 @@ def _empty_in_storage(
     return _empty(xp, shape, dtype)
 
 
-_PLACE = {"dtype": REQUIRED, "runtime_device_index": 0, "storage_scope": "global"}
-_IN_STORAGE = {"dtype": REQUIRED, "runtime_device_ind": 0}
-BUILTIN_ALLOC_TENSOR = Op(
-    "relax.builtin.alloc_tensor", ("shape",), _PLACE, infer=_new_tensor_type, reference=_empty, finite=True
-)
-MEMORY_ALLOC_STORAGE = Op(
-    "relax.memory.alloc_storage",
-    ("size",),
-    {"virtual_device_index": 0, "storage_scope": "global", "dtype": "uint8"},
-    infer=_storage_type,
-    reference=_empty,
-)
-MEMORY_ALLOC_TENSOR = Op(
-    "relax.memory.alloc_tensor",
-    ("storage", "offset", "shape"),
-    _IN_STORAGE,
-    infer=_tensor_in_storage_type,
-    reference=_empty_in_storage,
-    finite=True,
-)
-VM_ALLOC_STORAGE = Op("relax.vm.alloc_storage", ("shape",), _PLACE, infer=_storage_type, reference=_empty)
-VM_ALLOC_TENSOR = Op(
-    "relax.vm.alloc_tensor",
-    ("storage", "offset", "shape"),
-    _IN_STORAGE,
-    infer=_tensor_in_storage_type,
-    reference=_empty_in_storage,
-    finite=True,
-)
-
-
-def _as_text(value: Any) -> Any:
+def _as_text(value: Any, _op_name: str, _name: str) -> Any:
     return value.value if isinstance(value, StringImm) else value
 
 
-def _as_dtype(value: Any, name: str) -> str | None:
-    return as_dtype_attribute(value.value if isinstance(value, DataTypeImm) else value, name)
+def _as_dtype(value: Any, op_name: str, _name: str) -> str | None:
+    return as_dtype_attribute(value.value if isinstance(value, DataTypeImm) else value, op_name)
 
 
-def _as_index(value: Any, name: str, argument: str) -> int:
+def _as_index(value: Any, op_name: str, name: str) -> int:
     number: Any = value.value if isinstance(value, PrimValue) else value
-    return as_int(number, name, argument)
+    return as_int(number, op_name, name)
 
 
-def alloc_tensor(shape: _Shape, dtype: Any, runtime_device_index: _Index = 0, storage_scope: Any = "global") -> Call:
+_allocates = partial(declares, forms={"_Index": _as_index, "_Dtype": _as_dtype, "_Text": _as_text})
+_stores = partial(_allocates, infer=_storage_type, reference=_empty)
+_takes = partial(_allocates, infer=_tensor_in_storage_type, reference=_empty_in_storage, finite=True)
+
+
+@_allocates("relax.builtin.alloc_tensor", infer=_new_tensor_type, reference=_empty, finite=True)
+def alloc_tensor(
+    shape: ShapeOperand, dtype: _Dtype, runtime_device_index: _Index = 0, storage_scope: _Text = "global"
+) -> Call:
     """A new tensor of ``shape`` and ``dtype``; what it holds is not defined (zeros, here).
 
     Operands: ``shape``, sizes or an expression of a shape. Attributes: ``dtype``; ``runtime_device_index`` and
     ``storage_scope``, where Relax puts it, which changes nothing. Raises `OpTypeError` for a shape that is none.
     """
-    name = BUILTIN_ALLOC_TENSOR.name
-    return BUILTIN_ALLOC_TENSOR(
-        as_shape_expr(shape, name),
-        dtype=_as_dtype(dtype, name),
-        runtime_device_index=_as_index(runtime_device_index, name, "runtime_device_index"),
-        storage_scope=_as_text(storage_scope),
-    )
+    ...
 
 
-def alloc_storage(size: _Shape, virtual_device_index: _Index, storage_scope: Any, dtype: Any) -> Call:
+@_stores("relax.memory.alloc_storage")
+def alloc_storage(size: ShapeOperand, virtual_device_index: _Index, storage_scope: _Text, dtype: _Dtype) -> Call:
     """Memory for tensors, of ``size`` elements of ``dtype``.
 
     Operands: ``size``, a shape. Attributes: ``dtype``; ``virtual_device_index`` and ``storage_scope``, where Relax puts
     it, which changes nothing. Result: an object. Raises `OpTypeError` for a size that is no shape.
     """
-    name = MEMORY_ALLOC_STORAGE.name
-    return MEMORY_ALLOC_STORAGE(
-        as_shape_expr(size, name),
-        virtual_device_index=_as_index(virtual_device_index, name, "virtual_device_index"),
-        storage_scope=_as_text(storage_scope),
-        dtype=_as_dtype(dtype, name),
-    )
+    ...
 
 
-def _in_storage(op: Op, storage: Expr, offset: _Index, shape: _Shape, dtype: Any, device: _Index) -> Call:
-    return op(
-        storage,
-        as_prim_value(offset),
-        as_shape_expr(shape, op.name),
-        dtype=_as_dtype(dtype, op.name),
-        runtime_device_ind=_as_index(device, op.name, "runtime_device_ind"),
-    )
-
-
+@_takes("relax.memory.alloc_tensor")
 def alloc_tensor_in_storage(
-    storage: Expr, offset: _Index, shape: _Shape, dtype: Any, runtime_device_ind: _Index = 0
+    storage: Expr, offset: Number, shape: ShapeOperand, dtype: _Dtype, runtime_device_ind: _Index = 0
 ) -> Call:
     """A tensor in a storage; what it holds is not defined (zeros, here).
 
@@ -176,23 +132,23 @@ def alloc_tensor_in_storage(
     of one storage never share memory here; ``shape``. Attributes: ``dtype``; ``runtime_device_ind``, which changes
     nothing either. Raises `OpTypeError` for operands of other kinds.
     """
-    return _in_storage(MEMORY_ALLOC_TENSOR, storage, offset, shape, dtype, runtime_device_ind)
+    ...
 
 
-def alloc_vm_storage(shape: _Shape, runtime_device_index: _Index, dtype: Any, storage_scope: Any = "global") -> Call:
+@_stores("relax.vm.alloc_storage", order=("dtype", "runtime_device_index", "storage_scope"))
+def alloc_vm_storage(
+    shape: ShapeOperand, runtime_device_index: _Index, dtype: _Dtype, storage_scope: _Text = "global"
+) -> Call:
     """Memory for tensors of the machine; `alloc_storage` says what the arguments mean."""
-    name = VM_ALLOC_STORAGE.name
-    return VM_ALLOC_STORAGE(
-        as_shape_expr(shape, name),
-        dtype=_as_dtype(dtype, name),
-        runtime_device_index=_as_index(runtime_device_index, name, "runtime_device_index"),
-        storage_scope=_as_text(storage_scope),
-    )
+    ...
 
 
-def alloc_vm_tensor(storage: Expr, offset: _Index, shape: _Shape, dtype: Any, runtime_device_ind: _Index = 0) -> Call:
+@_takes("relax.vm.alloc_tensor")
+def alloc_vm_tensor(
+    storage: Expr, offset: Number, shape: ShapeOperand, dtype: _Dtype, runtime_device_ind: _Index = 0
+) -> Call:
     """A tensor in a storage of the machine; `alloc_tensor_in_storage` says what the arguments mean."""
-    return _in_storage(VM_ALLOC_TENSOR, storage, offset, shape, dtype, runtime_device_ind)
+    ...
 
 
 # --- ends of lives
@@ -298,7 +254,9 @@ def view(data: Expr, shape: Any = None, dtype: Any = None, relative_byte_offset:
     name = VIEW.name
     sizes = () if _missing(shape) else (as_shape_expr(shape, name),)
     offset = 0 if _missing(relative_byte_offset) else _as_index(relative_byte_offset, name, "relative_byte_offset")
-    return VIEW(data, *sizes, dtype=None if _missing(dtype) else _as_dtype(dtype, name), relative_byte_offset=offset)
+    return VIEW(
+        data, *sizes, dtype=None if _missing(dtype) else _as_dtype(dtype, name, "dtype"), relative_byte_offset=offset
+    )
 
 
 def _same(xp: Any, data: Any) -> Any:
