@@ -1,18 +1,20 @@
 """A call of a composite operator as a program of primitives: its meaning, run over expressions.
 
-`decompose` gives the program; `record` writes it down wherever a `ProgramRecorder` does, such as the nodes of a file.
+`decompose` gives the program; `record` writes it down wherever a `ProgramRecorder` does, such as the nodes of a file;
+`legalized` does so in a whole function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from ..ir.builder import NameSupply
 from ..ir.expr import Expr, Tuple, TupleGetItem, Var
+from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
-from ..ir.program import Binding, MatchCast, VarBinding, is_leaf
-from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from ..ir.program import Binding, Function, MatchCast, VarBinding, is_leaf
+from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
 from .folding import folded
 from .open_namespace import namespace_for
 from .program_xp import DecomposeError, ProgramArray, ProgramNamespace, ProgramRecorder
@@ -122,3 +124,55 @@ def _result(value: Any) -> Expr:
         fields = cast("Sequence[Any]", value)
         return Tuple([_result(field) for field in fields])
     raise DecomposeError(f"the reference semantics gave {value!r}, which is no value of a program")
+
+
+# --- in a whole function
+
+
+Takes: TypeAlias = Callable[[Call], bool]
+"""True if a target takes a call of an operator as it is."""
+
+
+class _Legalizer(ExprMutator):
+    """Writes a function again; a recorder of decompositions, which are legalized themselves."""
+
+    def __init__(self, takes: Takes) -> None:
+        super().__init__()
+        self._takes = takes
+
+    def visit_call_(self, call: Call) -> Expr:
+        return call if self._is_taken(call) else self._decomposed(call)
+
+    def _is_taken(self, call: Call) -> bool:
+        op = call.op
+        return not isinstance(op, Op) or op.is_primitive or op.reference is None or self._takes(call)
+
+    def _decomposed(self, call: Call) -> Expr:
+        value = record(call, _Nested(self))
+        return value if is_subtype(value.ty, call.ty) is True else self.emit_match_cast(value, call.ty)
+
+
+class _Nested:
+    """The recorder of one decomposition."""
+
+    __slots__ = ("_legalizer",)
+
+    def __init__(self, legalizer: _Legalizer) -> None:
+        self._legalizer = legalizer
+
+    def emit(self, value: Expr) -> Expr:
+        if isinstance(value, Call):
+            value = self._legalizer.visit_call_(value)
+        return value if is_leaf(value) else self._legalizer.emit(value)
+
+    def match_cast(self, value: Expr, ty: Type) -> Var:
+        return self._legalizer.emit_match_cast(value, ty)
+
+
+def legalized(function: Function, takes: Takes) -> Function:
+    """``function`` with each call of a composite that ``takes`` refuses decomposed; the same one if it takes all.
+
+    Raises `DecomposeError` for a call whose decomposition needs sizes or dtypes that are not known. Cost: linear in
+    the bindings, those of the decompositions included.
+    """
+    return _Legalizer(takes).mutate(function)

@@ -11,65 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from ..ir.builder import BlockBuilder
-from ..ir.expr import Expr, Var
+from ..ir.expr import Expr
 from ..ir.expr_functor import PyExprMutator
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
-from ..ir.program import Function, is_leaf
-from ..ir.types import Type, is_subtype
-from ..op.decompose import record
+from ..ir.program import Function
+from ..op.decompose import Takes, legalized
 from ..op.program_xp import DecomposeError
 from .context import PassContext, PassError
 from .passes import FunctionPass, Pass
-
-Takes: TypeAlias = Callable[[Call], bool]
-"""True if a target takes a call of an operator as it is."""
-
-
-class _Legalizer(ExprMutator):
-    """Writes a function again; a recorder of decompositions, which are legalized themselves."""
-
-    def __init__(self, takes: Takes) -> None:
-        super().__init__()
-        self._takes = takes
-
-    def visit_call_(self, call: Call) -> Expr:
-        return call if self._is_taken(call) else self._decomposed(call)
-
-    def _is_taken(self, call: Call) -> bool:
-        op = call.op
-        return not isinstance(op, Op) or op.is_primitive or op.reference is None or self._takes(call)
-
-    def _decomposed(self, call: Call) -> Expr:
-        value = record(call, _Nested(self))
-        return value if is_subtype(value.ty, call.ty) is True else self.emit_match_cast(value, call.ty)
-
-
-class _Nested:
-    """The recorder of one decomposition."""
-
-    __slots__ = ("_legalizer",)
-
-    def __init__(self, legalizer: _Legalizer) -> None:
-        self._legalizer = legalizer
-
-    def emit(self, value: Expr) -> Expr:
-        if isinstance(value, Call):
-            value = self._legalizer.visit_call_(value)
-        return value if is_leaf(value) else self._legalizer.emit(value)
-
-    def match_cast(self, value: Expr, ty: Type) -> Var:
-        return self._legalizer.emit_match_cast(value, ty)
-
-
-def legalized(function: Function, takes: Takes) -> Function:
-    """``function`` with each call of a composite that ``takes`` refuses decomposed; the same one if it takes all.
-
-    Raises `DecomposeError` for a call whose decomposition needs sizes or dtypes that are not known. Cost: linear in
-    the bindings, those of the decompositions included.
-    """
-    return _Legalizer(takes).mutate(function)
 
 
 def _of_names(names: Iterable[str]) -> Takes:

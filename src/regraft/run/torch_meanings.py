@@ -10,8 +10,7 @@ from ..ir.expr import Expr
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.visitor import walk
-from ..op.decompose import decompose
-from ..passes.legalize import legalized
+from ..op.decompose import decompose, legalized
 
 
 def with_meanings(module: IRModule) -> IRModule:
