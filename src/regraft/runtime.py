@@ -18,7 +18,7 @@ from .run.saved_executable import load_module
 from .second_paths import attach_second_paths
 
 Module = Executable
-"""What was compiled, as TVM calls it."""
+"""A compiled module, under TVM's name."""
 
 __all__ = [
     "DataType",

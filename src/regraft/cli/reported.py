@@ -1,4 +1,4 @@
-"""What `regraft optimize` prints of its report: tables, and the main facts on one line."""
+"""The printed report of `regraft optimize`: tables, and the main facts on one line."""
 
 from __future__ import annotations
 

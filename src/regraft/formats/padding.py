@@ -26,7 +26,7 @@ def between(x: Expr, axis: int, widths: tuple[Dim, Dim], number: Expr, emit: Cal
 
 
 def at_places(x: Expr, axis: int, places: Expr, mode: str, number: Expr, recorder: ProgramRecorder) -> Expr:
-    """What stands at ``places`` of ``axis``, which is padded as ``mode`` of `ops.nn.pad` says, without end."""
+    """The elements at ``places`` of ``axis``, which is padded without end as ``mode`` of `ops.nn.pad` says."""
     size = _shape(x)[axis]
     if mode == "constant":
         last = recorder.emit(ops.squeeze(ops.shape_to_tensor(ShapeExpr([size])), axis=0))

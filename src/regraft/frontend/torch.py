@@ -8,7 +8,7 @@ from .torch_importers import from_exported_program, from_fx
 
 ExportedProgramImporter = Conversion
 TorchFXImporter = Conversion
-"""What a conversion of ``custom_convert_map`` is given beside its node, under the two names that Relax has for it."""
+"""The second argument of a conversion of ``custom_convert_map``, under the two names that Relax has for it."""
 
 __all__ = [
     "ExportedProgramImporter",

@@ -127,7 +127,7 @@ def _weights(stored: Sequence[StoredTensor], read: Sequence[TensorData]) -> tupl
 
 
 def _source_facts(model: Model, ops: Counter[str]) -> SourceFacts:
-    """What a model was read from, in its own terms."""
+    """The source of a model, in the terms of its format."""
     if model.form == "onnx":
         from ..formats.onnx.source_facts import onnx_facts
 
@@ -143,7 +143,7 @@ def _source_facts(model: Model, ops: Counter[str]) -> SourceFacts:
 
 
 def node_kinds(model: Model) -> Mapping[str, int] | None:
-    """How many nodes of each kind an ONNX model has in its file or message; None for other models. Cost: linear."""
+    """The number of nodes of each kind in the file or message of an ONNX model; None for other models. Cost: linear."""
     if model.form != "onnx":
         return None
     from ..formats.onnx.source_facts import onnx_operators

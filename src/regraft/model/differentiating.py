@@ -50,7 +50,7 @@ def differentiated(model: Model, names: Sequence[str] | None = None, target: int
 
 
 def _convention(model: Model) -> CallingConvention | None:
-    """How a model of PyTorch is called; None for any other."""
+    """The calling convention of a model of PyTorch; None for any other."""
     if model.form != "torch":
         return None
     from ..formats.torch.signature import CallingConvention

@@ -113,7 +113,7 @@ def _nearly(rules: Iterable[Rule], result: IRModule) -> dict[str, str]:
 
 
 _MADE: Final = {"FuseAttention": ("nn.attention", "nn.attention_bias")}
-"""What a pass makes one operator of; its rules about that operator only trim its operands."""
+"""The operators that a pass makes of several; its rules about such an operator only trim its operands."""
 
 
 def _made_by(name: str, result: IRModule) -> set[str]:

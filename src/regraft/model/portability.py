@@ -110,7 +110,7 @@ def has_new_attention(opened: Model, after: IRModule) -> bool:
 
 
 def _slow(module: IRModule) -> int:
-    """How many calls of attention have no fast kernel in PyTorch.
+    """The number of calls of attention without a fast kernel in PyTorch.
 
     These have keys and values of different sizes, or an operand whose last axis is not the innermost one in memory.
     """

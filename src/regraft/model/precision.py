@@ -351,7 +351,7 @@ class Asked:
 
 
 _SHORT_NAMES: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16"}
-"""What people call precisions that have another name here."""
+"""Common names of precisions that have another name here."""
 
 
 def check_precision(

@@ -1,4 +1,4 @@
-"""Where the report of a run goes: files and functions, checked before the run and served after it."""
+"""The receivers of a run's report: files and functions, checked before the run and served after it."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def _combined(
 
 
 def _attempts(group: Sequence[_Branch], bindings: Bindings) -> list[Sequence[_Branch]]:
-    """What is tried of a group, one after the other: all of it, and where only some branches have a bias, these."""
+    """The attempts at a group, in order: all of it, and the branches with a bias where only some have one."""
     biased = [branch for branch in group if _bias_of(branch, bindings) is not None]
     return [group, biased] if 1 < len(biased) < len(group) else [group]
 

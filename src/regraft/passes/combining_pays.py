@@ -132,7 +132,7 @@ def are_constants(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> bool:
 
 
 def _computed_from(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> Iterator[Expr | None]:
-    """What ``values`` are computed from, each once: the bound values, and None for what is not known before a run."""
+    """The values that ``values`` are computed from, each once, and None for one that is not known before a run."""
     pending = list(values)
     seen: set[Var] = set()
     while pending:

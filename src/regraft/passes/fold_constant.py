@@ -53,7 +53,7 @@ class _Folding(SessionWalk):
         self._keep_named = keep_named
         self._keep_whole = keep_whole
         self._readers = _readers(function) if keep_shared or keep_whole else Counter[int]()
-        """How many read a constant, by its data, where that counts."""
+        """The number of readers of a constant, by its data, where that counts."""
         self._used: Final = _used_otherwise(function) if self._readers else frozenset[int]()
         """The constants that something reads which is no call of constants, by their data."""
         self._staying: Final = set(self._used)
@@ -61,7 +61,7 @@ class _Folding(SessionWalk):
         if self._readers and keep_named:
             self._staying.update(_viewed(function))
         self._made: dict[tuple[ValueKey, tuple[str, ...]], tuple[Call, Expr]] = {}
-        """What was computed, by the call and the tensors that it is made of: the steps of a recurrence share it."""
+        """The folded constants, by the call and the tensors of each: the steps of a recurrence share them."""
         self._shared: set[int] = set()
         """The data of what several calls have in common."""
         self._views: dict[Var, Constant] = {}
@@ -245,7 +245,7 @@ def _size(ty: Type) -> int | None:
 
 
 def _readers(function: Function) -> Counter[int]:
-    """How many bindings of ``function`` read each constant, by its data."""
+    """The number of bindings of ``function`` that read each constant, by its data."""
     return Counter(
         identity
         for binding in iter_bindings(function)

@@ -307,7 +307,7 @@ class UntilStable(Sequential):
 def _decorator(
     kind: type[FunctionPass] | type[ModulePass] | type[DataflowBlockPass], of: str, form: str
 ) -> Callable[..., Any]:
-    """What makes passes of ``kind``: a decorator of functions, or of classes with the method ``transform_{of}``."""
+    """A decorator that makes passes of ``kind``, of functions or of classes with the method ``transform_{of}``."""
     method = f"transform_{of}"
 
     def decorate(

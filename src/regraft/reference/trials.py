@@ -122,7 +122,7 @@ def random_arguments(
 
 
 def drawn_sizes(function: Function, seed: int = 0, *, divisible: bool = False) -> Evaluator:
-    """What gives the sizes of `random_arguments`, each drawn when it is first asked for."""
+    """The evaluator of the sizes of `random_arguments`: it draws each when it is first asked for."""
     shapes = [leaf.shape or () for leaf in leaf_tensors(*[param.ty for param in function.params])]
     fixed = {size for shape in shapes for size in shape if isinstance(size, int)}
     sizes = Evaluator({}, draw_size=DrawnSizes(fixed, seed, divisible=divisible).draw)

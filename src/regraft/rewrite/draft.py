@@ -44,7 +44,7 @@ class Draft:
                 self.flat[var] = flatten(expr, bind, done=done)
 
     def _leaf(self, value: Expr, name: str, origins: Origins) -> Expr:
-        """What stands for ``value``: a variable that holds it already, or a new one."""
+        """The variable for ``value``: one that holds it already, or a new one."""
         if type(value) is TupleGetItem and type(value.tuple_value) is Tuple:
             return value.tuple_value.fields[value.index]
         session = self._session

@@ -94,12 +94,12 @@ class _Loop:
 
     @property
     def carried(self) -> list[Node]:
-        """What is carried, before the loop."""
+        """The carried values, before the loop."""
         return list(cast("Sequence[Node]", self.node.args[2]))
 
     @property
     def captured(self) -> list[Node]:
-        """What the steps read from around the loop."""
+        """The values from around the loop that its steps read."""
         return list(cast("Sequence[Node]", self.node.args[3]))
 
     def rewrite(self) -> None:
@@ -127,7 +127,7 @@ class _Loop:
             self.node.meta["val"] = (*kept[:place], *kept[place + 1 :])
 
     def _read(self, condition: GraphModule, first: int) -> tuple[Node, ...]:
-        """What is captured and read; both graphs lose the inputs from ``first`` on for what is not."""
+        """The captured values that are read; both graphs lose the inputs from ``first`` on of the others."""
         sides = [_inputs(module)[first:] for module in (condition, self.body)]
         read: list[Node] = []
         for captured, *inputs in zip(self.captured, *sides, strict=True):
@@ -157,14 +157,14 @@ class _Loop:
 
 
 class _Sameness:
-    """Whether the condition before a loop is what the body computes of what it gives, for what the loop begins with."""
+    """A check that the condition before a loop is that of its body, computed from the first values."""
 
     def __init__(self, loop: _Loop, held: Mapping[Node, torch.Tensor]) -> None:
         results, inputs = _results(loop.body), _inputs(loop.body)
         self._end: Final = results[loop.place]
         self._start: Final = loop.carried[loop.place]
         self._known: Final[dict[Node, Node]] = {}
-        """What stands for a node of the body before the loop."""
+        """The node before the loop that stands for a node of the body."""
         self._is_clear: Final = len(set(results)) == len(results)
         self._held: Final = held
         for at, (result, start) in enumerate(zip(results, loop.carried, strict=True)):

@@ -119,7 +119,7 @@ def _without_guards(program: ExportedProgram) -> AbstractContextManager[Any]:
 
 @dataclass(slots=True, eq=False)
 class _OwnMemory:
-    """What an operator of the program has made.
+    """The memory of a tensor that an operator of the program has made.
 
     ``is_kept``: an operator keeps what lay there for its gradient. ``is_shaped``: what is written to is a view of it
     only where it lies in order.
@@ -144,7 +144,7 @@ class _OwnMemory:
 
 @dataclass(slots=True, eq=False)
 class _HeldVersion:
-    """What a memory holds between two writes: the values that lie in it, or may, and all that reads one of these."""
+    """The content of a memory between two writes: the values that lie in it, or may, and all readers of these."""
 
     memory: _OwnMemory
     values: set[torch.fx.Node]
@@ -197,7 +197,7 @@ class _WritePlan:
                     self._consider(node, version)
 
     def _version(self, value: torch.fx.Node) -> _HeldVersion | None:
-        """What the memory holds that ``value`` is a view of; None where that is not the program's own."""
+        """The content of the memory that ``value`` is a view of; None where that is not the program's own."""
         root = self._root(value)
         if root not in self._versions and _is_fresh(root):
             memory = _OwnMemory(root, self._gradients.keeps_result(root))
@@ -340,7 +340,7 @@ def _lies_alike(result: torch.fx.Node, values: set[torch.fx.Node]) -> bool:
 
 
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Where the elements of a tensor lie in its memory, for all sizes."""
+    """The layout of a tensor's elements in its memory, for all sizes."""
     axes = list(zip(cast("tuple[Any, ...]", tensor.shape), tensor.stride(), strict=True))
     steps = tuple([_said(stride) for size, stride in axes if _said(size) != 1])
     return _said(tensor.storage_offset()), steps, tuple([_said(size) for size, _ in axes]), tensor.dtype
@@ -352,7 +352,7 @@ def _said(size: Any) -> Any:
 
 
 def _seen(node: torch.fx.Node) -> ViewCall:
-    """What ``node`` is of its first operand."""
+    """The view that ``node`` is of its first operand."""
     return view_of(node.target, node.args[1:], node.kwargs)
 
 
@@ -420,7 +420,7 @@ def _number(source: torch.fx.Node) -> Any:
 
 
 def _once(source: torch.fx.Node) -> torch.fx.Node:
-    """What ``source`` repeats."""
+    """The value that ``source`` repeats."""
     while source.target in _REPEATING:
         source = cast(torch.fx.Node, source.args[0])
     return source

@@ -72,7 +72,7 @@ def _is_tensor(node: torch.fx.Node) -> bool:
 
 
 def _kind(leaf: Any) -> object:
-    """What an argument has in common with those of calls that keep the same."""
+    """The key that an argument shares with those of calls that keep the same."""
     value: Any = leaf.meta.get("val") if isinstance(leaf, torch.fx.Node) else leaf
     return (value.dtype, value.ndim) if isinstance(value, torch.Tensor) else (value.__class__, leaf is True)
 

@@ -35,7 +35,7 @@ def repeatable(module: Any) -> Generator[None]:
 
 
 class StatePlace(NamedTuple):
-    """Where a constant is: in an attribute of a module, whole or as a part of the complex numbers there."""
+    """The place of a constant: an attribute of a module, whole or a part of the complex numbers there."""
 
     owner: torch.nn.Module
     attribute: str

@@ -1,5 +1,4 @@
-"""Where a program's text comes from: a string that was handed in, or the file that a decorated function
-stands in.
+"""The source of a program's text: a string that was handed in, or the file with a decorated function.
 
 Gives the syntax tree, and turns a place in it into a `ParseError`. A text from outside is guarded before
 Python's own parser sees it: that parser builds a tree and evaluates nothing, but brackets nested a million

@@ -1,4 +1,4 @@
-"""What a test that was written for TVM asks about the machine: programs built for ``llvm`` run, on no device of TVM."""
+"""Answers for tests that were written for TVM and ask about the machine: ``llvm`` runs, and no device of TVM does."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ class TempDirectory(tempfile.TemporaryDirectory[str]):
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """The path of the folder."""
         return Path(self.name)
 
     def __enter__(self) -> TempDirectory:  # pyright: ignore[reportIncompatibleMethodOverride] - Relax's gives itself

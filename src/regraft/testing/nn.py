@@ -114,7 +114,7 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no `forward`")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What `forward` gives."""
+        """The result of `forward`."""
         return self.forward(*args, **kwargs)
 
 
@@ -146,7 +146,7 @@ class Sequential(Module):
         self.modules = modules
 
     def forward(self, x: Expr) -> Any:
-        """What the last layer gives."""
+        """The result of the last layer."""
         for module in self.modules:
             x = module(x)
         return x

@@ -29,7 +29,7 @@ _ALIGNMENT: Final = 64
 _PART: Final = 1 << 24
 
 IN_OTHER_FILES: Final = "regraft: constants in other files"
-"""What is known of a model that was opened: whether constants of it lie in other files than its own."""
+"""For each model that was opened: True if constants of it lie in other files than its own."""
 
 
 def copy_with_constants(source: Path, path: Path) -> None:

@@ -26,7 +26,7 @@ def onnx_facts(source: str | os.PathLike[str] | onnx.ModelProto) -> SourceFacts:
 
 
 def onnx_operators(source: str | os.PathLike[str] | onnx.ModelProto) -> Mapping[str, int]:
-    """How often each operator occurs in a model or a file, as `onnx_facts` counts them. Cost: linear in the nodes."""
+    """The count of each operator in a model or a file, as `onnx_facts` counts them. Cost: linear in the nodes."""
     return _operators(_message(source))
 
 

@@ -71,7 +71,7 @@ class _KeptOfText(NamedTuple):
 
 
 def run_with_cache(model: Any, cache: Any, **given: Any) -> tuple[Any, Any]:
-    """What ``model`` gives for its arguments and ``cache``, and the cache after it, None if there is none."""
+    """The result of ``model`` for its arguments and ``cache``, and the cache after it, None if there is none."""
     name, kept, attributes = cache_name(model), _KeptOfText.of(cache), _attributes_of(model)
     with modules_as_before(model) as before:
         for path, states in (kept.states or {}).items():

@@ -36,7 +36,7 @@ def has_more_operators(before: Any, after: Any, most: float = 1.0) -> bool:
 
 
 def _count(node: torch.fx.Node) -> int:
-    """How many operators run for a node."""
+    """The number of operators that run for a node."""
     if is_region_without_gradients(node):
         return len(node.users)
     return is_operator(node.target) or is_transform(node)

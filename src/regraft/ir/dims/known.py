@@ -32,7 +32,7 @@ class KnownSize(int):
         return PrimType("int64")
 
     def __array_ufunc__(self, function: Any, method: str, *operands: Any, **options: Any) -> Any:
-        """What NumPy computes with a plain int: that keeps float32, and an int of another class would be an int64."""
+        """NumPy's result for plain ints: these keep float32, and an int of another class would be an int64."""
         plain = [int(one) if type(one) is KnownSize else one for one in operands]
         return getattr(function, method)(*plain, **options)
 

@@ -37,7 +37,7 @@ def _adaptive_type(call: Call) -> Type:
 
 
 def of_spread_windows(xp: Any, x: Any, axis: int, target: Dim, reduced: Callable[..., Any]) -> Any:
-    """What ``reduced``, such as ``xp.max``, gives of each of ``target`` windows over an axis, in place of the axis."""
+    """The results of ``reduced``, such as ``xp.max``, for ``target`` windows over an axis, in place of the axis."""
     size: Dim = x.shape[axis]
     if target == 1:
         return reduced(x, axis=axis, keepdims=True)

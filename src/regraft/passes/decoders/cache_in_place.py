@@ -443,7 +443,7 @@ def _attended(
 
 
 def _result(layer: _CachedAttention, found: Var) -> Binding:
-    """What a layer gives, of the sums of rows that ``found`` begins with."""
+    """The result of a layer, from the sums of rows that ``found`` begins with."""
     batch, heads, sequence, size = shape_of(layer.query)
     attended = ops.reshape(TupleGetItem(found, 0), [batch, sequence, heads, size])
     if layer.maps is not None:

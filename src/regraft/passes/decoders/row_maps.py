@@ -22,7 +22,7 @@ from ...ir.expr import Expr, ShapeExpr, Var, const
 from ...ir.op import Call, Op
 
 _SLACK: Final = 1e-4
-"""How far the sum of a row in float32 may be off, as a part of the largest."""
+"""The largest error of the sum of a row in float32, as a part of the largest sum."""
 _MOVES: Final = frozenset(
     f"relax.{name}"
     for name in (
@@ -40,7 +40,7 @@ Rows: TypeAlias = Callable[[Expr, Mapping[Var, np.ndarray]], np.ndarray | None]
 
 
 class RowMaps(NamedTuple):
-    """What keys and values are of two caches, whose heads are as many; see `row_maps`.
+    """The maps from two caches to keys and values; both caches have as many heads; see `row_maps`.
 
     ``keys`` and ``values`` have a map (heads, their size, size of a row) for each of the two caches, None where nothing
     is read. ``order``: the heads that share one of the caches' after each other, None where they stand so. ``groups``
@@ -220,7 +220,7 @@ def row_maps(key: Expr, value: Expr, heads: Dim, caches: Sequence[Var], rows: Ro
 
 
 def _reads(maps: Sequence[np.ndarray]) -> np.ndarray:
-    """Whether a query reads a head of the caches: (queries, heads of the caches)."""
+    """True where a query reads a head of the caches: (queries, heads of the caches)."""
     return np.asarray(np.concatenate([one.any(axis=1) for one in maps], axis=2).any(axis=2))
 
 

@@ -14,7 +14,7 @@ from .tables import PositionTables
 _AT_ONCE: Final = 1 << 22
 """Elements of a bias that are computed together."""
 _SLACK: Final = 8 * float(np.finfo(np.float32).eps)
-"""How far a sum that is computed in another order may be off, as a part of its largest term."""
+"""The largest error of a sum that is computed in another order, as a part of its largest term."""
 
 
 class BiasOfPlaces(NamedTuple):

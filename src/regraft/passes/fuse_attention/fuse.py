@@ -73,7 +73,7 @@ _GUARD = is_op("relax.where")(_missing, _zero, _guarded)
 
 
 def _guard_of(product: Var, bindings: Bindings) -> Var | None:
-    """What is ``product`` with 0 in the place of NaN, where nothing else needs ``product``; None if nothing is."""
+    """The value that is ``product`` with 0 for NaN; None if there is none, or another one needs ``product``."""
     for guard in bindings.users_of(product):
         for found in bindings.matches(_GUARD, guard):
             parts = [found[_guarded], found[_missing]]

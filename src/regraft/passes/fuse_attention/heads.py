@@ -12,7 +12,7 @@ from ..attention_operands import NoAttention, of_fewest_heads
 
 
 class HeadLayout(NamedTuple):
-    """What batch, queries, heads and keys are made of; its methods raise `NoAttention` for what has no place in it."""
+    """The axes of batch, queries, heads and keys; methods raise `NoAttention` for an axis that is none of them."""
 
     batch: AxisGroup
     rows: AxisGroup

@@ -57,7 +57,7 @@ class Mask(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What is done to scores whose axes are ``groups`` until the softmax.
+    """The steps on scores whose axes are ``groups``, up to the softmax.
 
     They are multiplied by ``factors``, tensors with the axes that the scores have there, and by ``scale``, become
     ``cap * tanh(scores / cap)`` if there is a ``tangent``, and go under ``masks``, the first first.
@@ -199,7 +199,7 @@ def _queries_and_keys(var: Expr, groups: Groups, columns: AxisGroup, bindings: B
 def bias_of(
     masks: Sequence[Mask], layout: HeadLayout, bindings: Bindings, finite: FiniteValues
 ) -> tuple[Expr | None, str | None, str | None]:
-    """What ``masks`` add to scaled scores, and the causal mask; and why, and what, a query gives that sees no key.
+    """The bias that ``masks`` add to scaled scores, the causal mask, and the result of a query that sees no key.
 
     Raises `NoAttention` where they are no masks.
     """

@@ -20,7 +20,7 @@ from ...rewrite import Bindings, Decline, decline
 CONVOLUTIONS: Final[tuple[str, ...]] = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 TRANSPOSED: Final[tuple[str, ...]] = tuple(f"{name}_transpose" for name in CONVOLUTIONS)
 ACTIVATIONS: Final = ("relax.nn.relu", "relax.nn.relu6", "relax.clip")
-"""What a convolution's kernel computes with it."""
+"""The activations that the kernel of a convolution computes with it."""
 
 KEPT: Final = "it stays in the precision that it has, as asked"
 """Why a layer that was named is left."""

@@ -45,7 +45,7 @@ def results_in_bytes(function: Function, ranges: Ranges) -> list[Rule]:
 
 
 def _results(function: Function) -> frozenset[Var]:
-    """What convolutions on bytes give, with bias and activation, where float32 is read from it."""
+    """The results of convolutions on bytes, with bias and activation, that are read in float32."""
     users, known, found = users_of(function), known_before_inputs(function), set[Var]()
     made = {binding.var: binding.value for binding in iter_bindings(function)}
     for var, value in made.items():

@@ -46,12 +46,12 @@ _FOLLOWING: Final = ("relax.add", "relax.multiply", *_POOLS)
 """Values that are computed in bytes between convolutions, where all that it reads comes from them."""
 
 _BY_TABLE: Final = ("relax.sigmoid", "relax.nn.leakyrelu")
-"""What ONNX Runtime alone has on bytes: it looks 256 results up."""
+"""Operators that ONNX Runtime alone has on bytes: it looks 256 results up."""
 
 _SWISH: Final = "relax.nn.silu"
 
 _IN_FLOAT32: Final = ("relax.nn.hardswish", "relax.nn.hardsigmoid")
-"""What ONNX Runtime computes in float32 between bytes. After elu, prelu and gelu bytes gained nothing."""
+"""Operators that ONNX Runtime computes in float32 between bytes. After elu, prelu and gelu bytes gained nothing."""
 
 _ON_ONNX_RUNTIME: Final = (*_BY_TABLE, _SWISH, *_IN_FLOAT32)
 
@@ -69,7 +69,7 @@ _PASSING: Final = (
 """Operators whose results lie in the range of their operand, so that these keep its scale."""
 
 _EXTREMA: Final = ("relax.max", "relax.min")
-"""What OpenVINO moves scales of bytes over, to the wrong elements: a product in bytes after one erred by a half."""
+"""Operators that OpenVINO moves scales of bytes over wrongly: a product in bytes after one erred by a half."""
 
 with PatternContext() as _CONVOLUTION:
     _data, _weights = wildcard(), is_const()
@@ -138,7 +138,7 @@ def image_values(function: Function, keep: Collection[str] = (), *, results: boo
 
 
 def _read_in_bytes(function: Function, images: Container[Expr]) -> frozenset[Expr]:
-    """What is computed with in bytes, at once or after operators that only move it."""
+    """The values that are operands in bytes, at once or after operators that only move them."""
     found = set[Expr]()
     for binding in reversed(list(iter_bindings(function))):
         value = binding.value

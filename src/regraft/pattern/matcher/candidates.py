@@ -27,7 +27,7 @@ from .machine import MatchState
 
 
 class Near(NamedTuple):
-    """Where to look for a root: at most ``height`` uses above the value of ``part``, or, if that is -1, just below it.
+    """The places of a root: at most ``height`` uses above the value of ``part``, or just below it if that is -1.
 
     Without a part: anywhere. ``ops`` are the operators that the root may call.
     """

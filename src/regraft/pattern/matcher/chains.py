@@ -54,7 +54,7 @@ class _Known(NamedTuple):
 
 
 class _KnownWays(dict[Expr, dict[int, _Known]]):
-    """What is known of the ways down from operands, by the number of links above them, as far as it matters.
+    """The known ways down from operands, by the number of links above them, as far as it matters.
 
     ``ways`` counts all that were found so far, and ``passed_over`` those of them that were not given again.
     """

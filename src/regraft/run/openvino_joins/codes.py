@@ -147,7 +147,7 @@ def read_numbers(node: ir.Node, place: int = 1) -> None:
 
 
 def _numbers(value: ir.Value) -> np.ndarray:
-    """What constants become by the nodes that make ``value``."""
+    """The numbers that the nodes before ``value`` make of constants."""
     from onnx.reference import ReferenceEvaluator
 
     held = ir.convenience.get_const_tensor(value)

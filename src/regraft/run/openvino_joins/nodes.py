@@ -1,4 +1,4 @@
-"""What the changes before OpenVINO have in common: new nodes, and questions about the nodes before a value."""
+"""Common parts of the changes before OpenVINO: new nodes, and questions about the nodes before a value."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def numbers_of(value: ir.Value | None) -> list[int] | None:
 
 
 def rank_of(value: ir.Value, depth: int = _MOST_BEFORE) -> int | None:
-    """How many axes ``value`` has, by what it states or by the nodes before it; None if these do not tell."""
+    """The number of axes of ``value``, as it states or as the nodes before it tell; None if these do not."""
     made_by = value.producer()
     if value.shape is not None:
         return len(value.shape)

@@ -39,7 +39,7 @@ def add_axes_after(node: ir.Node) -> None:
 
 
 def _added_before(node: ir.Node) -> tuple[ir.Value | None, list[bool], set[int]] | None:
-    """What a reduction would read without the axes that are added before it, whether each is, and those it reduces.
+    """The operand of a reduction before axes are added to it; for each axis, True if it is added; the reduced axes.
 
     None where no axis is added, or no other one is reduced.
     """

@@ -446,7 +446,7 @@ class GraphImporter:
         return body
 
     def _in_stated_sizes(self, found: Expr, value: ir.Value) -> Expr:
-        """What a `Loop` stacks, in the sizes that the model states: they are those of the stack of no steps, too."""
+        """The stack of a `Loop`, in the sizes that the model states: a stack of no steps has these, too."""
         ty, stated = found.ty, self.stated_sizes(value)
         if not isinstance(ty, TensorType) or ty.shape is None or len(ty.shape) != len(stated):
             return found

@@ -134,7 +134,7 @@ class OutsideOperators(NamedTuple):
 
 
 def _numbers(dims: Iterable[object]) -> int:
-    """How many of ``dims`` are numbers."""
+    """The number of ``dims`` that are numbers."""
     return sum(isinstance(dim, int) for dim in dims)
 
 
@@ -157,7 +157,7 @@ class Lowering:
         "values",
     )
     definitions: dict[Var, Expr]
-    """What the variables of the bodies are bound to."""
+    """The values of the variables of the bodies."""
     functions: dict[Var, Function]
     """The functions that are defined inside, by each of their names."""
     graph: GraphWriter

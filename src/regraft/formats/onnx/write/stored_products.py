@@ -87,7 +87,7 @@ class _InBlocks(NamedTuple):
 
 
 def _operands(dequantized: Call, rows: int) -> _InBlocks | None:
-    """What the operator reads for weights of ``rows`` rows; None where it has no form for how they are stored."""
+    """The operands of the operator for weights of ``rows`` rows; None where it has no form for their storage."""
     codes, scales, zeros = dequantized.args
     if not isinstance(codes, Constant) or not isinstance(scales, Constant) or not isinstance(zeros, Constant):
         return None

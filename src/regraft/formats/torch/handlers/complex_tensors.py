@@ -69,7 +69,7 @@ def _filled(context: Context, *_shape: Any, **_how: Any) -> ComplexPair:
     "scatter.value",
 )  # fmt: skip
 def _with_number(context: Context, x: Any, *operands: Any, **how: Any) -> ComplexPair:
-    """What takes a number last, of which each part takes its own; a real one has no imaginary part."""
+    """An operator that takes a number last: each part of the tensor takes that part of the number."""
     ordinary, (*others, number) = HANDLERS[str(context.node.target)], operands
     number = traced_number(number)
     real, imag = (number, 0) if isinstance(number, Expr) else (number.real, number.imag)

@@ -39,7 +39,7 @@ def _number(value: float, like: Expr) -> Expr:
 
 
 class _Pivot(NamedTuple):
-    """What one step of an elimination divides by, and which of the rows that are left it stands in."""
+    """The divisor of one step of an elimination, and its row among those that are left."""
 
     value: Expr
     place: Expr
