@@ -37,9 +37,11 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist workstea
 test: $(VENV)/dev.stamp browser
 	$(PYTEST) -m "not slow" $(TESTS)
 
-# The slow ones: the largest of the published models, long searches, programs of 100,000 bindings.
+# The slow ones: the largest of the published models, long searches, programs of 100,000 bindings; and each call of the
+# tests of operators on XLA, of which the others compile a few of each operator.
 test-slow: $(VENV)/dev.stamp browser
 	$(PYTEST) -m slow $(TESTS)
+	EVERY_CALL_ON_XLA=1 $(PYTEST) -m "not slow" $(or $(TESTS),tests/op)
 
 # Damaged files of all kinds, within limits of time and memory: ROUNDS of each kind, from SEED on.
 ROUNDS ?= 500

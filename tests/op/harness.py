@@ -95,8 +95,8 @@ def check(
     An item of ``arrays`` that is a tuple is one tuple operand. The same reference text also runs on PyTorch's arrays,
     and the torch engine with PyTorch's own kernels, unless ``torch_too`` or ``kernels_too`` is False (say why at the
     call) or PyTorch lacks a dtype. ONNX Runtime computes the call too, unless ``onnx_too`` is False (say why at the
-    call) or it has no arithmetic for a dtype (`check_on_onnxruntime`). XLA computes it together with the
-    other calls of the test's module, when that ends (`on_xla`). A composite's decomposition has the same value, unless
+    call) or it has no arithmetic for a dtype (`check_on_onnxruntime`). XLA computes the first calls of each operator in
+    the test's module together, when that ends (`on_xla`). A composite's decomposition has the same value, unless
     ``decomposed_too`` is False (say why at the call). OpenVINO computes the first calls of each operator, unless
     ``openvino_too`` is False (say why at the call).
     """

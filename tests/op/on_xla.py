@@ -31,6 +31,9 @@ OPTIONS: Final = {
 }
 """Compiling fast: these programs run once."""
 
+_ENOUGH: Final = 6
+"""Calls of each operator in a module that are computed; ``EVERY_CALL_ON_XLA=1`` (`make test-slow`) asks for all."""
+
 _IN_ONE_PROGRAM: Final = 16
 """The time to compile grows faster than the number of calls, and each program costs some of its own."""
 
@@ -46,7 +49,12 @@ _waiting: Final[list[_Check]] = []
 
 
 def later(call: Call, values: Mapping[Var, Any], compare: Callable[[Any], None]) -> None:
-    """Have XLA compute ``call`` for ``values`` when the module ends; ``compare`` raises unless it likes the result."""
+    """Have XLA compute ``call`` for ``values`` when the module ends; ``compare`` raises unless it likes the result.
+
+    Only the first calls of each operator are computed.
+    """
+    if not os.environ.get("EVERY_CALL_ON_XLA") and sum(one.call.op is call.op for one in _waiting) >= _ENOUGH:
+        return
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     # Copies, since a test may go on to change its arrays.
     _waiting.append(_Check(test, call, {var: np.array(value) for var, value in values.items()}, compare))
