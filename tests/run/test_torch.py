@@ -433,9 +433,11 @@ def test_constants_of_fewer_than_8_bits_are_dequantized(dtype: str) -> None:
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     wanted, found = [np.asarray(build(module, target=target)["main"](x)) for target in ("numpy", "torch")]
     np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(rx.to_torch(module)(torch.from_numpy(x)), wanted)
 
 
 def test_arithmetic_in_fewer_than_8_bits_is_refused() -> None:
     module = program([tensor("x", (2,), "int4")], lambda bb, x: R.add(x, rx.const(np.array(7, np.int8), "int4")))
-    with pytest.raises(BuildError, match=r"computes in numbers of fewer than 8 bits.*R\.astype"):
-        build(module, target="torch")
+    for make in (rx.to_torch, lambda one: build(one, target="torch")):
+        with pytest.raises(BuildError, match=r"computes in numbers of fewer than 8 bits.*R\.astype"):
+            make(module)

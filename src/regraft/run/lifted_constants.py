@@ -5,8 +5,9 @@ A function takes the constants that it reads, and those of the functions that it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from ..ir.builder import NameSupply
@@ -16,7 +17,7 @@ from ..ir.mutator import ExprMutator
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
-from ..ir.types import FuncType
+from ..ir.types import FuncType, TensorType, Type
 from ..ir.visitor import walk
 from .errors import BuildError
 
@@ -38,10 +39,15 @@ class Lifted:
     taken: Mapping[str, tuple[TensorData, ...]]
 
 
-def lift_constants(module: IRModule, keeps: Callable[[TensorData], bool] = lambda data: False) -> Lifted:
+def lift_constants(
+    module: IRModule,
+    keeps: Callable[[TensorData], bool] = lambda data: False,
+    held_as: Mapping[str, str] = MappingProxyType({}),
+) -> Lifted:
     """``module`` with every constant a parameter, but for those that ``keeps`` says to leave where they are.
 
-    Cost: linear in the program, times its depth of calls.
+    ``held_as``: the dtypes of parameters for constants of dtypes that the module's owner has no tensors of. Cost:
+    linear in the program, times its depth of calls.
     """
     own: dict[str, dict[CompiledKey, TensorData]] = {}
     callees: dict[str, dict[str, None]] = {}
@@ -53,9 +59,10 @@ def lift_constants(module: IRModule, keeps: Callable[[TensorData], bool] = lambd
             elif isinstance(expr, GlobalVar):
                 called[expr.name_hint] = None
     needed = _with_callees(own, callees)
-    variables = {name: _globals(name, function, needed[name].values()) for name, function in module.items()}
+    types = {name: [_held(data, held_as) for data in constants.values()] for name, constants in needed.items()}
+    variables = {name: _globals(name, function, types[name]) for name, function in module.items()}
     functions = {
-        variables[name]: _ConstantLifting(variables, needed).function(name, function)
+        variables[name]: _ConstantLifting(variables, needed).function(name, function, types[name])
         for name, function in module.items()
     }
     lifted = IRModule(functions, module.attrs)
@@ -79,8 +86,14 @@ def _with_callees(
     return needed
 
 
-def _globals(name: str, function: Function, constants: Iterable[TensorData]) -> GlobalVar:
-    params = [*[param.ty for param in function.params], *[Constant(data).ty for data in constants]]
+def _held(data: TensorData, held_as: Mapping[str, str]) -> TensorType:
+    ty = Constant(data).ty
+    assert isinstance(ty, TensorType)
+    return ty.with_dtype(held_as.get(data.dtype, data.dtype))
+
+
+def _globals(name: str, function: Function, constants: Sequence[Type]) -> GlobalVar:
+    params = [*[param.ty for param in function.params], *constants]
     return GlobalVar(name, FuncType(params, function.ret_ty, function.is_pure))
 
 
@@ -95,12 +108,12 @@ class _ConstantLifting(ExprMutator):
         self._needed: Final = needed
         self._weights: Final[dict[CompiledKey, Var]] = {}
 
-    def function(self, name: str, function: Function) -> Function:
-        """``function`` with its constants as further parameters."""
+    def function(self, name: str, function: Function, types: Sequence[Type]) -> Function:
+        """``function`` with its constants as further parameters, of these types."""
         supply = NameSupply(param.name_hint for param in function.params)
-        for key, data in self._needed[name].items():
+        for (key, data), ty in zip(self._needed[name].items(), types, strict=True):
             hint = "weight" if data.name is None else data.name
-            self._weights[key] = Var(supply.fresh(hint), Constant(data).ty)
+            self._weights[key] = Var(supply.fresh(hint), ty)
         inner = self.mutate(function)
         params = [*inner.params, *self._weights.values()]
         return Function(params, inner.body, function.ret_ty, function.is_pure, function.attrs)

@@ -24,6 +24,7 @@ from ..ir.module import IRModule
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
+from .arrays import BYTES_FOR_BITS
 from .errors import ExecutionError, TypeCheckError
 from .failures import located
 from .function_writer import write_module
@@ -32,6 +33,7 @@ from .python_source import identifier
 from .torch_calls import restore_calls
 from .torch_engine import dialect, serial
 from .torch_full import with_numbers_written
+from .torch_narrow import require_narrow_is_read_only
 from .torch_sizes import with_read_sizes
 from .torch_state import ModuleState
 
@@ -78,7 +80,8 @@ class RegraftModule(torch.nn.Module):
         super().__init__()
         with collection_paused():
             restored = restore_calls(with_read_sizes(module, name, signature.checks))
-            lifted = lift_constants(with_numbers_written(restored))
+            require_narrow_is_read_only(restored)
+            lifted = lift_constants(with_numbers_written(restored), held_as=dict.fromkeys(BYTES_FOR_BITS, "int8"))
             filename = f"<regraft torch module {next(serial)}>"
             program = write_module(lifted.module, dialect(None, goes_out=True), filename, verify_types=False)
 

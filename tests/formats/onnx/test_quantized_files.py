@@ -9,9 +9,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
+from regraft.formats import ConvertError
 from regraft.transform import op_counts
 from tests.kit import assert_close
 
@@ -363,3 +364,16 @@ def test_products_that_may_round_their_other_side_are_an_operator_that_says_so(b
     exact = np.asarray(rx.build(program, "numpy")["main"](x))
     assert_close(exact, _plain(_stored_product(0, bits, 40, shifted=shifted, biased=True), x))
     assert_close(np.asarray(rx.build(program)["main"](x)), _plain(model, x))
+
+
+def test_scales_that_are_not_those_of_the_blocks_are_refused_with_both_shapes() -> None:
+    """A compressor of others writes tables of words so, and ONNX Runtime refuses them when it runs."""
+    node = helper.make_node("DequantizeLinear", ["codes", "scales"], ["y"], name="words", axis=0, block_size=4)
+    weights = {"codes": np.zeros((16, 8), np.int8), "scales": np.ones((16, 2), np.float32)}
+    constants = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [16, 8])
+    model = helper.make_model(
+        helper.make_graph([node], "words", [], [y], constants), opset_imports=[helper.make_opsetid("", 21)]
+    )
+    with pytest.raises(ConvertError, match=r"scales of shape \(16, 2\).*blocks of 4 along axis 0 of \(16, 8\)"):
+        rx.from_onnx(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .... import op as ops
-from ....ir.dims import Dim
+from ....ir.dims import Dim, dims_equal
 from ....ir.dtypes import is_float, is_integer, itemsize
 from ....ir.expr import Constant, Expr, const
 from ....ir.tensor_data import TensorData
@@ -158,6 +158,7 @@ def _dequantize(node: NodeImporter) -> Imported:
     result = node.dtype_attr("output_dtype", node.dtype(1)) or node.dtype(1)
     scale = node.operand(1)
     if node.rank(1) > 1:
+        _check_blocks(node, axis)
         zero = node.operand(2) if node.has(2) else const(0, node.dtype())
         if _has_even_blocks(node, axis):
             return ops.dequantize(node.operand(0), scale, zero, axis, result)
@@ -175,6 +176,20 @@ def _dequantize(node: NodeImporter) -> Imported:
         zero = _no_shift(node, scale, node.dtype())
     scale, zero, axis = _for_all(node, scale, zero, axis)
     return ops.dequantize(node.operand(0), scale, zero, axis, result)
+
+
+def _check_blocks(node: NodeImporter, axis: int) -> None:
+    """Raise for scales that are not those of the blocks along ``axis``, as ONNX Runtime does when it runs."""
+    size = node.attr("block_size", 0)
+    whole, scales = list(node.shape()), list(node.shape(1))
+    if not size or len(whole) != len(scales):
+        return
+    if isinstance(length := whole[axis], int):
+        whole[axis] = -(-length // size)
+    if any(dims_equal(*pair) is False for pair in zip(whole, scales, strict=True)):
+        raise node.refuse(
+            f"scales of shape {tuple(scales)} are not those of blocks of {size} along axis {axis} of {node.shape()}"
+        )
 
 
 def _has_even_blocks(node: NodeImporter, axis: int) -> bool:
