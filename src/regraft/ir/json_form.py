@@ -14,8 +14,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from .dims import Operation, SymExpr, SymVar, conditions, symbolic
-from .dims.symbolic import add_all, dim_product
+from .dims import Operation, SymExpr, SymVar, add_all, conditions, dim_product, symbolic
 from .dtypes import numpy_dtype
 from .errors import IRError
 from .expr import (

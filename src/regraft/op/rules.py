@@ -8,6 +8,7 @@ unknown out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 from ..ir.dims import Dim, Min, SymExpr, dim_at_least, dims_equal
@@ -284,6 +285,7 @@ def boolean_result(rule: TypeRule) -> TypeRule:
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False)
 class OfKinds:
     """``rule`` for an operator that computes with certain dtypes only; ``expected`` names these for the error.
 
@@ -292,19 +294,10 @@ class OfKinds:
     ``more`` refuses.
     """
 
-    __slots__ = ("accepts", "expected", "more", "rule")
-
-    def __init__(
-        self,
-        rule: TypeRule,
-        accepts: Callable[[str | None], bool],
-        expected: str,
-        more: Callable[[Call], None] | None = None,
-    ) -> None:
-        self.more = more
-        self.rule = rule
-        self.accepts = accepts
-        self.expected = expected
+    rule: TypeRule
+    accepts: Callable[[str | None], bool]
+    expected: str
+    more: Callable[[Call], None] | None = None
 
     def __call__(self, call: Call, /) -> Type:
         """The type of the result, as ``rule`` gives it."""

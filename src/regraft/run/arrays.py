@@ -41,12 +41,15 @@ def _is_sequence(value: object) -> bool:
 
 def array_dtype(value: Any) -> str | None:
     """The Relax name of the dtype of a NumPy array or scalar; None for anything else."""
-    if not _is_array(value):
-        return None
+    return dtype_name(value) if _is_array(value) else None
+
+
+def dtype_name(array: Any) -> str:
+    """The Relax name of the dtype of an array; the array's own name of one that Relax has no name for."""
     try:
-        return as_dtype(value.dtype)
+        return as_dtype(array.dtype)
     except IRError:
-        return str(value.dtype)
+        return str(array.dtype)
 
 
 TakeTensor: TypeAlias = Callable[[Any, TensorType, str], Any]

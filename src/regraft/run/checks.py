@@ -28,10 +28,13 @@ _TRACED: Final = "SymInt"
 class _CheckedValue:
     """One value at one place: a root, or field ``index`` of the value that check ``parent`` saw."""
 
-    __slots__ = ("compound", "fixed", "index", "label", "parent", "place", "variables")
+    __slots__ = ("compound", "fixed", "index", "label", "name_dtype", "parent", "place", "ty", "variables")
     position_name: ClassVar[str] = "axis"
 
-    def __init__(self, where: str, label: str, parent: int, index: int, dims: Sequence[Dim]) -> None:
+    def __init__(self, where: str, label: str, parent: int, index: int, ty: Any, name_dtype: NameDtype) -> None:
+        self.ty = ty
+        self.name_dtype: Final = name_dtype
+        dims = self.dims()
         self.place: Final = where + label
         self.label: Final = label
         self.parent: Final = parent
@@ -41,6 +44,10 @@ class _CheckedValue:
         self.compound: Final = tuple(
             (i, d) for i, d in enumerate(dims) if isinstance(d, SymExpr) and not isinstance(d, SymVar)
         )
+
+    def dims(self) -> Sequence[Dim]:
+        """The sizes that the type states."""
+        return ()
 
     def size_text(self, position: int, size: int) -> str:
         """The start of a message about the size at ``position``."""
@@ -52,50 +59,47 @@ class _CheckedValue:
 
 
 class _TensorCheck(_CheckedValue):
-    __slots__ = ("dtype", "name_dtype", "ndim")
+    __slots__ = ()
+    ty: TensorType
 
-    def __init__(self, where: str, label: str, parent: int, index: int, ty: TensorType, name_dtype: NameDtype) -> None:
-        super().__init__(where, label, parent, index, ty.shape or ())
-        self.dtype: Final = ty.dtype
-        self.ndim: Final = ty.ndim
-        self.name_dtype: Final = name_dtype
+    def dims(self) -> Sequence[Dim]:
+        return self.ty.shape or ()
 
     def sizes_of(self, value: Any) -> Sequence[int]:
         dtype = self.name_dtype(value)
         if dtype is None:
             raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a tensor")
-        if self.dtype is not None and dtype != self.dtype:
-            raise TypeCheckError(f"{self.place} has dtype {dtype}; expected {self.dtype}; convert it first")
+        ty = self.ty
+        if ty.dtype is not None and dtype != ty.dtype:
+            raise TypeCheckError(f"{self.place} has dtype {dtype}; expected {ty.dtype}; convert it first")
         shape = value.shape
-        if self.ndim not in (UNKNOWN_NDIM, len(shape)):
-            raise TypeCheckError(
-                f"{self.place} has {len(shape)} dimensions, shape {tuple(shape)}; expected {self.ndim}"
-            )
+        if ty.ndim not in (UNKNOWN_NDIM, len(shape)):
+            raise TypeCheckError(f"{self.place} has {len(shape)} dimensions, shape {tuple(shape)}; expected {ty.ndim}")
         return shape
 
 
 class _ShapeCheck(_CheckedValue):
-    __slots__ = ("ndim",)
+    __slots__ = ()
     position_name = "value"
+    ty: ShapeType
 
-    def __init__(self, where: str, label: str, parent: int, index: int, ty: ShapeType) -> None:
-        super().__init__(where, label, parent, index, ty.values or ())
-        self.ndim: Final = ty.ndim
+    def dims(self) -> Sequence[Dim]:
+        return self.ty.values or ()
 
     def sizes_of(self, value: Any) -> Sequence[int]:
         if not isinstance(value, _TUPLE):
             raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a shape, a tuple of ints")
-        if self.ndim not in (UNKNOWN_NDIM, len(value)):
-            raise TypeCheckError(f"{self.place} is {value!r}; expected {self.ndim} sizes")
+        if self.ty.ndim not in (UNKNOWN_NDIM, len(value)):
+            raise TypeCheckError(f"{self.place} is {value!r}; expected {self.ty.ndim} sizes")
         return value
 
 
 class _ScalarCheck(_CheckedValue):
-    __slots__ = ("ty",)
+    __slots__ = ()
+    ty: PrimType
 
-    def __init__(self, where: str, label: str, parent: int, index: int, ty: PrimType) -> None:
-        super().__init__(where, label, parent, index, (ty.value,) if isinstance(ty.value, SymExpr) else ())
-        self.ty: Final = ty
+    def dims(self) -> Sequence[Dim]:
+        return (self.ty.value,) if isinstance(self.ty.value, SymExpr) else ()
 
     def size_text(self, position: int, size: int) -> str:
         return f"{self.place} is {size}"
@@ -115,17 +119,15 @@ class _ScalarCheck(_CheckedValue):
 
 
 class _TupleCheck(_CheckedValue):
-    __slots__ = ("count",)
-
-    def __init__(self, where: str, label: str, parent: int, index: int, count: int) -> None:
-        super().__init__(where, label, parent, index, ())
-        self.count: Final = count
+    __slots__ = ()
+    ty: TupleType
 
     def sizes_of(self, value: Any) -> Sequence[int]:
+        count = len(self.ty.fields)
         if not isinstance(value, _TUPLE):
-            raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a tuple of {self.count} fields")
-        if len(value) != self.count:
-            raise TypeCheckError(f"{self.place} is a tuple of {len(value)} fields; expected {self.count}")
+            raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a tuple of {count} fields")
+        if len(value) != count:
+            raise TypeCheckError(f"{self.place} is a tuple of {len(value)} fields; expected {count}")
         return ()
 
 
@@ -136,6 +138,16 @@ class _FunctionCheck(_CheckedValue):
         if not callable(value):
             raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a function")
         return ()
+
+
+_CHECKS: Final[dict[type[Type], type[_CheckedValue]]] = {
+    TensorType: _TensorCheck,
+    ShapeType: _ShapeCheck,
+    PrimType: _ScalarCheck,
+    FuncType: _FunctionCheck,
+    TupleType: _TupleCheck,
+}
+"""The check of each kind of type; there is nothing to check for others."""
 
 
 class TypeCheck:
@@ -171,21 +183,11 @@ class TypeCheck:
         stack = [(label, -1, i, ty) for i, (label, ty) in enumerate(zip(labels, types, strict=True))][::-1]
         while stack:
             label, parent, index, ty = stack.pop()
-            match ty:
-                case TensorType():
-                    checks.append(_TensorCheck(where, label, parent, index, ty, name_dtype))
-                case ShapeType():
-                    checks.append(_ShapeCheck(where, label, parent, index, ty))
-                case PrimType():
-                    checks.append(_ScalarCheck(where, label, parent, index, ty))
-                case FuncType():
-                    checks.append(_FunctionCheck(where, label, parent, index, ()))
-                case TupleType():
-                    checks.append(_TupleCheck(where, label, parent, index, len(ty.fields)))
-                    me = len(checks) - 1
-                    stack.extend((f"{label}[{i}]", me, i, f) for i, f in reversed([*enumerate(ty.fields)]))
-                case _:
-                    pass
+            if type(ty) in _CHECKS:
+                checks.append(_CHECKS[type(ty)](where, label, parent, index, ty, name_dtype))
+            if isinstance(ty, TupleType):
+                me = len(checks) - 1
+                stack.extend((f"{label}[{i}]", me, i, f) for i, f in reversed([*enumerate(ty.fields)]))
         self._checks: Final = tuple(checks)
         self.defines = self._definable(types)
 

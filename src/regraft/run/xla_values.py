@@ -11,10 +11,8 @@ from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
-from ..ir.dtypes import as_dtype
-from ..ir.errors import IRError
 from ..ir.types import TensorType
-from .arrays import take_array
+from .arrays import dtype_name, take_array
 from .xla_library import jax
 
 _TUPLE: Final[type[Any]] = tuple
@@ -45,12 +43,7 @@ def is_array(value: object) -> bool:
 
 def array_dtype(value: Any) -> str | None:
     """The Relax name of the dtype of an array; None for anything else."""
-    if not is_array(value):
-        return None
-    try:
-        return as_dtype(value.dtype)
-    except IRError:
-        return str(value.dtype)
+    return dtype_name(value) if is_array(value) else None
 
 
 def dissect(value: Any, arrays: list[Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 from ..ir.errors import RegraftError
@@ -12,6 +13,7 @@ from .source import SourceText
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False)
 class Macro:
     """A decorated definition, to be called in programs: its statements stand where the call does.
 
@@ -19,21 +21,11 @@ class Macro:
     sees the names of the program around the call before them.
     """
 
-    __slots__ = ("hygienic", "node", "scope", "signature", "source")
-
-    def __init__(
-        self,
-        source: SourceText,
-        node: ast.FunctionDef,
-        scope: Mapping[str, Any],
-        signature: inspect.Signature,
-        hygienic: bool,
-    ) -> None:
-        self.source = source
-        self.node = node
-        self.scope = scope
-        self.signature = signature
-        self.hygienic = hygienic
+    source: SourceText
+    node: ast.FunctionDef
+    scope: Mapping[str, Any]
+    signature: inspect.Signature
+    hygienic: bool
 
     def bound(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by the names of the parameters; raises TypeError where they do not fit."""

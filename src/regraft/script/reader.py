@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, final
 
 from ..ir.errors import IRError
@@ -33,25 +34,15 @@ from .tir import ScalarConstructor
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False)
 class _FunctionHead:
     """The head of a function, before its body is read."""
 
-    __slots__ = ("environment", "node", "options", "params", "ret", "sizes")
-
-    def __init__(
-        self,
-        node: ast.FunctionDef,
-        options: FunctionOptions,
-        environment: Environment,
-        params: tuple[Var, ...],
-        ret: Type | None,
-    ) -> None:
-        self.node = node
-        self.options = options
-        self.environment = environment
-        self.params = params
-        self.ret = ret
-        self.sizes = environment.sizes
+    node: ast.FunctionDef
+    options: FunctionOptions
+    environment: Environment
+    params: tuple[Var, ...]
+    ret: Type | None
 
     @property
     def type(self) -> FuncType | None:

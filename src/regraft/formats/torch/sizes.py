@@ -10,8 +10,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, Final, NamedTuple, cast
 
-from ...ir.dims import Dim, SymVar, ceildiv, dim_max, dim_min, dim_product, floordiv, floormod
-from ...ir.dims.symbolic import add_all
+from ...ir.dims import Dim, SymVar, add_all, ceildiv, dim_max, dim_min, dim_product, floordiv, floormod
 from ...ir.types import TensorType
 from ..errors import ConvertError
 from .tensors import dtype_name

@@ -49,6 +49,7 @@ from .symbolic import Operation as Operation
 from .symbolic import Select as Select
 from .symbolic import SymExpr as SymExpr
 from .symbolic import SymVar as SymVar
+from .symbolic import add_all as add_all
 from .symbolic import dim_product as dim_product
 from .symbolic import free_symvars as free_symvars
 from .symbolic import uses_of_symvars as uses_of_symvars

@@ -10,6 +10,7 @@ found first. No Python recursion grows with the pattern or the program.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from ...analysis.values import BlockView, Definitions
@@ -45,6 +46,7 @@ class SearchLimitError(PatternError):
     """A pattern has so many ways to be tried at one value that the search was given up."""
 
 
+@dataclass(slots=True, eq=False)
 class Step:
     """The way to reach a goal: ``run`` gives the goals that are left, or `FAILED`.
 
@@ -52,22 +54,12 @@ class Step:
     says more. For `progress` the patterns ``apart`` do not count as matched, and ``further`` as so many parts more.
     """
 
-    __slots__ = ("apart", "further", "pattern", "run", "why")
-
-    def __init__(
-        self,
-        pattern: DFPattern,
-        run: Callable[[MatchState, Goal], Goals],
-        why: Callable[[MatchState, Goal], Reason] | None = None,
-        *,
-        apart: frozenset[DFPattern] = frozenset(),
-        further: int = 0,
-    ) -> None:
-        self.pattern = pattern
-        self.run = run
-        self.why = why
-        self.apart = apart
-        self.further = further
+    pattern: DFPattern
+    run: Callable[[MatchState, Goal], Goals]
+    why: Callable[[MatchState, Goal], Reason] | None = None
+    _: KW_ONLY
+    apart: frozenset[DFPattern] = frozenset()
+    further: int = 0
 
 
 class Late(NamedTuple):

@@ -9,33 +9,11 @@ from typing import Final
 
 from .. import torch_namespace as xp
 from ..kernel_table import with_references
-from . import (
-    attention,
-    convolution,
-    elementwise,
-    images,
-    normalization,
-    pooling,
-    products,
-    recurrent,
-    sizes,
-    splitting,
-    unfolding,
-)
+from . import attention, convolution, elementwise, images, normalization, pooling, products, recurrent, sizes, splitting
 
 _FAMILIES: Final = (
-    attention,
-    convolution,
-    elementwise,
-    images,
-    normalization,
-    pooling,
-    products,
-    recurrent,
-    sizes,
-    splitting,
-    unfolding,
-)
+    attention, convolution, elementwise, images, normalization, pooling, products, recurrent, sizes, splitting
+)  # fmt: skip
 
 KERNELS: Final = with_references([family.KERNELS for family in _FAMILIES], xp)
 """The kernels, by the names of their operators."""

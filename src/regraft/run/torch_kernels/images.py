@@ -1,4 +1,4 @@
-"""Resizing and padding of images, where PyTorch and ONNX place the elements alike."""
+"""Resizing, padding and columns of images, where PyTorch and ONNX place the elements alike."""
 
 from __future__ import annotations
 
@@ -59,8 +59,29 @@ def _pad(data: Any, *, pad_width: tuple[int, ...], pad_mode: str, pad_value: flo
     return F.pad(data, [width for axis in axes for width in pad_width[2 * axis : 2 * axis + 2]], value=pad_value)
 
 
+def _takes_windows(data: Any, kernel_size: tuple[int, ...], padding: tuple[int, ...]) -> bool:
+    """True if PyTorch's functions take the windows: images of floats, padded alike before and after."""
+    rank = len(kernel_size)
+    return rank == 2 and padding[:rank] == padding[rank:] and data.dtype.is_floating_point and 0 not in data.shape
+
+
+def _im2col(data: Any, *, kernel_size: Any, strides: Any, padding: Any, dilation: Any) -> Any:
+    if not _takes_windows(data, kernel_size, padding):
+        return NotImplemented
+    return F.unfold(data, kernel_size, dilation, padding[:2], strides)
+
+
+def _col2im(data: Any, size: Any, *, kernel_size: Any, strides: Any, padding: Any, dilation: Any) -> Any:
+    if not _takes_windows(data, kernel_size, padding):
+        return NotImplemented
+    wide = data.float() if data.dtype.itemsize < 4 else data
+    return F.fold(wide, size, kernel_size, dilation, padding[:2], strides).to(data.dtype)
+
+
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
     "relax.image.resize2d": partial(_resize, 2),
     "relax.image.resize3d": partial(_resize, 3),
     "relax.nn.pad": _pad,
+    "relax.nn.im2col": _im2col,
+    "relax.nn.col2im": _col2im,
 }

@@ -11,7 +11,6 @@ from . import linear_algebra as linear_algebra
 from . import loops as loops
 from . import machine_learning as machine_learning
 from . import normalization as normalization
-from . import optionals as optionals
 from . import recurrent as recurrent
 from . import reduction as reduction
 from . import refused as refused

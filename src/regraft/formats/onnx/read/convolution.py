@@ -13,6 +13,7 @@ from ....ir.dims import Dim, dim_max
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
 from ....op.primitive.windows import same_padding, static_window_count, window_count
+from ...padding import between
 from ...places import Line, greatest_in_windows
 from .importing import Imported, NodeImporter, in_dtype, reads
 
@@ -60,15 +61,8 @@ def _padded(
     x, pairs = node.operand(0), _paddings(node, kernel, strides, dilations)
     if all(isinstance(width, int) for pair in pairs for width in pair):
         return x, _padding(node, kernel, strides, dilations)
-    sizes = list(node.shape())
-    for axis, (before, after) in enumerate(pairs, start=2):
-        ends = [
-            [] if width == 0 else [ops.full([*sizes[:axis], width, *sizes[axis + 1 :]], node.like(fill))]
-            for width in (before, after)
-        ]
-        if ends[0] or ends[1]:
-            x = node.emit(ops.concat([*ends[0], x, *ends[1]], axis=axis))
-        sizes[axis] = sizes[axis] + before + after
+    for axis, pair in enumerate(pairs, start=2):
+        x = between(x, axis, pair, node.like(fill), node.emit)
     return x, (0,) * (2 * len(kernel))
 
 
@@ -266,17 +260,12 @@ def _filled_up(
 ) -> Expr:
     """``x`` with zeros behind each axis as far as the last window reaches that ``ceil_mode`` begins."""
     rank = len(kernel)
-    sizes = list(node.shape())
-    for axis in range(rank):
+    for axis, size in enumerate(node.shape()[2:]):
         pads = (padding[axis], padding[axis + rank])
         extent = (kernel[axis] - 1) * dilations[axis] + 1
-        count = window_count(sizes[2 + axis], extent, strides[axis], pads, ceil_mode=True)
-        short = dim_max((count - 1) * strides[axis] + extent - sizes[2 + axis] - sum(pads), 0)
-        if short == 0:
-            continue
-        zeros = ops.full([*sizes[: 2 + axis], short, *sizes[3 + axis :]], node.like(0))
-        x = node.emit(ops.concat([x, node.emit(zeros)], axis=2 + axis))
-        sizes[2 + axis] = sizes[2 + axis] + short
+        count = window_count(size, extent, strides[axis], pads, ceil_mode=True)
+        short = dim_max((count - 1) * strides[axis] + extent - size - sum(pads), 0)
+        x = between(x, 2 + axis, (0, short), node.like(0), node.emit)
     return x
 
 

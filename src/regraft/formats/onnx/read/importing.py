@@ -6,7 +6,7 @@ several, or `Sizes`: a small tensor of integers that is known, if only by the na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -233,24 +233,23 @@ class NodeImporter:
 
     def named_shape(self, tensor: Expr) -> Expr:
         """A tensor of sizes as a shape, with a name for each of them if their number is known."""
-        builder = self.graph.builder
         ty = tensor.ty
         length = ty.shape[0] if isinstance(ty, TensorType) and ty.shape else None
-        shape = builder.emit(ops.tensor_to_shape(tensor))
         if not isinstance(length, int):
-            return shape
-        names = [self.fresh_size(axis) for axis in range(length)]
-        builder.match_cast(shape, ShapeType(names))
-        return ShapeExpr(names)
+            return self.graph.builder.emit(ops.tensor_to_shape(tensor))
+        return ShapeExpr(self.call_sizes(tensor, [self.fresh_size(axis) for axis in range(length)]))
 
     def named_sizes(self, tensor: Expr, count: int) -> list[Dim]:
         """The ``count`` elements of a tensor of sizes that is computed at run time, as names for them."""
         if isinstance(tensor, Constant):
             return [int(size) for size in tensor.data.numpy().reshape(-1)]
-        names: list[Dim] = [self.fresh_size(axis) for axis in range(count)]
+        return self.call_sizes(tensor, [self.fresh_size(axis) for axis in range(count)])
+
+    def call_sizes(self, tensor: Expr, names: Sequence[Dim]) -> list[Dim]:
+        """Call the elements of a tensor of sizes ``names``; a name that stands for a known size is checked."""
         builder = self.graph.builder
         builder.match_cast(builder.emit(ops.tensor_to_shape(tensor)), ShapeType(names))
-        return names
+        return list(names)
 
     def fresh_size(self, axis: int) -> SymVar:
         """A size of the node's result that is known at run time only, under the name that the model has for it."""

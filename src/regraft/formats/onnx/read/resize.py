@@ -13,7 +13,7 @@ from .... import op as ops
 from ....ir.dims import Dim, SymVar, dim_product
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ....ir.types import ShapeType, TensorType
+from ....ir.types import TensorType
 from ....op.primitive.manipulate import inverse
 from .importing import Imported, NodeImporter, in_dtype, reads
 from .resampling import CROP, Filter, ResampledAxis, Taps, nearest, resampled
@@ -140,9 +140,7 @@ def _named_sizes(node: NodeImporter, axes: Sequence[int]) -> list[Dim]:
     stay = 2 if len(axes) == rank and rank in (4, 5) else 0
     name = node.node.outputs[0].name or "size"
     dims: list[Dim] = [shape[axis] if place < stay else SymVar(f"{name}_{axis}") for place, axis in enumerate(axes)]
-    given = node.graph.builder.emit(ops.tensor_to_shape(node.emit(in_dtype(node.operand(3), "int64"))))
-    node.graph.builder.match_cast(given, ShapeType(dims))
-    return dims
+    return node.call_sizes(node.emit(in_dtype(node.operand(3), "int64")), dims)
 
 
 def _is_known(node: NodeImporter, target: _RequestedSizes) -> bool:

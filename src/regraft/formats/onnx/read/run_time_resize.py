@@ -18,7 +18,7 @@ from .... import op as ops
 from ....ir.dims import Dim
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, PrimValue, ShapeExpr, const
-from ....ir.types import ShapeType, TensorType
+from ....ir.types import TensorType
 from .importing import NodeImporter, in_dtype
 from .resampling import AT_A_HALF, COORDINATES, CROP, WEIGHTS, Filter, ResampledAxis
 from .sizes import Sizes
@@ -132,10 +132,7 @@ def resize_to_sizes(node: NodeImporter, index: int, axes: Sequence[int], coordin
 
 
 def _named(node: NodeImporter, sizes: Expr, axes: Sequence[int]) -> list[Dim]:
-    names: list[Dim] = [node.fresh_size(axis) for axis in axes]
-    shape = node.graph.builder.emit(ops.tensor_to_shape(node.emit(ops.astype(sizes, "int64"))))
-    node.graph.builder.match_cast(shape, ShapeType(names))
-    return names
+    return node.call_sizes(node.emit(ops.astype(sizes, "int64")), [node.fresh_size(axis) for axis in axes])
 
 
 def _resized(

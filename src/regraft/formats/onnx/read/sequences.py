@@ -1,6 +1,8 @@
-"""Reading operators on sequences whose lengths are known: while a model is read, a sequence is a tuple of tensors.
+"""Reading operators on sequences and on optional values, both of which are gone from the program.
 
-So a list that a loop fills is known when the loop is written out. Positions have to be known.
+A sequence of known length is a tuple of tensors while a model is read, so that a list that a loop fills is known when
+the loop is written out. Positions have to be known. An optional value is its value; one that is empty is an operand
+that is left out.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .... import op as ops
-from ....ir.expr import Expr, Tuple, TupleGetItem, Var
+from ....ir.expr import Expr, Tuple, TupleGetItem, Var, const
 from ....ir.op import Call, Op
 from ....ir.types import TensorType, TupleType
 from .importing import Imported, NodeImporter, reads
@@ -120,3 +122,18 @@ def _split(node: NodeImporter) -> Imported:
     if not node.has(1) and not node.attr("keepdims", 1):
         parts = [node.emit(ops.squeeze(part, axis)) for part in parts]
     return Tuple(parts)
+
+
+# --- optional values
+
+
+@reads("Optional", "OptionalGetElement")
+def _value(node: NodeImporter) -> Imported:
+    if not node.has(0):
+        raise node.refuse("an optional value that is empty is not supported, other than as an operand left out")
+    return node.imported(0)
+
+
+@reads("OptionalHasElement")
+def _has_element(node: NodeImporter) -> Imported:
+    return const(np.asarray(node.has(0)))

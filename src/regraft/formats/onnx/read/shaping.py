@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -101,14 +101,12 @@ def _resolved(node: NodeImporter) -> Expr:
 
 def _worked_out(node: NodeImporter, sizes: list[Dim]) -> Expr:
     """The shape of a reshape whose operand's shape is known at run time only, with its -1 worked out there."""
-    graph_builder = node.graph.builder
     total = node.emit(ops.size(node.operand(0)))
     rest = dim_product([size for size in sizes if not (isinstance(size, int) and size == -1)])
     divisor = const(np.asarray(rest, "int64")) if isinstance(rest, int) else Sizes.scalar(rest).expression()
     missing = node.emit(ops.reshape(ops.floor_divide(total, divisor), [1]))
     name = SymVar(f"{node.node.outputs[0].name or 'size'}_rest")
-    shape = graph_builder.emit(ops.tensor_to_shape(missing))
-    graph_builder.match_cast(shape, ShapeType([name]))
+    node.call_sizes(missing, [name])
     return ShapeExpr([name if isinstance(size, int) and size == -1 else size for size in sizes])
 
 
@@ -160,14 +158,9 @@ def _split(node: NodeImporter) -> tuple[Imported | None, ...]:
             return _constant_parts(node, x, axis % node.rank(), count)
         parts = node.emit(ops.split(x, count, axis))
     else:
-        cuts: list[Dim] = []
-        total: Dim = 0
-        for size in sizes[:-1]:
-            total = total + size
-            cuts.append(total)
-        if not cuts:
+        if len(sizes) < 2:
             return (x,)
-        parts = node.emit(ops.split(x, cuts, axis))
+        parts = node.emit(ops.split(x, list(accumulate(sizes[:-1])), axis))
     return tuple([parts[index] for index in range(count)])
 
 

@@ -1,6 +1,5 @@
 """The lowerings of operators to ONNX, by family; importing this fills `lowering.LOWERINGS`."""
 
-from . import bits as bits
 from . import create as create
 from . import declared as declared
 from . import elementwise as elementwise
@@ -13,5 +12,4 @@ from . import recurrent as recurrent
 from . import reduction as reduction
 from . import signal as signal
 from . import spatial as spatial
-from . import unfolding as unfolding
 from . import vision as vision

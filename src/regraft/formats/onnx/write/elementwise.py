@@ -20,6 +20,7 @@ from ....ir.op import Call, Op
 from ....ir.types import PrimType
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from ....op.semantics import integer_range
+from ...errors import ConvertError
 from ..element_types import to_onnx_dtype
 from ..same_operators import SAME
 from .double import in_double
@@ -328,14 +329,14 @@ def _shifted(graph: GraphWriter, x: ir.Value, count: ir.Value, direction: str, d
 
 @lowers("left_shift")
 def _left_shift(lowering: Lowering, call: Call) -> Lowered:
-    x, count = _together(lowering, call)
+    x, count = lowering.tensors(call.args)
     return _shifted(lowering.graph, x, count, "LEFT", operand_dtype(call))
 
 
 @lowers("right_shift")
 def _right_shift(lowering: Lowering, call: Call) -> Lowered:
     graph, dtype = lowering.graph, operand_dtype(call)
-    x, count = _together(lowering, call)
+    x, count = lowering.tensors(call.args)
     if is_unsigned(dtype):
         return _shifted(graph, x, count, "RIGHT", dtype)
     # The bits of a negative number, turned, are those of one that is not: zeros shifted in there are ones here.
@@ -345,9 +346,14 @@ def _right_shift(lowering: Lowering, call: Call) -> Lowered:
     return graph.op("Where", negative, graph.op("BitwiseNot", moved), moved)
 
 
-def _together(lowering: Lowering, call: Call) -> tuple[ir.Value, ir.Value]:
-    x, count = lowering.tensors(call.args)
-    return x, count
+@lowers("bitcast")
+def _bitcast(lowering: Lowering, call: Call) -> Lowered:
+    graph, source, target = lowering.graph, operand_dtype(call), call.attrs["dtype"]
+    if source.startswith("float8") or target.startswith("float8"):
+        raise ConvertError(f"ONNX Runtime does not read the bits of {source} as {target}; another engine does")
+    # bool is no type of BitCast in ONNX Runtime 1.31; its bits are those of 0 and 1.
+    x = graph.cast(lowering.tensor(call.args[0]), "uint8" if source == "bool" else source)
+    return graph.op("BitCast", x, dtype=target, to=int(to_onnx_dtype(target)))
 
 
 # --- three operands

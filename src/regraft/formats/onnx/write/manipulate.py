@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from .... import op as ops
-from ....ir.dims import Dim, SymExpr, dim_at_least, dims_equal
+from ....ir.dims import Dim, SymExpr, add_all, dim_at_least, dims_equal
 from ....ir.dtypes import is_float, itemsize
 from ....ir.expr import Expr, ShapeExpr
 from ....ir.op import Call
@@ -146,11 +146,8 @@ def _split(lowering: Lowering, call: Call) -> Lowered:
         if field.shape is not None:
             sizes.append(field.shape[axis])
     extent = size_at(call.args[0], axis)
-    total: Dim = 0
-    for size in sizes:
-        total = total + size
     # Cuts that go back or past the end leave parts that do not add up.
-    if len(sizes) == len(call.ty.fields) and extent is not None and dims_equal(total, extent) is True:
+    if len(sizes) == len(call.ty.fields) and extent is not None and dims_equal(add_all(sizes), extent) is True:
         return graph.ops("Split", [x, graph.shape(sizes)], len(sizes), axis=axis)
     cuts = call.attrs["indices_or_sections"]
     if isinstance(cuts, int):

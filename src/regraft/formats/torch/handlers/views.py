@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -94,12 +95,7 @@ def _cut(context: Context, x: Expr, sizes: Sequence[Dim], dim: int) -> tuple[Exp
     """``x`` in pieces of ``sizes`` along an axis."""
     if len(sizes) == 1:
         return (x,)
-    places: list[Dim] = []
-    total: Dim = 0
-    for size in sizes[:-1]:
-        total = total + size
-        places.append(total)
-    parts = context.emit(R.split(x, places, axis=dim))
+    parts = context.emit(R.split(x, list(accumulate(sizes[:-1])), axis=dim))
     return tuple([parts[i] for i in range(len(sizes))])
 
 
@@ -271,16 +267,22 @@ def _as_strided(
     rows = 0
     while rows < min(len(size), len(shape)) - 1 and size[rows] == shape[rows] and stride[rows] == natural[rows]:
         rows += 1
-    places = np.full((), start, np.int64)
-    for count, step in zip(size[rows:], stride[rows:], strict=True):
-        if not isinstance(count, int) or not isinstance(step, int):
-            context.unsupported("a view of a tensor's memory by symbolic strides; write it with slices and views")
-        places = places[..., None] + np.arange(count) * step
+    places = _places(context, start, size[rows:], stride[rows:])
     line = dim_product(shape[rows:])
     is_within = isinstance(line, int) and (not places.size or places.max() < line)
     if not is_within and (rows or isinstance(line, int)):
         context.unsupported("a view of a tensor's memory beyond its rows; write it with slices and views")
     return R.take(R.reshape(x, [*shape[:rows], line]), const(places, "int64"), axis=rows)
+
+
+def _places(context: Context, start: int, sizes: Sequence[Dim], strides: Sequence[Dim]) -> np.ndarray:
+    """The places in memory of the elements of a view by strides."""
+    places = np.full((), start, np.int64)
+    for count, step in zip(sizes, strides, strict=True):
+        if not isinstance(count, int) or not isinstance(step, int):
+            context.unsupported("a view of a tensor's memory by symbolic strides; write it with slices and views")
+        places = places[..., None] + np.arange(count) * step
+    return places
 
 
 def _start(context: Context, storage_offset: Any) -> int:
@@ -297,12 +299,9 @@ def _start(context: Context, storage_offset: Any) -> int:
 def _as_strided_scatter(
     context: Context, x: Expr, src: Expr, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Any = None
 ) -> Expr:
-    start = _start(context, storage_offset)
-    places = np.full((), start, np.int64)
-    for count, step in zip(size, stride, strict=True):
-        if not isinstance(count, int) or not isinstance(step, int) or not context.is_contiguous(0):
-            context.unsupported("a view of a tensor's memory by symbolic strides; write it with slices and views")
-        places = places[..., None] + np.arange(count) * step
+    if not context.is_contiguous(0):
+        context.unsupported("a view by strides of a tensor that does not fill its memory; write it with slices")
+    places = _places(context, _start(context, storage_offset), size, stride)
     if np.unique(places).size != places.size:
         context.unsupported("a view in which elements lie at one place, which is written to")
     line = R.reshape(x, [dim_product(shape_of(x))])
