@@ -188,7 +188,8 @@ def _check_blocks(node: NodeImporter, axis: int) -> None:
         whole[axis] = -(-length // size)
     if any(dims_equal(*pair) is False for pair in zip(whole, scales, strict=True)):
         raise node.refuse(
-            f"scales of shape {tuple(scales)} are not those of blocks of {size} along axis {axis} of {node.shape()}"
+            f"scales of shape {tuple(scales)} are not those of blocks of {size} along axis {axis} "
+            f"of {tuple(node.shape())}"
         )
 
 
