@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime_extensions import get_library_path
 
@@ -468,3 +468,20 @@ def test_nodes_behind_a_foreign_operator_that_states_no_type_run_from_a_compiled
     for program in (module, rx.optimize(module, level=3)):
         found = rx.build(program, custom_ops=get_library_path())["main"](*feed.values())
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_operators_of_onnx_runtime_whose_version_a_model_does_not_tell_are_of_the_first() -> None:
+    """ONNX Runtime's optimizer of transformers writes such files, and ONNX Runtime takes no other version."""
+    nodes = [
+        helper.make_node("BiasGelu", ["x", "b"], ["g"], domain="com.microsoft"),
+        helper.make_node("Identity", ["g"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
+    bias = numpy_helper.from_array(np.array([0.5, -1.0, 2.0], np.float32), "b")
+    graph = helper.make_graph(nodes, "g", [x], [y], [bias])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    given = {"x": np.arange(6, dtype=np.float32).reshape(2, 3) - 2}
+    written = rx.to_onnx(rx.from_onnx(model))
+    assert {one.domain: one.version for one in written.opset_import}["com.microsoft"] == 1
+    before, after = (onnxruntime.InferenceSession(one.SerializeToString()).run(None, given) for one in (model, written))
+    np.testing.assert_array_equal(after[0], before[0])

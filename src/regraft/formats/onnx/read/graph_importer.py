@@ -234,11 +234,15 @@ class GraphImporter:
             return  # its steps are those of the nodes inside
         outputs = [self.values.get(value.name) if value.name else None for value in node.outputs]
         made = self.builder.open_bindings()[first:]
-        opset = self.opset_imports.get(node.domain, self.opset)
+        opset = self.version_of(node.domain)
         operands = [self._as_expression(found) for found in inputs]
         results = [found.expression() if isinstance(found, Sizes) else found for found in outputs]
         if not self._has_effects(node) and not declared.is_function(node):
             origin.source = source_of(node, opset, operands, results, made)
+
+    def version_of(self, domain: str) -> int:
+        """The version of the operators of ``domain``; 1 for others' operators of which the model tells none."""
+        return self.opset_imports.get(domain, self.opset if domain in STANDARD else 1)
 
     def _as_expression(self, found: Imported | None) -> Expr | None:
         """An input of a node as an expression: for sizes the tensor that was made of them, if one was."""

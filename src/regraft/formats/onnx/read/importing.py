@@ -89,7 +89,7 @@ class NodeImporter:
     @property
     def opset(self) -> int:
         """The version of the operators of the node's domain."""
-        return self.graph.opset_imports.get(self.node.domain, self.graph.opset)
+        return self.graph.version_of(self.node.domain)
 
     # --- operands
 

@@ -116,7 +116,7 @@ def _carried(node: NodeImporter, attribute: ir.Attr) -> Any:
 def _carried_body(node: NodeImporter, name: str, body: ir.Graph) -> str:
     """A body with the versions of the operators in it."""
     domains = {"", *(each.domain for each in ir.traversal.RecursiveGraphIterator(body))}
-    versions = {domain: node.graph.opset_imports.get(domain, node.graph.opset) for domain in sorted(domains)}
+    versions = {domain: node.graph.version_of(domain) for domain in sorted(domains)}
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
     content = onnx.ModelProto(graph=ir.to_proto(body), opset_import=imports).SerializeToString()
     if len(content) > _MOST_BYTES:
