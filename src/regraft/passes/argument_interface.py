@@ -25,6 +25,7 @@ from ..ir.visitor import iter_bindings
 from ..op.vm import kill_object
 from .context import PassContext
 from .normalize import to_plain_blocks
+from .parameter_types import OpenedTuples
 from .passes import FunctionPass, ModulePass, Pass
 
 _INDEX = PrimType("int64")
@@ -377,25 +378,9 @@ def _fetched_fields(
             if isinstance(binding.value, TupleGetItem) and binding.value.tuple_value is bundle
         }
         weights = [Var(names.get(i, f"{bundle.name_hint}_{i}"), ty) for i, ty in enumerate(bundle.ty.fields)]
-        body = _Opened({bundle: weights}).mutate(Function([], body, None, False)).body
+        body = OpenedTuples({bundle: Tuple(weights)}).mutate(Function([], body, None, False)).body
 
     def fetch(index: int, _weight: Var, fresh: Callable[[str], str]) -> list[Any]:
         return [fresh("gv"), Call(ExternFunc(getter), [*before, PrimValue(index)], {}, [OBJECT])]
 
     return _Fetching(Function([*inputs, *weights], body, None, False), weights, fetch).run()
-
-
-class _Opened(ExprMutator):
-    """Puts variables in the place of the fields of the weights' tuple."""
-
-    def __init__(self, fields: Mapping[Var, Sequence[Var]]) -> None:
-        super().__init__()
-        self._fields = fields
-
-    def visit_var_(self, var: Var) -> Expr:
-        fields = self._fields.get(var)
-        return var if fields is None else Tuple(fields)
-
-    def visit_tuple_getitem_(self, projection: TupleGetItem) -> Expr:
-        owner = projection.tuple_value
-        return owner.fields[projection.index] if isinstance(owner, Tuple) else projection

@@ -45,17 +45,22 @@ def UpdateParamType(ty_func: Callable[[Var], Type | None]) -> Pass:
 # --- fields of tuples, one by one
 
 
-class _Opening(ExprMutator):
-    """Puts a tuple that is written out in the place of a parameter, and its fields in the place of projections."""
+class OpenedTuples(ExprMutator):
+    """Puts a tuple that is written out in the place of a variable, and its fields in the place of projections."""
 
     def __init__(self, tuples: Mapping[Var, Tuple]) -> None:
         super().__init__()
-        for param, fields in tuples.items():
-            self.remap(param, fields)
+        for variable, fields in tuples.items():
+            self.remap(variable, fields)
 
     def visit_tuple_getitem_(self, projection: TupleGetItem) -> Expr:
+        """The field itself."""
         owner = projection.tuple_value
         return owner.fields[projection.index] if isinstance(owner, Tuple) else projection
+
+
+class _OpenedParameters(OpenedTuples):
+    """Leaves out bindings, too, that would only name a field."""
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
         value = binding.value
@@ -134,6 +139,6 @@ def _expanded(function: Function) -> Function:
             tuples[param] = value
         else:
             params.append(param)
-    body = _Opening(tuples).mutate(Function([], function.body, function.ret_ty, function.is_pure))
+    body = _OpenedParameters(tuples).mutate(Function([], function.body, function.ret_ty, function.is_pure))
     new = Function(params, body.body, function.ret_ty, function.is_pure, function.attrs)
     return remove_all_unused(canonical(new))

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from ..quiet import quiet
 from .context import UnsupportedCallError
+from .nodes import writes_in_place
 
 
 class Expansion(NamedTuple):
@@ -81,17 +82,13 @@ def _traced(run: Callable[..., Any], values: Sequence[Any]) -> torch.fx.Graph:
         return traced
 
     module = functional(run)
-    if any(map(_is_change, module.graph.nodes)):
+    if any(map(writes_in_place, module.graph.nodes)):
         # What an operator in C++ writes into a tensor that it makes is a call of its own in the first trace only.
         module = functional(module)
     for node in module.graph.nodes:
-        if _is_change(node):
+        if writes_in_place(node):
             _make_functional(node)
     return module.graph
-
-
-def _is_change(node: torch.fx.Node) -> bool:
-    return bool(getattr(getattr(node.target, "_schema", None), "is_mutable", False))
 
 
 def _is_view(node: torch.fx.Node) -> bool:

@@ -27,6 +27,7 @@ from ..rules import (
     as_int,
     as_shape_expr,
     integer_operand,
+    same_type,
     shape_operand,
     tensor_of_shape,
     tensor_operand,
@@ -263,11 +264,7 @@ def _same(xp: Any, data: Any) -> Any:
     return xp.asarray(data, copy=True)
 
 
-def _same_type(call: Call) -> Type:
-    return tensor_operand(call, 0)
-
-
-@declares("relax.memory.ensure_zero_offset", infer=_same_type, reference=_same, traits=(Trait.STOPS_GRADIENT,))
+@declares("relax.memory.ensure_zero_offset", infer=same_type, reference=_same, traits=(Trait.STOPS_GRADIENT,))
 def ensure_zero_offset(data: Expr) -> Call:
     """``data``, at the beginning of its memory: the same values, since tensors have no offset here."""
     ...

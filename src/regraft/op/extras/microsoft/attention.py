@@ -5,10 +5,10 @@ The layouts of masks and of the cache are those of ONNX Runtime's documentation 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ....ir.dims import exact_divide
-from ....ir.op import Call, wrong_operand
+from ....ir.op import REQUIRED, Call, wrong_operand
 from ....ir.types import TupleType, Type
 from ...rules import require_float, tensor_operand
 from .declaring import contributed, is_given, product, shaped, sizes_of, total
@@ -31,7 +31,16 @@ def attention_type(call: Call, past_index: int = 4, sums: int = 0) -> Type:
     return TupleType((shaped((batch, sequence, value_width), dtype), present))
 
 
-@contributed("Attention", attention_type)
+SELF_ATTENTION: Final[dict[str, Any]] = {
+    "num_heads": REQUIRED,
+    "mask_filter_value": None,
+    "scale": None,
+    "unidirectional": 0,
+}
+"""The attributes of self-attention, whatever its projections are made of."""
+
+
+@contributed("Attention", attention_type, shared=SELF_ATTENTION)
 def attention(
     xp: Any,
     input: Any,
@@ -42,14 +51,11 @@ def attention(
     attention_bias: Any = None,
     past_sequence_length: Any = None,
     *,
-    num_heads: int,
     do_rotary: int = 0,
-    mask_filter_value: float | None = None,
     past_present_share_buffer: int = 0,
     qkv_hidden_sizes: tuple[int, ...] | None = None,
     rotary_embedding_dim: int = 0,
-    scale: float | None = None,
-    unidirectional: int = 0,
+    **how: Any,
 ) -> Any:
     """Self-attention of ``input @ weights + bias``: queries, keys and values side by side.
 
@@ -61,18 +67,8 @@ def attention(
     if do_rotary or past_present_share_buffer:
         raise ValueError("Attention with do_rotary or past_present_share_buffer has no reference semantics here")
     joined = xp.matmul(input, weights)
-    return self_attended(
-        xp,
-        joined if bias is None else joined + bias,
-        mask_index,
-        past,
-        attention_bias,
-        num_heads=num_heads,
-        mask_filter_value=mask_filter_value,
-        qkv_hidden_sizes=qkv_hidden_sizes,
-        scale=scale,
-        unidirectional=unidirectional,
-    )
+    joined = joined if bias is None else joined + bias
+    return self_attended(xp, joined, mask_index, past, attention_bias, qkv_hidden_sizes, **how)
 
 
 def self_attended(
@@ -81,10 +77,10 @@ def self_attended(
     mask: Any,
     past: Any,
     bias: Any,
+    qkv_hidden_sizes: tuple[int, ...] | None,
     *,
     num_heads: int,
     mask_filter_value: float | None,
-    qkv_hidden_sizes: tuple[int, ...] | None,
     scale: float | None,
     unidirectional: int,
 ) -> Any:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from ....ir.dims import Dim
 from ....ir.op import Call, Op, Reference, TypeRule
-from ....ir.types import TensorType, Type
+from ....ir.types import TensorType
 from ...declare import operator
-from ...rules import require_float, tensor_operand
+from ...rules import tensor_operand
 
 DOMAIN: Final = "com.microsoft"
 
@@ -22,11 +22,6 @@ def contributed(name: str, infer: TypeRule, **options: Any) -> Callable[[Referen
 def is_given(call: Call, index: int) -> bool:
     """True if the call gives operand ``index``: one that is left out before others is an empty tuple."""
     return index < len(call.args) and isinstance(call.args[index].ty, TensorType)
-
-
-def like_first(call: Call) -> Type:
-    """The type of the first operand, a floating tensor."""
-    return require_float(call, 0)
 
 
 def shaped(dims: Iterable[Dim | None], dtype: str | None) -> TensorType:

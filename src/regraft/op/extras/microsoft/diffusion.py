@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ....ir.dims import exact_divide
-from ....ir.op import Call, wrong_operand
+from ....ir.op import REQUIRED, Call, wrong_operand
 from ....ir.types import TupleType, Type
 from ...declare import meaning_of
-from ...rules import require_float
+from ...rules import require_float, same_float_type
 from ...semantics import cast, dtype_name, widened
-from .declaring import contributed, like_first, shaped, sizes_of
+from .declaring import contributed, shaped, sizes_of
 
 
 def _pair_type(call: Call) -> Type:
-    data = like_first(call)
+    data = same_float_type(call)
     return TupleType((data, data))
 
 
+_GROUP_NORM: Final[dict[str, Any]] = {"activation": REQUIRED, "groups": REQUIRED, "channels_last": 1, "epsilon": 1e-5}
+
+
+@contributed("GroupNorm", same_float_type, shared=_GROUP_NORM)
+def group_norm(xp: Any, x: Any, gamma: Any, beta: Any, **how: Any) -> Any:
+    """Group norm of (batch, *space, channels), or with the channels second; then SiLU if ``activation`` is 1."""
+    return _normalized(xp, x, gamma, beta, **how)
+
+
 def _normalized(
-    xp: Any, x: Any, gamma: Any, beta: Any, groups: int, epsilon: float, activation: int, channels_last: int
+    xp: Any, x: Any, gamma: Any, beta: Any, *, groups: int, epsilon: float, activation: int, channels_last: int
 ) -> Any:
-    """Group norm of ``x``, and then SiLU if ``activation`` is 1."""
     rank = x.ndim
     wide = widened(xp, x)
     wide = xp.permute_dims(wide, (0, rank - 1, *range(1, rank - 1))) if channels_last else wide
@@ -36,37 +44,10 @@ def _normalized(
     return cast(xp, found, dtype_name(x.dtype))
 
 
-@contributed("GroupNorm", like_first)
-def group_norm(
-    xp: Any,
-    x: Any,
-    gamma: Any,
-    beta: Any,
-    *,
-    activation: int,
-    groups: int,
-    channels_last: int = 1,
-    epsilon: float = 1e-5,
-) -> Any:
-    """Group norm of (batch, *space, channels), or with the channels second; then SiLU if ``activation`` is 1."""
-    return _normalized(xp, x, gamma, beta, groups, epsilon, activation, channels_last)
-
-
-@contributed("SkipGroupNorm", _pair_type)
-def skip_group_norm(
-    xp: Any,
-    x: Any,
-    gamma: Any,
-    beta: Any,
-    skip: Any,
-    bias: Any = None,
-    *,
-    activation: int,
-    groups: int,
-    channels_last: int = 1,
-    epsilon: float = 1e-5,
-) -> Any:
+@contributed("SkipGroupNorm", _pair_type, shared=_GROUP_NORM)
+def skip_group_norm(xp: Any, x: Any, gamma: Any, beta: Any, skip: Any, bias: Any = None, **how: Any) -> Any:
     """`group_norm` of ``x + skip + bias``, and that sum; a ``skip`` of (batch, channels) is the same at all places."""
+    channels_last: int = how["channels_last"]
     if skip.ndim == 2:
         places = (1,) * (x.ndim - 2)
         form = (skip.shape[0], *places, skip.shape[1]) if channels_last else (*skip.shape, *places)
@@ -74,7 +55,7 @@ def skip_group_norm(
     total = x + skip
     if bias is not None:
         total = total + (bias if channels_last else xp.reshape(bias, (-1, *(1,) * (x.ndim - 2))))
-    return _normalized(xp, total, gamma, beta, groups, epsilon, activation, channels_last), total
+    return _normalized(xp, total, gamma, beta, **how), total
 
 
 def _half_type(call: Call) -> Type:
@@ -93,7 +74,7 @@ def bias_split_gelu(xp: Any, x: Any, bias: Any) -> Any:
     return total[..., :half] * meaning_of("relax.nn.gelu", xp, total[..., half:])
 
 
-@contributed("BiasAdd", like_first)
+@contributed("BiasAdd", same_float_type)
 def bias_add(xp: Any, x: Any, bias: Any, skip: Any) -> Any:
     """``x + bias + skip``, for a bias with one element for each of the last axis."""
     return x + bias + skip

@@ -10,7 +10,7 @@ from ....ir.types import TupleType, Type
 from ...declare import meaning_of
 from ...rules import require_float, tensor_operand
 from ...semantics import cast
-from .attention import attention_type, self_attended
+from .attention import SELF_ATTENTION, attention_type, self_attended
 from .declaring import contributed, shaped, sizes_of
 from .elementwise_quantized import dequantized, quantized_operand
 from .integers import shifted
@@ -22,7 +22,7 @@ def _type(call: Call) -> Type:
     return attention_type(call, past_index=8, sums=2)
 
 
-@contributed("QAttention", _type)
+@contributed("QAttention", _type, shared=SELF_ATTENTION)
 def qattention(
     xp: Any,
     input: Any,
@@ -35,12 +35,9 @@ def qattention(
     weight_zero_point: Any = None,
     past: Any = None,
     *,
-    num_heads: int,
     do_rotary: int = 0,
-    mask_filter_value: float | None = None,
     past_present_share_buffer: int = 0,
-    scale: float | None = None,
-    unidirectional: int = 0,
+    **how: Any,
 ) -> Any:
     """`attention` of ``input @ weight + bias`` for an input and weights in bytes.
 
@@ -50,18 +47,7 @@ def qattention(
         raise ValueError("QAttention with do_rotary or past_present_share_buffer has no reference semantics here")
     product = xp.matmul(shifted(xp, input, input_zero_point), shifted(xp, weight, weight_zero_point))
     joined = cast(xp, product, "float32") * (input_scale * weight_scale) + bias
-    return self_attended(
-        xp,
-        joined,
-        mask_index,
-        past,
-        None,
-        num_heads=num_heads,
-        mask_filter_value=mask_filter_value,
-        qkv_hidden_sizes=None,
-        scale=scale,
-        unidirectional=unidirectional,
-    )
+    return self_attended(xp, joined, mask_index, past, None, None, **how)
 
 
 def _embed_type(call: Call) -> Type:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ....ir.op import Call, wrong_operand
 from ....ir.types import Type
@@ -63,34 +63,31 @@ def _type(call: Call) -> Type:
     return data
 
 
-@contributed("RotaryEmbedding", _type)
-def rotary_embedding(
-    xp: Any,
-    input: Any,
-    position_ids: Any,
-    cos_cache: Any,
-    sin_cache: Any,
-    *,
-    interleaved: int = 0,
-    is_packed_batching: int = 0,
-    num_heads: int = 0,
-    rotary_embedding_dim: int = 0,
-    scale: float = 1.0,
-) -> Any:
+_ROTARY: Final[dict[str, Any]] = {
+    "interleaved": 0,
+    "is_packed_batching": 0,
+    "num_heads": 0,
+    "rotary_embedding_dim": 0,
+    "scale": 1.0,
+}
+"""The attributes of both operators. The caches say how many pairs are turned, and CPUs do not scale."""
+
+
+@contributed("RotaryEmbedding", _type, shared=_ROTARY)
+def rotary_embedding(xp: Any, input: Any, position_ids: Any, cos_cache: Any, sin_cache: Any, **how: Any) -> Any:
     """Each head's pairs of elements turned by the angles of their position.
 
     ``input`` is (batch, sequence, heads * size) or (batch, heads, sequence, size), the caches (positions, pairs).
     ``position_ids`` is (batch, sequence), or (1,): the first position, from which the others count on.
     """
-    del is_packed_batching, rotary_embedding_dim, scale  # the caches say how many pairs are turned; CPUs do not scale
-    x = _by_head(xp, input, num_heads, cos_cache)
+    x = _by_head(xp, input, how["num_heads"], cos_cache)
     batch, _, sequence, _ = x.shape
     positions = position_ids
     if positions.ndim == 1:
         positions = xp.reshape(positions, (1, 1)) + xp.expand_dims(counted(xp, sequence, x), axis=0)
     positions = xp.broadcast_to(positions, (batch, sequence))
     cosine, sine = (at_positions(xp, table, positions) for table in (cos_cache, sin_cache))
-    return _as_given(xp, turned(xp, x, cosine, sine, interleaved), input)
+    return _as_given(xp, turned(xp, x, cosine, sine, how["interleaved"]), input)
 
 
 def _by_head(xp: Any, x: Any, heads: int, table: Any) -> Any:
@@ -106,7 +103,7 @@ def _as_given(xp: Any, found: Any, like: Any) -> Any:
     return found if like.ndim == 4 else xp.reshape(xp.permute_dims(found, (0, 2, 1, 3)), like.shape)
 
 
-@contributed("MRotaryEmbedding", _type)
+@contributed("MRotaryEmbedding", _type, shared=_ROTARY)
 def multimodal_rotary_embedding(
     xp: Any,
     input: Any,
@@ -114,21 +111,16 @@ def multimodal_rotary_embedding(
     cos_cache: Any,
     sin_cache: Any,
     *,
-    interleaved: int = 0,
-    is_packed_batching: int = 0,
     mrope_layout: int = 0,
     mrope_section: tuple[int, ...],
-    num_heads: int = 0,
-    rotary_embedding_dim: int = 0,
-    scale: float = 1.0,
+    **how: Any,
 ) -> Any:
     """`rotary_embedding` by three positions of each token, (3, batch, sequence): in time, in height, in width.
 
     ``mrope_section`` is how many pairs each of them turns: side by side, or, with ``mrope_layout`` 1, every third.
     """
-    del is_packed_batching, rotary_embedding_dim, scale
-    x = _by_head(xp, input, num_heads, cos_cache)
+    x = _by_head(xp, input, how["num_heads"], cos_cache)
     cosine, sine = (
         mixed_positions(xp, table, position_ids, tuple(mrope_section), mrope_layout) for table in (cos_cache, sin_cache)
     )
-    return _as_given(xp, turned(xp, x, cosine, sine, interleaved), input)
+    return _as_given(xp, turned(xp, x, cosine, sine, how["interleaved"]), input)

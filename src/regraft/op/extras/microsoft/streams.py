@@ -7,9 +7,9 @@ from typing import Any
 from ....ir.op import Call
 from ....ir.types import TensorType, TupleType, Type
 from ...declare import meaning_of
-from ...rules import require_float
+from ...rules import require_float, same_float_type
 from ...semantics import cast, dtype_name, pad_constant, widened
-from .declaring import contributed, is_given, like_first, shaped, sizes_of
+from .declaring import contributed, is_given, shaped, sizes_of
 
 
 def _normal(xp: Any, x: Any, epsilon: float) -> Any:
@@ -22,7 +22,7 @@ def _branches(xp: Any, x: Any, count: int) -> Any:
     return xp.reshape(x, (*x.shape[:-1], count, x.shape[-1] // count)) if count else x
 
 
-@contributed("GatedRMSNorm", like_first)
+@contributed("GatedRMSNorm", same_float_type)
 def gated_rms_norm(xp: Any, x: Any, scale: Any, gate: Any, *, activation: str = "silu", epsilon: float = 1e-5) -> Any:
     """Root mean square norm of each run of ``scale``'s size along the last axis, times an activation of ``gate``."""
     size = scale.shape[0]
@@ -33,7 +33,7 @@ def gated_rms_norm(xp: Any, x: Any, scale: Any, gate: Any, *, activation: str = 
     return cast(xp, xp.reshape(rows, x.shape) * share, dtype_name(x.dtype))
 
 
-@contributed("BranchwiseRMSNorm", like_first)
+@contributed("BranchwiseRMSNorm", same_float_type)
 def branchwise_rms_norm(xp: Any, x: Any, scale: Any = None, *, epsilon: float = 1e-5, num_branches: int = 0) -> Any:
     """Root mean square norm of each branch of (..., branches, size), or of (..., branches * size)."""
     rows = _normal(xp, _branches(xp, widened(xp, x), num_branches), epsilon)
@@ -44,14 +44,14 @@ def branchwise_rms_norm(xp: Any, x: Any, scale: Any = None, *, epsilon: float = 
     return cast(xp, xp.reshape(rows, x.shape), dtype_name(x.dtype))
 
 
-@contributed("GatedAdd", like_first)
+@contributed("GatedAdd", same_float_type)
 def gated_add(xp: Any, x: Any, y: Any, gate: Any) -> Any:
     """``x + y * gate``, for a gate with one element for each row."""
     del xp
     return x + y * gate
 
 
-@contributed("ScaledSiLU", like_first)
+@contributed("ScaledSiLU", same_float_type)
 def scaled_silu(xp: Any, x: Any, scale: Any = None, *, alpha: float = 1.0) -> Any:
     """``z * sigmoid(z)`` of ``z = scale * x``, or ``alpha * x`` without a scale."""
     name = dtype_name(x.dtype)
@@ -89,7 +89,7 @@ def hyper_connection_pre_mix(
     return cast(xp, found, dtype_name(streams.dtype))
 
 
-@contributed("HyperConnectionPostMix", like_first)
+@contributed("HyperConnectionPostMix", same_float_type)
 def hyper_connection_post_mix(
     xp: Any, streams: Any, block_output: Any, post_mix: Any, stream_mix: Any = None, *, num_branches: int = 0
 ) -> Any:

@@ -112,21 +112,17 @@ def _convolved(
     return xp.permute_dims(found, to_last(rank)) if data_last else found
 
 
-@contributed("FusedConv", _convolution_type, shared=WINDOW)
-def fused_conv(
-    xp: Any,
-    x: Any,
-    w: Any,
-    b: Any = None,
-    z: Any = None,
-    *,
-    activation: str | None = None,
-    activation_params: tuple[float, ...] | None = None,
-    **window: Any,
-) -> Any:
+_ACTIVATION: Final[dict[str, Any]] = {"activation": None, "activation_params": None}
+
+
+@contributed("FusedConv", _convolution_type, shared=_ACTIVATION | WINDOW)
+def fused_conv(xp: Any, x: Any, w: Any, b: Any = None, z: Any = None, **how: Any) -> Any:
     """A convolution of (batch, channels, *space), plus ``b`` for each channel, plus ``z``, and then an activation."""
-    found = _convolved(xp, x, w, b, window)
-    return activated(xp, found if z is None else found + z, activation, activation_params)
+    return _with_activation(xp, _convolved(xp, x, w, b, how), z, how)
+
+
+def _with_activation(xp: Any, found: Any, z: Any, how: dict[str, Any]) -> Any:
+    return activated(xp, found if z is None else found + z, how["activation"], how["activation_params"])
 
 
 @contributed("NhwcConv", partial(_convolution_type, data_last=True, weight_last=True), shared=WINDOW)
@@ -135,21 +131,10 @@ def nhwc_conv(xp: Any, x: Any, w: Any, b: Any = None, **window: Any) -> Any:
     return _convolved(xp, x, w, b, window, data_last=True, weight_last=True)
 
 
-@contributed("NhwcFusedConv", partial(_convolution_type, data_last=True), shared=WINDOW)
-def nhwc_fused_conv(
-    xp: Any,
-    x: Any,
-    w: Any,
-    b: Any = None,
-    z: Any = None,
-    *,
-    activation: str | None = None,
-    activation_params: tuple[float, ...] | None = None,
-    **window: Any,
-) -> Any:
+@contributed("NhwcFusedConv", partial(_convolution_type, data_last=True), shared=_ACTIVATION | WINDOW)
+def nhwc_fused_conv(xp: Any, x: Any, w: Any, b: Any = None, z: Any = None, **how: Any) -> Any:
     """`nhwc_conv` with weights (channels, channels of a group, *window), plus ``z``, and then an activation."""
-    found = _convolved(xp, x, w, b, window, data_last=True)
-    return activated(xp, found if z is None else found + z, activation, activation_params)
+    return _with_activation(xp, _convolved(xp, x, w, b, how, data_last=True), z, how)
 
 
 def _gemm_type(call: Call) -> Type:
