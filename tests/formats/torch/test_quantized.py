@@ -15,6 +15,7 @@ import regraft as rx
 from regraft.formats.errors import ConvertError
 from regraft.script import relax as R
 from tests.kit import assert_close
+from tests.torch_kit import Of
 
 Q = torch.ops.quantized_decomposed
 
@@ -158,6 +159,43 @@ def test_quantized_programs_go_out_in_the_operators_of_pt2e() -> None:
     wanted = rx.build(quantized, target="numpy")["quantized"](x.numpy(), w.numpy(), s.numpy())
     # A quarter is exact, so that dividing by it and multiplying by 4 is the same.
     assert_close(program.module()(x, w, s), np.asarray(wanted))
+
+
+class Imitated(torch.nn.Module):
+    """A layer whose weight and inputs go through 8 bits, as in quantization-aware training; scales are powers of 2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 5)
+        self.register_buffer("scales", 2.0 ** -torch.arange(5, 10))
+        self.register_buffer("zeros", torch.zeros(5, dtype=torch.int32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = torch.fake_quantize_per_channel_affine(self.linear.weight, self.scales, self.zeros, 0, -127, 127)
+        one = torch.fake_quantize_per_tensor_affine(x, 2.0**-6, 7, 0, 255)
+        other = torch.fake_quantize_per_tensor_affine(x[:, :5], 2.0**-2, -3, -8, 7)
+        return torch.nn.functional.linear(one, weight, self.linear.bias) + other
+
+
+def test_quantization_in_training_trains_and_is_nodes_of_quantization_in_onnx() -> None:
+    torch.manual_seed(0)
+    model, x = Imitated(), torch.randn(3, 8) * 3
+    program = torch.export.export(model, (x,))
+    again = rx.optimize(program).module()
+    results = []
+    for one in (model, again):
+        given = x.clone().requires_grad_()
+        y = one(given)
+        y.square().sum().backward()
+        results.append([y, given.grad, *[weight.grad for _, weight in sorted(one.named_parameters())]])
+    torch.testing.assert_close(results[1], results[0])
+    module = rx.from_torch(program)
+    kinds = Counter(node.op_type for node in rx.to_onnx(module).graph.node)
+    assert kinds["QuantizeLinear"] == kinds["DequantizeLinear"] == 3
+    assert_close(rx.build(module, "onnxruntime")["main"](x.numpy()), model(x).detach().numpy())
+    loss = rx.from_torch(Of(lambda x: model(x).square().sum()), (x,))
+    _, (found,) = rx.build(rx.transform.Gradient("main")(loss), "numpy")["main_adjoint"](x.numpy())
+    assert_close(found, np.asarray(results[0][1]))
 
 
 def test_packed_weights_of_eager_quantization_are_refused_with_what_to_do() -> None:

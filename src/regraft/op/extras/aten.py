@@ -1,24 +1,31 @@
 """Operators of PyTorch that take in one what are several operators here: a product or a convolution with its bias.
 
-They are what programs that go out to PyTorch are written with; models that are read never hold them. Loaded when the
-first of them is looked up.
+They are what programs that go out to PyTorch are written with; models that are read hold those alone that imitate
+quantization. Loaded when the first of them is looked up.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from ...ir.expr import Expr
-from ...ir.op import Call
+from ...ir.expr import Expr, const
+from ...ir.op import Call, Trait
 from ...ir.types import Type
 from ..composite.attention import attention
+from ..composite.quantize import quantize
 from ..declare import meaning_of, operator
 from ..primitive.binary import add
+from ..primitive.comparison import greater_equal, less_equal
 from ..primitive.conv import conv1d, conv2d, conv3d
+from ..primitive.create import zeros_like
+from ..primitive.datatype import astype
 from ..primitive.linear_algebra import linear
+from ..primitive.logical import logical_and
 from ..primitive.manipulate import permute_dims
 from ..primitive.reshaping import reshape
-from ..rules import tensor_operand
+from ..primitive.ternary import where
+from ..rules import require_float, tensor_operand
+from ..semantics import cast, dtype_name, integer_range
 
 _HEADS_FIRST: Final = (0, 2, 1, 3)
 
@@ -102,3 +109,60 @@ def _convolution(rank: int) -> None:
 
 for _rank in _CONVOLUTIONS:
     _convolution(_rank)
+
+
+# --- quantization as training imitates it
+
+
+def codes_between(least: int, greatest: int) -> str:
+    """The narrowest dtype that holds the whole numbers between two."""
+    ranges = {dtype: integer_range(dtype) for dtype in ("int8", "uint8", "int16", "int32")}
+    return next(dtype for dtype, (low, high) in ranges.items() if low <= least and greatest <= high)
+
+
+def _imitated(xp: Any, x: Any, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int) -> Any:
+    dtype = codes_between(quant_min, quant_max)
+    zeros, factor = cast(xp, zero_point, dtype), cast(xp, scale, "float32")
+    codes = meaning_of("relax.quantize", xp, x, factor, zeros, axis=axis, out_dtype=dtype)
+    if (quant_min, quant_max) != integer_range(dtype):
+        codes = xp.clip(codes, quant_min, quant_max)
+    return meaning_of("relax.dequantize", xp, codes, factor, zeros, axis=axis, out_dtype=dtype_name(x.dtype))
+
+
+def _imitated_type(call: Call) -> Type:
+    return require_float(call, 0)
+
+
+def _straight_through(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """The adjoint where the number of ``data`` is one of those allowed for, and 0 where it is limited."""
+    data, scale, zero_point = call.args
+    codes = quantize(data, astype(scale, "float32"), zero_point, call.attrs.get("axis", -1), "int32")
+    least, greatest = (const(call.attrs[name], "int32") for name in ("quant_min", "quant_max"))
+    is_inside = logical_and(greater_equal(codes, least), less_equal(codes, greatest))
+    return [where(is_inside, adjoint, zeros_like(adjoint)), None, None]
+
+
+@operator(
+    "aten.fake_quantize_per_tensor_affine",
+    infer=_imitated_type,
+    gradient=_straight_through,
+    traits=(Trait.STORED,),
+    torch="aten::fake_quantize_per_tensor_affine.tensor_qparams",
+)
+def aten_fake_quantize(xp: Any, data: Any, scale: Any, zero_point: Any, *, quant_min: int, quant_max: int) -> Any:
+    """``data`` as it comes back from whole numbers between the limits: a quantize and a dequantize, scalars each."""
+    return _imitated(xp, data, scale, zero_point, -1, quant_min, quant_max)
+
+
+@operator(
+    "aten.fake_quantize_per_channel_affine",
+    infer=_imitated_type,
+    gradient=_straight_through,
+    traits=(Trait.STORED,),
+    torch="aten::fake_quantize_per_channel_affine",
+)
+def aten_fake_quantize_channels(
+    xp: Any, data: Any, scale: Any, zero_point: Any, *, axis: int, quant_min: int, quant_max: int
+) -> Any:
+    """The same with a scale and a zero point for each of ``axis``."""
+    return _imitated(xp, data, scale, zero_point, axis, quant_min, quant_max)

@@ -48,18 +48,18 @@ Times are those of ONNX Runtime 1.31 on one core, in float32.
 """
 
 
-def lowers(*names: str, because: str | None = None) -> Callable[[Lower], Lower]:
-    """Enter a function into `LOWERINGS` under the names of operators, ``"relax."`` left out.
+def lowers(*names: str, because: str | None = None, family: str = "relax") -> Callable[[Lower], Lower]:
+    """Enter a function into `LOWERINGS` under the names of operators, that of their ``family`` left out.
 
     ``because`` is the reason for the row of a composite, for `REASONS`.
     """
 
     def enter(function: Lower) -> Lower:
         for name in names:
-            assert f"relax.{name}" not in LOWERINGS, name
-            LOWERINGS[f"relax.{name}"] = function
+            assert f"{family}.{name}" not in LOWERINGS, name
+            LOWERINGS[f"{family}.{name}"] = function
             if because is not None:
-                REASONS[f"relax.{name}"] = because
+                REASONS[f"{family}.{name}"] = because
         return function
 
     return enter

@@ -1,4 +1,4 @@
-"""Handlers of PyTorch's quantized programs: the operators that PT2E writes, and products of whole numbers.
+"""Handlers of PyTorch's quantized programs: operators of PT2E, those of training for it, products of whole numbers.
 
 They follow ``torch.ao.quantization.fx._decomposed``. PyTorch multiplies by the reciprocal of a scale, in float32.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from .... import op as R
+from ....ir.dtypes import is_integer
 from ....ir.expr import Expr, const
+from ....ir.op import Op
 from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, rank
 from ..tensors import dtype_name
 
@@ -55,6 +57,31 @@ def _dequantize_channel(context: Context, given: Any) -> Expr:
     x, factor, zeros = given.input, cast(given.scales, "float32"), given.zero_points
     offset = R.zeros_like(factor, dtype=dtype_of(x)) if zeros is None else cast(zeros, dtype_of(x))
     return R.dequantize(x, factor, offset, axis=axis_of(given.axis, rank(x)), out_dtype=context.output_dtype())
+
+
+@converts("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine.tensor_qparams")
+def _imitated(
+    context: Context, x: Expr, scale: Expr | float, zero_point: Expr | int, quant_min: int, quant_max: int
+) -> Expr:
+    factor, zeros = _scalar(scale, "float32"), _scalar(zero_point, "int32")
+    op = Op.get("aten.fake_quantize_per_tensor_affine")
+    return op(x, factor, zeros, quant_min=quant_min, quant_max=quant_max)
+
+
+def _scalar(value: Expr | float, dtype: str) -> Expr:
+    if not isinstance(value, Expr):
+        return const(value, dtype)
+    return value if rank(value) == 0 else R.reshape(value, [])
+
+
+@converts("fake_quantize_per_channel_affine")
+def _imitated_by_channel(
+    context: Context, x: Expr, scale: Expr, zero_point: Expr, axis: int, quant_min: int, quant_max: int
+) -> Expr:
+    if not is_integer(dtype_of(zero_point)):
+        context.unsupported("zero points that are no whole numbers; write them as integers")
+    op = Op.get("aten.fake_quantize_per_channel_affine")
+    return op(x, scale, zero_point, axis=axis_of(axis, rank(x)), quant_min=quant_min, quant_max=quant_max)
 
 
 @converts("_int_mm")
