@@ -158,6 +158,35 @@ def test_before_opset_13_a_softmax_is_over_all_axes_from_its_own_on(
     assert_same(run_onnxruntime(rx.optimize(model), {"x": x}), expected)
 
 
+@pytest.mark.parametrize("sizes", [[2, 3, 4], [2, 4, 1], ["n", 4, 1]])
+@pytest.mark.parametrize("op_type", ["Hardmax", "LogSoftmax"])
+def test_a_softmax_of_before_opset_13_over_one_axis_is_the_same_node_in_opset_13(
+    op_type: str, sizes: list[int | str]
+) -> None:
+    axis = 1 if sizes[-1] == 1 else 2
+    model = _brought_to_opset_13(helper.make_node(op_type, ["b"], ["y"], axis=axis), sizes, TensorProto.FLOAT)
+    result = rx.optimize(model, level=1)
+    assert (result.opset_import[0].version, [node.op_type for node in result.graph.node]) == (13, [op_type])
+    x = np.random.default_rng(0).standard_normal([2, *sizes[1:]]).astype(np.float32)
+    assert_same(run_onnxruntime(result, {"x": x}), run_onnxruntime(model, {"x": x}))
+
+
+def test_a_mean_variance_normalization_of_float16_is_computed_in_opset_13() -> None:
+    node = helper.make_node("MeanVarianceNormalization", ["b"], ["y"], axes=[0, 2])
+    model = _brought_to_opset_13(node, [2, 3, 4], TensorProto.FLOAT16)
+    result = rx.optimize(model, level=1)
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float16)
+    assert_same(run_onnxruntime(result, {"x": x}), run_onnxruntime(model, {"x": x}))
+
+
+def _brought_to_opset_13(node: onnx.NodeProto, sizes: list[int | str], kind: int) -> onnx.ModelProto:
+    """A model of opset 11 with ``node`` over ``b``, and two transposes before it that a rewrite takes away."""
+    there, back = (helper.make_node("Transpose", [x], [y], perm=[1, 0, 2]) for x, y in ("xa", "ab"))
+    x, y = (helper.make_tensor_value_info(name, kind, sizes) for name in "xy")
+    graph = helper.make_graph([there, back, node], "old", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=6)
+
+
 @pytest.mark.parametrize(("opset", "kind"), [(7, TensorProto.FLOAT), (10, TensorProto.BOOL), (12, TensorProto.BOOL)])
 def test_the_mask_of_a_dropout_that_drops_nothing_is_that_of_the_runtime(opset: int, kind: int) -> None:
     x = np.ones((2, 3, 4), np.float32)

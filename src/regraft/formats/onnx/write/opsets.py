@@ -57,6 +57,20 @@ def _has_input(node: ir.Node, index: int) -> bool:
     return index < len(node.inputs) and node.inputs[index] is not None
 
 
+def _is_of_several_axes(node: ir.Node) -> bool:
+    """True if the axes from that of a node on may be more than one that counts: before opset 13 they are as if one."""
+    shape = node.inputs[0].shape if node.inputs and node.inputs[0] is not None else None
+    if shape is None or "axis" not in node.attributes:
+        return True
+    axis = _number(node, "axis") % max(len(shape), 1)
+    return any(size != 1 for size in shape[axis + 1 :])
+
+
+def _is_not_float32(node: ir.Node) -> bool:
+    """True if operand 0 of a node holds no float32, or may not."""
+    return not node.inputs or node.inputs[0] is None or node.inputs[0].dtype is not ir.DataType.FLOAT
+
+
 _ANEW: Final[Mapping[tuple[str, int], Callable[[ir.Node], bool]]] = {
     # Before opset 7 a file says more by the absence of attributes than from then on.
     ("Cast", 6): _always,  # the name of an element type
@@ -68,8 +82,9 @@ _ANEW: Final[Mapping[tuple[str, int], Callable[[ir.Node], bool]]] = {
     ("DFT", 20): _always,  # the axis by default
     ("GridSample", 20): _always,  # the names of its modes
     ("GroupNormalization", 21): _always,  # factors by channel, not by group
-    ("Hardmax", 13): _always,
-    ("LogSoftmax", 13): _always,
+    ("Hardmax", 13): _is_of_several_axes,
+    ("LogSoftmax", 13): _is_of_several_axes,
+    ("MeanVarianceNormalization", 13): _is_not_float32,  # a function whose numbers are float32
     ("Mod", 28): lambda node: not _number(node, "fmod") and _is_float(node),  # as Python's, and no longer C's alone
     ("Pad", 19): lambda node: _text(node, "mode") == "wrap",
     ("Resize", 11): _always,
@@ -78,7 +93,7 @@ _ANEW: Final[Mapping[tuple[str, int], Callable[[ir.Node], bool]]] = {
     ("RoiAlign", 16): lambda node: "coordinate_transformation_mode" not in node.attributes,
     ("ScatterElements", 18): lambda node: _text(node, "reduction") in ("max", "min"),
     ("ScatterND", 18): lambda node: _text(node, "reduction") in ("max", "min"),
-    ("Softmax", 13): _always,
+    ("Softmax", 13): _is_of_several_axes,
     ("Split", 18): lambda node: not _has_input(node, 1) and "num_outputs" not in node.attributes,
 }
 """For an operator and a version, the nodes to which this version gives another meaning than the one before."""
