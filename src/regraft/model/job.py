@@ -209,8 +209,10 @@ class Job:
                 done = self._again({ATTENTION})
                 self.done = done._replace(module=self._opened_up(done.module))
                 result, why = self._written(path)
+            if why is None and self._settle():
+                result, why = self._written(path)
             if why is None:
-                return self._written(path)[0] if self._settle() else result
+                return result
             self.done = self.done._replace(module=self.opened.module, kept=why)
         if path is None:
             return as_it_is(self.opened)
