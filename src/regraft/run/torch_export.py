@@ -106,9 +106,20 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
         write_in_place(program)
     if module.signature.fills:
         write_fresh_in_place(program, module.signature.fills)
+    if module.signature.mutated or module.signature.written or module.signature.fills:
+        _state_sizes(program)
     program.graph.eliminate_dead_code()  # PyTorch leaves results there that nothing reads
     program.graph_module.recompile()
     return program
+
+
+def _state_sizes(program: ExportedProgram) -> None:
+    """State the fixed sizes that a reshape leaves to PyTorch: it loses the -1 of a program that writes in place."""
+    for node in program.graph.nodes:
+        if node.target is torch.ops.aten.reshape.default and -1 in node.args[1]:
+            sizes = list(node.meta["val"].shape)
+            if all(isinstance(size, int) for size in sizes):
+                node.args = (node.args[0], sizes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,21 @@ def test_a_program_is_done_after_one_run(name: str) -> None:
     assert _names(once, "aten.to.") <= _names(program, "aten.to.")
 
 
+def test_a_size_that_a_reshape_leaves_out_beside_a_write_in_place_is_stated_at_once() -> None:
+    def moved(x: torch.Tensor) -> Any:
+        sums = x.sum(0) * 1
+        sums[:, 0] += 3
+        first, second = x.split([8, 8], -1)
+        return sums, first.view(3, -1, 2, 4), second.view(3, 9, -1, 4)
+
+    x = torch.randn(3, 9, 16)
+    program = torch.export.export(Of(moved), (x,))
+    once = rx.optimize(program)
+    assert _nodes(rx.optimize(once)) == _nodes(once)
+    assert "aten.add_.Tensor" in {str(node.target) for node in once.graph.nodes}
+    torch.testing.assert_close(once.module()(x), program.module()(x))
+
+
 def _nodes(program: ExportedProgram) -> list[str | None]:
     return [node.format_node() for node in program.graph.nodes]
 
