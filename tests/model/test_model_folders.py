@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import save_file
 
 import regraft as rx
 from regraft.formats.quiet import quiet
@@ -148,3 +150,57 @@ def test_a_package_that_is_imported_as_a_folder_is_read_says_nothing(caplog: pyt
     assert not caplog.records
     logging.getLogger("first_imported_here").warning("something else")
     assert len(caplog.records) == 1
+
+
+def _bits(codes: np.ndarray, order: Sequence[int] = range(8)) -> torch.Tensor:
+    """Columns of codes of 4 bits, eight of them to an int32: the first of ``order`` in the lowest bits."""
+    parts = [codes[:, place::8].astype(np.uint32) << np.uint32(4 * k) for k, place in enumerate(order)]
+    return torch.from_numpy(np.bitwise_or.reduce(parts).astype(np.int32))
+
+
+def _packed(method: str, inputs: int, outputs: int) -> tuple[dict[str, torch.Tensor], np.ndarray]:
+    """A layer as GPTQ (rows in any order of groups) or AWQ packs it, and its weight (outputs, inputs)."""
+    random = np.random.default_rng(inputs * outputs)
+    group = random.permutation(np.repeat(np.arange(inputs // 8), 8)) if method == "gptq" else np.arange(inputs) // 8
+    codes, zeros = (random.integers(1, 16, (rows, outputs)) for rows in (inputs, inputs // 8))
+    scales = random.uniform(0.01, 0.1, zeros.shape).astype(np.float16)
+    weight = ((codes - zeros[group]).astype(np.float32) * scales[group]).astype(np.float16).T
+    order = (0, 2, 4, 6, 1, 3, 5, 7)
+    if method == "gptq":
+        parts = {"qweight": _bits(codes.T).T.contiguous(), "qzeros": _bits(zeros - 1), "g_idx": torch.from_numpy(group)}
+    else:
+        parts = {"qweight": _bits(codes, order), "qzeros": _bits(zeros, order)}
+    return {**parts, "scales": torch.from_numpy(scales)}, weight
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"), [("gptq", {"group_size": 8, "desc_act": True}), ("awq", {"version": "gemm"})]
+)
+def test_weights_that_gptq_or_awq_packed_are_unpacked(method: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = MODELS["decoder"]().half()
+    stored, plain = dict[str, torch.Tensor](), dict(model.state_dict())
+    for name, weight in model.state_dict().items():
+        if name.endswith("proj.weight"):
+            parts, unpacked = _packed(method, weight.shape[1], weight.shape[0])
+            stored |= {name.removesuffix("weight") + part: tensor for part, tensor in parts.items()}
+            plain[name] = torch.from_numpy(unpacked)
+        else:
+            stored[name] = weight
+    model.config.quantization_config = {"quant_method": method, "bits": 4, **settings}
+    model.config.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["LlamaForCausalLM"]}))
+    save_file(stored, tmp_path / "model.safetensors", {"format": "pt"})
+    found = hugging_face.load_folder(tmp_path)
+    assert found.dtype == torch.float16
+    for name, tensor in found.state_dict().items():
+        torch.testing.assert_close(tensor, plain[name], rtol=0, atol=0, msg=name)
+
+
+def test_a_form_of_packed_weights_that_is_not_read_is_refused(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    settings = {"quant_method": "awq", "bits": 4, "version": "gemv"}
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": settings}))
+    with pytest.raises(rx.formats.ConvertError, match=r"awq packed in the form 'gemv' are not read.*'gemm' are"):
+        open_model(folder)

@@ -24,6 +24,7 @@ from torch.export import Dim
 from ...ir.errors import MissingDependencyError
 from ..errors import ConvertError
 from ..quiet import quiet
+from .packed_weights import packed_method, unpacked_weights
 
 CONFIG: Final = "config.json"
 
@@ -118,10 +119,18 @@ def _load(path: Path, config: Mapping[str, Any]) -> tuple[Any, str, Mapping[str,
         )
     if not any(path.glob("*.safetensors")):
         raise ConvertError(f"{path} has no weights in safetensors; pickled weights can run code and are not read")
+    kind: Any = getattr(transformers, name)
+    given: dict[str, Any] = {"pretrained_model_name_or_path": path}
+    is_packed = packed_method(config) is not None
+    weights = unpacked_weights(path, config) if is_packed else None
     try:
+        if is_packed:
+            plain = kind.config_class.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+            del plain.quantization_config
+            given = {"pretrained_model_name_or_path": None, "config": plain, "state_dict": weights}
         with _without_progress_bars(transformers.utils.logging):
-            model, found = getattr(transformers, name).from_pretrained(
-                path,
+            model, found = kind.from_pretrained(
+                **given,
                 local_files_only=True,
                 use_safetensors=True,
                 trust_remote_code=False,
