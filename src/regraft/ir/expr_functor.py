@@ -197,23 +197,17 @@ class PyExprVisitor(ExprFunctor):
             for field in ty.fields:
                 self.visit_type_(field)
 
-    def visit_generic_const_(self, op: Constant) -> None:
-        """A constant: its type."""
+    def visit_var_(self, op: Expr) -> None:
+        """A constant or a use of a variable: its type."""
         self.visit_type_(op.ty)
 
-    def visit_var_(self, op: Var) -> None:
-        """A use of a variable: its type."""
-        self.visit_type_(op.ty)
+    visit_dataflow_var_ = visit_generic_const_ = visit_var_
 
     def visit_shape_expr_(self, op: ShapeExpr) -> None:
         """A shape written out: its size variables, each time one is used."""
         for dim in op.values:
             for size in uses_of_symvars(dim):
                 self.visit_expr(size)
-
-    def visit_dataflow_var_(self, op: DataflowVar) -> None:
-        """A use of a variable of a dataflow block: its type."""
-        self.visit_type_(op.ty)
 
     def visit_tuple_(self, op: Tuple) -> None:
         """A tuple: its fields, then its type."""
@@ -272,14 +266,11 @@ class PyExprVisitor(ExprFunctor):
         self.visit_var_def(binding.var)
 
     def visit_binding_block_(self, block: BindingBlock) -> None:
-        """A plain block: its bindings."""
+        """A block, plain or dataflow: its bindings."""
         for binding in block.bindings:
             self.visit_binding(binding)
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> None:
-        """A dataflow block: its bindings."""
-        for binding in block.bindings:
-            self.visit_binding(binding)
+    visit_dataflow_block_ = visit_binding_block_
 
     def visit_var_def_(self, var: Var) -> None:
         """The definition of a variable."""
@@ -358,6 +349,8 @@ class PyExprMutator(ExprFunctor):
         """A use of a variable: what was set for it."""
         return self._remap.get(op, op)
 
+    visit_dataflow_var_ = visit_var_
+
     def visit_shape_expr_(self, op: ShapeExpr) -> Expr:
         """A shape written out, of what its size variables become."""
         table: dict[SymVar, Dim] = {}
@@ -367,10 +360,6 @@ class PyExprMutator(ExprFunctor):
                 if new is not size:
                     table[size] = as_dim(new)
         return ShapeExpr([substitute(dim, table) for dim in op.values]) if table else op
-
-    def visit_dataflow_var_(self, op: DataflowVar) -> Expr:
-        """A use of a variable of a dataflow block."""
-        return self._remap.get(op, op)
 
     def visit_tuple_(self, op: Tuple) -> Expr:
         """A tuple of the rewritten fields."""
@@ -485,9 +474,7 @@ class PyExprMutator(ExprFunctor):
         """The replacement of a parameter or bound variable: itself, of a type whose sizes are rewritten."""
         return self.with_type(var, self.visit_type_(var.ty))
 
-    def visit_dataflow_var_def_(self, var: DataflowVar) -> Var:
-        """The replacement of a variable of a dataflow block, alike."""
-        return self.with_type(var, self.visit_type_(var.ty))
+    visit_dataflow_var_def_ = visit_var_def_
 
     def _block(self, block: BindingBlock, *, dataflow: bool) -> BindingBlock:
         self.builder_.begin_block(dataflow=dataflow)

@@ -303,15 +303,10 @@ def _max_pool(call: LayerCall) -> str | list[str]:
 
 # --- reductions and searches
 
-_REDUCTIONS: Final = {
-    "ReduceL1": "ReduceL1", "ReduceL2": "ReduceL2", "ReduceMax": "ReduceMax", "ReduceMean": "ReduceMean",
-    "ReduceMin": "ReduceMin", "ReduceProd": "ReduceProd", "ReduceSum": "ReduceSum",
-}  # fmt: skip
 
-
-@row(*_REDUCTIONS)
+@row("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 def _reduction(call: LayerCall) -> str:
-    return call.node(_REDUCTIONS[call.layer.kind], *call.inputs, keepdims=int(call.flag("keep_dims")))
+    return call.node(call.layer.kind, *call.inputs, keepdims=int(call.flag("keep_dims")))
 
 
 @row("ReduceLogicalAnd", "ReduceLogicalOr")

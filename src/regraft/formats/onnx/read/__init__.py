@@ -1,7 +1,6 @@
 """The readers of operators of ONNX, by family; importing this fills `importing.IMPORTERS`."""
 
 from . import bits as bits
-from . import control_flow as control_flow
 from . import convolution as convolution
 from . import deformable as deformable
 from . import elementwise as elementwise

@@ -1,4 +1,4 @@
-"""Reading `Loop` and `Scan` as loops of the language, whose bodies are functions that see the values around them.
+"""Reading `If` as a branch, `Loop` and `Scan` as loops of the language, whose bodies see the values around them.
 
 A carried value has the type of what it starts with, as far as each step keeps it: sizes that a step changes get names
 of their own. A loop of one step at most is written out (`unrolled`), and so is one that a loop cannot be.
@@ -13,8 +13,8 @@ import onnx_ir as ir
 from .... import op as ops
 from ....analysis import contains_impure_call, loop_body
 from ....ir.dims import Dim
-from ....ir.expr import Expr, PrimValue, Tuple, TupleGetItem, Var, const
-from ....ir.program import Function, SeqExpr
+from ....ir.expr import Constant, Expr, PrimValue, Tuple, TupleGetItem, Var, const
+from ....ir.program import Function, If, SeqExpr
 from ....ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from ....op.primitive.loop import STEP, row_of
 from ...carried_types import CarriedTypes
@@ -25,6 +25,27 @@ from .unrolled import MOST_STEPS, ScanForm, as_expression, boolean, loop_written
 _MOST_READINGS = 6
 """A body is read again as long as it changes what it is given in a way that it did not before."""
 _MOST_COUNT = 2**63 - 1
+
+
+@reads("If")
+def _if(node: NodeImporter) -> tuple[Imported | None, ...]:
+    condition = node.operand(0)
+    if isinstance(condition, Constant) and condition.data.size == 1:
+        taken: ir.Graph = node.attr("then_branch" if condition.data.numpy().reshape(())[()] else "else_branch")
+        with node.graph.inlining(taken):
+            return node.graph.inline(taken, [])
+    if isinstance(condition.ty, TensorType) and condition.ty.ndim != 0:
+        condition = node.emit(ops.reshape(condition, []))
+    branches = [node.graph.body(node.attr(name)) for name in ("then_branch", "else_branch")]
+    found = node.graph.builder.emit(If(condition, *branches), node.node.outputs[0].name or "")
+    if len(node.node.outputs) == 1:
+        return (found,)
+    if not isinstance(found.ty, TupleType):
+        raise node.refuse("its branches give different numbers of values")
+    return tuple([found[index] for index in range(len(node.node.outputs))])
+
+
+# --- loops
 
 
 @reads("Loop")

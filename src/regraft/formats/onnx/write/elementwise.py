@@ -55,22 +55,14 @@ def array(lowering: Lowering, expr: Expr) -> ProgramArray:
 # --- one operand
 
 
-@lowers("not_equal")
-def _not_equal(lowering: Lowering, call: Call) -> Lowered:
-    graph = lowering.graph
-    return graph.op("Not", graph.op("Equal", *lowering.tensors(call.args)))
+def _around(outer: str, inner: str) -> Lower:
+    """The writer of one node around another."""
+    return lambda lowering, call: lowering.graph.op(outer, lowering.graph.op(inner, *lowering.tensors(call.args)))
 
 
-@lowers("square")
-def _square(lowering: Lowering, call: Call) -> Lowered:
-    x = lowering.tensor(call.args[0])
-    return lowering.graph.op("Mul", x, x)
-
-
-@lowers("rsqrt")
-def _rsqrt(lowering: Lowering, call: Call) -> Lowered:
-    graph = lowering.graph
-    return graph.op("Reciprocal", graph.op("Sqrt", lowering.tensor(call.args[0])))
+LOWERINGS["relax.not_equal"] = _around("Not", "Equal")
+LOWERINGS["relax.rsqrt"] = _around("Reciprocal", "Sqrt")
+LOWERINGS["relax.square"] = lambda lowering, call: lowering.graph.op("Mul", *lowering.tensors(call.args * 2))
 
 
 @lowers("ceil", "floor", "round")
