@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from onnx import helper
 from torch import nn
 from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
 import regraft as rx
+from tests.formats.onnx.writing import onnx_model
 
 
 class Of(nn.Module):
@@ -505,3 +507,18 @@ def test_a_body_with_a_tensor_that_has_no_numbers_is_refused_with_what_to_do() -
     program = torch.export.export(_CapturesBySteps(), (torch.ones(7, 4), torch.ones(4, 4)))
     with pytest.raises(rx.RegraftError, match=r"has no numbers.*let the body take it as an operand"):
         rx.optimize(program)
+
+
+def test_statistics_of_a_batch_norm_from_onnx_are_buffers_so_that_gradients_flow() -> None:
+    norm = nn.BatchNorm1d(3).eval()
+    for tensor in (norm.weight.data, norm.bias.data, norm.running_mean):
+        tensor.normal_()
+    names = {"scale": norm.weight, "bias": norm.bias, "mean": norm.running_mean, "var": norm.running_var}
+    arrays = {name: tensor.detach().numpy() for name, tensor in names.items()}
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("BatchNormalization", ["r", *names], ["y"])]
+    module = rx.to_torch(rx.from_onnx(onnx_model(nodes, {"x": [2, 3, 4]}, ["y"], arrays)))
+    assert set(dict(module.named_buffers())) == {"mean", "var"}
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    found, expected = module(x), norm(x.relu())
+    assert_same(found, expected)
+    assert_same(torch.autograd.grad(found.sin().sum(), x), torch.autograd.grad(expected.sin().sum(), x))

@@ -7,7 +7,7 @@ The module owns the program's constants as parameters and buffers, under the nam
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
@@ -19,8 +19,10 @@ from ..formats.torch.signature import VALUE, CallingConvention, Nesting, part_na
 from ..formats.torch.tensors import torch_dtype
 from ..ir.builder import NameSupply
 from ..ir.collection import collection_paused
+from ..ir.expr import Constant
 from ..ir.leaf_types import leaf_types
 from ..ir.module import IRModule
+from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
@@ -63,6 +65,15 @@ def _flat_signature(function: Function) -> CallingConvention:
     return CallingConvention(None, None, inputs, (), (), arguments=names)
 
 
+def _statistics(function: Function) -> Iterator[str]:
+    """The names of running statistics of batch norms, of which PyTorch's operator takes no gradients."""
+    for binding in iter_bindings(function):
+        call = binding.value
+        if isinstance(call, Call) and is_call_of(call, "relax.nn.batch_norm"):
+            held = [operand.data.name for operand in call.args[3:] if isinstance(operand, Constant)]
+            yield from filter(None, held)
+
+
 class RegraftModule(torch.nn.Module):
     """A program that runs on PyTorch; made by `regraft.to_torch`. ``source`` is its text, for reading."""
 
@@ -99,7 +110,7 @@ class RegraftModule(torch.nn.Module):
         values = leaf_types(*self.types, *[binding.var.ty for binding in iter_bindings(module[name])])
         self.most_axes = max((ty.ndim for ty in values if isinstance(ty, TensorType)), default=0)
         self.source = program.source
-        state = ModuleState(self, signature, share_memory)
+        state = ModuleState(self, signature, _statistics(module[name]), share_memory)
         self._places = state.place_all(lifted.taken[name])
         types = _result_types(module[name].ret_ty)
         state.place_written({buffer: _zeros(ty) for buffer, ty in zip(self._mutated, types, strict=False)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -62,9 +62,12 @@ class ChangedBuffer(NamedTuple):
 class ModuleState:
     """Puts constants into a module as parameters and buffers, each once."""
 
-    def __init__(self, root: torch.nn.Module, signature: CallingConvention, share_memory: bool) -> None:
+    def __init__(
+        self, root: torch.nn.Module, signature: CallingConvention, statistics: Iterable[str], share_memory: bool
+    ) -> None:
+        """``statistics`` are the names of constants that no gradient reaches, whatever the program came from."""
         self._root: Final = root
-        self._kinds: Final[dict[str, StateKind]] = dict(signature.tensors)
+        self._kinds: Final[dict[str, StateKind]] = {**dict.fromkeys(statistics, "buffer"), **dict(signature.tensors)}
         self._aliases: Final = signature.aliases
         self._complexes: Final = signature.complexes
         self._mutated: Final = signature.mutated
