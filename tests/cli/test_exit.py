@@ -124,9 +124,11 @@ def test_a_wrong_result_is_exit_code_1_and_no_file(tmp_path: Path) -> None:
 from regraft.formats.onnx.write import writer
 to_onnx = writer.to_onnx
 import regraft.formats.onnx as home
-def doubled(module, path, **options):
+def doubled(module, path=None, **options):
     import onnx
     proto = to_onnx(module, **options)
+    if path is None:
+        return proto
     for tensor in (one for one in proto.graph.initializer if one.data_type == onnx.TensorProto.FLOAT):
         tensor.CopyFrom(onnx.numpy_helper.from_array(2 * onnx.numpy_helper.to_array(tensor), tensor.name))
     onnx.save(proto, path)

@@ -223,7 +223,7 @@ class Job:
         """Optimize ``done`` again until nothing changes; True if something did.
 
         What is written may be read in another form: one call that takes two nodes of ONNX comes back as two calls. Only
-        small ONNX models go through it, which a second time costs little.
+        small ONNX models of which the calls differ go through it, so that a second time costs little.
         """
         module = self.done.module
         if self.opened.form != "onnx" or self._most_operators is None or not self._keeps_form:
@@ -232,6 +232,8 @@ class Job:
             return False
         for _ in range(_MOST_TIMES):
             opened = open_model(as_source(self.opened, self.done.module))
+            if op_counts(opened.module) == op_counts(self.done.module):
+                break
             again = replace(self, opened=opened, output=None, stages=Stages(unseen, 0))
             again.rewrite(verify=False)
             if again._written(None)[1] is not None:
