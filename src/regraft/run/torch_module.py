@@ -115,7 +115,9 @@ class RegraftModule(torch.nn.Module):
         types = _result_types(module[name].ret_ty)
         state.place_written({buffer: _zeros(ty) for buffer, ty in zip(self._mutated, types, strict=False)})
         state.add_aliases()
-        self._changed = state.changed()
+        places = {buffer: place for place, (buffer, _) in enumerate(self.named_buffers())}
+        # In the order in which a program that PyTorch exports lists them.
+        self._changed = sorted(state.changed(), key=lambda one: places.get(one.name, len(places)))
         unread = {*[each for each, _ in signature.tensors], *signature.complexes} - state.names
         parted = [each for each in signature.complexes if each not in state.names]
         cast(Any, self).register_load_state_dict_pre_hook(_without(unread, parted))

@@ -97,6 +97,32 @@ def test_a_size_that_a_reshape_leaves_out_beside_a_write_in_place_is_stated_at_o
     torch.testing.assert_close(once.module()(x), program.module()(x))
 
 
+class Remembers(nn.Module):
+    """Buffers that are written in another order than that in which they are registered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("first", "second", "third"):
+            self.register_buffer(name, torch.ones(16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Rows with what was remembered."""
+        self.third.copy_(x.sum(0))
+        self.second.mul_(2).add_(self.third)
+        self.first.copy_(self.second * x[0])
+        return x * self.first + self.third
+
+
+def test_buffers_are_written_in_the_order_in_which_the_program_lists_them() -> None:
+    x = torch.randn(4, 16)
+    program = torch.export.export(Remembers(), (x,))
+    once = rx.optimize(program)
+    assert _nodes(rx.optimize(once)) == _nodes(once)
+    before, after = program.module(), once.module()
+    torch.testing.assert_close(after(x), before(x))
+    torch.testing.assert_close(dict(after.named_buffers()), dict(before.named_buffers()))
+
+
 def _nodes(program: ExportedProgram) -> list[str | None]:
     return [node.format_node() for node in program.graph.nodes]
 
