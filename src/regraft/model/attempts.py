@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .comparison import plain_number
 from .decisions import number_in, text_in
 from .timing import Gain
 
@@ -23,7 +24,7 @@ class LayerReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {"name": self.name, "precision": self.precision, "error": _number(self.error)}
+        return {"name": self.name, "precision": self.precision, "error": plain_number(self.error)}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> LayerReport:
@@ -99,7 +100,7 @@ class Attempt:
         return {
             "name": self.name,
             "engine": self.engine,
-            "error": _number(self.error),
+            "error": plain_number(self.error),
             "cosine": self.cosine,
             "agreement": self.agreement,
             "seconds": self.seconds,
@@ -155,11 +156,6 @@ class PrecisionReport:
             "original_kept": self.original_kept,
             "nearest_miss": None if nearest is None else nearest.to_dict(),
         }
-
-
-def _number(error: float | None) -> float | None:
-    """``error`` as JSON has it, which knows no infinity: None where there is no number."""
-    return error if error is not None and isfinite(error) else None
 
 
 def _error_of(attempt: Attempt) -> float:

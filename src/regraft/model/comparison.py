@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -36,16 +37,16 @@ class OutputDifference:
             "output": self.name,
             "dtype": self.dtype,
             "shape": list(self.shape),
-            "absolute": _plain(self.absolute),
-            "relative": _plain(self.relative),
+            "absolute": plain_number(self.absolute),
+            "relative": plain_number(self.relative),
             "tolerance": self.tolerance,
             "problem": self.problem,
         }
 
 
-def _plain(number: float) -> float | None:
+def plain_number(number: float | None) -> float | None:
     """A number as JSON has it: NaN and infinity are none there."""
-    return number if np.isfinite(number) else None
+    return number if number is not None and isfinite(number) else None
 
 
 def compare_outputs(
