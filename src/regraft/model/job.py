@@ -209,7 +209,7 @@ class Job:
                 done = self._again({ATTENTION})
                 self.done = done._replace(module=self._opened_up(done.module))
                 result, why = self._written(path)
-            if why is None and self._settle():
+            if why is None and self._settle(result):
                 result, why = self._written(path)
             if why is None:
                 return result
@@ -219,8 +219,8 @@ class Job:
         write_as_it_is(self.opened, path)
         return path
 
-    def _settle(self) -> bool:
-        """Optimize ``done`` again until nothing changes; True if something did.
+    def _settle(self, result: Any) -> bool:
+        """Optimize ``done``, written as ``result``, again until nothing changes; True if something did.
 
         What is written may be read in another form: one call that takes two nodes of ONNX comes back as two calls. Only
         small ONNX models of which the calls differ go through it, so that a second time costs little.
@@ -230,13 +230,15 @@ class Job:
             return False
         if len(list(iter_bindings(module))) > _MOST_CALLS or constant_bytes(module) > _MOST_BYTES:
             return False
+        message = as_source(self.opened, module) if isinstance(result, Path) else result
         for _ in range(_MOST_TIMES):
-            opened = open_model(as_source(self.opened, self.done.module))
+            opened = open_model(message)
             if op_counts(opened.module) == op_counts(self.done.module):
                 break
             again = replace(self, opened=opened, output=None, stages=Stages(unseen, 0))
             again.rewrite(verify=False)
-            if again._written(None)[1] is not None:
+            message, why = again._written(None)
+            if why is not None:
                 break
             passes = (*self.done.passes, *again.done.passes)
             self.done = self.done._replace(module=again.done.module, passes=passes)
