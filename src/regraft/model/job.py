@@ -42,7 +42,7 @@ from .verification import Verification, written
 _AGGRESSIVE: Final = level_number("aggressive")
 _MOST_AGGRESSIVE: Final = 2.0
 """The most operators after that level, as a multiple of those before: it rewrites whether that pays or not."""
-_MOST_CALLS: Final = 300
+_MOST_CALLS: Final = 1000
 _MOST_BYTES: Final = 1 << 24
 """The most calls, and bytes of constants, of a model that is optimized again until nothing changes."""
 _MOST_TIMES: Final = 4
@@ -74,6 +74,7 @@ class Job:
     _states: Snapshots = field(init=False, default_factory=Snapshots)
     _opened_up: Callable[[IRModule], IRModule] = field(init=False, default=lambda module: module)
     _again: Callable[[Collection[str]], Optimized] | None = field(init=False, default=None)
+    _held_back: bool = field(init=False, default=False)
 
     @property
     def is_guarded(self) -> bool:
@@ -127,9 +128,17 @@ class Job:
                 more.add(GROWING_CONSTANTS)
             if has_split_weights(done.module):
                 more.add(SPLIT_WEIGHTS)
+        self._held_back = bool(more)
 
         def again(without: Collection[str]) -> Optimized:
-            return optimize_module(whole, passes=self._without({*apart, *more, *without}))
+            first = optimize_module(whole, passes=self._without({*apart, *more, *without}))
+            if GROWING_CONSTANTS not in more:
+                return first
+            # What may grow after that, as if this were the model to optimize, makes no difference the next time.
+            grown = optimize_module(first.module, passes=self._without({*apart, *more, *without} - {GROWING_CONSTANTS}))
+            if constant_bytes(grown.module) > constant_bytes(first.module) + MOST_GROWN:
+                return first
+            return first._replace(module=grown.module, passes=(*first.passes, *grown.passes))
 
         self._again = again
         return as_portable(self.opened, whole, again(()) if more else done, self.level, again)
@@ -222,25 +231,28 @@ class Job:
     def _settle(self, result: Any) -> bool:
         """Optimize ``done``, written as ``result``, again until nothing changes; True if something did.
 
-        What is written may be read in another form: one call that takes two nodes of ONNX comes back as two calls. Only
-        small ONNX models of which the calls differ go through it, so that a second time costs little.
+        What is written may be read in another form: one call that takes two nodes of ONNX comes back as two calls, and
+        a constant that was made of weights is a weight. Only small models go through it, of which the calls differ or
+        some passes were held back, so that a second time costs little.
         """
         module = self.done.module
-        if self.opened.form != "onnx" or self._most_operators is None or not self._keeps_form:
+        if self._most_operators is None or not self._keeps_form:
             return False
         if len(list(iter_bindings(module))) > _MOST_CALLS or constant_bytes(module) > _MOST_BYTES:
             return False
-        message = as_source(self.opened, module) if isinstance(result, Path) else result
+        message, held_back = as_source(self.opened, module) if isinstance(result, Path) else result, self._held_back
         for _ in range(_MOST_TIMES):
             opened = open_model(message)
-            if op_counts(opened.module) == op_counts(self.done.module):
+            if not held_back and op_counts(opened.module) == op_counts(self.done.module):
                 break
             again = replace(self, opened=opened, output=None, stages=Stages(unseen, 0))
             again.rewrite(verify=False)
+            if held_back and op_counts(again.done.module) == op_counts(opened.module):
+                break
             message, why = again._written(None)
             if why is not None:
                 break
-            passes = (*self.done.passes, *again.done.passes)
+            passes, held_back = (*self.done.passes, *again.done.passes), again._held_back
             self.done = self.done._replace(module=again.done.module, passes=passes)
         return self.done.module is not module
 

@@ -6,6 +6,9 @@ them by chance, within the limits that the source model declared. What comes out
 
 from __future__ import annotations
 
+import builtins
+import keyword
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -37,6 +40,7 @@ _MOST_STEPS: Final = 1000
 """The most steps of a loop in a run that only compares two programs."""
 _MOST_AXES: Final = 64
 """The most axes of a tensor that PyTorch's operators take; tracing more of them would take hours."""
+_NUMBERED: Final = re.compile(r"_\d+$")
 _VIOLATED: Final = "Constraints violated"
 _PRIMES: Final = (
     11,
@@ -102,13 +106,15 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
         program = export(module, args, kwargs, sizes.dynamic_shapes(checked=True))
     keep_complex_whole(program)
     restore_conditions(program)
-    if module.signature.mutated or module.signature.written:
+    changes = bool(module.signature.mutated or module.signature.written)
+    if changes:
         write_in_place(program)
     if module.signature.fills:
         write_fresh_in_place(program, module.signature.fills)
-    if module.signature.mutated or module.signature.written or module.signature.fills:
-        _state_sizes(program)
     program.graph.eliminate_dead_code()  # PyTorch leaves results there that nothing reads
+    if changes or module.signature.fills:
+        _state_sizes(program)
+        _number_names(program)
     program.graph_module.recompile()
     return program
 
@@ -120,6 +126,28 @@ def _state_sizes(program: ExportedProgram) -> None:
             sizes = list(node.meta["val"].shape)
             if all(isinstance(size, int) for size in sizes):
                 node.args = (node.args[0], sizes)
+
+
+def _number_names(program: ExportedProgram) -> None:
+    """Number the nodes of one name in a row, as PyTorch does: a program that writes in place is traced with more."""
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    others = {node.name for node in program.graph.nodes} - {node.name for node in nodes}
+    last: dict[str, int] = {}
+    renamed: dict[str, str] = {}
+    for node in nodes:
+        base = _NUMBERED.sub("", node.name)
+        number = last.get(base, -1) + 1
+        while (name := f"{base}_{number}" if number else base) in others or _is_reserved(name):
+            number += 1
+        last[base] = number
+        renamed[node.name], node.name = name, name
+    for spec in program.graph_signature.output_specs:
+        if hasattr(spec.arg, "name"):
+            spec.arg.name = renamed.get(spec.arg.name, spec.arg.name)
+
+
+def _is_reserved(name: str) -> bool:
+    return keyword.iskeyword(name) or hasattr(builtins, name)
 
 
 @dataclass(frozen=True, slots=True)

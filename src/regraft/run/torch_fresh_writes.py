@@ -61,18 +61,29 @@ def write_fresh_in_place(program: ExportedProgram, operators: Collection[str] = 
     Raises `ConvertError` where PyTorch does not give a view of the memory that is written to.
     """
     with _without_guards(program):
-        for part in program.graph_module.modules():
-            if isinstance(part, torch.fx.GraphModule):
-                signature = program.graph_signature if part is program.graph_module else None
-                _write_in(EditedGraph(part.graph, signature), operators)
-                part.graph.eliminate_dead_code()
-                part.recompile()
+        parts = [part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
+        graphs = [EditedGraph(part.graph, program.graph_signature if part is parts[0] else None) for part in parts]
+        views = [{node for node in part.graph.nodes if _is_view(node)} for part in parts]
+        for edited in graphs:
+            _plain_sources(edited)
+        for part, edited, plan in zip(parts, graphs, _plans(parts, views, {*operators}), strict=True):
+            _write_in(edited, plan)
+            part.graph.eliminate_dead_code()
+            part.recompile()
 
 
-def _write_in(edited: EditedGraph, operators: Collection[str]) -> None:
-    views = {node for node in edited.graph.nodes if _is_view(node)}
-    _plain_sources(edited)
-    writes = _WritePlan(edited.graph, views, operators).writes
+def _plans(parts: list[torch.fx.GraphModule], views: list[set[torch.fx.Node]], operators: set[str]) -> list[_WritePlan]:
+    """The writes of each graph. An operator that writes in one place may write in all others, as in a second run."""
+    while True:
+        plans = [_WritePlan(part.graph, each, operators) for part, each in zip(parts, views, strict=True)]
+        more = set[str]().union(*[plan.operators() for plan in plans])
+        if more <= operators:
+            return plans
+        operators |= more
+
+
+def _write_in(edited: EditedGraph, plan: _WritePlan) -> None:
+    writes, views = plan.writes, plan.views
     memories = dict.fromkeys(write.memory for write in writes)
     for memory in memories:
         if memory.is_shaped:
@@ -184,7 +195,7 @@ class _WritePlan:
     """
 
     def __init__(self, graph: torch.fx.Graph, views: set[torch.fx.Node], operators: Collection[str]) -> None:
-        self._views: Final = views
+        self.views: Final = views
         self.writes: Final[list[_FreshWrite]] = []
         self._roots: Final[dict[torch.fx.Node, torch.fx.Node]] = {}
         self._versions: Final[dict[torch.fx.Node, _HeldVersion]] = {}
@@ -195,6 +206,11 @@ class _WritePlan:
                 version = self._version(node.args[0])
                 if version is not None and not self._repeats(node, version):
                     self._consider(node, version)
+
+    def operators(self) -> set[str]:
+        """The operators of PyTorch that compute in place, such as ``aten.relu_.default``."""
+        computed = [write.node for write in self.writes if write.node.target not in PARTS]
+        return {str(twin(node)) for node in computed}
 
     def _version(self, value: torch.fx.Node) -> _HeldVersion | None:
         """The content of the memory that ``value`` is a view of; None where that is not the program's own."""
@@ -207,7 +223,7 @@ class _WritePlan:
     def _root(self, value: torch.fx.Node) -> torch.fx.Node:
         """The node whose memory ``value`` is a view of."""
         way: list[torch.fx.Node] = []
-        while value not in self._roots and value not in self._versions and value in self._views:
+        while value not in self._roots and value not in self._versions and value in self.views:
             way.append(value)
             value = cast(torch.fx.Node, value.args[0])
         root = self._roots.get(value, value)
@@ -227,13 +243,7 @@ class _WritePlan:
     def _consider(self, node: torch.fx.Node, version: _HeldVersion) -> None:
         part, memory = cast(torch.fx.Node, node.args[0]), version.memory
         wholes = tuple(self._wholes(node, part))
-        if (
-            not wholes
-            and node.target not in PARTS
-            and node.target not in _ANYWHERE
-            and not self._turns_back(node, memory)
-            and not self._is_written(node)
-        ):
+        if not wholes and node.target not in PARTS and node.target not in _ANYWHERE and not self._is_written(node):
             return
         leaves = pytree.tree_leaves((node.args, node.kwargs))
         if sum(isinstance(leaf, torch.fx.Node) and leaf in version.values for leaf in leaves) > 1:
@@ -260,14 +270,6 @@ class _WritePlan:
         is_operator = bool(self._operators) and bool(node.args) and isinstance(node.args[0], torch.fx.Node)
         return is_operator and str(twin(node)) in self._operators
 
-    def _turns_back(self, node: torch.fx.Node, memory: _OwnMemory) -> bool:
-        """True if what ``node`` computes is read as the whole memory again, in its own shape."""
-        own = _place(memory.root.meta["val"])
-        if _place(cast(Any, node.args[0]).meta["val"]) == own:
-            return False
-        values = [value.meta["val"] for value in sharing(node) if value in self._views]
-        return any(_place(value)[2:] == own[2:] for value in values)
-
     def _wholes(self, value: torch.fx.Node, part: torch.fx.Node) -> Iterator[torch.fx.Node]:
         """The nodes that put ``value`` to where ``part`` lies in what it is a part of, from inside."""
         while True:
@@ -289,7 +291,7 @@ class _WritePlan:
 
     def _is_shaped(self, value: Any) -> bool:
         """True if a view was made on the way to ``value`` that needs memory to lie in order."""
-        while value not in self._versions and value in self._views:
+        while value not in self._versions and value in self.views:
             if value.target in _SHAPED:
                 return True
             value = value.args[0]

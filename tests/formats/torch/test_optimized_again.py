@@ -123,6 +123,37 @@ def test_buffers_are_written_in_the_order_in_which_the_program_lists_them() -> N
     torch.testing.assert_close(dict(after.named_buffers()), dict(before.named_buffers()))
 
 
+class Turned(nn.Module):
+    """Rotations by angles that are known, of which the table may grow a little but not as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rates", torch.tensor([1.0, 0.5, 0.25, 0.125]), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Four words, each turned by its place."""
+        angles = torch.arange(4.0)[:, None] * self.rates
+        both = torch.cat([angles, angles], -1)
+        return x * both.cos() + x.flip(-1) * both.sin() + angles.exp().repeat(1, 2) * x
+
+
+def _halved(x: torch.Tensor) -> Any:
+    rows, others = x * 2, x.sin()
+    rows[0] = rows[0] * 3
+    rows[1].add_(1)
+    rows[2].add_(2)
+    return rows.relu(), others * 4
+
+
+@pytest.mark.parametrize(("model", "shape"), [(Turned(), (4, 8)), (Of(_halved), (4, 16))], ids=["turned", "halved"])
+def test_nothing_is_left_for_a_second_run_and_names_stay(model: nn.Module, shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    program = torch.export.export(model, (x,))
+    once = rx.optimize(program)
+    assert rx.optimize(once).graph_module.code == once.graph_module.code
+    torch.testing.assert_close(once.module()(x), program.module()(x))
+
+
 def _nodes(program: ExportedProgram) -> list[str | None]:
     return [node.format_node() for node in program.graph.nodes]
 
