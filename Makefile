@@ -33,7 +33,7 @@ demo: $(VENV)/demo.stamp
 # One thread per worker: two workers with a thread pool each would fight over the same cores.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# All tests but the slow ones, which tests/slow.txt lists: those of three seconds or more, and of many alike some of two.
+# All tests but the slow ones, which tests/slow.txt lists: those of three seconds or more, and of many alike some of one second.
 test: $(VENV)/dev.stamp browser
 	$(PYTEST) -m "not slow" $(TESTS)
 
