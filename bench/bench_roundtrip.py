@@ -20,6 +20,7 @@ from bench.roundtrip_models import DYNAMIC, FIXED, Case
 from bench.table import Table
 from bench.timing import TRIALS, least_pair
 from regraft.formats.quiet import quiet
+from regraft.formats.torch.nodes import all_nodes
 
 ROUNDS: Final = 7
 MOST: Final = 1.05
@@ -81,6 +82,6 @@ def _check(got: Any, want: Any) -> None:
 
 
 def operators(program: ExportedProgram) -> int:
-    """The calls of operators in a program, checks of what is known left out."""
-    names = [str(node.target) for node in program.graph.nodes if hasattr(node.target, "_schema")]
+    """The calls of operators in a program, its regions and bodies, checks of what is known left out."""
+    names = [str(node.target) for node in all_nodes(program.graph_module) if hasattr(node.target, "_schema")]
     return sum("_assert" not in name and "sym_" not in name for name in names)

@@ -101,8 +101,6 @@ class _Outlining(FunctionWalk):
 
     def _folded(self, whole: Whole, run: Sequence[Binding], used: set[Var]) -> list[Binding] | None:
         """A call of a function that holds ``run``, and its results; None where it cannot be a function."""
-        if any(isinstance(binding, MatchCast) for binding in run):
-            return None
         own = {binding.var for binding in run}
         variables = dict.fromkeys(var for binding in run for var in variables_of(binding.value) if var not in own)
         # Weights are operands, so that those who look at the function see all that reads them.
@@ -122,9 +120,14 @@ class _Outlining(FunctionWalk):
         outlined.functions[name] = function
         value = Call(outlined.module.get_global_var(name), [*operands, ShapeExpr(sizes)] if sizes else operands)
         if len(outputs) == 1:
-            return [VarBinding(outputs[0], value)]
+            return [_bound(outputs[0], value)]
         parts = type(run[0].var)(name, value.ty, outputs[0].origins)
-        return [VarBinding(parts, value), *[VarBinding(var, parts[index]) for index, var in enumerate(outputs)]]
+        return [VarBinding(parts, value), *[_bound(var, parts[index]) for index, var in enumerate(outputs)]]
+
+
+def _bound(var: Var, value: Expr) -> Binding:
+    """``value`` under the name ``var``, whose type may name sizes that the function reads at run time."""
+    return VarBinding(var, value) if value.ty == var.ty else MatchCast(var, value, var.ty)
 
 
 def _is_weight(expr: Expr) -> TypeGuard[Constant]:

@@ -24,7 +24,7 @@ from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr
 from ..ir.types import OBJECT, TensorType, TupleType, Type, type_symvars
 from .packed import as_condition
 from .python_source import write_extern_call
-from .torch_sizes import TOOLS
+from .torch_sizes import READ_SIZE, TOOLS
 
 if TYPE_CHECKING:
     from .function_writer import FunctionWriter
@@ -187,6 +187,7 @@ class _RestoredBody:
                 if (index, part) not in outputs and match.add(step, var):
                     outputs[index, part] = var
                     break
+        match.add_casts(tagged, list(outputs.values()))
         members = {var for var in match.members if var in self._position}
         if not outputs or not self._supply_unread(match, members) or not match.is_whole():
             return None
@@ -394,7 +395,8 @@ def _needed(bindings: Sequence[Binding], outcome: Expr, members: set[Var]) -> li
 
 def _has_effect(binding: Binding) -> bool:
     value = binding.value
-    if isinstance(value, Call) and isinstance(value.op, ExternFunc) and is_aten(value.op):
+    called = value.op if isinstance(value, Call) else None
+    if isinstance(called, ExternFunc) and (is_aten(called) or called.global_symbol == READ_SIZE):
         return False
     return isinstance(binding, MatchCast) or contains_impure_call(value)
 

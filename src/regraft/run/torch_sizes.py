@@ -23,7 +23,8 @@ from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr
 from ..ir.types import OBJECT, TensorType, type_symvars
 from ..ir.visitor import iter_bindings
 
-_READ: Final = "regraft.torch.read_size"
+READ_SIZE: Final = "regraft.torch.read_size"
+"""The function that gives the number in a scalar as a shape of one size."""
 _PROMISE: Final = "regraft.torch.promise"
 _DECIDE: Final = "regraft.torch.decide"
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
@@ -63,7 +64,7 @@ def with_read_sizes(module: IRModule, name: str, checks: Sequence[SizeCheck]) ->
                 binding, changed = VarBinding(binding.var, decision), True
             scalar = _scalar_read(binding, definitions)
             if scalar is not None:
-                binding = VarBinding(binding.var, Call(ExternFunc(_READ), [scalar], {}, [binding.var.ty]))
+                binding = VarBinding(binding.var, Call(ExternFunc(READ_SIZE), [scalar], {}, [binding.var.ty]))
                 changed = True
             definitions[binding.var] = binding.value
             bindings.append(binding)
@@ -155,7 +156,7 @@ def _decide(left: Any, relation: str, right: Any) -> Any:
 
 
 TOOLS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
-    _READ: ("kernel_read_size", _read_size),
+    READ_SIZE: ("kernel_read_size", _read_size),
     _PROMISE: ("kernel_promise", _promise),
     _DECIDE: ("kernel_decide", _decide),
 }

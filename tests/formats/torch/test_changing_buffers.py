@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import regraft as rx
+from regraft.formats.errors import ConvertError
 from regraft.model import OptimizationReport
 
 
@@ -269,3 +270,19 @@ def test_a_buffer_carries_gradients_to_the_next_call_only_where_it_did(is_cut: b
         result.sum().backward()
     gradients = [dict(module.named_parameters())["layer.weight"].grad for module in (found, wanted)]
     torch.testing.assert_close(*gradients)
+
+
+def test_a_parameter_that_a_model_changes_is_named_with_what_to_do() -> None:
+    class Rescaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                self.layer.weight.div_(2.0)
+            return self.layer(x)
+
+    program = torch.export.export(Rescaled(), _rows(0))
+    with pytest.raises(ConvertError, match=r"parameter layer\.weight while it runs.*run the model once before"):
+        rx.optimize(program)

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import regraft as rx
+from regraft.ir import Function, TensorType, Var, const
+from regraft.script import relax as R
 from tests.torch_kit import Of
 
 _ATEN: Any = torch.ops.aten
@@ -103,3 +106,18 @@ def test_a_conjugate_comes_back_as_one() -> None:
     assert reports[0].kept is None
     assert "aten.complex.default" not in _names(again)
     torch.testing.assert_close(again.module()(x, y), program.module()(x, y))
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_rows_and_elements_are_put_by_one_operator(accumulate: bool) -> None:
+    data, values = Var("data", TensorType((4, 5), "float32")), np.sin(np.arange(10, dtype="float32"))
+    x = torch.cos(torch.arange(20.0)).reshape(4, 5)
+    for dtype in ("int64", "int32", "int8"):
+        rows, columns = np.array([3, 0], dtype), np.array([-1, 2], dtype)
+        for indices, put in (([rows], values.reshape(2, 5)), ([rows, columns], values[:2])):
+            call = R.index_put(data, [const(one) for one in indices], const(put), accumulate=accumulate)
+            made = rx.to_torch(Function([data], call))
+            wanted = x.clone().index_put_([torch.tensor(one).long() for one in indices], torch.tensor(put), accumulate)
+            torch.testing.assert_close(made(x), wanted)
+            program = torch.export.export(made, (x,))
+            assert (len(_names(program)) == 1) == (dtype != "int8")

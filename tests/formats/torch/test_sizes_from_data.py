@@ -130,3 +130,31 @@ def test_distinct_whole_numbers_are_found_on_every_engine_and_come_back_as_one_o
         for run in (result.module(), *mains):
             for found, wanted in zip(run(x), counted(x), strict=True):
                 torch.testing.assert_close(torch.as_tensor(found), wanted)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: torch.bincount(x, minlength=4) * 2 + 1 + 0,
+        lambda x, y: torch.bincount(x, y) * 2 + 1 + 0,
+        lambda x, y: torch.unique_consecutive(x) * 2 + 1 + 0,
+        lambda x, y: (*torch.unique_consecutive(x, return_inverse=True, return_counts=True), y + 1 + 0),
+    ],
+)
+def test_operators_of_many_steps_that_say_a_size_come_back_as_themselves(function: Callable[..., Any]) -> None:
+    shapes = {"args": ({0: Dim("n", min=2, max=64)},) * 2}
+    program = torch.export.export(Of(function), (torch.arange(9) // 2, torch.arange(9.0)), dynamic_shapes=shapes)
+    reports: list[Any] = []
+    result = rx.optimize(program, report=reports.append)
+    assert reports[0].kept is None
+    names = [{str(node.target) for node in one.graph.nodes if node.op == "call_function"} for one in (program, result)]
+    assert names[1] <= names[0]
+    for x in (torch.tensor([3, 3, 0, 7]), torch.tensor([1, 1])):
+        inputs = x, torch.sin(x + 1.0)
+        for found, wanted in zip(_listed(result.module()(*inputs)), _listed(function(*inputs)), strict=True):
+            torch.testing.assert_close(found, wanted)
+    assert rx.optimize(result).graph_module.code == result.graph_module.code
+
+
+def _listed(result: Any) -> list[torch.Tensor]:
+    return list(result) if isinstance(result, tuple) else [result]

@@ -15,7 +15,14 @@ from typing import Any, Final, cast
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputSpec, TensorArgument
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
 
 from ..errors import ConvertError
 from ..quiet import quiet
@@ -253,6 +260,16 @@ def with_own_buffers(program: ExportedProgram) -> ExportedProgram:
         constants=constants,
         verifiers=program.verifiers,
     )
+
+
+def unreadable_output(spec: OutputSpec) -> ConvertError:
+    """The error for an output of a kind that has no counterpart."""
+    if spec.kind is OutputKind.PARAMETER_MUTATION:
+        return ConvertError(
+            f"the model changes its parameter {spec.target} while it runs, and gradients go to what it was changed to; "
+            "run the model once before it is exported if it does so in its first run only, else hold a buffer instead"
+        )
+    return ConvertError(f"an output is a {spec.kind.name.lower()}, which has no counterpart")
 
 
 def state_tensor(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:

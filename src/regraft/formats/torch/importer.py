@@ -37,7 +37,7 @@ from .complex_numbers import (
 from .context import PARTS, Context, UnsupportedCallError, fields_of
 from .custom import Conversion, Converter, converter_of
 from .expansion import expansion, unchanged_operand
-from .exported import argument_names, dim_names, export, memory_of, prepared, state_tensor
+from .exported import argument_names, dim_names, export, memory_of, prepared, state_tensor, unreadable_output
 from .gradient_stops import detaching
 from .loops import computed_with_tensors, is_loop, read_loop
 from .nodes import (
@@ -557,7 +557,7 @@ class _Importer:
                         self._written.append(place)
                         written.append(self._returned(emit, part))
                 case _:
-                    raise ConvertError(f"an output is a {spec.kind.name.lower()}, which has no counterpart")
+                    raise unreadable_output(spec)
         return [*changed, *written, *results]
 
     def _written_parts(self, name: str, value: Any) -> list[tuple[int, Expr]]:

@@ -214,11 +214,12 @@ class FoundCall:
         self._steps: dict[int, Expr] = {}
         self._equal: list[tuple[Dim, Dim]] = []
         self._types: list[tuple[Type, Type]] = []
+        self._casts: list[Var] = []
 
     @property
     def members(self) -> list[Var]:
         """The variables that the steps are bound to."""
-        return [leaf for leaf in self._steps.values() if isinstance(leaf, Var)]
+        return [leaf for leaf in self._steps.values() if isinstance(leaf, Var)] + self._casts
 
     def add(self, step: int, var: Var) -> bool:
         """True if ``var`` is bound to what that step gives, for operands that agree with all that was added before.
@@ -232,6 +233,18 @@ class FoundCall:
                 self.slots, self.sizes, self._steps, self._equal, self._types = before
                 return False
         return True
+
+    def add_casts(self, variables: Sequence[Var], results: Sequence[Var]) -> None:
+        """Count those of ``variables`` as members that only say sizes which the types of ``results`` say too.
+
+        No step reads them: what was read of the call says the sizes before it has the results, as `bincount` does.
+        """
+        told = {size for var in results for size in type_symvars(var.ty)}
+        known = set(self.members)
+        for var in variables:
+            binding = self._definitions[var]
+            if var not in known and isinstance(binding, MatchCast) and told.issuperset(type_symvars(binding.ty)):
+                self._casts.append(var)
 
     def supply(self, index: int, leaf: Expr) -> bool:
         """Take ``leaf`` for an operand that no step reads; False where it has another type."""

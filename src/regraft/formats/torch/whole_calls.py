@@ -21,7 +21,8 @@ _OPEN: Final = frozenset(
 )
 """The forms of `linear`, convolutions, attention and the like on which the passes of a level work, and the empty
 results that PyTorch's own batch norm has beside the first. An operator of several bindings is kept whole where it has
-others, or more than `_MOST_STEPS`.
+others, or more than `_MOST_STEPS`. One of a few that reads a size from its data is open too, such as the rows that a
+mask selects: two of the same values are one only where their steps are seen.
 """
 
 
@@ -39,7 +40,7 @@ def _is_open(call: SourceCall) -> bool:
     heads = [step.head for step in call.steps]
     if len(heads) > 1 and all(isinstance(head, Op) and head.name in _ARRANGEMENTS for head in heads):
         return False
-    known = all(not isinstance(head, Op) or head.name in _OPEN for head in heads)
+    known = None in heads or all(not isinstance(head, Op) or head.name in _OPEN for head in heads)
     return len(heads) == 1 or (known and len(heads) <= _MOST_STEPS)
 
 

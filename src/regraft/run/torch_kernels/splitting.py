@@ -6,6 +6,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
+import torch
+
 
 def _split(x: Any, *, indices_or_sections: int | tuple[int, ...], axis: int) -> Any:
     extent = x.shape[axis]
@@ -24,4 +26,15 @@ def _slice_scatter(x: Any, src: Any, start: Any, end: Any, step: Any, *, axis: i
     return x.slice_scatter(src, axis, start, end, step)
 
 
-KERNELS: Final[dict[str, Callable[..., Any]]] = {"relax.split": _split, "relax.slice_scatter": _slice_scatter}
+def _index_put(data: Any, indices: tuple[Any, ...], values: Any, *, accumulate: bool) -> Any:
+    # Other integers are no indices in PyTorch, and uint8 says which elements are meant.
+    if any(index.dtype not in (torch.int64, torch.int32) for index in indices):
+        return NotImplemented
+    return torch.index_put(data, indices, values, accumulate)
+
+
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    "relax.split": _split,
+    "relax.slice_scatter": _slice_scatter,
+    "relax.index_put": _index_put,
+}
