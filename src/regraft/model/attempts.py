@@ -37,8 +37,9 @@ class Attempt:
     """The result of a candidate.
 
     ``error`` is the largest of all outputs and samples, a part of the largest magnitude of an output; ``cosine`` the
-    least, and so is ``agreement``, the part of rows whose largest element is the same one; ``gain`` how many times as
-    fast it is as the model as it was; ``weights`` the bytes of its constants. ``expected`` is that gain as it is
+    least. On random inputs they are the largest and the least to expect, see `largest_expected`. ``agreement`` is the
+    part of all rows whose largest element is the same one; ``gain`` how many times as fast it is as the model as it
+    was; ``weights`` the bytes of its constants. ``expected`` is that gain as it is
     counted for a machine that is not at hand. ``problem`` says why it is out.
     """
 
@@ -120,6 +121,8 @@ class PrecisionReport:
     ``target`` names the machine where it is another than this one, whose times are expected ones. ``decided_before`` is
     the file that the decision was read from, where it was measured in an earlier run. ``by_layer``: errors are those of
     layers alone, since the model did not fit into memory to be run.
+    ``runs`` is the number of inputs that errors were measured on, None where that is not known; ``are_random``: they
+    were drawn at random, so that errors are those to expect of more of them.
     ``original_kept``: no attempt stays within what is allowed, so the model is handed over as it was, untouched.
     ``adds_before_norms``: the program has layer norms of sums, for which ONNX Runtime's own fusion is slower; a file
     cannot switch that off, whoever opens it has to.
@@ -134,6 +137,8 @@ class PrecisionReport:
     decided_before: str | None = None
     by_layer: bool = False
     original_kept: bool = False
+    runs: int | None = None
+    are_random: bool = False
 
     @property
     def nearest_miss(self) -> Attempt | None:
@@ -154,6 +159,8 @@ class PrecisionReport:
             "decided_before": self.decided_before,
             "by_layer": self.by_layer,
             "original_kept": self.original_kept,
+            "runs": self.runs,
+            "random": self.are_random,
             "nearest_miss": None if nearest is None else nearest.to_dict(),
         }
 
@@ -190,8 +197,19 @@ def outputs_error(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -
     return error, cosine
 
 
-def agreement_of(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
-    """The part of all rows whose largest element is the same one, as a classifier chooses; 1 where nothing is chosen.
+def largest_expected(errors: Sequence[float]) -> float:
+    """The largest error that some hundreds of random inputs would have, as ``errors`` of a few of them tell.
+
+    That is their mean and four standard deviations; at least the largest of them.
+    """
+    largest = max(errors, default=0.0)
+    if len(errors) < 2 or not isfinite(largest):
+        return largest
+    return max(largest, float(np.mean(errors) + 4 * np.std(errors, ddof=1)))
+
+
+def rows_that_agree(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> tuple[int, int]:
+    """The number of rows whose largest element is the same one, as a classifier chooses, and the number of all rows.
 
     Rows are those of the last axis of floating outputs with two elements or more on it.
     """
@@ -201,7 +219,7 @@ def agreement_of(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) ->
             continue
         equal = np.argmax(before, axis=-1) == np.argmax(after, axis=-1)
         same, count = same + int(np.count_nonzero(equal)), count + equal.size
-    return same / count if count else 1.0
+    return same, count
 
 
 def error_beyond(error: float, most: float) -> str:

@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from ..analysis.cost import call_cost
-from ..analysis.tensors import stated_shape
-from ..ir.dims import SymVar
 from ..ir.dtypes import HALF
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, Var
@@ -25,6 +21,7 @@ from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..passes import BindSymbolicVars
 from .machines import MachineDescription
+from .trial_sizes import sizes_of
 
 _BYTES: Final = ("int8", "uint8")
 _CACHED: Final = 2**20
@@ -105,11 +102,7 @@ def _computed_in(call: Call, in_bytes: set[Expr], precision: str) -> ComputedIn:
 
 def _of_these_sizes(module: IRModule, name: str, inputs: Sequence[Any]) -> Function:
     function = module[name]
-    sizes: dict[Any, int] = {}
-    for param, given in zip(function.params, inputs, strict=False):
-        shape = stated_shape(param)
-        pairs = zip(shape or (), np.shape(given), strict=False)
-        sizes.update((size, found) for size, found in pairs if isinstance(size, SymVar))
+    sizes = sizes_of(function, inputs)
     return _bound(module, name, sizes) if sizes else function
 
 

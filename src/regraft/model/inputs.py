@@ -7,27 +7,40 @@ the model runs and its results are numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from time import perf_counter
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
+from ..analysis import get_var2val
+from ..analysis.tensors import stated_shape
+from ..analysis.values import definition, resolve
 from ..ir.dtypes import as_dtype, is_float
+from ..ir.expr import Var
 from ..ir.module import IRModule
-from ..ir.op import OpTypeError
+from ..ir.op import Call, OpTypeError, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType
+from ..ir.visitor import iter_bindings
 from ..reference.trials import NoValueError, random_arguments
 from ..run import ExecutionError
 from .errors import UsageError
 from .models import with_sizes
-from .trial_sizes import ways_of_sizes
+from .trial_sizes import sizes_of, ways_of_sizes
 
 ValueRange: TypeAlias = tuple[float, float]
 """The least and the greatest value of an input."""
 
 _RANGES: Final = ((0, 7), (-3, 3), (0, 1), (0, 0))
 """Ranges of integers to try in turn: most are indices, some are masks, for which only 0 and 1 make sense."""
+
+_SAME_NUMBERS: Final = ("relax.astype", "relax.expand_dims", "relax.reshape", "relax.squeeze")
+
+_LEAST_RUNS, _MOST_RUNS = 4, 16
+_MOST_HELD: Final = 1 << 28
+"""Bytes of inputs and results of runs, beyond which there are no more of them."""
 
 
 class ExpectedRun(NamedTuple):
@@ -141,6 +154,56 @@ def first_that_runs(
             "(--range name=0:1)"
         ) from failure
     return fallback
+
+
+def several_that_run(
+    function: Function,
+    run: Callable[[Sequence[Any]], list[np.ndarray]],
+    seconds: float,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    ranges: Mapping[str, ValueRange] | None = None,
+) -> list[ExpectedRun]:
+    """As `first_that_runs`, and more of the same sizes: as many as run in ``seconds``, but 4 at least and 16 at most.
+
+    Those after the first take rows of the whole of a table, not of its beginning. There are fewer where they take very
+    much memory, and one of a function without parameters.
+    """
+    first = first_that_runs(function, run, seed, dims, ranges)
+    found = [first]
+    most = _MOST_RUNS if function.params else 1
+    sizes = {**(dims or {}), **{size.name: number for size, number in sizes_of(function, first.inputs).items()}}
+    ranges = {**_rows_of_tables(function), **(ranges or {})}
+    began = perf_counter()
+    for again in range(1, most):
+        late = perf_counter() - began > seconds and len(found) >= _LEAST_RUNS
+        if late or len(found) * _bytes_of(first) > _MOST_HELD:
+            break
+        with suppress(UsageError):
+            trial = first_that_runs(function, run, seed + again, sizes, ranges)
+            if trial.is_finite or not first.is_finite:
+                found.append(trial)
+    return found
+
+
+def _rows_of_tables(function: Function) -> dict[str, ValueRange]:
+    """The first and the last row that there is, for each parameter that says which rows of tables are taken."""
+    definitions, last = get_var2val(function), dict[str, float]()
+    for binding in iter_bindings(function):
+        if not isinstance(call := binding.value, Call) or not is_call_of(call, "relax.take"):
+            continue
+        index = definition(definitions, resolve(definitions, call.args[1]))
+        while isinstance(index, Call) and getattr(index.op, "name", "") in _SAME_NUMBERS:
+            index = definition(definitions, resolve(definitions, index.args[0]))
+        shape, axis = stated_shape(call.args[0]), cast("int | None", call.attrs["axis"])
+        rows = shape[axis] if shape is not None and axis is not None else None
+        if index in function.params and isinstance(index, Var) and isinstance(rows, int) and rows:
+            last[index.name_hint] = min(rows - 1, last.get(index.name_hint, rows))
+    return {name: (0, row) for name, row in last.items()}
+
+
+def _bytes_of(trial: ExpectedRun) -> int:
+    return sum(np.asarray(value).nbytes for value in (*trial.inputs, *trial.outputs))
 
 
 def _is_finite(array: np.ndarray) -> bool:

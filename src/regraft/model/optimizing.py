@@ -95,8 +95,10 @@ def optimize(
             machine, which takes a measurement. Of a model in few bits an ONNX file or model comes out; what it is best
             run on is in its metadata.
         max_error: the error that a lower precision may cause, as a part of the largest magnitude of each output; by
-            default 0.02, and 0.05 for ``"int8"``. Layers that err by more stay in float32, the worst first. If nothing
-            stays within it, the model is given back as it was, untouched, and the report has the nearest miss.
+            default 0.02, and 0.05 for ``"int8"``. Without samples it is the largest to expect of random inputs, by what
+            up to 16 of them cause, as many as run in a thirtieth of ``budget``. Layers that err by more stay in
+            float32, the worst first. If nothing stays within it, the model is given back as it was, untouched, and the
+            report has the nearest miss.
         min_cosine: the least cosine of the angle between an output as it was and as it is; by default any.
         min_agreement: the least part of rows whose largest element is the same one as before, for models that choose
             between classes or tokens; by default any.

@@ -61,7 +61,8 @@ class Choice(NamedTuple):
     """The choice: the module and what runs it, None for the model without a lower precision; and the report.
 
     ``candidate`` is None, too, for a module that was made layer by layer and not run.
-    ``inputs`` and ``expected`` are what the error was measured on.
+    ``inputs`` and ``expected`` are what the result is to be checked on: those that its error was measured on, or others
+    where these were drawn at random.
     """
 
     module: IRModule | None
@@ -106,7 +107,7 @@ def choose_precision(
         decisions.write(key, {"attempts": [row.to_dict() for row in rows], "kept": _place_of(kept, rows)})
     if best is None:
         return Choice(None, None, report, search.inputs, search.expected)
-    return Choice(_marked(best[2], best[0], search), best[1], report, search.inputs, search.expected)
+    return Choice(_marked(best[2], best[0], search), best[1], report, *search.to_check)
 
 
 _Best: TypeAlias = tuple[Attempt, Candidate, IRModule]
@@ -239,6 +240,8 @@ def _report(
         target=target,
         decided_before=file,
         original_kept=kept is None and not any(_is_within(search.budget, row) for row in rows),
+        runs=len(search.inputs),
+        are_random=search.are_drawn,
     )
 
 
@@ -266,7 +269,7 @@ def _key(
         "budget": list(search.budget),
         "measured": [bench.threads, clock_for(bench.threads, bench.clock), bench.budget],
         "engines": list(engines),
-        "inputs": inputs_key(search.inputs),
+        "inputs": inputs_key(search.inputs[:1] if search.are_drawn else search.inputs),
         "samples": None if samples is None else inputs_key(samples),
         "target": search.machine.to_dict(),
         **machine_key(),
@@ -298,10 +301,10 @@ def _decided(search: PrecisionSearch, listed: Sequence[Candidate | Refused], kno
         tried = search.tried(one, {layer.name: layer.precision for layer in kept.gone_back})
     except RegraftError:
         return None
-    if search.budget.missed(tried.error, tried.cosine, tried.agreement) is not None:
+    if search.missed(tried) is not None or not search.holds_on_others(tried):
         return None
     report = _report(search, rows, kept, adds, str(known.path))
-    return Choice(_marked(tried.module, kept, search), one, report, search.inputs, search.expected)
+    return Choice(_marked(tried.module, kept, search), one, report, *search.to_check)
 
 
 def _adds_before_norms(function: Function) -> bool:
@@ -349,6 +352,9 @@ class Asked:
     machine: MachineDescription
     memory: int | None = None
 
+
+_SHARE_OF_RUNS: Final = 30
+"""The part of the budget of time in which random inputs are run: each trial then takes as long, in addition."""
 
 _SHORT_NAMES: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16"}
 """Common names of precisions that have another name here."""
@@ -413,23 +419,37 @@ def choose(
     bench = replace(asked.bench, engine=engines[0] if asked.bench.engine and opened.form != "torch" else "")
     with asked.deadline.standing_still():
         own, before = opened_on(opened, bench, engines)
-        right = run_exactly(opened) or before
-        samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
-        trials = (
-            asked.tried_on.trials(opened.function, right)
-            if samples is None
-            else trials_on(opened.function, samples, right)
-        )
-        del right
+        trials = _trials(opened, asked, run_exactly(opened) or before)
     _check_numbers(trials)
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
     unchanged = own if timed and structural_equal(module, opened.module) else None
-    told = asked.bench, before, asked.deadline, timed, unchanged, asked.machine
-    inputs, expected = [one.inputs for one in trials], [one.outputs for one in trials]
-    search = PrecisionSearch(module, opened.name, inputs, expected, budget, *told)
+    drawn = asked.samples is None and asked.tried_on.given is None
+    seen = (len(trials) + 1) // 2 if drawn else len(trials)
+    search = PrecisionSearch(
+        module,
+        opened.name,
+        [one.inputs for one in trials[:seen]],
+        [one.outputs for one in trials[:seen]],
+        budget,
+        asked.bench,
+        before,
+        asked.deadline,
+        timed=timed,
+        are_drawn=drawn,
+        others=trials[seen:],
+        unchanged_on=unchanged,
+        machine=asked.machine,
+    )
     search.in_float32 = None if "torch" in engines else in_float32(module, opened.name)
-    return choose_precision(search, asked.precision, engines, None if samples is None else inputs, tell)
+    return choose_precision(search, asked.precision, engines, None if asked.samples is None else search.inputs, tell)
+
+
+def _trials(opened: Model, asked: Asked, right: RunOriginal) -> list[ExpectedRun]:
+    """The inputs that errors are measured on, with what ``right`` gives for them: samples, or random ones."""
+    if asked.samples is not None:
+        return trials_on(opened.function, read_samples(opened.function, asked.samples), right)
+    return asked.tried_on.several(opened.function, right, asked.bench.budget / _SHARE_OF_RUNS)
 
 
 def _check_numbers(trials: Sequence[ExpectedRun]) -> None:
@@ -467,6 +487,8 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
     names = names_for(opened, len(found[0]))
     differences = compare_outputs(names, choice.expected[0], found[0], most)
     against = f"the model itself, in {choice.candidate.name} on {choice.candidate.engine}"
+    if choice.report.are_random and len(found) > 1:
+        against += f", on {len(found)} random inputs"
     if max(errors) > most:
         raise VerificationError(
             f"the result as it is handed over has {error_beyond(max(errors), most)}", differences, against

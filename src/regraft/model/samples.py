@@ -20,7 +20,7 @@ from ..ir.program import Function
 from ..ir.types import TensorType
 from ..run import ExecutionError
 from .errors import UsageError
-from .inputs import ExpectedRun, ValueRange, first_that_runs, names_in, read_inputs
+from .inputs import ExpectedRun, ValueRange, first_that_runs, names_in, read_inputs, several_that_run
 
 _Place: TypeAlias = "str | os.PathLike[str]"
 Samples: TypeAlias = "_Place | Mapping[str, Any] | Sequence[_Place] | Iterable[Mapping[str, Any] | Sequence[Any]]"
@@ -53,6 +53,14 @@ class TriedOn:
         if self.given is None:
             return [first_that_runs(function, run, self.seed, self.dims, self.ranges)]
         return trials_on(function, read_inputs_of_runs(function, self.given), run)
+
+    def several(
+        self, function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]], seconds: float
+    ) -> list[ExpectedRun]:
+        """As `trials`, but several random inputs, as many as `several_that_run` draws in ``seconds``."""
+        if self.given is not None:
+            return self.trials(function, run)
+        return several_that_run(function, run, seconds, self.seed, self.dims, self.ranges)
 
 
 def trials_on(

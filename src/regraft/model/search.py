@@ -7,7 +7,7 @@ its layers go back, those that err the most first, until the budget holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot
 from typing import Any, Final, NamedTuple
@@ -20,9 +20,10 @@ from ..ir.module import IRModule
 from ..passes import report as report_passes
 from ..run import build
 from ..run.originals import RunOriginal, torch_original
-from .attempts import Attempt, Budget, LayerReport, agreement_of, outputs_error
+from .attempts import Attempt, Budget, LayerReport, largest_expected, outputs_error, rows_that_agree
 from .candidates import HALVES, MOST_IN_FLOAT32, WIDER, Candidate
 from .expected import expected_seconds
+from .inputs import ExpectedRun
 from .layer_errors import LayerGroup, count_to_go_back, error_left, errors_alone, fewest, find_groups, worst_first
 from .machines import MachineDescription, this_machine
 from .measure import Bench, out_of_time
@@ -72,6 +73,10 @@ class PrecisionSearch:
     before: RunOriginal
     deadline: Deadline
     timed: bool = False
+    are_drawn: bool = False
+    """True if the inputs are some of many that could be drawn, so that errors are those to expect of all of them."""
+    others: Sequence[ExpectedRun] = ()
+    """Random inputs that nothing is chosen by. What is chosen has to be within the budget on each of them."""
     unchanged_on: str | None = None
     """The engine of the model as it was, where the passes changed nothing of it."""
     machine: MachineDescription = field(default_factory=this_machine)
@@ -128,19 +133,19 @@ class PrecisionSearch:
         except RegraftError as error:
             return replace(row, problem=str(error))
         found = {"error": whole.error, "cosine": whole.cosine, "agreement": whole.agreement}
-        return replace(row, **found, weights=constant_bytes(whole.module), problem=self._missed(whole))
+        return replace(row, **found, weights=constant_bytes(whole.module), problem=self.missed(whole))
 
     def _whole(self, one: Candidate, row: Attempt) -> CandidateResult:
         layers = self._layers(one)
         if one.make is not None and not layers:
             problem = "there is no layer that it could compute in few bits" + self._why_none(one)
             return CandidateResult(replace(row, problem=problem))
-        whole = self.tried(one, {})
+        whole = self._held_to_others(self.tried(one, {}))
         if one.make is None:
             self.rest_errors[one.engine, one.rest] = whole.error
         row = self._timed(one, whole, row)
         row = replace(row, layers=tuple(LayerReport(name, one.name, None) for name in layers))
-        problem = self._missed(whole)
+        problem = self.missed(whole)
         if problem is None:
             return CandidateResult(row, None if row.problem else whole.module)
         if row.problem is not None or not layers:
@@ -210,8 +215,10 @@ class PrecisionSearch:
         order, alone = worst_first(groups), errors_alone(groups)
         count = count_to_go_back(groups, self._allowed(rest))
         found, kept = self._gone_back(one, groups, order, count, rest)
+        if self.missed(found) is None and self.missed(self._held_to_others(found)) is not None:
+            return self._narrowed(one, row, problem)
         rows = tuple(LayerReport(name, kept.get(name, one.name), alone.get(name)) for name in layers)
-        if self._missed(found) is not None or all(kept.get(name) == one.rest for name in layers):
+        if self.missed(found) is not None or all(kept.get(name) == one.rest for name in layers):
             each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if len(alone) == len(layers) else ""
             return CandidateResult(replace(row, layers=rows, problem=problem + each))
         row = replace(self._timed(one, found, replace(row, problem=None)), layers=rows)
@@ -244,33 +251,53 @@ class PrecisionSearch:
         if one.by_steps:
             count = self._fewest(one, order, expected, rest, WIDER)
             found, kept = self._confirmed(one, groups, count, WIDER)
-            if self._missed(found) is None:
+            if self.missed(found) is None:
                 return found, kept
         found, kept = self._confirmed(one, groups, self._fewest(one, order, expected, rest, one.rest), one.rest)
-        if not one.by_steps or self._missed(found) is not None:
+        if not one.by_steps or self.missed(found) is not None:
             return found, kept
         gone = list(kept)
 
         def holds(count: int) -> bool:
-            return self._missed(self._judged(one, _steps_back(gone, count, one.rest))) is None
+            return self.missed(self._judged(one, _steps_back(gone, count, one.rest))) is None
 
         count = fewest(holds, 1, len(gone), Deadline(self.deadline.left / self.waiting))
         both = _steps_back(gone, count, one.rest)
         again = self.tried(one, both)
-        return (again, both) if self._missed(again) is None else (found, kept)
+        return (again, both) if self.missed(again) is None else (found, kept)
 
     def tried(self, one: Candidate, keep: Mapping[str, str]) -> Tried:
         """``one`` with ``keep`` in the precisions given, run on all inputs; raises what building and running raise."""
         module = self._start(one)
         module = module if one.make is None else one.make(keep, module)(module)
         run = self._runner(module, one)
-        error, cosine, agreement = 0.0, 1.0, 1.0
-        for inputs, expected in zip(self.inputs, self.expected, strict=True):
-            found = run(inputs)[-len(expected) :]
-            own = outputs_error(expected, found)
-            error, cosine = max(error, own[0]), min(cosine, own[1])
-            agreement = min(agreement, agreement_of(expected, found))
-        return Tried(module, run, error, cosine, agreement)
+        return Tried(module, run, *self._errors(run))
+
+    def _errors(self, run: RunOriginal) -> tuple[float, float, float]:
+        """The largest error, the least cosine and the agreement of ``run`` on all inputs."""
+        return errors_of(run, self.inputs, self.expected, largest_expected if self.are_drawn else max)
+
+    @property
+    def to_check(self) -> tuple[list[Sequence[Any]], list[Sequence[np.ndarray]]]:
+        """The inputs to check a choice on, and what is right for them: others than it was made by, where there are."""
+        if not self.others:
+            return list(self.inputs), list(self.expected)
+        return [one.inputs for one in self.others], [one.outputs for one in self.others]
+
+    def holds_on_others(self, tried: Tried) -> bool:
+        """True if ``tried`` is within the budget on the inputs that nothing was chosen by, if there are any."""
+        return not self.others or self.budget.missed(*errors_of(tried.run, *self.to_check, max)) is None
+
+    def _held_to_others(self, tried: Tried) -> Tried:
+        """``tried``; where it is within the budget, but not on the others, with its errors on all of them.
+
+        The others are among the inputs of the search from then on.
+        """
+        if self.missed(tried) is not None or self.holds_on_others(tried):
+            return tried
+        inputs, expected = self.to_check
+        self.inputs, self.expected, self.others = [*self.inputs, *inputs], [*self.expected, *expected], ()
+        return Tried(tried.module, tried.run, *self._errors(tried.run))
 
     def _runner(self, module: IRModule, one: Candidate) -> RunOriginal:
         if one.engine == "torch":
@@ -294,7 +321,8 @@ class PrecisionSearch:
             return self.smoothed
         return self.module if self.in_float32 is None or one.name in (*HALVES, _UNCHANGED) else self.in_float32
 
-    def _missed(self, tried: Tried) -> str | None:
+    def missed(self, tried: Tried) -> str | None:
+        """The reason to refuse ``tried``; None if it is within the budget."""
         return self.budget.missed(tried.error, tried.cosine, tried.agreement)
 
     def _judged(self, one: Candidate, keep: Mapping[str, str]) -> Tried:
@@ -335,7 +363,7 @@ class PrecisionSearch:
 
         def holds(count: int) -> bool:
             judged = self._judged(one, dict.fromkeys(order[:count], back))
-            return self._missed(judged._replace(error=hypot(judged.error, rest))) is None
+            return self.missed(judged._replace(error=hypot(judged.error, rest))) is None
 
         found = fewest(holds, expected, len(order), own)
         self.is_cut_short |= own.is_over
@@ -348,13 +376,31 @@ class PrecisionSearch:
         order = worst_first(groups)
         found = self.tried(one, dict.fromkeys(order[:count], back))
         for _ in range(_MOST_TRIES):
-            if self._missed(found) is None or count >= len(order) or self.deadline.is_over:
+            if self.missed(found) is None or count >= len(order) or self.deadline.is_over:
                 break
             rest = max(0.0, found.error**2 - error_left(groups, count) ** 2) ** 0.5
             fewest_now = count_to_go_back(groups, self._allowed(rest))
             count = min(len(order), max(fewest_now, count + max(1, count // 4)))
             found = self.tried(one, dict.fromkeys(order[:count], back))
         return found, dict.fromkeys(order[:count], back)
+
+
+def errors_of(
+    run: RunOriginal,
+    inputs: Sequence[Sequence[Any]],
+    expected: Sequence[Sequence[np.ndarray]],
+    largest: Callable[[Sequence[float]], float],
+) -> tuple[float, float, float]:
+    """The error of ``run`` on ``inputs``, the ``largest`` one, its cosine, and the part of all rows that agree."""
+    errors, lost, rows = list[float](), list[float](), list[tuple[int, int]]()
+    for given, right in zip(inputs, expected, strict=True):
+        found = run(given)[-len(right) :]
+        error, cosine = outputs_error(right, found)
+        errors.append(error)
+        lost.append(1 - cosine)
+        rows.append(rows_that_agree(right, found))
+    same, count = map(sum, zip(*rows, strict=True))
+    return largest(errors), 1 - largest(lost), same / count if count else 1.0
 
 
 class CandidateResult(NamedTuple):
@@ -369,7 +415,7 @@ class CandidateResult(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A module that a candidate made, what runs it, its largest error, least cosine and least agreement."""
+    """A module that a candidate made, what runs it, its largest error, its least cosine, and its agreement."""
 
     module: IRModule
     run: RunOriginal

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from ..analysis.cost import estimate_cost
+from ..analysis.tensors import stated_shape
 from ..ir.dims import Dim, SymExpr, SymVar, evaluate, free_symvars
 from ..ir.expr import Tuple, Var
 from ..ir.program import Function
@@ -56,6 +59,15 @@ def ways_of_sizes(function: Function, seed: int) -> list[Sized]:
     tried = [shapes for shapes in ways if _elements_of(shapes) <= _MOST_ELEMENTS] or [min(ways, key=_elements_of)]
     tried.sort(key=lambda shapes: max(work[shapes], _MOST_WORK))
     return [Sized(ways[shapes][0], ways[shapes][1], work[shapes] > _MOST_WORK) for shapes in tried]
+
+
+def sizes_of(function: Function, inputs: Sequence[Any]) -> dict[SymVar, int]:
+    """The symbolic sizes of the parameters of ``function``, as ``inputs`` have them."""
+    sizes: dict[SymVar, int] = {}
+    for param, given in zip(function.params, inputs, strict=False):
+        pairs = zip(stated_shape(param) or (), np.shape(given), strict=False)
+        sizes.update((size, found) for size, found in pairs if isinstance(size, SymVar))
+    return sizes
 
 
 def _elements_of(shapes: Sequence[Sequence[int]]) -> int:
