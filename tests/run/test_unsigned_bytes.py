@@ -65,6 +65,14 @@ def test_sums_of_bytes_are_exact(is_constant: bool, zero_point: np.ndarray | Non
     np.testing.assert_array_equal(ran(model, **given), exact)
 
 
+def test_signed_bytes_of_a_run_become_unsigned_in_an_opset_that_adds_up_no_16_bits() -> None:
+    kinds = {"x": (TensorProto.UINT8, LEFT), "w": (TensorProto.INT8, RIGHT)}
+    inputs = [helper.make_tensor_value_info(name, kind, array.shape) for name, (kind, array) in kinds.items()]
+    node = helper.make_node("MatMulInteger", ["x", "w"], ["z"])
+    model = changed(model_of([node], inputs, {}, TensorProto.INT32, opset=13))
+    np.testing.assert_array_equal(ran(model, x=LEFT, w=RIGHT), EXACT)
+
+
 @pytest.mark.parametrize("steps", [np.array(0.5, np.float32), np.array([0.5, 1, 2], np.float32)])
 @pytest.mark.parametrize("has_zero_point", [True, False])
 def test_weights_that_are_dequantized_keep_their_numbers(steps: np.ndarray, has_zero_point: bool) -> None:

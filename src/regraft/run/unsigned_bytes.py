@@ -202,9 +202,9 @@ class _Change:
         return value
 
     def _computed(self, value: ir.Value, node: ir.Node) -> ir.Value:
-        """A value known only at run time, with 128 added: in 16 bits, in which nothing wraps around."""
-        offset = self._constant("offset", np.array(_OFFSET, np.int16))
-        wide = ir.node("Cast", [value], {"to": ir.DataType.INT16})
+        """A value known only at run time, with 128 added: in 32 bits, which any opset adds up in."""
+        offset = self._constant("offset", np.array(_OFFSET, np.int32))
+        wide = ir.node("Cast", [value], {"to": ir.DataType.INT32})
         summed = ir.node("Add", [wide.outputs[0], offset])
         narrow = ir.node("Cast", [summed.outputs[0]], {"to": _UNSIGNED})
         graph = node.graph

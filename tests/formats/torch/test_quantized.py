@@ -97,6 +97,62 @@ def test_a_quantized_layer_is_read_and_comes_back(build: Callable[[], torch.nn.M
     ]
 
 
+def _wide(name: str, *given: object) -> Callable[[torch.Tensor], torch.Tensor]:
+    """An operator of PT2E as a function of its first operand, its result as float64."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        result = getattr(Q, name)(x, *given)
+        return (result[0] if isinstance(result, tuple) else result).to(torch.float64)
+
+    return run
+
+
+def _drawn() -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    whole = torch.randint(-128, 128, (6, 64), dtype=torch.int8)
+    groups = torch.rand(6, 4) * 0.1 + 0.01
+    return {"x": torch.randn(6, 64), "whole": whole, "groups": groups, "offsets": torch.randint(-5, 5, (6, 4)).int()}
+
+
+D = _drawn()
+GROUPS, OFFSETS, ROWS = D["groups"], D["offsets"], D["groups"][:, 0]
+LIMITS = (torch.tensor(0.03), torch.tensor(3), torch.tensor(-128), torch.tensor(127))
+
+
+@pytest.mark.parametrize(
+    ("run", "given"),
+    [
+        (_wide("quantize_per_channel_group", GROUPS, OFFSETS, -8, 7, torch.int8, 16), "x"),
+        (_wide("dequantize_per_channel_group", GROUPS, OFFSETS, -8, 7, torch.int8, 16, torch.float32), "whole"),
+        (_wide("dequantize_per_channel_group", GROUPS, None, -8, 7, torch.int8, 16, torch.bfloat16), "whole"),
+        (_wide("dequantize_per_channel_group", GROUPS[:, :1], None, -8, 7, torch.int8, 128, torch.float32), "whole"),
+        (_wide("dequantize_per_channel", ROWS, OFFSETS[:, 0] + 0.5, 0, -128, 127, torch.int8), "whole"),
+        (_wide("fake_quant_per_channel", ROWS, OFFSETS[:, 0], 0, -128, 127), "x"),
+        (_wide("quantize_per_tensor", *LIMITS, torch.int8), "x"),
+        (_wide("dequantize_per_tensor", *LIMITS, torch.int8), "whole"),
+        (_wide("choose_qparams_per_token", torch.int8), "x"),
+        (_wide("convert_element_type", torch.float16), "x"),
+    ],
+)
+def test_operators_of_pt2e_give_what_pytorch_gives(run: Callable[[torch.Tensor], torch.Tensor], given: str) -> None:
+    module, x = rx.from_torch(torch.export.export(Of(run), (D[given],))), D[given]
+    for target in ("numpy", "onnxruntime"):
+        assert_close(torch.as_tensor(rx.build(module, target=target)["main"](x.numpy())), run(x))
+
+
+def test_the_largest_of_a_row_between_two_steps_takes_the_one_that_pytorch_takes_on_onnx_runtime() -> None:
+    """It lies at 127.5 steps, nearly; divided at once it would be another side of that in a quarter of the rows."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return torch.round(x * (1 / (x.abs().amax(-1, keepdim=True) / 127.5)))
+
+    x = torch.randn(200, 7, generator=torch.Generator().manual_seed(1))
+    model = rx.to_onnx(rx.from_torch(torch.export.export(Of(run), (x,))))
+    assert [node.op_type for node in model.graph.node].count("Reciprocal") == 1
+    found = rx.build(rx.from_torch(torch.export.export(Of(run), (x,))), target="onnxruntime")["main"](x.numpy())
+    assert torch.equal(torch.as_tensor(found), run(x))
+
+
 class Shared(torch.nn.Module):
     """Two layers whose weights are int8, with zero points in int64, on the same activations in uint8."""
 

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .... import op as ops
+from ....analysis.values import is_number
 from ....ir.dims import SymExpr, dim_at_least
 from ....ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize
 from ....ir.expr import Constant, Expr
@@ -182,6 +183,11 @@ class _Integers:
 def _divide(lowering: Lowering, call: Call) -> Lowered:
     if is_integer(operand_dtype(call)):
         return _Integers(lowering, call).quotient(truncated=True)
+    one, x = call.args
+    if isinstance(one, Constant) and not one.data.shape and is_float(one.data.dtype) and is_number(one, 1.0, rtol=0):
+        # ONNX Runtime makes a division of one that is multiplied, which rounds once and not twice: quantizations, whose
+        # largest element may lie between two steps, then take the other one.
+        return lowering.graph.op("Reciprocal", lowering.tensor(x))
     return lowering.graph.op("Div", *lowering.tensors(call.args))
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from .... import op as R
-from ....ir.dtypes import is_integer
+from ....ir.dtypes import is_float, is_integer
 from ....ir.expr import Expr, const
 from ....ir.op import Op
-from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, rank
+from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, promoted_dtype, rank, shape_of
 from ..tensors import dtype_name
 
 _NAMESPACE = "quantized_decomposed"
@@ -30,10 +30,20 @@ def _along(x: Expr, parameter: Expr, axis: int) -> Expr:
 def _rounded(given: Any, scale: Expr, zero_point: Expr) -> Expr:
     wide = cast(given.input, "float32")
     places = R.round(wide * (const(1.0, "float32") / scale)) + zero_point
+    return _limited(places, given)
+
+
+def _limited(places: Expr, given: Any) -> Expr:
+    """``places`` between the limits that the call gives, as numbers or as tensors, in its dtype."""
+    if isinstance(given.quant_min, Expr):
+        limits = _number(given.quant_min, "float32"), _number(given.quant_max, "float32")
+        return cast(R.minimum(R.maximum(places, limits[0]), limits[1]), dtype_name(given.dtype))
     return cast(R.clip(places, float(given.quant_min), float(given.quant_max)), dtype_name(given.dtype))
 
 
-@converts_by_name("quantize_per_tensor", "quantize_per_tensor.tensor", namespace=_NAMESPACE)
+@converts_by_name(
+    "quantize_per_tensor", "quantize_per_tensor.tensor", "quantize_per_tensor.tensor2", namespace=_NAMESPACE
+)
 def _quantize_tensor(context: Context, given: Any) -> Expr:
     return _rounded(given, _number(given.scale, "float32"), _number(given.zero_point, "float32"))
 
@@ -46,7 +56,9 @@ def _quantize_channel(context: Context, given: Any) -> Expr:
     return _rounded(given, factor, offset)
 
 
-@converts_by_name("dequantize_per_tensor", "dequantize_per_tensor.tensor", namespace=_NAMESPACE)
+@converts_by_name(
+    "dequantize_per_tensor", "dequantize_per_tensor.tensor", "dequantize_per_tensor.tensor2", namespace=_NAMESPACE
+)
 def _dequantize_tensor(context: Context, given: Any) -> Expr:
     x, offset = given.input, _number(given.zero_point, dtype_of(given.input))
     return R.dequantize(x, _number(given.scale, "float32"), offset, out_dtype=context.output_dtype())
@@ -55,8 +67,68 @@ def _dequantize_tensor(context: Context, given: Any) -> Expr:
 @converts_by_name("dequantize_per_channel", namespace=_NAMESPACE)
 def _dequantize_channel(context: Context, given: Any) -> Expr:
     x, factor, zeros = given.input, cast(given.scales, "float32"), given.zero_points
-    offset = R.zeros_like(factor, dtype=dtype_of(x)) if zeros is None else cast(zeros, dtype_of(x))
-    return R.dequantize(x, factor, offset, axis=axis_of(given.axis, rank(x)), out_dtype=context.output_dtype())
+    axis = axis_of(given.axis, rank(x))
+    if zeros is not None and is_float(dtype_of(zeros)):
+        numbers = (cast(x, "float32") - _along(x, cast(zeros, "float32"), axis)) * _along(x, factor, axis)
+        return cast(numbers, context.output_dtype())
+    return R.dequantize(x, factor, _places_of_zero(x, factor, zeros), axis=axis, out_dtype=context.output_dtype())
+
+
+def _places_of_zero(x: Expr, factor: Expr, zeros: Expr | None) -> Expr:
+    """``zeros``, whole numbers, in the dtype of ``x``; zeros for each of ``factor`` where there are none."""
+    return R.zeros_like(factor, dtype=dtype_of(x)) if zeros is None else cast(zeros, dtype_of(x))
+
+
+# --- groups of a row, and whole rows
+
+
+def _in_groups(x: Expr, parameter: Expr) -> Expr:
+    """``parameter``, one number for each group of a row of the matrix ``x``, by row and group."""
+    return R.reshape(parameter, [shape_of(x)[0], -1])
+
+
+@converts_by_name("quantize_per_channel_group", namespace=_NAMESPACE)
+def _quantize_groups(context: Context, given: Any) -> Expr:
+    x, wide = given.input, promoted_dtype(given.input, given.scales)
+    groups = context.emit(_in_groups(x, cast(given.scales, wide)))
+    rows, count = shape_of(groups)
+    factor, zeros = (R.expand_dims(one, axis=[2]) for one in (groups, _in_groups(x, cast(given.zero_points, wide))))
+    apart = R.reshape(cast(x, wide), [rows, count, -1])
+    places = R.round(apart * (const(1.0, wide) / factor) + zeros)
+    return R.reshape(_limited(places, given), shape_of(x))
+
+
+@converts_by_name("dequantize_per_channel_group", namespace=_NAMESPACE)
+def _dequantize_groups(context: Context, given: Any) -> Expr:
+    x, factor, zeros = given.input, _in_groups(given.input, given.scales), given.zero_points
+    offset = _places_of_zero(x, factor, None if zeros is None else _in_groups(x, zeros))
+    return cast(R.dequantize(x, factor, offset, axis=1, out_dtype=dtype_of(factor)), context.output_dtype())
+
+
+@converts("choose_qparams_per_token", namespace=_NAMESPACE)
+def _choose_by_row(context: Context, x: Expr, dtype: Any) -> tuple[Expr, Expr]:
+    largest = R.max(R.abs(x), axis=[-1], keepdims=True)
+    wide = "float32" if dtype_of(x) == "float16" else dtype_of(x)
+    scale = R.maximum(cast(largest, wide), const(1e-5, wide)) / const(127.0, wide)
+    # PyTorch says float64 and int64 of them, though it gives others.
+    return cast(scale, "float64"), R.zeros_like(largest, dtype="int64")
+
+
+# --- training, and types
+
+
+@converts("fake_quant_per_channel", namespace=_NAMESPACE)
+def _imitated_by_channel_of_pt2e(
+    context: Context, x: Expr, scales: Expr, zero_points: Expr, axis: int, quant_min: int, quant_max: int
+) -> Expr:
+    factor, offset = (context.emit(_along(x, cast(one, "float32"), axis)) for one in (scales, zero_points))
+    places = R.round(x * (const(1.0, "float32") / factor)) + offset
+    return (R.clip(places, float(quant_min), float(quant_max)) - offset) * factor
+
+
+@converts("convert_element_type.no_fuse", namespace=_NAMESPACE)
+def _converted(context: Context, x: Expr, dtype: Any) -> Expr:
+    return cast(x, dtype_name(dtype))
 
 
 @converts("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine.tensor_qparams")
