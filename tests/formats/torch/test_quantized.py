@@ -141,7 +141,7 @@ def test_operators_of_pt2e_give_what_pytorch_gives(run: Callable[[torch.Tensor],
 
 
 def test_the_largest_of_a_row_between_two_steps_takes_the_one_that_pytorch_takes_on_onnx_runtime() -> None:
-    """It lies at 127.5 steps, nearly; divided at once it would be another side of that in a quarter of the rows."""
+    """It lies at 127.5 steps, nearly; divided at once it would be another side of that in a fifth of the rows."""
 
     def run(x: torch.Tensor) -> torch.Tensor:
         return torch.round(x * (1 / (x.abs().amax(-1, keepdim=True) / 127.5)))
