@@ -203,3 +203,21 @@ def _names(program: ExportedProgram, prefix: str) -> Counter[str]:
     return Counter(
         name for name in names if name.startswith(prefix) and not name.startswith(("aten._assert", "aten.sym_"))
     )
+
+
+def test_weights_that_a_model_also_holds_outside_of_its_modules_are_there_once() -> None:
+    class Held(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+            self.held = {"first": self.layer.weight, "second": self.layer.weight}
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(self.layer(x)) @ self.held["first"] * self.held["second"].sin()
+
+    program = torch.export.export(Held(), (torch.ones(3, 3),))
+    assert len(program.constants) == 2
+    result = rx.optimize(program)
+    assert list(result.state_dict) == ["layer.weight", "layer.bias"]
+    assert not result.constants
+    torch.testing.assert_close(result.module()(torch.eye(3)), program.module()(torch.eye(3)))
