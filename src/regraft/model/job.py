@@ -247,13 +247,17 @@ class Job:
                 break
             again = replace(self, opened=opened, output=None, stages=Stages(unseen, 0))
             again.rewrite(verify=False)
-            if held_back and op_counts(again.done.module) == op_counts(opened.module):
+            found = op_counts(again.done.module)
+            if held_back and found == op_counts(opened.module):
                 break
             message, why = again._written(None)
             if why is not None:
                 break
-            passes, held_back = (*self.done.passes, *again.done.passes), again._held_back
-            self.done = self.done._replace(module=again.done.module, passes=passes)
+            # What is taken apart where it is read, such as two lookups by one mask, is put together once more.
+            is_settled, held_back = found == op_counts(self.done.module), again._held_back
+            self.done = self.done._replace(module=again.done.module, passes=(*self.done.passes, *again.done.passes))
+            if is_settled:
+                break
         return self.done.module is not module
 
     @property

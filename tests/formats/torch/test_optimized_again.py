@@ -221,3 +221,14 @@ def test_weights_that_a_model_also_holds_outside_of_its_modules_are_there_once()
     assert list(result.state_dict) == ["layer.weight", "layer.bias"]
     assert not result.constants
     torch.testing.assert_close(result.module()(torch.eye(3)), program.module()(torch.eye(3)))
+
+
+def test_a_result_that_is_read_as_more_calls_each_time_is_optimized_twice_and_no_more() -> None:
+    masked = Of(lambda x, y, m: x[m] * 2 + y[m])
+    inputs = torch.arange(4.0), torch.ones(4), torch.tensor([True, False, True, True])
+    reports: list[Any] = []
+    result = rx.optimize(torch.export.export(masked, inputs), report=reports.append)
+    assert reports[0].kept is None
+    assert min(Counter(one.name for one in reports[0].passes).values()) == 2
+    torch.testing.assert_close(result.module()(*inputs), masked(*inputs))
+    assert rx.optimize(result).graph_module.code == result.graph_module.code
