@@ -32,7 +32,7 @@ from .torch_in_place import write_in_place
 from .torch_loops import limited_steps
 from .torch_module import RegraftModule
 from .torch_out import ExampleCall
-from .torch_state import repeatable
+from .torch_state import OWN_CONSTANT, repeatable
 
 _TOLERANCE: Final = 1e-3
 _VERIFIED: Final = 2
@@ -112,11 +112,25 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
     if module.signature.fills:
         write_fresh_in_place(program, module.signature.fills)
     program.graph.eliminate_dead_code()  # PyTorch leaves results there that nothing reads
+    _drop_unread_constants(program)
     if changes or module.signature.fills:
         _state_sizes(program)
         _number_names(program)
     program.graph_module.recompile()
     return program
+
+
+def _drop_unread_constants(program: ExportedProgram) -> None:
+    """Take out constants without a name of their own that nothing reads, such as the bias of a norm that adds none."""
+    signature = program.graph_signature
+    unread = {node.name: node for node in program.graph.find_nodes(op="placeholder") if not node.users}
+    for spec in list(signature.input_specs):
+        node = unread.get(getattr(spec.arg, "name", ""))
+        if node is not None and spec.target is not None and OWN_CONSTANT.fullmatch(spec.target):
+            signature.input_specs.remove(spec)
+            program.constants.pop(spec.target, None)
+            program.state_dict.pop(spec.target, None)
+            program.graph.erase_node(node)
 
 
 def _state_sizes(program: ExportedProgram) -> None:

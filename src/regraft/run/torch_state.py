@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -14,6 +15,8 @@ from ..ir.tensor_data import TensorData
 from .torch_arrays import as_constant
 
 _TORCH: Final[Any] = torch
+OWN_CONSTANT: Final = re.compile(r"constant_\d+")
+"""The names of constants that have none in the source model."""
 
 
 @contextmanager
