@@ -28,6 +28,7 @@ from ..reference.trials import NoValueError, random_arguments
 from ..run import ExecutionError
 from .errors import UsageError
 from .models import with_sizes
+from .named_inputs import named_ways
 from .trial_sizes import sizes_of, ways_of_sizes
 
 ValueRange: TypeAlias = tuple[float, float]
@@ -66,21 +67,25 @@ def candidate_inputs(
 ) -> Iterator[TrialInputs]:
     """Random inputs for ``function``, one choice after another, the same for the same ``seed``.
 
+    Those that fit the names of a transformer's inputs come first (`named_ways`).
     Inputs that ``ranges`` names are evenly distributed between its bounds, both included. Of the others, floats are
     normally distributed, and integers come from ever smaller ranges. Symbolic sizes that ``dims`` does not set are
     those of `ways_of_sizes`. Raises `UsageError` where a type does not say enough.
     """
     _check_ranges(function, ranges or {})
     typed = with_sizes(IRModule({"main": function}), "main", dims)["main"]
-    for candidate, divisible, is_long in ways_of_sizes(typed, seed):
-        for whole in _RANGES:
-            try:
+    try:
+        for way in named_ways(typed):
+            inputs = way.filled(random_arguments(way.function, seed))
+            yield TrialInputs(_within(ranges or {}, way.function, inputs, seed), is_long=False)
+        for candidate, divisible, is_long in ways_of_sizes(typed, seed):
+            for whole in _RANGES:
                 inputs = random_arguments(candidate, seed, whole=whole, divisible=divisible)
                 yield TrialInputs(_within(ranges or {}, candidate, inputs, seed), is_long)
-            except NoValueError as error:
-                raise UsageError(f"no random inputs can be made: {error}; give them: --input FILE.npz") from error
-            if not _takes_integers(candidate):
-                break
+                if not _takes_integers(candidate):
+                    break
+    except NoValueError as error:
+        raise UsageError(f"no random inputs can be made: {error}; give them: --input FILE.npz") from error
 
 
 def _check_ranges(function: Function, ranges: Mapping[str, ValueRange]) -> None:

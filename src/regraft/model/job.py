@@ -19,7 +19,7 @@ from .describing import node_kinds
 from .errors import VerificationError
 from .files import sizes_of, sizes_of_files, staged
 from .measure import Bench, Measurement, Snapshots, fastest_state, opened_on
-from .models import Model, as_it_is, as_source, form_of, open_model, write_as_it_is, write_model
+from .models import Model, as_it_is, as_source, form_of, is_read_again, open_model, write_as_it_is, write_model
 from .portability import (
     MOST_GROWN,
     as_portable,
@@ -236,7 +236,7 @@ class Job:
         some passes were held back, so that a second time costs little.
         """
         module = self.done.module
-        if self._most_operators is None or not self._keeps_form:
+        if self._most_operators is None or not self._keeps_form or not is_read_again(self.opened):
             return False
         if len(list(iter_bindings(module))) > _MOST_CALLS or constant_bytes(module) > _MOST_BYTES:
             return False

@@ -305,6 +305,11 @@ def as_source(model: Model, module: IRModule) -> Any:
     return module[model.name] if isinstance(model.source, Function) else module
 
 
+def is_read_again(model: Model) -> bool:
+    """True if what `as_source` gives can be opened by itself; a module of PyTorch has no example inputs."""
+    return model.form != "torch" or not isinstance(model.source, sys.modules["torch"].nn.Module)
+
+
 def as_it_is(model: Model) -> Any:
     """The model in the form in which it was given, untouched; for a file, what the file holds."""
     if model.path is not None:

@@ -1,0 +1,150 @@
+"""Inputs of transformers, told by their names: masks, places, caches of keys and values.
+
+Random numbers are no inputs of a decoder. Its mask is as long as the cache and the new tokens together, and is 0 or 1;
+the places of the tokens follow from it. The names are those that transformers, Optimum and ONNX Runtime GenAI give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ..ir.dims import Dim, SymVar, exact_divide
+from ..ir.expr import Tuple, Var
+from ..ir.op import Call, is_call_of
+from ..ir.program import Function
+from ..ir.types import TensorType, substitute_type
+from ..ir.visitor import iter_bindings
+
+_TOKENS: Final = ("input_ids", "inputs_embeds", "decoder_input_ids", "decoder_inputs_embeds")
+_PLACES: Final = ("position_ids", "cache_position")
+_PAST: Final = ("past", "cache_key", "cache_value")
+_GROUPED: Final = "com.microsoft.GroupQueryAttention"
+_SMALL: Final = {"batch": 2, "new": 3, "past": 4}
+"""Sizes for which the tables of most models are long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedWay:
+    """Parameters with sizes that fit each other, to draw inputs of, and the inputs that are not drawn.
+
+    ``padded``: the rows after the first begin with one token that does not count. ``grows``: new tokens come behind
+    those of the cache; else the cache has room for them.
+    """
+
+    function: Function
+    padded: bool
+    grows: bool
+
+    def filled(self, inputs: list[Any]) -> list[Any]:
+        """``inputs`` with masks and places as a tokenizer makes them."""
+        given = {param.name_hint: value for param, value in zip(self.function.params, inputs, strict=True)}
+        past = next((value.shape[-2] for name, value in given.items() if _is_past(name, value)), 0)
+        start = past if self.grows else 0
+        made = {name: self._mask(value) if _is_mask(name, value) else value for name, value in given.items()}
+        mask = next((value for name, value in made.items() if _is_mask(name, value) and value.ndim == 2), None)
+        for name, value in made.items():
+            if not isinstance(value, np.ndarray) or value.dtype.kind not in "biu":
+                continue
+            if name.endswith(_PLACES) and value.ndim:
+                made[name] = _places(value, start, mask)
+            elif name.endswith("token_type_ids"):
+                made[name] = value % 2
+            elif name.endswith("bbox"):
+                made[name] = np.sort(value, axis=-1)
+            elif name == "use_cache_branch":
+                made[name] = np.full_like(value, past > 0)
+        return list(made.values())
+
+    def _mask(self, value: np.ndarray) -> np.ndarray:
+        made = np.ones_like(value)
+        if self.padded and value.ndim == 2:
+            made[1:, :1] = 0
+        return made
+
+
+def named_ways(function: Function) -> Iterator[NamedWay]:
+    """Ways to make inputs for ``function`` if its parameters are named as those of a transformer; else none.
+
+    Rows of different lengths come first, then whole ones, short ones, and a single one, which some kernels ask for.
+    """
+    types = {param.name_hint: param.ty for param in function.params if isinstance(param.ty, TensorType)}
+    if not any(_is_mask(name, ty) or name.endswith(_PLACES) or _is_past(name, ty) for name, ty in types.items()):
+        return
+    known = _related(function, types)
+    sizes = {what: size for what, size in _own_sizes(types).items() if isinstance(size, SymVar)}
+    small = {size: _SMALL[what] for what, size in sizes.items()}
+    alone = {size: 1 for what, size in sizes.items() if what == "batch"}
+    grows = not isinstance(_own_sizes(types).get("past", 0), int)
+    for given, padded in (({}, True), ({}, False), (small, False), (alone, False)):
+        params = [Var(param.name_hint, _sized(param.ty, known, given)) for param in function.params]
+        yield NamedWay(Function(params, Tuple(())), padded, grows)
+
+
+def _sized(ty: Any, known: Mapping[SymVar, Dim], given: Mapping[SymVar, Dim]) -> Any:
+    return substitute_type(substitute_type(ty, known), given)
+
+
+def _is_mask(name: str, value: Any) -> bool:
+    """True for a mask of whole numbers or truth values; ``value`` is an array or a type."""
+    return name.endswith("mask") and value.ndim >= 2 and "float" not in str(value.dtype)
+
+
+def _is_past(name: str, value: Any) -> bool:
+    return name.startswith(_PAST) and getattr(value, "ndim", 0) >= 4
+
+
+def _places(value: np.ndarray, start: int, mask: np.ndarray | None) -> np.ndarray:
+    """The place of each new token: by the mask, which does not count what is padded, or from ``start`` on."""
+    places = np.arange(start, start + value.shape[-1])
+    if mask is not None and value.ndim > 1 and mask.shape[0] == value.shape[-2]:
+        counted = np.maximum(np.cumsum(mask.astype(np.int64), axis=-1) - 1, 0)[:, -value.shape[-1] :]
+        places = counted if counted.shape[-1] == value.shape[-1] else places
+    return np.broadcast_to(places, value.shape).astype(value.dtype)
+
+
+def _own_sizes(types: Mapping[str, TensorType]) -> dict[str, Dim]:
+    """The number of rows, of new tokens, and of those in the cache, where there are such."""
+    found: dict[str, Dim] = {}
+    for name, ty in types.items():
+        shape = ty.shape or ()
+        if name in _TOKENS and len(shape) > 1:
+            found.setdefault("batch", shape[0])
+            found.setdefault("new", shape[1])
+        elif _is_past(name, ty) and len(shape) > 3:
+            found.setdefault("past", shape[-2])
+    return found
+
+
+def _related(function: Function, types: Mapping[str, TensorType]) -> dict[SymVar, Dim]:
+    """The sizes of masks, places and heads that have a variable of their own, by the others."""
+    sizes = _own_sizes(types)
+    new, past = sizes.get("new"), sizes.get("past")
+    found = dict(_sizes_of_heads(function))
+    for name, ty in types.items():
+        last = ty.shape[-1] if ty.shape else None
+        if new is None or not isinstance(last, SymVar) or last in (new, past):
+            continue
+        if name == "attention_mask" and ty.ndim == 2:
+            found[last] = new if past is None else past + new
+        elif name == "position_ids":
+            found[last] = new
+    return found
+
+
+def _sizes_of_heads(function: Function) -> Iterator[tuple[SymVar, Dim]]:
+    """The size of a head that a cache of grouped attention leaves open."""
+    for binding in iter_bindings(function):
+        call = binding.value
+        if not isinstance(call, Call) or not is_call_of(call, _GROUPED):
+            continue
+        query, key, past = call.args[0].ty, call.args[1], call.args[3].ty
+        if not isinstance(query, TensorType) or not isinstance(past, TensorType) or not query.shape or not past.shape:
+            continue
+        heads = call.attrs.num_heads + (0 if isinstance(key.ty, TensorType) else 2 * call.attrs.kv_num_heads)
+        size, last = exact_divide(query.shape[-1], heads), past.shape[-1]
+        if size is not None and isinstance(last, SymVar):
+            yield last, size
