@@ -142,3 +142,29 @@ def main(
     assert isinstance(function, rx.Function)
     ids, places, _ = next(candidate_inputs(function, 0, {})).inputs
     np.testing.assert_array_equal(places, np.arange(ids.shape[1]))
+
+
+def test_the_channels_and_sides_of_an_image_are_those_that_the_weights_take() -> None:
+    random = np.random.default_rng(0)
+    held = {
+        "kernel": random.standard_normal((8, 3, 16, 16)).astype("float32"),
+        "places": random.standard_normal((1, 9, 8)).astype("float32"),
+        "rows": np.array([0, 8, -1]),
+    }
+    nodes = [
+        helper.make_node("Conv", ["pixel_values", "kernel"], ["patches"], strides=[16, 16]),
+        helper.make_node("Reshape", ["patches", "rows"], ["flat"]),
+        helper.make_node("Transpose", ["flat"], ["tokens"], perm=[0, 2, 1]),
+        helper.make_node("Add", ["tokens", "places"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "patches",
+        [_input("pixel_values", ("batch_size", "num_channels", "height", "width"), TensorProto.FLOAT)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ("batch_size", 9, 8))],
+        [numpy_helper.from_array(value, name) for name, value in held.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    reports: list[Any] = []
+    rx.optimize(model, verify=True, report=reports.append)
+    assert reports[0].verification.differences[0].shape == (2, 9, 8)

@@ -145,6 +145,18 @@ def test_a_model_that_gives_no_numbers_cannot_be_verified() -> None:
         optimize(model, verify=True)
 
 
+def test_a_model_that_draws_random_numbers_cannot_be_verified() -> None:
+    model = one_op("Add")
+    del model.graph.node[:]
+    for name, given in ((["twice"], ["x", "x"]), (["y"], ["twice", "noise"])):
+        model.graph.node.append(helper.make_node("Add", given, name))
+    model.graph.node.insert(1, helper.make_node("RandomNormalLike", ["twice"], ["noise"]))
+    model.graph.node.insert(0, helper.make_node("Identity", ["x"], ["unused"]))  # the drawing node comes earlier now
+    assert len(optimize(model).graph.node) == 3
+    with pytest.raises(UsageError, match="draws random numbers"):
+        optimize(model, verify=True)
+
+
 def test_indices_are_drawn_until_they_are_in_range() -> None:
     table = onnx.numpy_helper.from_array(np.arange(8, dtype="float32").reshape(2, 4), "table")
     graph = helper.make_graph(

@@ -27,6 +27,7 @@ from ..ir.visitor import iter_bindings
 from ..reference.trials import NoValueError, random_arguments
 from ..run import ExecutionError
 from .errors import UsageError
+from .implied_sizes import implied_sizes
 from .models import with_sizes
 from .named_inputs import named_ways
 from .trial_sizes import sizes_of, ways_of_sizes
@@ -73,7 +74,8 @@ def candidate_inputs(
     those of `ways_of_sizes`. Raises `UsageError` where a type does not say enough.
     """
     _check_ranges(function, ranges or {})
-    typed = with_sizes(IRModule({"main": function}), "main", dims)["main"]
+    sizes = {**implied_sizes(function), **dims}
+    typed = with_sizes(IRModule({"main": function}), "main", sizes)["main"]
     try:
         for way in named_ways(typed):
             inputs = way.filled(random_arguments(way.function, seed))

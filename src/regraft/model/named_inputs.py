@@ -12,17 +12,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..ir.dims import Dim, SymVar, exact_divide
+from ..ir.dims import Dim, SymVar
 from ..ir.expr import Tuple, Var
-from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, substitute_type
-from ..ir.visitor import iter_bindings
 
 _TOKENS: Final = ("input_ids", "inputs_embeds", "decoder_input_ids", "decoder_inputs_embeds")
 _PLACES: Final = ("position_ids", "cache_position")
 _PAST: Final = ("past", "cache_key", "cache_value")
-_GROUPED: Final = "com.microsoft.GroupQueryAttention"
 _SMALL: Final = {"batch": 2, "new": 3, "past": 4}
 """Sizes for which the tables of most models are long enough."""
 
@@ -74,7 +71,7 @@ def named_ways(function: Function) -> Iterator[NamedWay]:
     types = {param.name_hint: param.ty for param in function.params if isinstance(param.ty, TensorType)}
     if not any(_is_mask(name, ty) or name.endswith(_PLACES) or _is_past(name, ty) for name, ty in types.items()):
         return
-    known = _related(function, types)
+    known = _related(types)
     sizes = {what: size for what, size in _own_sizes(types).items() if isinstance(size, SymVar)}
     small = {size: _SMALL[what] for what, size in sizes.items()}
     alone = {size: 1 for what, size in sizes.items() if what == "batch"}
@@ -119,11 +116,11 @@ def _own_sizes(types: Mapping[str, TensorType]) -> dict[str, Dim]:
     return found
 
 
-def _related(function: Function, types: Mapping[str, TensorType]) -> dict[SymVar, Dim]:
-    """The sizes of masks, places and heads that have a variable of their own, by the others."""
+def _related(types: Mapping[str, TensorType]) -> dict[SymVar, Dim]:
+    """The sizes of masks and places that have a variable of their own, by the others."""
     sizes = _own_sizes(types)
     new, past = sizes.get("new"), sizes.get("past")
-    found = dict(_sizes_of_heads(function))
+    found: dict[SymVar, Dim] = {}
     for name, ty in types.items():
         last = ty.shape[-1] if ty.shape else None
         if new is None or not isinstance(last, SymVar) or last in (new, past):
@@ -133,18 +130,3 @@ def _related(function: Function, types: Mapping[str, TensorType]) -> dict[SymVar
         elif name == "position_ids":
             found[last] = new
     return found
-
-
-def _sizes_of_heads(function: Function) -> Iterator[tuple[SymVar, Dim]]:
-    """The size of a head that a cache of grouped attention leaves open."""
-    for binding in iter_bindings(function):
-        call = binding.value
-        if not isinstance(call, Call) or not is_call_of(call, _GROUPED):
-            continue
-        query, key, past = call.args[0].ty, call.args[1], call.args[3].ty
-        if not isinstance(query, TensorType) or not isinstance(past, TensorType) or not query.shape or not past.shape:
-            continue
-        heads = call.attrs.num_heads + (0 if isinstance(key.ty, TensorType) else 2 * call.attrs.kv_num_heads)
-        size, last = exact_divide(query.shape[-1], heads), past.shape[-1]
-        if size is not None and isinstance(last, SymVar):
-            yield last, size

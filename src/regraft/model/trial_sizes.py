@@ -19,6 +19,7 @@ from ..ir.expr import Tuple, Var
 from ..ir.program import Function
 from ..ir.types import TensorType, substitute_type
 from ..reference.trials import drawn_sizes
+from .implied_sizes import sides_of_images
 
 _BATCHES_AND_STEPS: Final = ((2, 32), (1, 32), (1, 512))
 """Sizes of first axes, and what all other sizes are multiples of: networks halve images five times, as a rule."""
@@ -47,7 +48,8 @@ def ways_of_sizes(function: Function, seed: int) -> list[Sized]:
     given: list[tuple[Mapping[SymVar, int], bool]] = [({}, False), ({}, True)]
     if not any(isinstance(dim, SymExpr) for shape in _shapes(function) for dim in shape):
         return [Sized(function, divisible=False, is_long=False)]
-    large = [(_enlarged(function, batch, step), False) for batch, step in _BATCHES_AND_STEPS]
+    large = [({**_enlarged(function, 2, 1), **sides}, False) for sides in sides_of_images(function)]
+    large += [(_enlarged(function, batch, step), False) for batch, step in _BATCHES_AND_STEPS]
     ways: dict[tuple[tuple[int, ...], ...], tuple[Function, bool, dict[SymVar, int]]] = {}
     for sizes, divisible in [*large, *given] if _is_of_images(function) else [*given, *large]:
         typed = _parameters_of(function, sizes)

@@ -107,7 +107,7 @@ def verify(
         allowed: the relative difference that is allowed in place of the dtype's own.
 
     Raises `VerificationError` where an output differs by more than is allowed, `UsageError` where no random inputs
-    can be found on which the model gives numbers.
+    can be found on which the model gives numbers, or where it gives others each time.
     """
     run, against, is_exact, is_opened = _reference(model)
     if run is None:
@@ -130,10 +130,24 @@ def verify(
     differences = tuple(_furthest(rows) for rows in zip(*compared, strict=True))
     problems = problems_of(differences)
     if problems:
+        _require_repeatable(model, trials[0])
         raise VerificationError(f"the result computes something else: {problems}", differences, against)
     is_loosened = allowed is None and rounds_to_steps(model.function)
     is_loosened &= any(one.tolerance > tolerance(one.dtype) for one in differences)
     return Verification(differences, against + (_BY_STEPS if is_loosened else ""))
+
+
+def _require_repeatable(model: Model, trial: ExpectedRun) -> None:
+    """Raise `UsageError` if ``model``, opened once, gives other values in a second run on the same inputs."""
+    run = _reference(model).run
+    if run is None:
+        return
+    first, second = run(trial.inputs), run(trial.inputs)
+    if problems_of(compare_outputs(names_for(model, len(first)), first, second)):
+        raise UsageError(
+            "the model draws random numbers: it gives other values in a second run on the same inputs, so there is "
+            "nothing to compare; leave out --verify"
+        )
 
 
 def differences_of(

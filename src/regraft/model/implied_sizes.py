@@ -1,0 +1,97 @@
+"""Sizes that the inputs of a model leave open and its weights tell: channels, widths, heads, the sides of an image.
+
+Exporters name every axis of an input, also those that can only be of one size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isqrt
+from typing import Final
+
+from ..ir.dims import Dim, SymVar, exact_divide
+from ..ir.expr import Constant
+from ..ir.op import Call, Op
+from ..ir.program import Function
+from ..ir.types import TensorType
+from ..ir.visitor import iter_bindings, walk
+
+_GROUPED: Final = "com.microsoft.GroupQueryAttention"
+_CONVOLUTIONS: Final = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+_PRODUCTS: Final = ("relax.matmul", "relax.linear")
+_MOST_SIDES: Final = 4
+_MOST_ROWS: Final = 1 << 14
+"""The most rows of a table of places in an image."""
+
+
+def implied_sizes(function: Function) -> dict[str, int]:
+    """The sizes, by name, without which ``function`` runs on no input, where one call tells them. Cost: linear."""
+    found: dict[str, int] = {}
+    for call in _calls(function):
+        for size, known in _told_by(call):
+            if isinstance(size, SymVar) and isinstance(known, int):
+                found.setdefault(size.name, known)
+    return found
+
+
+def _told_by(call: Call) -> Iterator[tuple[Dim, Dim | None]]:
+    """The sizes of operands of ``call`` that have to be alike: one, and what it has to be, if that is known."""
+    name = _name(call)
+    shapes = [_shape(operand.ty) for operand in call.args[:4]]
+    if name in _CONVOLUTIONS and shapes[0] and shapes[1]:
+        inner = shapes[1][call.attrs.kernel_layout.index("I")]
+        if isinstance(inner, int):
+            yield shapes[0][call.attrs.data_layout.index("C")], inner * call.attrs.groups
+    elif name in _PRODUCTS and shapes[0] and len(shapes[1]) > 1:
+        yield shapes[0][-1], shapes[1][-2]
+    elif name == _GROUPED and shapes[0] and shapes[3]:
+        heads = call.attrs.num_heads + (0 if shapes[1] else 2 * call.attrs.kv_num_heads)
+        yield shapes[3][-1], exact_divide(shapes[0][-1], heads)
+
+
+def sides_of_images(function: Function) -> list[dict[SymVar, int]]:
+    """Sizes of images that are cut into patches, of which a table has as many rows, beside a few others.
+
+    The sides are alike. A few choices, the largest first; none where no image is cut into patches. Cost: linear.
+    """
+    found: list[dict[SymVar, int]] = []
+    for call in _calls(function):
+        if _name(call) != "relax.nn.conv2d" or len(set(call.attrs.strides)) > 1:
+            continue
+        shape, kernel = _shape(call.args[0].ty), _shape(call.args[1].ty)
+        step, layout = call.attrs.strides[0], call.attrs.data_layout
+        places = [layout.index(axis) for axis in "HW"] if shape else []
+        sides = [size for size in (shape[place] for place in places) if isinstance(size, SymVar)]
+        is_patch = step > 1 and [kernel[call.attrs.kernel_layout.index(axis)] for axis in "HW"] == [step, step]
+        if len(sides) == len(places) > 0 and is_patch:
+            found += [dict.fromkeys(sides, count * step) for count in _patches_in_a_row(function)]
+    return found
+
+
+def _patches_in_a_row(function: Function) -> list[int]:
+    """The square roots of numbers of rows of tables, rounded down, and the next smaller ones."""
+    tables = [_shape(expr.ty) for expr in walk(function) if isinstance(expr, Constant)]
+    rows = {shape[-2] for shape in tables if len(shape) in (2, 3) and all(size == 1 for size in shape[:-2])}
+    exact = {isqrt(count - more) for count in rows for more in (1, 0, 2) if _is_square(count, more)}
+    others = {isqrt(count) - less for count in rows if isinstance(count, int) and count < 1000 for less in (0, 1)}
+    ordered = [*sorted(exact, reverse=True), *sorted(others - exact, reverse=True)]
+    return [count for count in ordered if count > 1][:_MOST_SIDES]
+
+
+def _is_square(count: Dim, more: int) -> bool:
+    """True if ``count`` is that of a square of patches, with ``more`` beside them."""
+    return isinstance(count, int) and more < count < _MOST_ROWS and isqrt(count - more) ** 2 == count - more
+
+
+def _calls(function: Function) -> Iterator[Call]:
+    for binding in iter_bindings(function):
+        if isinstance(binding.value, Call):
+            yield binding.value
+
+
+def _name(call: Call) -> str:
+    return call.op.name if isinstance(call.op, Op) else ""
+
+
+def _shape(ty: object) -> tuple[Dim, ...]:
+    return ty.shape or () if isinstance(ty, TensorType) else ()
