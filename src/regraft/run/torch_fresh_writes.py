@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from ..formats.errors import ConvertError
+from ..formats.torch.tensors import said
 from .torch_in_place import (
     COMPLEX_VIEWS,
     PARTS,
@@ -344,13 +345,8 @@ def _lies_alike(result: torch.fx.Node, values: set[torch.fx.Node]) -> bool:
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
     """The layout of a tensor's elements in its memory, for all sizes."""
     axes = list(zip(cast("tuple[Any, ...]", tensor.shape), tensor.stride(), strict=True))
-    steps = tuple([_said(stride) for size, stride in axes if _said(size) != 1])
-    return _said(tensor.storage_offset()), steps, tuple([_said(size) for size, _ in axes]), tensor.dtype
-
-
-def _said(size: Any) -> Any:
-    """A size as an expression, which compares without a guess about what it may be."""
-    return size if isinstance(size, int) else size.node.expr
+    steps = tuple([said(stride) for size, stride in axes if said(size) != 1])
+    return said(tensor.storage_offset()), steps, tuple([said(size) for size, _ in axes]), tensor.dtype
 
 
 def _seen(node: torch.fx.Node) -> ViewCall:

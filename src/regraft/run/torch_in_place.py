@@ -19,6 +19,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 
+from ..formats.torch.tensors import have_one_shape
+
 _ATEN: Final[Any] = torch.ops.aten
 WRITES: Final = {
     _ATEN.index_copy.default: _ATEN.index_copy_.default,
@@ -232,7 +234,7 @@ def _are_taken_back(part: torch.Tensor, turns: Sequence[tuple[torch.fx.Node, Vie
     """True if ``turns`` of what has the shape of ``part`` lead to the same places in memory."""
     again = part
     for node, view in turns:
-        if again.shape != cast(torch.fx.Node, node.args[0]).meta["val"].shape:
+        if not have_one_shape(again, cast(torch.fx.Node, node.args[0]).meta["val"]):
             return False
         try:
             again = seen_through(view, again)
@@ -413,7 +415,7 @@ def twin(node: torch.fx.Node) -> Any:
     if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
         return None
     found = getattr(getattr(_ATEN, f"{packet}_", None), overload, None)
-    return found if old.shape == new.shape and old.dtype == new.dtype else None
+    return found if have_one_shape(old, new) and old.dtype == new.dtype else None
 
 
 def _plain(value: Any) -> Any:

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from ..quiet import quiet
 from .context import UnsupportedCallError
 from .nodes import writes_in_place
+from .tensors import have_one_shape
 
 
 class Expansion(NamedTuple):
@@ -66,7 +67,7 @@ def unchanged_operand(node: torch.fx.Node) -> Any:
     old: Any = args[0].meta.get("val") if isinstance(args[0], torch.fx.Node) else None
     new: Any = node.meta.get("val")
     tensors = isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor)
-    return args[0] if tensors and old.dtype == new.dtype and old.shape == new.shape else None
+    return args[0] if tensors and old.dtype == new.dtype and have_one_shape(old, new) else None
 
 
 _TWO: Final = 2

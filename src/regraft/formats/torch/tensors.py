@@ -46,6 +46,16 @@ def torch_dtype(name: str) -> torch.dtype:
     return found
 
 
+def said(size: Any) -> Any:
+    """A size of a traced tensor as an expression, which compares without a guess about what it may be."""
+    return size if isinstance(size, int) else size.node.expr
+
+
+def have_one_shape(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """True if two traced tensors have the same shape, whatever a run makes of their sizes."""
+    return [*map(said, first.shape)] == [*map(said, second.shape)]
+
+
 def default_device() -> torch.device:
     """The device of new tensors of PyTorch, read from an empty tensor: its own function for that cannot be compiled."""
     return torch.empty(0).device if torch.compiler.is_dynamo_compiling() else torch.get_default_device()
