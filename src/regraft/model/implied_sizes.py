@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isqrt
-from typing import Final
+from typing import Final, cast
 
 from ..ir.dims import Dim, SymVar, exact_divide
 from ..ir.expr import Constant
@@ -39,9 +39,9 @@ def _told_by(call: Call) -> Iterator[tuple[Dim, Dim | None]]:
     name = _name(call)
     shapes = [_shape(operand.ty) for operand in call.args[:4]]
     if name in _CONVOLUTIONS and shapes[0] and shapes[1]:
-        inner = shapes[1][call.attrs.kernel_layout.index("I")]
+        inner = _sizes(shapes[1], call.attrs.kernel_layout, "I")[0]
         if isinstance(inner, int):
-            yield shapes[0][call.attrs.data_layout.index("C")], inner * call.attrs.groups
+            yield _sizes(shapes[0], call.attrs.data_layout, "C")[0], inner * call.attrs.groups
     elif name in _PRODUCTS and shapes[0] and len(shapes[1]) > 1:
         yield shapes[0][-1], shapes[1][-2]
     elif name == _GROUPED and shapes[0] and shapes[3]:
@@ -58,12 +58,11 @@ def sides_of_images(function: Function) -> list[dict[SymVar, int]]:
     for call in _calls(function):
         if _name(call) != "relax.nn.conv2d" or len(set(call.attrs.strides)) > 1:
             continue
-        shape, kernel = _shape(call.args[0].ty), _shape(call.args[1].ty)
-        step, layout = call.attrs.strides[0], call.attrs.data_layout
-        places = [layout.index(axis) for axis in "HW"] if shape else []
-        sides = [size for size in (shape[place] for place in places) if isinstance(size, SymVar)]
-        is_patch = step > 1 and [kernel[call.attrs.kernel_layout.index(axis)] for axis in "HW"] == [step, step]
-        if len(sides) == len(places) > 0 and is_patch:
+        data, kernel, step = _shape(call.args[0].ty), _shape(call.args[1].ty), cast(int, call.attrs.strides[0])
+        if step == 1 or not data or not kernel or {*_sizes(kernel, call.attrs.kernel_layout, "HW")} != {step}:
+            continue
+        sides = [size for size in _sizes(data, call.attrs.data_layout, "HW") if isinstance(size, SymVar)]
+        if len(sides) == len("HW"):
             found += [dict.fromkeys(sides, count * step) for count in _patches_in_a_row(function)]
     return found
 
@@ -81,6 +80,11 @@ def _patches_in_a_row(function: Function) -> list[int]:
 def _is_square(count: Dim, more: int) -> bool:
     """True if ``count`` is that of a square of patches, with ``more`` beside them."""
     return isinstance(count, int) and more < count < _MOST_ROWS and isqrt(count - more) ** 2 == count - more
+
+
+def _sizes(shape: tuple[Dim, ...], layout: str, axes: str) -> list[Dim]:
+    """The sizes of ``axes``, by the letters of ``layout``."""
+    return [shape[layout.index(axis)] for axis in axes]
 
 
 def _calls(function: Function) -> Iterator[Call]:

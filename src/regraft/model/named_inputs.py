@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -44,16 +44,19 @@ class NamedWay:
         made = {name: self._mask(value) if _is_mask(name, value) else value for name, value in given.items()}
         mask = next((value for name, value in made.items() if _is_mask(name, value) and value.ndim == 2), None)
         for name, value in made.items():
-            if not isinstance(value, np.ndarray) or value.dtype.kind not in "biu":
+            if not isinstance(value, np.ndarray):
                 continue
-            if name.endswith(_PLACES) and value.ndim:
-                made[name] = _places(value, start, mask)
+            numbers = cast("np.ndarray", value)
+            if numbers.dtype.kind not in "biu" or not numbers.ndim:
+                continue
+            if name.endswith(_PLACES):
+                made[name] = _places(numbers, start, mask)
             elif name.endswith("token_type_ids"):
-                made[name] = value % 2
+                made[name] = numbers % 2
             elif name.endswith("bbox"):
-                made[name] = np.sort(value, axis=-1)
+                made[name] = np.sort(numbers, axis=-1)
             elif name == "use_cache_branch":
-                made[name] = np.full_like(value, past > 0)
+                made[name] = np.full_like(numbers, past > 0)
         return list(made.values())
 
     def _mask(self, value: np.ndarray) -> np.ndarray:
@@ -87,7 +90,7 @@ def _sized(ty: Any, known: Mapping[SymVar, Dim], given: Mapping[SymVar, Dim]) ->
 
 def _is_mask(name: str, value: Any) -> bool:
     """True for a mask of whole numbers or truth values; ``value`` is an array or a type."""
-    return name.endswith("mask") and value.ndim >= 2 and "float" not in str(value.dtype)
+    return name.endswith("mask") and getattr(value, "ndim", 0) >= 2 and "float" not in str(value.dtype)
 
 
 def _is_past(name: str, value: Any) -> bool:
@@ -96,11 +99,11 @@ def _is_past(name: str, value: Any) -> bool:
 
 def _places(value: np.ndarray, start: int, mask: np.ndarray | None) -> np.ndarray:
     """The place of each new token: by the mask, which does not count what is padded, or from ``start`` on."""
-    places = np.arange(start, start + value.shape[-1])
-    if mask is not None and value.ndim > 1 and mask.shape[0] == value.shape[-2]:
-        counted = np.maximum(np.cumsum(mask.astype(np.int64), axis=-1) - 1, 0)[:, -value.shape[-1] :]
-        places = counted if counted.shape[-1] == value.shape[-1] else places
-    return np.broadcast_to(places, value.shape).astype(value.dtype)
+    count = value.shape[-1]
+    if mask is not None and value.ndim > 1 and mask.shape[0] == value.shape[-2] and mask.shape[1] >= count:
+        counted = np.maximum(np.cumsum(mask.astype(np.int64), axis=-1) - 1, 0)
+        return np.broadcast_to(counted[:, -count:], value.shape).astype(value.dtype)
+    return np.broadcast_to(np.arange(start, start + count, dtype=value.dtype), value.shape).copy()
 
 
 def _own_sizes(types: Mapping[str, TensorType]) -> dict[str, Dim]:
