@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 import regraft as rx
 from regraft.formats.quiet import quiet
 from regraft.formats.torch import hugging_face
+from regraft.formats.torch.packed_weights import packed_method, unpacked_weights
 from regraft.ir import MissingDependencyError
 from regraft.ir.types import type_symvars
 from regraft.model import UsageError, open_model
@@ -196,6 +197,56 @@ def test_weights_that_gptq_or_awq_packed_are_unpacked(method: str, settings: dic
     assert found.dtype == torch.float16
     for name, tensor in found.state_dict().items():
         torch.testing.assert_close(tensor, plain[name], rtol=0, atol=0, msg=name)
+
+
+def _in_a_row(codes: np.ndarray, bits: int) -> torch.Tensor:
+    """Rows of unsigned numbers of ``bits`` bits as one whole number each, in int32, as compressed-tensors does."""
+    words = -(-codes.shape[1] * bits // 32)
+    rows = [sum(int(code) << (place * bits) for place, code in enumerate(row)) for row in codes]
+    return torch.from_numpy(np.array([list(row.to_bytes(words * 4, "little")) for row in rows], np.uint8)).view(
+        torch.int32
+    )
+
+
+def _compressed(kind: str, rows: int, columns: int) -> tuple[dict[str, torch.Tensor], np.ndarray]:
+    """A layer in a form of compressed-tensors, and its weight (rows, columns)."""
+    random = np.random.default_rng(rows * columns)
+    if kind == "float-quantized":
+        weight = torch.from_numpy(random.standard_normal((rows, columns)).astype(np.float32)).to(torch.float8_e4m3fn)
+        scale = random.uniform(0.01, 0.1, (rows, 1)).astype(np.float32)
+        return {"weight": weight, "weight_scale": torch.from_numpy(scale)}, weight.float().numpy() * scale
+    bits, size = {"int-quantized": (8, columns), "4": (4, 8), "3": (3, columns)}[kind]
+    half, groups = 1 << (bits - 1), columns // size
+    codes, zeros = (random.integers(-half, half, (rows, count)) for count in (columns, groups))
+    scale = random.uniform(0.01, 0.1, (rows, groups)).astype(np.float32)
+    weight = (codes - np.repeat(zeros, size, 1)).astype(np.float32) * np.repeat(scale, size, 1)
+    parts = {"weight_scale": torch.from_numpy(scale), "input_scale": torch.ones(1)}
+    if kind == "int-quantized":
+        stored = {"weight": torch.from_numpy(codes.astype(np.int8)), "weight_zero_point": torch.from_numpy(zeros)}
+        return {**parts, **stored}, weight
+    packed = {"weight_packed": _in_a_row(codes + half, bits), "weight_zero_point": _in_a_row((zeros + half).T, bits).T}
+    return {**parts, **packed, "weight_shape": torch.tensor([rows, columns])}, weight
+
+
+@pytest.mark.parametrize("kind", ["4", "3", "int-quantized", "float-quantized"])
+def test_weights_of_compressed_tensors_are_unpacked(kind: str, tmp_path: Path) -> None:
+    stored, wanted = dict[str, torch.Tensor](), dict[str, np.ndarray]()
+    for name, (rows, columns) in {"a.first": (12, 24), "b": (5, 40)}.items():
+        parts, wanted[f"{name}.weight"] = _compressed(kind, rows, columns)
+        stored |= {f"{name}.{part}": tensor.contiguous() for part, tensor in parts.items()}
+    stored["norm.weight"] = torch.ones(3)
+    save_file(stored, tmp_path / "model.safetensors")
+    bits = int(kind) if kind.isdigit() else 8
+    form = "pack-quantized" if kind.isdigit() else kind
+    groups = {"group_0": {"weights": {"num_bits": bits}}}
+    config = {"quantization_config": {"quant_method": "compressed-tensors", "format": form, "config_groups": groups}}
+    assert packed_method(config) == "compressed-tensors"
+    found = unpacked_weights(tmp_path, config)
+    assert found.keys() == {*wanted, "norm.weight"}
+    for name, weight in wanted.items():
+        np.testing.assert_array_equal(found[name].numpy(), weight)
+    with pytest.raises(rx.formats.ConvertError, match="in the form 'nvfp4-pack-quantized' are not read"):
+        packed_method({"quantization_config": {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized"}})
 
 
 def test_a_form_of_packed_weights_that_is_not_read_is_refused(folder: Path) -> None:

@@ -1,9 +1,13 @@
-"""Weights of folders of transformers that GPTQ or AWQ packed: unpacked to the floating dtype of their scales.
+"""Weights of folders of transformers that a quantizer packed: unpacked to the floating dtype of their scales.
 
 A packed layer is ``qweight`` (codes, several to an int32), ``qzeros`` (their zero points, packed alike), ``scales``
 (groups, out), and for GPTQ ``g_idx``, the group of each row. The weight is ``(code - zero) * scale``, as the kernels
 of both compute it. https://arxiv.org/abs/2210.17323 and https://arxiv.org/abs/2306.00978; the layouts are those of
 AutoGPTQ and AutoAWQ, which GPTQModel writes as well.
+
+A layer of compressed-tensors, as llm-compressor writes it, is ``weight`` in int8 or float8, or ``weight_packed`` (the
+bits of all codes of a row one after another, in int32) with its ``weight_shape``; and ``weight_scale`` for all, for
+each row, or for each group or block, with ``weight_zero_point``. Activations are not rounded, whatever it says of them.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+import numpy as np
 import torch
 
 from ..errors import ConvertError
@@ -23,13 +28,20 @@ _PARTS: Final = (_CODES, ".qzeros", ".scales", ".g_idx")
 
 
 def packed_method(config: Mapping[str, Any]) -> str | None:
-    """``"gptq"`` or ``"awq"`` where a configuration says that its weights are packed so; None for any other.
+    """``"gptq"``, ``"awq"`` or ``"compressed-tensors"`` where a configuration says that; None for no packed weights.
 
     Raises `ConvertError` for a form of these that is not read.
     """
     told: Any = config.get("quantization_config")
     settings: Mapping[str, Any] = cast("Mapping[str, Any]", told) if isinstance(told, dict) else {}
     method, bits = settings.get("quant_method"), settings.get("bits", 4)
+    if method == _COMPRESSED:
+        if settings.get("format") not in _COMPRESSED_FORMS:
+            raise ConvertError(
+                f"weights that {method} stored in the form {settings.get('format')!r} are not read; those in the forms "
+                f"{', '.join(_COMPRESSED_FORMS)} are"
+            )
+        return _COMPRESSED
     if method not in ("gptq", "awq"):
         return None
     form = settings.get("version" if method == "awq" else "checkpoint_format") or _FORMS[method][0]
@@ -42,6 +54,14 @@ def packed_method(config: Mapping[str, Any]) -> str | None:
 
 
 _FORMS: Final[Mapping[str, tuple[str, ...]]] = {"gptq": ("gptq", "gptq_v2"), "awq": ("gemm",)}
+_COMPRESSED: Final = "compressed-tensors"
+_COMPRESSED_FORMS: Final = ("pack-quantized", "int-quantized", "float-quantized", "naive-quantized")
+_COMPRESSED_SCALE: Final = ".weight_scale"
+_COMPRESSED_PARTS: Final = (
+    _COMPRESSED_SCALE,
+    *(f".weight_{part}" for part in ("packed", "shape", "zero_point", "g_idx")),
+    *(f".{side}_{part}" for side in ("input", "output") for part in ("scale", "zero_point")),
+)
 
 
 def unpacked_weights(path: Path, config: Mapping[str, Any]) -> dict[str, torch.Tensor]:
@@ -55,11 +75,14 @@ def unpacked_weights(path: Path, config: Mapping[str, Any]) -> dict[str, torch.T
     stored: dict[str, torch.Tensor] = {}
     for file in sorted(path.glob("*.safetensors")):
         stored.update(load_file(file))
-    found = {name: tensor for name, tensor in stored.items() if not name.endswith(_PARTS)}
-    for name in [name.removesuffix(_CODES) for name in stored if name.endswith(_CODES)]:
+    is_compressed = settings["quant_method"] == _COMPRESSED
+    parts, sign = (_COMPRESSED_PARTS, _COMPRESSED_SCALE) if is_compressed else (_PARTS, _CODES)
+    unpack = _decompressed if is_compressed else _unpacked
+    found = {name: tensor for name, tensor in stored.items() if not name.endswith(parts)}
+    for name in [name.removesuffix(sign) for name in stored if name.endswith(sign)]:
         try:
-            found[f"{name}.weight"] = _unpacked(name, stored, settings)
-        except (KeyError, RuntimeError, IndexError, ZeroDivisionError) as error:
+            found[f"{name}.weight"] = unpack(name, stored, settings)
+        except (KeyError, RuntimeError, IndexError, ZeroDivisionError, ValueError) as error:
             raise ConvertError(f"{path}: the packed weight of {name} is damaged: {error}") from error
     return found
 
@@ -79,6 +102,52 @@ def _unpacked(name: str, stored: Mapping[str, torch.Tensor], settings: Mapping[s
         group = stored.get(f"{name}.g_idx", rows).long()
     weight = (values - offsets[group]).float() * scales[group].float()
     return weight.T.contiguous().to(scales.dtype)
+
+
+def _decompressed(name: str, stored: Mapping[str, torch.Tensor], settings: Mapping[str, Any]) -> torch.Tensor:
+    """The weight (out, in) of one layer of compressed-tensors."""
+    scales, zeros = stored[name + _COMPRESSED_SCALE], stored.get(f"{name}.weight_zero_point")
+    packed = stored.get(f"{name}.weight_packed")
+    if packed is None:
+        values = stored[f"{name}.weight"].float()
+    else:
+        rows, columns = stored[f"{name}.weight_shape"].tolist()
+        bits = _bits_of_layers(settings) or packed.shape[1] * 32 // columns
+        values = _dense(packed, bits, columns)
+        zeros = None if zeros is None else _dense(zeros.T, bits, rows).T
+    group = stored.get(f"{name}.weight_g_idx")
+    if zeros is not None:
+        values = values - _beside(zeros.float(), values, group)
+    return (values * _beside(scales.float(), values, group)).to(scales.dtype)
+
+
+def _bits_of_layers(settings: Mapping[str, Any]) -> int | None:
+    """The number of bits of all layers; None where some have another one."""
+    groups: Mapping[str, Any] = settings.get("config_groups") or {}
+    bits = {int(one["weights"]["num_bits"]) for one in groups.values() if one.get("weights")}
+    return bits.pop() if len(bits) == 1 else None
+
+
+def _dense(packed: torch.Tensor, bits: int, count: int) -> torch.Tensor:
+    """The signed numbers of ``bits`` bits that lie in the int32 of each row one after another, ``count`` of them."""
+    row = packed.contiguous().numpy().astype("<i4").view(np.uint8)
+    each = np.unpackbits(row, axis=1, bitorder="little")[:, : count * bits].reshape(len(row), count, bits)
+    return torch.from_numpy((each @ (1 << np.arange(bits)) - (1 << (bits - 1))).astype(np.float32))
+
+
+def _beside(parameter: torch.Tensor, values: torch.Tensor, group: torch.Tensor | None) -> torch.Tensor:
+    """``parameter`` for each of ``values``: of one number, one for each row, or one for each group or block.
+
+    ``group`` is the group of each column, where they do not lie side by side; -1 where nothing says so.
+    """
+    if parameter.ndim < 2:
+        return parameter.reshape(-1, 1)
+    for axis, size in enumerate(values.shape):
+        index = torch.arange(size) // -(-size // parameter.shape[axis])
+        if axis == 1 and group is not None and bool((group >= 0).all()):
+            index = group.long()
+        parameter = parameter.index_select(axis, index)
+    return parameter
 
 
 def _columns(packed: torch.Tensor, bits: int, order: tuple[int, ...] | None = None) -> torch.Tensor:
