@@ -263,6 +263,26 @@ def test_packed_weights_of_eager_quantization_are_refused_with_what_to_do() -> N
         rx.from_torch(packed, (torch.randn(2, 8),))
 
 
+class Packing(torch.nn.Module):
+    """A layer that reads its weight as packed ones of other libraries are read: as a state beside it, or by NumPy."""
+
+    def __init__(self, by_numpy: bool) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4, 4))
+        self.by_numpy = by_numpy
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ (torch.from_numpy(self.weight.detach().numpy()) if self.by_numpy else self.weight.CB)
+
+
+@pytest.mark.parametrize(
+    ("by_numpy", "told"), [(True, "it computes in NumPy.*run the model before"), (False, "bitsandbytes.*dequantize")]
+)
+def test_packed_weights_of_other_libraries_are_refused_with_what_to_do(by_numpy: bool, told: str) -> None:
+    with pytest.raises(ConvertError, match=told):
+        rx.from_torch(Packing(by_numpy), (torch.randn(2, 4),))
+
+
 def test_quantized_tensors_are_refused_with_what_to_do() -> None:
     class Rounded(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

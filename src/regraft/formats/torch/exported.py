@@ -58,6 +58,10 @@ _EAGERLY_QUANTIZED: Final = (
     "what eager quantization makes, packed weights and quantized tensors, cannot be exported; quantize the model with "
     "PT2E or torchao instead"
 )
+_OF_BITSANDBYTES: Final = (
+    "weights that bitsandbytes packed cannot be exported; give the layers weights of floats, as dequantize() of a "
+    "transformers model does"
+)
 _HINTS: Final = {
     "UnsupportedOperatorException": _NO_FAKE_KERNEL,
     "no fake impl registered": _NO_FAKE_KERNEL,
@@ -65,6 +69,10 @@ _HINTS: Final = {
     "or promise a bound with torch._check",
     "data-dependent": "control flow depends on the values of tensors; write it with torch.cond or torch.where, or "
     "promise a bound with torch._check",
+    ".numpy() is not supported": "it computes in NumPy, which is not traced; where that unpacks weights once, as in "
+    "neural-compressor's layers, run the model before",
+    "has no attribute 'CB'": _OF_BITSANDBYTES,
+    "Params4bit": _OF_BITSANDBYTES,
     "PackedParams": _EAGERLY_QUANTIZED,
     "torch.classes.rnn": _EAGERLY_QUANTIZED,
     "quantized nyi": _EAGERLY_QUANTIZED,

@@ -111,7 +111,7 @@ def _decompressed(name: str, stored: Mapping[str, torch.Tensor], settings: Mappi
     if packed is None:
         values = stored[f"{name}.weight"].float()
     else:
-        rows, columns = stored[f"{name}.weight_shape"].tolist()
+        rows, columns = (int(size) for size in stored[f"{name}.weight_shape"])
         bits = _bits_of_layers(settings) or packed.shape[1] * 32 // columns
         values = _dense(packed, bits, columns)
         zeros = None if zeros is None else _dense(zeros.T, bits, rows).T
@@ -132,7 +132,7 @@ def _dense(packed: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     """The signed numbers of ``bits`` bits that lie in the int32 of each row one after another, ``count`` of them."""
     row = packed.contiguous().numpy().astype("<i4").view(np.uint8)
     each = np.unpackbits(row, axis=1, bitorder="little")[:, : count * bits].reshape(len(row), count, bits)
-    return torch.from_numpy((each @ (1 << np.arange(bits)) - (1 << (bits - 1))).astype(np.float32))
+    return torch.as_tensor((each @ (1 << np.arange(bits)) - (1 << (bits - 1))).astype(np.float32))
 
 
 def _beside(parameter: torch.Tensor, values: torch.Tensor, group: torch.Tensor | None) -> torch.Tensor:
