@@ -321,3 +321,32 @@ def test_sizes_that_only_a_run_tells_are_not_compared_beside_a_write() -> None:
     done = rx.optimize(program)
     for given in (x, torch.ones(3, 6), -torch.ones(3, 6)):
         torch.testing.assert_close(done.module()(given), program.module()(given))
+
+
+def _filled_spectra(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Two complex tensors of zeros, of which parts are filled, as neural operators do."""
+    waves = torch.fft.rfft(x * w)
+    for factor in (2.0, 3.0):
+        kept = torch.zeros(*waves.shape, dtype=torch.complex64)
+        kept[1:][:, :2] = waves[1:, :2] * factor
+        waves = kept
+    return torch.fft.irfft(waves, n=6)
+
+
+def _changed_copy(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    waves = torch.fft.rfft(x)
+    changed = waves.clone()
+    changed[:, :2] = torch.complex(w[:2], w[2:4])
+    return (waves * changed).abs()
+
+
+@pytest.mark.parametrize("function", [_filled_spectra, _changed_copy])
+def test_complex_tensors_that_are_filled_train_as_they_did(function: Callable[..., torch.Tensor]) -> None:
+    x = torch.cos(torch.arange(18.0)).reshape(3, 6)
+    program = torch.export.export(Filling(function), (x,))
+    result = rx.optimize(program)
+    assert count(result) <= count(program)
+    torch.testing.assert_close(result.module()(x), program.module()(x))
+    for found, wanted in zip(gradients(result, x), gradients(program, x), strict=True):
+        torch.testing.assert_close(found, wanted)
+    assert rx.optimize(result).graph_module.code == result.graph_module.code

@@ -65,8 +65,9 @@ def write_fresh_in_place(program: ExportedProgram, operators: Collection[str] = 
         parts = [part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
         graphs = [EditedGraph(part.graph, program.graph_signature if part is parts[0] else None) for part in parts]
         views = [{node for node in part.graph.nodes if _is_view(node)} for part in parts]
-        for edited in graphs:
+        for edited, own in zip(graphs, views, strict=True):
             _plain_sources(edited)
+            _make_apart(edited, own)
         for part, edited, plan in zip(parts, graphs, _plans(parts, views, {*operators}), strict=True):
             _write_in(edited, plan)
             part.graph.eliminate_dead_code()
@@ -96,6 +97,18 @@ def _write_in(edited: EditedGraph, plan: _WritePlan) -> None:
             _tidy(edited, memory.root, views)
     except RuntimeError as error:
         raise ConvertError(f"a view cannot be written to in place: {error}") from error
+    for node in [node for node in edited.graph.nodes if node.target in PARTS and node.meta["val"].is_complex()]:
+        _write_in_copy(edited, node)
+
+
+def _write_in_copy(edited: EditedGraph, node: torch.fx.Node) -> None:
+    """Write to a copy what ``node`` gives: PyTorch has no gradients of complex tensors with one part replaced."""
+    whole, graph = cast(torch.fx.Node, node.args[0]), edited.graph
+    with graph.inserting_before(node):
+        copied = graph.call_function(_ATEN.clone.default, (whole,))
+        copied.meta = {**node.meta, "val": whole.meta["val"].clone()}
+        _fill(graph, _part(graph, copied, _replaced(node)), cast(torch.fx.Node, node.args[1]))
+    put_in_place(edited, node, copied)
 
 
 def _plain_sources(edited: EditedGraph) -> None:
@@ -118,6 +131,53 @@ def _plain_sources(edited: EditedGraph) -> None:
                 node.update_arg(1, source.args[0])
         elif isinstance(source, torch.fx.Node) and seen.get((node.args[0], _replaced(node))) is source:
             put_in_place(edited, node, cast(torch.fx.Node, node.args[0]))
+
+
+def _make_apart(edited: EditedGraph, views: set[torch.fx.Node]) -> None:
+    """Make a tensor anew for each write to it but the first: tensors that were filled with one number are one here.
+
+    What is seen of it joins ``views``.
+    """
+    for made in [node for node in edited.graph.nodes if node.target in _CREATED]:
+        for write in sorted(user for user in made.users if _is_write_to(user, made))[1:]:
+            with edited.graph.inserting_after(made):
+                own = edited.graph.node_copy(made)
+            own.meta = {**made.meta, "val": made.meta["val"].clone()}
+            part: Any = write
+            while isinstance(part, torch.fx.Node) and part.target in WRITES.keys() | PARTS.keys():
+                way = _way_to(made, cast(torch.fx.Node, part.args[0]), views)
+                if way is None:
+                    break
+                seen = _seen_again(edited.graph, way, own)
+                views.update(seen)
+                part.update_arg(0, seen[-1] if seen else own)
+                part = part.args[1]
+
+
+def _is_write_to(node: torch.fx.Node, value: torch.fx.Node) -> bool:
+    return (node.target in PARTS or node.target in _ANYWHERE) and node.args[0] is value
+
+
+def _way_to(root: torch.fx.Node, view: torch.fx.Node, views: set[torch.fx.Node]) -> list[torch.fx.Node] | None:
+    """The views of ``root`` that lead to ``view``, in order; None where it is no view of that."""
+    way: list[torch.fx.Node] = []
+    while view is not root:
+        if view not in views:
+            return None
+        way.append(view)
+        view = cast(torch.fx.Node, view.args[0])
+    return way[::-1]
+
+
+def _seen_again(graph: torch.fx.Graph, way: list[torch.fx.Node], value: torch.fx.Node) -> list[torch.fx.Node]:
+    """The views that ``way`` gives, one of the other, with ``value`` in the place of what they begin with."""
+    found: list[torch.fx.Node] = []
+    for view in way:
+        with graph.inserting_after(value):
+            value = graph.call_function(cast(Any, view.target), (value, *view.args[1:]), dict(view.kwargs))
+        value.meta = {**view.meta, "val": seen_through(_seen(view), cast(torch.fx.Node, value.args[0]).meta["val"])}
+        found.append(value)
+    return found
 
 
 def _without_guards(program: ExportedProgram) -> AbstractContextManager[Any]:
