@@ -126,10 +126,9 @@ def _drop_unread_constants(program: ExportedProgram) -> None:
     unread = {node.name: node for node in program.graph.find_nodes(op="placeholder") if not node.users}
     for spec in list(signature.input_specs):
         node = unread.get(getattr(spec.arg, "name", ""))
-        if node is not None and spec.target is not None and OWN_CONSTANT.fullmatch(spec.target):
+        if node is not None and not spec.persistent and spec.target and OWN_CONSTANT.fullmatch(spec.target):
             signature.input_specs.remove(spec)
             program.constants.pop(spec.target, None)
-            program.state_dict.pop(spec.target, None)
             program.graph.erase_node(node)
 
 
