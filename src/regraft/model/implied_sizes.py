@@ -1,4 +1,4 @@
-"""Sizes that the inputs of a model leave open and its weights tell: channels, widths, heads, the sides of an image.
+"""What the weights tell of the inputs: channels, widths, heads, the sides of an image, the rows of tables.
 
 Exporters name every axis of an input, also those that can only be of one size.
 """
@@ -9,16 +9,19 @@ from collections.abc import Iterator
 from math import isqrt
 from typing import Final, cast
 
+from ..analysis import get_var2val
+from ..analysis.tensors import stated_shape
+from ..analysis.values import definition, resolve
 from ..ir.dims import Dim, SymVar, exact_divide
-from ..ir.expr import Constant
+from ..ir.expr import Constant, Var
 from ..ir.op import Call, Op
 from ..ir.program import Function
-from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings, walk
 
 _GROUPED: Final = "com.microsoft.GroupQueryAttention"
 _CONVOLUTIONS: Final = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 _PRODUCTS: Final = ("relax.matmul", "relax.linear")
+_SAME_NUMBERS: Final = ("relax.astype", "relax.expand_dims", "relax.reshape", "relax.squeeze")
 _MOST_SIDES: Final = 4
 _MOST_ROWS: Final = 1 << 14
 """The most rows of a table of places in an image."""
@@ -37,7 +40,7 @@ def implied_sizes(function: Function) -> dict[str, int]:
 def _told_by(call: Call) -> Iterator[tuple[Dim, Dim | None]]:
     """The sizes of operands of ``call`` that have to be alike: one, and what it has to be, if that is known."""
     name = _name(call)
-    shapes = [_shape(operand.ty) for operand in call.args[:4]]
+    shapes = [stated_shape(operand) or () for operand in call.args[:4]]
     if name in _CONVOLUTIONS and shapes[0] and shapes[1]:
         inner = _sizes(shapes[1], call.attrs.kernel_layout, "I")[0]
         if isinstance(inner, int):
@@ -58,7 +61,7 @@ def sides_of_images(function: Function) -> list[dict[SymVar, int]]:
     for call in _calls(function):
         if _name(call) != "relax.nn.conv2d" or len(set(call.attrs.strides)) > 1:
             continue
-        data, kernel, step = _shape(call.args[0].ty), _shape(call.args[1].ty), cast(int, call.attrs.strides[0])
+        (data, kernel), step = [stated_shape(one) or () for one in call.args[:2]], cast(int, call.attrs.strides[0])
         if step == 1 or not data or not kernel or {*_sizes(kernel, call.attrs.kernel_layout, "HW")} != {step}:
             continue
         sides = [size for size in _sizes(data, call.attrs.data_layout, "HW") if isinstance(size, SymVar)]
@@ -69,7 +72,8 @@ def sides_of_images(function: Function) -> list[dict[SymVar, int]]:
 
 def _patches_in_a_row(function: Function) -> list[int]:
     """The square roots of numbers of rows of tables, rounded down, and the next smaller ones."""
-    tables = [_shape(expr.ty) for expr in walk(function) if isinstance(expr, Constant)]
+    shapes = [stated_shape(expr) for expr in walk(function) if isinstance(expr, Constant)]
+    tables = [shape for shape in shapes if shape is not None]
     rows = {shape[-2] for shape in tables if len(shape) in (2, 3) and all(size == 1 for size in shape[:-2])}
     exact = {isqrt(count - more) for count in rows for more in (1, 0, 2) if _is_square(count, more)}
     others = {isqrt(count) - less for count in rows if isinstance(count, int) and count < 1000 for less in (0, 1)}
@@ -80,6 +84,22 @@ def _patches_in_a_row(function: Function) -> list[int]:
 def _is_square(count: Dim, more: int) -> bool:
     """True if ``count`` is that of a square of patches, with ``more`` beside them."""
     return isinstance(count, int) and more < count < _MOST_ROWS and isqrt(count - more) ** 2 == count - more
+
+
+def rows_of_tables(function: Function) -> dict[str, tuple[float, float]]:
+    """The first and the last row that there is, for each parameter that says which rows of tables are taken."""
+    definitions, last = get_var2val(function), dict[str, float]()
+    for call in _calls(function):
+        if _name(call) != "relax.take":
+            continue
+        index = definition(definitions, resolve(definitions, call.args[1]))
+        while isinstance(index, Call) and _name(index) in _SAME_NUMBERS:
+            index = definition(definitions, resolve(definitions, index.args[0]))
+        shape, axis = stated_shape(call.args[0]), cast("int | None", call.attrs["axis"])
+        rows = shape[axis] if shape is not None and axis is not None else None
+        if index in function.params and isinstance(index, Var) and isinstance(rows, int) and rows:
+            last[index.name_hint] = min(rows - 1, last.get(index.name_hint, rows))
+    return {name: (0, row) for name, row in last.items()}
 
 
 def _sizes(shape: tuple[Dim, ...], layout: str, axes: str) -> list[Dim]:
@@ -95,7 +115,3 @@ def _calls(function: Function) -> Iterator[Call]:
 
 def _name(call: Call) -> str:
     return call.op.name if isinstance(call.op, Op) else ""
-
-
-def _shape(ty: object) -> tuple[Dim, ...]:
-    return ty.shape or () if isinstance(ty, TensorType) else ()

@@ -10,24 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..analysis import get_var2val
-from ..analysis.tensors import stated_shape
-from ..analysis.values import definition, resolve
 from ..ir.dtypes import as_dtype, is_float
-from ..ir.expr import Var
 from ..ir.module import IRModule
-from ..ir.op import Call, OpTypeError, is_call_of
+from ..ir.op import OpTypeError
 from ..ir.program import Function
 from ..ir.types import TensorType
-from ..ir.visitor import iter_bindings
 from ..reference.trials import NoValueError, random_arguments
 from ..run import ExecutionError
 from .errors import UsageError
-from .implied_sizes import implied_sizes
+from .implied_sizes import implied_sizes, rows_of_tables
 from .models import with_sizes
 from .named_inputs import named_ways
 from .trial_sizes import sizes_of, ways_of_sizes
@@ -37,8 +32,6 @@ ValueRange: TypeAlias = tuple[float, float]
 
 _RANGES: Final = ((0, 7), (-3, 3), (0, 1), (0, 0))
 """Ranges of integers to try in turn: most are indices, some are masks, for which only 0 and 1 make sense."""
-
-_SAME_NUMBERS: Final = ("relax.astype", "relax.expand_dims", "relax.reshape", "relax.squeeze")
 
 _LEAST_RUNS, _MOST_RUNS = 4, 16
 _MOST_HELD: Final = 1 << 28
@@ -180,7 +173,7 @@ def several_that_run(
     found = [first]
     most = _MOST_RUNS if function.params else 1
     sizes = {**(dims or {}), **{size.name: number for size, number in sizes_of(function, first.inputs).items()}}
-    ranges = {**_rows_of_tables(function), **(ranges or {})}
+    ranges = {**rows_of_tables(function), **(ranges or {})}
     began = perf_counter()
     for again in range(1, most):
         late = perf_counter() - began > seconds and len(found) >= _LEAST_RUNS
@@ -191,22 +184,6 @@ def several_that_run(
             if trial.is_finite or not first.is_finite:
                 found.append(trial)
     return found
-
-
-def _rows_of_tables(function: Function) -> dict[str, ValueRange]:
-    """The first and the last row that there is, for each parameter that says which rows of tables are taken."""
-    definitions, last = get_var2val(function), dict[str, float]()
-    for binding in iter_bindings(function):
-        if not isinstance(call := binding.value, Call) or not is_call_of(call, "relax.take"):
-            continue
-        index = definition(definitions, resolve(definitions, call.args[1]))
-        while isinstance(index, Call) and getattr(index.op, "name", "") in _SAME_NUMBERS:
-            index = definition(definitions, resolve(definitions, index.args[0]))
-        shape, axis = stated_shape(call.args[0]), cast("int | None", call.attrs["axis"])
-        rows = shape[axis] if shape is not None and axis is not None else None
-        if index in function.params and isinstance(index, Var) and isinstance(rows, int) and rows:
-            last[index.name_hint] = min(rows - 1, last.get(index.name_hint, rows))
-    return {name: (0, row) for name, row in last.items()}
 
 
 def _bytes_of(trial: ExpectedRun) -> int:

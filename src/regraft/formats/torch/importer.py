@@ -233,7 +233,8 @@ class _Importer:
         name = str(spec.target)
         first = self._owners.setdefault(memory_of(tensor), name)
         if first != name and not self._keep:
-            self._aliases.update({name: first} if kind != "constant" else {})
+            if kind != "constant":
+                self._aliases[name] = first
             self._values[node] = self._constants[first]
             return
         if tensor.is_complex():
