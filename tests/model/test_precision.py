@@ -249,6 +249,27 @@ def test_the_layer_that_errs_most_goes_back_to_float32() -> None:
     assert sum("matmul_integer" in line for line in result.script(show_meta=False).splitlines()) == 2
 
 
+def test_unsigned_weights_are_tried_where_those_of_seven_bits_err_by_too_much() -> None:
+    def wide(builder: BlockBuilder, x: Expr) -> Expr:
+        return R.matmul(builder.emit(R.nn.relu(builder.emit(R.matmul(x, weights(384, 512))))), weights(512, 256))
+
+    module = module_of((128, 384), wide)
+    options: dict[str, Any] = {"engine": "onnxruntime", "target": "avx2"}
+    _, loose = lowered(module, "int8", max_error=0.2, **options)
+    assert loose.kept is not None
+    assert loose.kept.name == "int8 dynamic"
+    assert loose.kept.error is not None
+    problems = {one.name: one.problem for one in loose.attempts}
+    said = "not tried: it is slower than int8 dynamic, and for models where that errs by too much"
+    assert problems["int8 dynamic, unsigned weights"] == said
+    _, tight = lowered(module, "int8", max_error=0.8 * loose.kept.error, **options)
+    assert tight.kept is not None
+    assert tight.kept.name == "int8 dynamic, unsigned weights"
+    assert [layer.precision for layer in tight.kept.layers] == ["int8 dynamic, unsigned weights"] * 2
+    _, other = lowered(module, "int8", max_error=0.2, **options | {"target": "avx512-vnni"})
+    assert "int8 dynamic, unsigned weights" not in {one.name for one in other.attempts}
+
+
 def test_where_no_error_is_small_enough_nothing_is_lowered_and_the_nearest_miss_is_shown(
     products: Path, tmp_path: Path
 ) -> None:

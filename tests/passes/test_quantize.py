@@ -38,7 +38,7 @@ from regraft.passes.quantize import (
     observed,
     with_ranges,
 )
-from regraft.passes.quantize.weights import per_channel
+from regraft.passes.quantize.weights import WeightCodes, per_channel
 from tests.kit import assert_close
 from tests.passes.harness import module_of
 
@@ -158,12 +158,37 @@ def test_small_weights_other_dtypes_and_weights_from_outside_are_left() -> None:
 def test_a_bit_may_be_left_unused(bits: int) -> None:
     module = module_of((5, 96), layers)
     done = QuantizeDynamic(bits=bits)(module)
-    found = per_channel(arrays(9, 4), 1, bits)
+    found = per_channel(arrays(9, 4), 1, WeightCodes(bits))
     most = int(np.abs(found.values.astype(int)).max())
     assert most == {7: 64, 8: 127}[bits]
     assert bits == 8 or 2 * most * 255 < 2**15, "two products with unsigned bytes are summed in 16 bits"
     x = arrays(5, 96)
     assert error(values(module, x), values(done, x)) < 0.05
+
+
+def test_unsigned_weights_keep_all_bits_and_overflow_on_no_processor(tmp_path: Path) -> None:
+    """ONNX Runtime itself runs them, beside exact sums; its sums of signed bytes overflow without VNNI."""
+    codes = per_channel(arrays(9, 4), 1, WeightCodes(unsigned=True))
+    signed = per_channel(arrays(9, 4), 1)
+    np.testing.assert_array_equal(codes.values.astype(int) - int(codes.zero), signed.values)
+    module, x = module_of((5, 96), lambda _, x: R.matmul(x, const(np.full((96, 64), 3, np.float32)))), np.ones((5, 96))
+    exact = values(module, x.astype(np.float32))
+    done = QuantizeDynamic(unsigned=True)(module)
+    model = to_onnx(done)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    found = np.asarray(session.run(None, {session.get_inputs()[0].name: x.astype(np.float32)})[0])
+    assert error(exact, found) < 1e-5, "all codes are the largest ones"
+    assert kernels(done, tmp_path)["DynamicQuantizeMatMul"] == 1
+
+
+def test_unsigned_weights_of_convolutions_run_on_bytes(tmp_path: Path) -> None:
+    module, x = module_of((2, 3, 10, 12), blocks), arrays(2, 3, 10, 12)
+    done = Quantize(calibrated(module, x), results=True, unsigned=True)(module)
+    assert kernels(done, tmp_path)["QLinearConv"] == 5
+    expected, seven = values(module, x), Quantize(calibrated(module, x), bits=7, results=True)(module)
+    plain = onnxruntime.InferenceSession(to_onnx(done).SerializeToString())
+    found = np.asarray(plain.run(None, {plain.get_inputs()[0].name: x})[0])
+    assert 1e-4 < error(expected, found) < error(expected, values(seven, x))
 
 
 @pytest.mark.parametrize(("bits", "most"), [(8, 0.02), (4, 0.25)])
@@ -373,6 +398,9 @@ def test_products_of_attention_run_on_bytes(mask: Expr | None) -> None:
     quantized = [dict(call.attrs)["out_dtype"] for call in calls(done, "relax.quantize")]
     assert sorted(quantized) == ["int8", "int8", "uint8", "uint8", "uint8"], "x, queries and weights; keys and values"
     assert len(calls(Quantize(ranges)(opened), "relax.quantize")) == 1, "the input of the projections only"
+    unsigned = Quantize(ranges, attention=True, unsigned=True)(opened)
+    assert {dict(call.attrs)["out_dtype"] for call in calls(unsigned, "relax.quantize")} == {"uint8"}
+    assert error(values(module, x), values(unsigned, x, target="onnxruntime")) < 0.06
     for target in ("numpy", "onnxruntime", "openvino"):
         assert 1e-4 < error(values(module, x), values(done, x, target=target)) < 0.06, target
 

@@ -91,6 +91,9 @@ def test_a_bit_may_be_left_unused_and_a_layer_kept() -> None:
     module = from_onnx(model)
     (name,) = [step.binding for one in report(QuantizeRecurrent(), module).passes for step in one.rewrote]
     assert error(run(model, x), run(to_onnx(QuantizeRecurrent(bits=7)(module)), x)) < 0.06
+    unsigned = QuantizeRecurrent(unsigned=True)(module)
+    assert error(run(model, x), run(to_onnx(unsigned), x)) < 0.05
+    assert error(run(to_onnx(unsigned), x), np.asarray(build(unsigned, target="numpy")["main"](x))) < 0.01
     kept = report(QuantizeRecurrent(keep=[name]), module).passes[0].declined
     assert [step.reason for step in kept] == ["it stays in the precision that it has, as asked"]
     assert QuantizeRecurrent(least=10**6)(module) is module

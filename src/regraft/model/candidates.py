@@ -18,7 +18,16 @@ from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..passes import DeadCodeElimination, FoldConstant, Pass, Sequential, ToMixedPrecision, for_engine
 from ..passes.mixed_precision import narrowed_products
-from ..passes.quantize import CONVOLUTIONS, Quantize, QuantizeDynamic, QuantizeRecurrent, QuantizeWeights, Ranges
+from ..passes.quantize import (
+    CONVOLUTIONS,
+    SIGNED_BYTES,
+    Quantize,
+    QuantizeDynamic,
+    QuantizeRecurrent,
+    QuantizeWeights,
+    Ranges,
+    WeightCodes,
+)
 from .errors import UsageError
 from .expected import ComputedIn
 from .machines import ENGINES, MachineDescription
@@ -44,6 +53,9 @@ _FEW_ROWS: Final = 8
 """Products of more rows wait for arithmetic rather than for weights, so that smaller weights gain nothing."""
 
 _BYTES: Final = ComputedIn("int8", 0.25)
+
+_UNSIGNED: Final = ", unsigned weights"
+"""The end of the name of a candidate with weights in uint8."""
 
 HALVES: Final = ("bfloat16", "float16")
 """The precisions that engines compute in by an option."""
@@ -85,6 +97,13 @@ class Candidate:
     """True if layers go back to `WIDER` before they go back to ``rest``."""
     layers: Callable[[Function], list[str]] | None = None
     """The bindings of its layers, where its pass does not report them as rewrites."""
+    codes: WeightCodes = SIGNED_BYTES
+    """The form of its weights in bytes."""
+
+    @property
+    def faster(self) -> str | None:
+        """The name of a candidate that is faster and errs by more; this one is tried only where it errs by too much."""
+        return self.name.removesuffix(_UNSIGNED) if self.codes.unsigned else None
 
 
 class Refused(NamedTuple):
@@ -111,7 +130,7 @@ def candidates(
     are tried on bytes as well. ``machine`` says what its processor computes in.
     """
     listed = list(_candidates(precision, engines, ranges, machine, has_few_rows=has_few_rows))
-    found = sorted([*listed, *(_on_attention(listed, ranges, machine) if has_attention else ())], key=_place)
+    found = sorted([*listed, *(_on_attention(listed, ranges) if has_attention else ())], key=_place)
     return [replace(one, rules=for_engine(one.engine)) if isinstance(one, Candidate) else one for one in found]
 
 
@@ -227,57 +246,72 @@ def _in_bytes(
     engine: str, ranges: Callable[[IRModule], Ranges] | None, machine: MachineDescription
 ) -> Iterator[Candidate | Refused]:
     recurrent = ["relax.nn.lstm"] if engine == "onnxruntime" else []
+    weights = _forms_of_weights(engine, machine)
     if engine == "onnxruntime" or (engine == "torch" and ranges is None):
         forms = dict.fromkeys(["relax.matmul", *recurrent], _BYTES)
-        yield Candidate("int8 dynamic", engine, {}, _as_it_runs(engine, machine), forms=forms)
+        for end, codes in weights.items():
+            yield Candidate(f"int8 dynamic{end}", engine, {}, _as_it_runs(engine, codes), forms=forms, codes=codes)
     if ranges is None:
         problem = "without samples no ranges are known: give them by --calibrate"
         yield Refused("int8 static", engine, problem)
         return
     forms = dict.fromkeys(["relax.matmul", *CONVOLUTIONS, *recurrent], _BYTES)
-    make = _by_samples(ranges, engine, machine)
-    yield Candidate("int8 static", engine, {}, make, forms=forms)
+    for end, codes in weights.items():
+        make = _by_samples(ranges, engine, codes)
+        yield Candidate(f"int8 static{end}", engine, {}, make, forms=forms, codes=codes)
     if engine == "openvino" and machine.has("bfloat16") and "bfloat16" in _openvino_precisions():
-        options = {"precision": "bfloat16"}
-        yield Candidate("int8 static, else bfloat16", engine, options, make, forms=forms, rest="bfloat16")
+        name, options, codes = "int8 static, else bfloat16", {"precision": "bfloat16"}, weights[""]
+        make = _by_samples(ranges, engine, codes)
+        yield Candidate(name, engine, options, make, forms=forms, rest="bfloat16", codes=codes)
 
 
-def _as_it_runs(engine: str, machine: MachineDescription) -> PassFor:
+def _forms_of_weights(engine: str, machine: MachineDescription) -> dict[str, WeightCodes]:
+    """The forms of weights in bytes that do not overflow, the fastest first, by what they add to a candidate's name."""
+    if machine.weight_bits == 8:
+        return {"": SIGNED_BYTES}
+    seven = {"": WeightCodes(machine.weight_bits)}
+    return {**seven, _UNSIGNED: WeightCodes(unsigned=True)} if engine == "onnxruntime" else seven
+
+
+def _as_it_runs(engine: str, codes: WeightCodes) -> PassFor:
     """Bytes by ranges that are found as the model runs: products, and on ONNX Runtime recurrent layers."""
-    bits = machine.weight_bits
 
     def make(keep: Mapping[str, str], _module: IRModule) -> Pass:
-        return Sequential([QuantizeDynamic(keep, bits=bits), *_recurrent(engine, keep, bits)])
+        dynamic = QuantizeDynamic(keep, bits=codes.bits, unsigned=codes.unsigned)
+        return Sequential([dynamic, *_recurrent(engine, keep, codes)])
 
     return make
 
 
-def _recurrent(engine: str, keep: Mapping[str, str], bits: int) -> list[Pass]:
+def _recurrent(engine: str, keep: Mapping[str, str], codes: WeightCodes) -> list[Pass]:
     """Recurrent layers on bytes, which ONNX Runtime alone has."""
-    return [QuantizeRecurrent(keep, bits=bits)] if engine == "onnxruntime" else []
+    if engine != "onnxruntime":
+        return []
+    return [QuantizeRecurrent(keep, bits=codes.bits, unsigned=codes.unsigned)]
 
 
 def _by_samples(
-    ranges: Callable[[IRModule], Ranges], engine: str, machine: MachineDescription, *, attention: bool = False
+    ranges: Callable[[IRModule], Ranges], engine: str, codes: WeightCodes, *, attention: bool = False
 ) -> PassFor:
     """Bytes by the ranges of samples, in the form that the engine has kernels for."""
-    bits, results = machine.weight_bits, engine == "onnxruntime"
+    form: dict[str, Any] = {"bits": codes.bits, "unsigned": codes.unsigned}
 
     def make(keep: Mapping[str, str], module: IRModule) -> Pass:
-        static = Quantize(ranges(module), keep, bits=bits, attention=attention, results=results)
-        return Sequential([static, *_recurrent(engine, keep, bits)])
+        static = Quantize(ranges(module), keep, attention=attention, results=engine == "onnxruntime", **form)
+        return Sequential([static, *_recurrent(engine, keep, codes)])
 
     return make
 
 
 def _on_attention(
-    listed: Sequence[Candidate | Refused], ranges: Callable[[IRModule], Ranges] | None, machine: MachineDescription
+    listed: Sequence[Candidate | Refused], ranges: Callable[[IRModule], Ranges] | None
 ) -> Iterator[Candidate]:
-    """Of the candidates on bytes by samples the last for each engine, with attention's products on bytes too."""
-    static = {one.engine: one for one in listed if isinstance(one, Candidate) and one.name.startswith("int8 static")}
-    for one in static.values():
+    """Of the candidates on bytes by samples the last for each engine and form of weights, with attention's products on
+    bytes too."""
+    static = [one for one in listed if isinstance(one, Candidate) and one.name.startswith("int8 static")]
+    for one in {(one.engine, one.codes.unsigned): one for one in static}.values():
         assert ranges is not None
-        make = _by_samples(ranges, one.engine, machine, attention=True)
+        make = _by_samples(ranges, one.engine, one.codes, attention=True)
         yield replace(one, name=one.name.replace("static", "static with attention"), make=make, opens_attention=True)
 
 

@@ -52,7 +52,7 @@ from .measure import Bench, opened_on
 from .memory import free_memory, needed_to_run
 from .models import Model, form_of, run_as_it_is, run_exactly
 from .samples import Samples, TriedOn, read_samples, trials_on
-from .search import CandidateResult, PrecisionSearch, may_win
+from .search import CandidateResult, PrecisionSearch, expected_once_narrowed, may_win
 from .timing import Deadline, clock_for
 from .verification import Verification, flat_arrays, names_for
 
@@ -116,7 +116,10 @@ _Best: TypeAlias = tuple[Attempt, Candidate, IRModule]
 def _tried(
     search: PrecisionSearch, listed: Sequence[Candidate | Refused], tell: Callable[[str], None]
 ) -> tuple[list[Attempt], _Best | None]:
-    """The rows of all candidates and the best: first each whole, then those that err by too much, the fastest first."""
+    """The rows of all candidates and the best: first each whole, then those that err by too much.
+
+    Of these the one comes first that is expected to be the fastest with as few layers as its error allows.
+    """
     rows: list[Attempt] = []
     erring: list[tuple[int, Candidate]] = []
     best: _Best | None = None
@@ -130,6 +133,10 @@ def _tried(
         if isinstance(one, Refused):
             rows.append(Attempt(one.name, one.engine, problem=one.problem))
             continue
+        if one.faster is not None and not any((one.faster, one.engine) == (e.name, e.engine) for _, e in erring):
+            problem = f"not tried: it is slower than {one.faster}, and for models where that errs by too much"
+            rows.append(Attempt(one.name, one.engine, problem=problem))
+            continue
         tell(f"{one.name} on {one.engine}, {number + 1} of {len(listed)}")
         search.waiting = len(listed) - number
         row = None if best is None else best[0]
@@ -140,7 +147,7 @@ def _tried(
         if trial.errs:
             erring.append((number, one))
     search.waiting = len(erring)
-    for number, one in sorted(erring, key=lambda pair: -rows[pair[0]].ratio):
+    for number, one in sorted(erring, key=lambda pair: -expected_once_narrowed(rows[pair[0]], search.budget.error)):
         tell(f"{one.name} on {one.engine}, fewer layers")
         trial = search.narrowed(one, rows[number], None if best is None else best[0])
         best = better(trial, one)

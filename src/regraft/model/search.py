@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import hypot
+from math import hypot, isfinite
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -427,6 +427,17 @@ class Tried(NamedTuple):
 def may_win(row: Attempt, best: Attempt | None) -> bool:
     """True if what is timed with all layers in few bits is so much faster than ``best`` that a few may go back."""
     return best is None or not best.ratio or not row.ratio or row.ratio > best.ratio * _GOING_BACK
+
+
+def expected_once_narrowed(row: Attempt, allowed: float) -> float:
+    """About how many times as fast ``row`` is once so many of its layers went back that it errs by ``allowed``.
+
+    Counted as if all layers took the same time and had the same share of the squared error. Where no speed is known, it
+    is the part of the layers that stay.
+    """
+    error = row.error or 0.0
+    stay = 0.0 if not isfinite(error) else min(1.0, (allowed / error) ** 2) if error else 1.0
+    return 1 / (1 - stay * (1 - 1 / row.ratio)) if row.ratio else stay
 
 
 def _steps_back(gone: Sequence[str], count: int, rest: str) -> dict[str, str]:

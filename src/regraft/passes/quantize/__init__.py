@@ -12,9 +12,11 @@ from .layers import CONVOLUTIONS
 from .recurrent import QuantizeRecurrent
 from .smoothing import Magnitudes, SmoothOutliers, left_sides, with_magnitudes
 from .static import Quantize, observed, with_ranges
+from .weights import SIGNED_BYTES, WeightCodes
 
 __all__ = [
     "CONVOLUTIONS",
+    "SIGNED_BYTES",
     "Magnitudes",
     "OpenAttention",
     "Quantize",
@@ -24,6 +26,7 @@ __all__ = [
     "Ranges",
     "SeenRange",
     "SmoothOutliers",
+    "WeightCodes",
     "has_attention",
     "left_sides",
     "observed",

@@ -19,24 +19,24 @@ from ...rewrite import Bindings, Decline, Rule, decline
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
 from .layers import KEPT, is_float32, sources_of
-from .weights import per_channel
+from .weights import WeightCodes, per_channel
 
 with PatternContext() as _LSTM:
     _data, _weights, _recurrence = wildcard(), is_const(), is_const()
     _layer = is_op("relax.nn.lstm")(_data, _weights, _recurrence, varg_default_wildcard=True)
 
 
-def _in_bytes(constant: Constant, bits: int) -> tuple[Expr, Expr, Expr]:
-    """Weights (ways, 4 * hidden, k) as int8 (ways, k, 4 * hidden), with their scales and zero points."""
+def _in_bytes(constant: Constant, form: WeightCodes) -> tuple[Expr, Expr, Expr]:
+    """Weights (ways, 4 * hidden, k) in bytes (ways, k, 4 * hidden), with their scales and zero points."""
     weights = constant.data.read()
     ways, rows, width = weights.shape
-    found = per_channel(weights.reshape(ways * rows, width), 0, bits)
+    found = per_channel(weights.reshape(ways * rows, width), 0, form)
     values = np.ascontiguousarray(found.values.reshape(ways, rows, width).transpose(0, 2, 1))
     codes = Constant(TensorData(values, None, sources_of(constant)))
-    return codes, const(found.scales.reshape(ways, rows)), const(np.zeros((ways, rows), np.int8))
+    return codes, const(found.scales.reshape(ways, rows)), const(np.full((ways, rows), found.zero))
 
 
-def _operator(call: Call, bits: int) -> Expr:
+def _operator(call: Call, codes: WeightCodes) -> Expr:
     """The layer of ``call`` as ONNX Runtime's own operator."""
     nothing = Tuple(())
     given = [*call.args[3:], *[nothing] * (8 - len(call.args))]
@@ -46,7 +46,7 @@ def _operator(call: Call, bits: int) -> Expr:
     data, kernel, matrix = call.args[:3]
     assert isinstance(kernel, Constant)
     assert isinstance(matrix, Constant)
-    (weights, *of_weights), (recurrence, *of_recurrence) = _in_bytes(kernel, bits), _in_bytes(matrix, bits)
+    (weights, *of_weights), (recurrence, *of_recurrence) = _in_bytes(kernel, codes), _in_bytes(matrix, codes)
     attrs: dict[str, Any] = {
         "activations": tuple(name.capitalize() for name in call.attrs.activations),
         "direction": call.attrs.direction,
@@ -59,19 +59,19 @@ def _operator(call: Call, bits: int) -> Expr:
     return Op.get("com.microsoft.DynamicQuantizeLSTM")(*operands, **attrs)
 
 
-def QuantizeRecurrent(keep: Collection[str] = (), least: int = 4096, bits: int = 8) -> Pass:
+def QuantizeRecurrent(keep: Collection[str] = (), least: int = 4096, bits: int = 8, *, unsigned: bool = False) -> Pass:
     """Compute float32 layers of long short-term memory with constant weights in bytes, on ONNX Runtime.
 
-    Each ``nn.lstm`` becomes ``com.microsoft.DynamicQuantizeLSTM`` with weights in int8, one scale for each row of a
+    Each ``nn.lstm`` becomes ``com.microsoft.DynamicQuantizeLSTM`` with weights in bytes, one scale for each row of a
     gate. The sequence, and the hidden state of each step, are quantized by their ranges as the program runs, so no
-    samples are needed. ``keep`` names bindings that stay; so do layers of fewer than ``least`` weights. ``bits`` is
-    that of `QuantizeDynamic`. There is no such operator for ``nn.gru`` and ``nn.rnn``, which stay.
+    samples are needed. ``keep`` names bindings that stay; so do layers of fewer than ``least`` weights. ``bits`` and
+    ``unsigned`` are those of `QuantizeDynamic`. There is no such operator for ``nn.gru`` and ``nn.rnn``, which stay.
 
     Needs: weights as constants. Guarantees: dtypes and shapes as before. Values change by 1 to 5 % of the largest, so
     this is never done by default. Weights take a quarter of the bytes. Only ONNX Runtime runs the result fast. Cost:
     linear in the weights, each of which is read once.
     """
-    kept = frozenset(keep)
+    kept, codes = frozenset(keep), WeightCodes(bits, unsigned)
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         def quantize(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
@@ -84,7 +84,7 @@ def QuantizeRecurrent(keep: Collection[str] = (), least: int = 4096, bits: int =
                 return decline("quantized are layers of float32")
             if sum(one.data.size for one in weights) < least:
                 return decline(f"weights of fewer than {least} numbers gain nothing")
-            return {var: _operator(call, bits)}
+            return {var: _operator(call, codes)}
 
         return context.rewrite(function, Rule(_LSTM, quantize, "quantize_lstm"))
 

@@ -39,7 +39,7 @@ from .layers import (
     sources_of,
 )
 from .results import results_in_bytes
-from .weights import per_channel
+from .weights import WeightCodes, per_channel
 
 _POOLS: Final = ("relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d", "relax.mean")
 _FOLLOWING: Final = ("relax.add", "relax.multiply", *_POOLS)
@@ -197,7 +197,7 @@ class _Bytes:
         ranges: Ranges,
         keep: frozenset[str],
         least: int,
-        bits: int,
+        codes: WeightCodes,
         *,
         attention: bool,
         results: bool,
@@ -211,7 +211,7 @@ class _Bytes:
         self._ranges = ranges
         self._keep = keep
         self._least = least
-        self._bits = bits
+        self._codes = codes
 
     def rules(self) -> RuleSet:
         """In order: what computes, what lies between, and what bytes make superfluous."""
@@ -251,7 +251,7 @@ class _Bytes:
             # OpenVINO computes it on bytes only where zero is the code 0.
             data = in_signed_bytes(matchings[_data], found)
         axis = conv.attrs.kernel_layout.index("O")
-        kernel = _weights_in_bytes(weights.data.read(), axis, sources_of(weights), self._bits)
+        kernel = _weights_in_bytes(weights.data.read(), axis, sources_of(weights), self._codes)
         return {var: Call(conv.op, (data, kernel), conv.attrs)}
 
     def _product(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
@@ -261,7 +261,7 @@ class _Bytes:
         data = self._in_bytes(layer.data)
         if isinstance(data, Decline):
             return data
-        return {layer.var: ops.matmul(data, _weights_in_bytes(layer.weights(), 1, layer.sources, self._bits))}
+        return {layer.var: ops.matmul(data, _weights_in_bytes(layer.weights(), 1, layer.sources, self._codes))}
 
     def _product_of_values(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         """A product of two values: unsigned bytes on the left, as weights are on the right."""
@@ -275,8 +275,10 @@ class _Bytes:
             return data
         if found is None or not np.isfinite(found).all():
             return decline("no samples say what its right side lies in")
-        signed = in_signed_bytes(right, found, self._bits)
-        return {var: ops.matmul(data, signed)}
+        if self._codes.unsigned:
+            other = self._in_bytes(right)
+            return other if isinstance(other, Decline) else {var: ops.matmul(data, other)}
+        return {var: ops.matmul(data, in_signed_bytes(right, found, self._codes.bits))}
 
     def _combination(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var, operands = matchings[_combined], (matchings[_left], matchings[_right])
@@ -349,10 +351,10 @@ def _positions(conv: Call) -> int:
     return prod(size for axis, size in zip(layout, sizes, strict=False) if axis not in "NC" and isinstance(size, int))
 
 
-def _weights_in_bytes(weights: np.ndarray, axis: int, sources: tuple[str, ...], bits: int) -> Expr:
-    packed = per_channel(weights, axis, bits)
+def _weights_in_bytes(weights: np.ndarray, axis: int, sources: tuple[str, ...], codes: WeightCodes) -> Expr:
+    packed = per_channel(weights, axis, codes)
     values = Constant(TensorData(packed.values, None, sources))
-    return ops.dequantize(values, const(packed.scales), const(np.zeros(packed.scales.shape, np.int8)), axis)
+    return ops.dequantize(values, const(packed.scales), const(np.full(packed.scales.shape, packed.zero)), axis)
 
 
 def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
@@ -457,18 +459,19 @@ def Quantize(
     *,
     attention: bool = False,
     results: bool = False,
+    unsigned: bool = False,
 ) -> Pass:
     """Compute convolutions and products with constant weights on bytes, by ranges that samples gave.
 
-    What they read is quantized to uint8 (asymmetric, one scale) and dequantized again, weights to int8 (symmetric, one
+    What they read is quantized to uint8 (asymmetric, one scale) and dequantized again, weights to bytes (symmetric, one
     scale for each output channel). So is what sums, products, pools, joins and resizes between convolutions read, so
     that runtimes stay in bytes from one to the next. A bias becomes int32, in the steps of the sums it is added to.
     A relu or clip that ends where the bytes do is left out.
     ``ranges`` says what values lie in, by the names of their bindings (`observed` lists those that are asked for);
     a layer whose operand has none stays. ``keep`` names bindings that stay; so do products of fewer than ``least``
     weights, and convolutions that multiply fewer times. ``attention``: products of two computed values, as those of
-    attention are (`OpenAttention`), too: the left side like other values, the right one to int8, symmetric. ``bits``: 7
-    leaves a bit of the weights unused, as `QuantizeDynamic` does. ``results``: the form for ONNX Runtime. What
+    attention are (`OpenAttention`), too: the left side like other values, the right one to the form of the
+    weights. ``bits`` and ``unsigned`` are those of `QuantizeDynamic`. ``results``: the form for ONNX Runtime. What
     convolutions give is quantized too where float32 is read from it, as their kernels on bytes ask for; so is what
     swish, sigmoid and leaky relu between them read. A transposed convolution reads bytes and is computed in float32.
     Otherwise layers that read maxima or minima stay, on which OpenVINO errs.
@@ -477,11 +480,11 @@ def Quantize(
     Values change by about 1 to 6 % of the largest, so this is never done by default. Activations are unsigned: ONNX
     Runtime's convolutions of signed bytes are as slow as those of float32. Cost: linear in the weights.
     """
-    kept = frozenset(keep)
+    kept, codes = frozenset(keep), WeightCodes(bits, unsigned)
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         shared = _with_shared(function, ranges)
-        made = _Bytes(function, shared, kept, least, bits, attention=attention, results=results)
+        made = _Bytes(function, shared, kept, least, codes, attention=attention, results=results)
         function = context.rewrite(function, made.rules())
         if not results:
             return function

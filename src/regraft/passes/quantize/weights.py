@@ -6,7 +6,7 @@ Plain NumPy; what is done with them is the passes' business.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,23 +14,45 @@ from ...ir.tensor_data import numbers_in_bytes
 
 
 class PerChannel(NamedTuple):
-    """int8 ``values`` of the shape of the weights, and one float32 scale for each index of the kept axis."""
+    """Weights in bytes: ``values`` of their shape, and one float32 scale for each index of the kept axis.
+
+    ``zero`` is the value that stands for 0: 0 in int8, 128 in uint8.
+    """
 
     values: np.ndarray
     scales: np.ndarray
+    zero: np.generic
 
 
-def per_channel(weights: np.ndarray, axis: int, bits: int = 8) -> PerChannel:
-    """``weights`` in int8, symmetric, with one scale for each index along ``axis``: ``values * scales ≈ weights``.
+class WeightCodes(NamedTuple):
+    """The form of weights in bytes.
 
-    Each number is off by half of its scale at most. Scales of channels that are all zero are 1. Cost: linear.
+    With 7 ``bits`` one stays unused, for x86 processors without VNNI or AMX. These sum pairs of products of unsigned
+    and signed bytes in 16 bits, which two products of 8 bits overflow. ``unsigned`` weights are uint8 with 128 for 0.
+    Sums of products of unsigned bytes overflow on no processor.
     """
-    most = largest_code(bits)
+
+    bits: int = 8
+    unsigned: bool = False
+
+
+SIGNED_BYTES: Final = WeightCodes()
+"""Signed weights of 8 bits, the form of most files."""
+
+
+def per_channel(weights: np.ndarray, axis: int, codes: WeightCodes = SIGNED_BYTES) -> PerChannel:
+    """``weights`` in bytes, symmetric, with one scale for each index along ``axis``.
+
+    ``(values - zero) * scales ≈ weights``. Each number is off by half of its scale at most. Scales of channels that are
+    all zero are 1. Cost: linear.
+    """
+    most = largest_code(codes.bits)
     others = tuple(other for other in range(weights.ndim) if other != axis % weights.ndim)
     greatest = np.max(np.abs(weights), axis=others, keepdims=True).astype(np.float32)
     scales = np.where(greatest > 0, greatest / np.float32(most), np.float32(1))
-    values = np.clip(np.rint(weights / scales), -most, most).astype(np.int8)
-    return PerChannel(values, scales.reshape(-1))
+    zero = np.uint8(128) if codes.unsigned else np.int8(0)
+    values = (np.clip(np.rint(weights / scales), -most, most) + np.float32(zero)).astype(zero.dtype)
+    return PerChannel(values, scales.reshape(-1), zero)
 
 
 def largest_code(bits: int) -> int:
