@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.model.layer_errors import count_to_go_back, error_left, errors_alone, fewest, find_groups, worst_first
+import regraft.op as R
+from regraft.ir import BlockBuilder, Expr, SymVar, const
+from regraft.model.layer_errors import LayerErrors, fewest, layer_errors, work_of
 from regraft.model.timing import Deadline
+from tests.passes.harness import module_of
 
 
 class Model:
@@ -27,43 +31,69 @@ def _model(size: int, bad: dict[int, float]) -> Model:
     return Model({f"layer{index}": bad.get(index, 1e-6) for index in range(size)})
 
 
+def _found(model: Model, allowed: float, deadline: Deadline | None = None) -> LayerErrors:
+    work, error = dict.fromkeys(model.errors, 1.0), model.error(model.errors)
+    return layer_errors(model.error, work, error, allowed, deadline or Deadline(60))
+
+
 def test_two_bad_layers_among_a_thousand_are_found_in_few_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     model = _model(1000, {17: 0.3, 803: 0.2})
     monkeypatch.setattr("regraft.model.timing.monotonic", lambda: 0.001 * model.measured)
-    groups = find_groups(model.error, list(model.errors), model.error(model.errors), 0.01, Deadline(0.05))
-    assert set(worst_first(groups)[:2]) == {"layer17", "layer803"}
-    assert count_to_go_back(groups, 0.01) == 2
+    found = _found(model, 0.01, Deadline(0.05))
+    assert set(found.worst_first[:2]) == {"layer17", "layer803"}
+    assert found.count_to_go_back(0.01) == 2
     assert model.measured < 60
 
 
 def test_each_layer_is_measured_where_there_is_time() -> None:
     model = _model(12, {3: 0.5})
-    groups = find_groups(model.error, list(model.errors), model.error(model.errors), 0.01, Deadline(60))
-    assert errors_alone(groups) == pytest.approx(model.errors)
+    assert _found(model, 0.01).alone == pytest.approx(model.errors)
 
 
 def test_without_time_all_layers_are_one_group() -> None:
     model = _model(12, {3: 0.5})
-    [group] = find_groups(model.error, list(model.errors), 0.5, 0.01, Deadline(0))
+    [group] = _found(model, 0.01, Deadline(0)).groups
     assert list(group.layers) == list(model.errors)
 
 
 @given(st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=40), st.floats(0.01, 3.0))
 def test_the_worst_layers_go_back_until_what_is_left_is_allowed(errors: list[float], allowed: float) -> None:
     model = Model({f"layer{index}": error for index, error in enumerate(errors)})
-    groups = find_groups(model.error, list(model.errors), model.error(model.errors), allowed, Deadline(60))
-    count = count_to_go_back(groups, allowed)
-    order = worst_first(groups)
+    found = _found(model, allowed)
+    count, order = found.count_to_go_back(allowed), found.worst_first
     assert [model.errors[name] for name in order] == pytest.approx(sorted(errors, reverse=True), rel=1e-6)
-    assert error_left(groups, count) == pytest.approx(model.error(order[count:]), abs=1e-6)
+    assert found.left_after(count) == pytest.approx(model.error(order[count:]), abs=1e-6)
     assert model.error(order[count:]) <= allowed * (1 + 1e-6)
     assert count == 0 or model.error(order[count - 1 :]) > allowed * (1 - 1e-6)
 
 
 def test_an_error_without_bound_is_traced_to_its_layer() -> None:
     model = _model(64, {40: float("inf")})
-    groups = find_groups(model.error, list(model.errors), float("inf"), 0.01, Deadline(60))
-    assert worst_first(groups)[0] == "layer40"
+    assert _found(model, 0.01).worst_first[0] == "layer40"
+
+
+def test_of_layers_that_err_alike_those_go_back_that_gain_the_least() -> None:
+    model = Model(dict.fromkeys(("narrow", "wide", "narrow_too", "wide_too"), 0.1))
+    work = {"narrow": 10.0, "wide": 40.0, "narrow_too": 10.0, "wide_too": 40.0}
+    for deadline in (Deadline(60), Deadline(0)):
+        found = layer_errors(model.error, work, model.error(model.errors), 0.15, deadline)
+        assert found.worst_first == ["narrow", "narrow_too", "wide", "wide_too"]
+        assert found.count_to_go_back(0.15) == 2
+        assert found.left_after(2) == pytest.approx(0.02**0.5)
+
+
+def test_the_work_of_layers_is_their_operations_and_the_weights_that_they_read() -> None:
+    def make(builder: BlockBuilder, x: Expr) -> Expr:
+        wide = builder.emit(R.matmul(x, const(np.ones((6, 8), np.float32))), "wide")
+        return builder.emit(R.matmul(wide, const(np.ones((8, 2), np.float32))), "narrow")
+
+    named = ["wide", "narrow", "of_another_function"]
+    assert work_of(module_of((5, 6), make)["main"], named) == {
+        "wide": 1 + 2 * 5 * 6 * 8 + 48,
+        "narrow": 1 + 2 * 5 * 8 * 2 + 16,
+        "of_another_function": 1,
+    }
+    assert set(work_of(module_of((SymVar("n"), 6), make)["main"], named).values()) == {1}
 
 
 @given(st.integers(2, 300), st.data())

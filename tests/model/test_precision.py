@@ -27,6 +27,7 @@ from regraft.model import search as room
 from regraft.model.attempts import Attempt, Budget, rows_that_agree
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
 from regraft.model.samples import read_samples
+from regraft.model.search import PrecisionSearch
 from regraft.model.timing import Deadline
 from regraft.passes import op_counts
 from regraft.run import BuildError
@@ -475,14 +476,24 @@ def test_a_budget_that_was_over_with_nothing_found_is_no_decision(
 def test_half_of_the_time_is_for_the_layers_of_what_is_fast_but_errs(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Deadline, "is_half_over", True)
+    monkeypatch.setattr(Deadline, "left_of_first_half", -1.0)
+    steps: list[tuple[str, str, str]] = []
+    for step in ("_whole", "_narrowed"):
+        own = getattr(PrecisionSearch, step)
+
+        def tried(search: PrecisionSearch, one: Candidate, *given: Any, step: str = step, own: Any = own) -> Any:
+            steps.append((step, one.name, one.engine))
+            return own(search, one, *given)
+
+        monkeypatch.setattr(PrecisionSearch, step, tried)
     _, report = lowered(
         images, "int8", output=tmp_path / "out.onnx", calibrate=tmp_path / "samples", max_error=1e-4, budget=1000
     )
-    late = [one for one in report.attempts if (one.problem or "").startswith("not tried: the 1000 seconds")]
-    [first] = [one for one in report.attempts if one.error is not None]
-    assert any(layer.error is not None for layer in first.layers), "it errs, and its layers were measured"
-    assert late
+    (_, *first), (narrowing, *second), *others = steps
+    assert (narrowing, second) == ("_narrowed", first), "it errs, and its layers are measured before others are tried"
+    assert others
+    assert {step for step, _, _ in others} == {"_whole"}
+    assert not any((one.problem or "").startswith("not tried: the 1000 seconds") for one in report.attempts)
 
 
 def test_all_are_tried_whole_before_the_layers_of_any_go_back(

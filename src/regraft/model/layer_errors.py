@@ -6,10 +6,15 @@ layers add up as squares, nearly. A group of layers is measured as one, and only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf, isfinite
 from typing import Final, NamedTuple
 
+from ..analysis.cost import call_cost
+from ..ir.expr import Constant
+from ..ir.op import Call
+from ..ir.program import Function, VarBinding
+from ..ir.visitor import iter_bindings
 from .timing import Deadline
 
 _MOST_SHARE: Final = 1.25
@@ -30,45 +35,59 @@ class LayerGroup(NamedTuple):
         return self.error * self.error / len(self.layers)
 
 
-def worst_first(groups: Sequence[LayerGroup]) -> list[str]:
-    """The layers of all groups, those of the largest share first."""
-    return [name for group in sorted(groups, key=lambda one: -one.share) for name in group.layers]
+class LayerErrors(NamedTuple):
+    """The errors of layers in few bits, by groups, and the ``work`` of each layer: what it gains in few bits.
+
+    A layer's share is its part of the squared error, the same for all layers of a group. Layers go back in the order of
+    their shares for each unit of work, so that an error that is taken away costs as little speed as may be.
+    """
+
+    groups: Sequence[LayerGroup]
+    work: Mapping[str, float]
+
+    @property
+    def _shares(self) -> list[tuple[str, float]]:
+        """The layers with their shares, those that go back first at the front."""
+        listed = [(name, group.share) for group in self.groups for name in group.layers]
+        return sorted(listed, key=lambda pair: -pair[1] / self.work[pair[0]])
+
+    @property
+    def worst_first(self) -> list[str]:
+        """All layers, in the order in which they go back."""
+        return [name for name, _ in self._shares]
+
+    @property
+    def alone(self) -> dict[str, float]:
+        """The errors of the layers that were measured one by one."""
+        return {group.layers[0]: group.error for group in self.groups if len(group.layers) == 1 and group.is_measured}
+
+    def left_after(self, count: int) -> float:
+        """The error that is expected once the first ``count`` layers went back."""
+        return sum(share for _, share in self._shares[count:]) ** 0.5
+
+    def count_to_go_back(self, allowed: float) -> int:
+        """The fewest layers that have to go back until ``allowed`` is not expected to be exceeded."""
+        shares = [share for _, share in self._shares]
+        left, count = sum(shares), 0
+        while count < len(shares) and left > allowed * allowed:
+            left, count = left - shares[count], count + 1
+        return count
 
 
-def errors_alone(groups: Sequence[LayerGroup]) -> dict[str, float]:
-    """The errors of the layers that were measured one by one."""
-    return {group.layers[0]: group.error for group in groups if len(group.layers) == 1 and group.is_measured}
-
-
-def error_left(groups: Sequence[LayerGroup], count: int) -> float:
-    """The error that is expected once the ``count`` worst layers went back."""
-    return sum(_shares(groups)[count:]) ** 0.5
-
-
-def count_to_go_back(groups: Sequence[LayerGroup], allowed: float) -> int:
-    """The fewest layers, the worst first, that have to go back until ``allowed`` is not expected to be exceeded."""
-    shares = _shares(groups)
-    left, count = sum(shares), 0
-    while count < len(shares) and left > allowed * allowed:
-        left, count = left - shares[count], count + 1
-    return count
-
-
-def _shares(groups: Sequence[LayerGroup]) -> list[float]:
-    """The share of each layer, the largest first."""
-    return sorted((group.share for group in groups for _ in group.layers), reverse=True)
-
-
-def find_groups(
-    measure: Callable[[Collection[str]], float], layers: Sequence[str], error: float, allowed: float, deadline: Deadline
-) -> list[LayerGroup]:
-    """``layers`` in groups, until those that have to go back stand alone and no time is left for the others.
+def layer_errors(
+    measure: Callable[[Collection[str]], float],
+    work: Mapping[str, float],
+    error: float,
+    allowed: float,
+    deadline: Deadline,
+) -> LayerErrors:
+    """The errors of the layers that ``work`` names, until those that have to go back stand alone and no time is left.
 
     ``measure`` gives the error where only the layers that it is given are in few bits; ``error`` is that of all, and
     ``allowed`` the one to reach. Cost: about twice the logarithm of the number of layers for each layer that goes back,
     in measurements; one and a half for each layer where there is time for all.
     """
-    groups, used = [LayerGroup(tuple(layers), error)], 0
+    groups, used = [LayerGroup(tuple(work), error)], 0
     begun = deadline.left
     while not deadline.is_over:
         wide = [group for group in groups if len(group.layers) > 1]
@@ -76,21 +95,38 @@ def find_groups(
             break
         remaining = 1.5 * sum(len(group.layers) - 1 for group in wide)
         of_one = (begun - deadline.left) / used if used else 0.0
-        if remaining * of_one > deadline.left and _stand_alone(groups, allowed):
+        if remaining * of_one > deadline.left and _stand_alone(LayerErrors(groups, work), allowed):
             break
         largest = max(wide, key=lambda one: one.error)
         halves = _halved(measure, largest)
         groups.remove(largest)
         groups += halves
         used += sum(half.is_measured for half in halves)
-    return groups
+    return LayerErrors(groups, work)
 
 
-def _stand_alone(groups: Sequence[LayerGroup], allowed: float) -> bool:
+def work_of(function: Function, layers: Collection[str]) -> dict[str, float]:
+    """The work of ``layers``, by their bindings' names: their operations, and the numbers in the constants they read.
+
+    Where sizes are symbols, all have the same. Cost: linear.
+    """
+    bindings = (one for one in iter_bindings(function) if isinstance(one, VarBinding))
+    calls = {one.var.name_hint: one.value for one in bindings if isinstance(one.value, Call)}
+    found = dict.fromkeys(layers, 1.0)
+    for name in layers:
+        if name not in calls:
+            continue
+        count = call_cost(calls[name]).operations
+        if not isinstance(count, int):
+            return dict.fromkeys(layers, 1.0)
+        found[name] += count + sum(one.data.size for one in calls[name].args if isinstance(one, Constant))
+    return found
+
+
+def _stand_alone(found: LayerErrors, allowed: float) -> bool:
     """True if each layer that is expected to go back is a group of its own."""
-    count = count_to_go_back(groups, allowed)
-    first = sorted(groups, key=lambda one: -one.share)[:count]
-    return all(len(group.layers) == 1 for group in first)
+    first = set(found.worst_first[: found.count_to_go_back(allowed)])
+    return all(len(group.layers) == 1 for group in found.groups if not first.isdisjoint(group.layers))
 
 
 def _halved(measure: Callable[[Collection[str]], float], group: LayerGroup) -> list[LayerGroup]:

@@ -118,10 +118,12 @@ def _tried(
 ) -> tuple[list[Attempt], _Best | None]:
     """The rows of all candidates and the best: first each whole, then those that err by too much.
 
-    Of these the one comes first that is expected to be the fastest with as few layers as its error allows.
+    Of these the one comes first that is expected to be the fastest with as few layers as its error allows. What there
+    was no time for before them is tried last.
     """
     rows: list[Attempt] = []
     erring: list[tuple[int, Candidate]] = []
+    later: list[tuple[int, Candidate]] = []
     best: _Best | None = None
 
     def better(trial: CandidateResult, one: Candidate) -> _Best | None:
@@ -146,6 +148,8 @@ def _tried(
         rows.append(trial.row)
         if trial.errs:
             erring.append((number, one))
+        if trial.comes_later:
+            later.append((number, one))
     search.waiting = len(erring)
     for number, one in sorted(erring, key=lambda pair: -expected_once_narrowed(rows[pair[0]], search.budget.error)):
         tell(f"{one.name} on {one.engine}, fewer layers")
@@ -153,6 +157,12 @@ def _tried(
         best = better(trial, one)
         rows[number] = trial.row
         search.waiting = max(1, search.waiting - 1)
+    search.keeps_half = False
+    for number, one in later:
+        tell(f"{one.name} on {one.engine}")
+        trial = search.attempt(one, None if best is None else best[0])
+        best = better(trial, one)
+        rows[number] = trial.row
     return rows, best
 
 
@@ -210,7 +220,10 @@ def _in_order_of_trial(search: PrecisionSearch, found: Sequence[Candidate | Refu
     for one in ordered:
         family = " ".join(word for word in one.name.replace(",", "").split()[:2] if not word.startswith("int"))
         places[id(one)] = families[family]
-        families[family] += isinstance(one, Candidate)
+        if isinstance(one, Candidate) and one.faster is not None:
+            places[id(one)] -= 1  # at once after the one that it is tried in place of
+        else:
+            families[family] += isinstance(one, Candidate)
     last = len(ordered)
     return sorted(ordered, key=lambda one: places[id(one)] if isinstance(one, Candidate) else last)
 

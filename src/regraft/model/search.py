@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import hypot, isfinite
+from math import hypot, inf, isfinite
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from .attempts import Attempt, Budget, LayerReport, largest_expected, outputs_er
 from .candidates import HALVES, MOST_IN_FLOAT32, WIDER, Candidate
 from .expected import expected_seconds
 from .inputs import ExpectedRun
-from .layer_errors import LayerGroup, count_to_go_back, error_left, errors_alone, fewest, find_groups, worst_first
+from .layer_errors import LayerErrors, fewest, layer_errors, work_of
 from .machines import MachineDescription, this_machine
 from .measure import Bench, out_of_time
 from .models import torch_module
@@ -54,6 +54,19 @@ _EXPECTED_NOISE: Final = 1.05
 """The least counted gain: counts leave out what engines do beside arithmetic and reading."""
 _GOING_BACK: Final = 1.1
 """The part of the best speed that a model has to have before layers of it go back to float32, which takes time."""
+
+
+class Errors(NamedTuple):
+    """The largest error on some inputs, the least cosine, the part of all rows that agree; the error on the first."""
+
+    error: float
+    cosine: float
+    agreement: float
+    first: float
+
+    def of_all(self) -> dict[str, float]:
+        """The errors on all inputs, by the names that an `Attempt` has for them."""
+        return {"error": self.error, "cosine": self.cosine, "agreement": self.agreement}
 
 
 @dataclass(slots=True)
@@ -95,22 +108,26 @@ class PrecisionSearch:
     """True after the first candidate was tried. That one is tried even without a budget."""
     keeps_half: bool = False
     """True to keep half of the time for candidates that are fast but err: some of their layers return to float32."""
+    longest: float = 0.0
+    """The seconds that the longest trial of a whole model took."""
     is_cut_short: bool = False
     """True if the deadline left something undone, so that with more time another choice could come out."""
     ruled: dict[tuple[int, int], IRModule] = field(default_factory=dict[tuple[int, int], IRModule])
     """The modules that candidates start from, by the rules and the module that the rules read."""
-    groups: dict[str, list[LayerGroup]] = field(default_factory=dict[str, list[LayerGroup]])
-    """By the name of a candidate, what was found on the first engine that needed it: the errors of groups of layers."""
+    whole: dict[tuple[str, str], Errors] = field(default_factory=dict[tuple[str, str], Errors])
+    """By name and engine of a candidate, its errors with all layers in few bits."""
+    layer_errors: dict[str, LayerErrors] = field(default_factory=dict[str, LayerErrors])
+    """By the name of a candidate, what was found on the first engine that needed it."""
     rest_errors: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     """By engine and precision, the error of the whole model in that precision, where that was tried."""
 
     def attempt(self, one: Candidate, best: Attempt | None = None) -> CandidateResult:
         """The result of ``one`` with all of its layers in few bits, beside the ``best`` so far."""
         row = Attempt(one.name, one.engine)
-        is_over = self.deadline.is_over or (self.keeps_half and self.deadline.is_half_over)
-        if is_over and self.begun:
-            self.is_cut_short = True
-            return CandidateResult(replace(row, problem=out_of_time(self.bench.budget)))
+        comes_later = self.keeps_half and self.deadline.left_of_first_half < self.longest
+        if self.begun and (self.deadline.is_over or comes_later):
+            self.is_cut_short |= not comes_later
+            return CandidateResult(replace(row, problem=out_of_time(self.bench.budget)), comes_later=comes_later)
         if one.name == "float32" and one.engine == self.unchanged_on and self.in_float32 is None:
             return CandidateResult(
                 replace(row, problem="not tried: it is the model as it was, which the passes did not change")
@@ -119,10 +136,13 @@ class PrecisionSearch:
         if one.name == "float32" and best is not None and best.ratio > MOST_IN_FLOAT32:
             problem = f"not tried: float32 does not become {best.ratio:.2f} times as fast, as {_said(best)} is"
             return CandidateResult(replace(row, problem=problem))
+        left = self.deadline.left
         try:
             return self._whole(one, row)
         except RegraftError as error:
             return CandidateResult(replace(row, problem=str(error)))
+        finally:
+            self.longest = max(self.longest, left - self.deadline.left)
 
     def unchanged(self, engine: str) -> Attempt:
         """The row of ``module`` in the precision that it has, which is handed over where there is no other."""
@@ -132,8 +152,8 @@ class PrecisionSearch:
             whole = self.tried(one, {})
         except RegraftError as error:
             return replace(row, problem=str(error))
-        found = {"error": whole.error, "cosine": whole.cosine, "agreement": whole.agreement}
-        return replace(row, **found, weights=constant_bytes(whole.module), problem=self.missed(whole))
+        weights = constant_bytes(whole.module)
+        return replace(row, **whole.errors.of_all(), weights=weights, problem=self.missed(whole))
 
     def _whole(self, one: Candidate, row: Attempt) -> CandidateResult:
         layers = self._layers(one)
@@ -142,7 +162,8 @@ class PrecisionSearch:
             return CandidateResult(replace(row, problem=problem))
         whole = self._held_to_others(self.tried(one, {}))
         if one.make is None:
-            self.rest_errors[one.engine, one.rest] = whole.error
+            self.rest_errors[one.engine, one.rest] = whole.errors.error
+        self.whole[one.name, one.engine] = whole.errors
         row = self._timed(one, whole, row)
         row = replace(row, layers=tuple(LayerReport(name, one.name, None) for name in layers))
         problem = self.missed(whole)
@@ -176,8 +197,7 @@ class PrecisionSearch:
             return CandidateResult(replace(row, problem=str(error)))
 
     def _timed(self, one: Candidate, tried: Tried, row: Attempt) -> Attempt:
-        found = {"error": tried.error, "cosine": tried.cosine, "agreement": tried.agreement}
-        row = replace(row, **found, weights=constant_bytes(tried.module))
+        row = replace(row, **tried.errors.of_all(), weights=constant_bytes(tried.module))
         if not self.timed:
             return row
         if not self.machine.is_here:
@@ -209,12 +229,11 @@ class PrecisionSearch:
 
     def _narrowed(self, one: Candidate, row: Attempt, problem: str) -> CandidateResult:
         layers = [layer.name for layer in row.layers]
-        judged = self._judged(one, {}).error if one.options else row.error or 0.0
-        rest = self._error_of_rest(one, row.error or 0.0, judged)
-        groups = self._groups(one, layers, judged, self._allowed(rest))
-        order, alone = worst_first(groups), errors_alone(groups)
-        count = count_to_go_back(groups, self._allowed(rest))
-        found, kept = self._gone_back(one, groups, order, count, rest)
+        judged = self._judged(one, {}).errors if one.options else self.whole[one.name, one.engine]
+        rest = self._error_of_rest(one, row.error or 0.0, judged.error)
+        errors = self._errors_of_layers(one, layers, judged, self._allowed(rest))
+        alone = errors.alone
+        found, kept = self._gone_back(one, errors, rest)
         if self.missed(found) is None and self.missed(self._held_to_others(found)) is not None:
             return self._narrowed(one, row, problem)
         rows = tuple(LayerReport(name, kept.get(name, one.name), alone.get(name)) for name in layers)
@@ -241,19 +260,16 @@ class PrecisionSearch:
         reasons = Counter(step.reason for each in done.passes for step in each.declined if step.rule in _LAYER_RULES)
         return "".join(f": {reason}" for reason, _ in reasons.most_common(1))
 
-    def _gone_back(
-        self, one: Candidate, groups: Sequence[LayerGroup], order: Sequence[str], expected: int, rest: float
-    ) -> tuple[Tried, Mapping[str, str]]:
+    def _gone_back(self, one: Candidate, errors: LayerErrors, rest: float) -> tuple[Tried, Mapping[str, str]]:
         """``one`` with as many of the worst layers gone back as the budget asks for, and what these went back to.
 
         Where there are two steps back, all of them go one step; if that does not suffice, as many as it takes go both.
         """
         if one.by_steps:
-            count = self._fewest(one, order, expected, rest, WIDER)
-            found, kept = self._confirmed(one, groups, count, WIDER)
+            found, kept = self._confirmed(one, errors, self._fewest(one, errors, rest, WIDER), WIDER)
             if self.missed(found) is None:
                 return found, kept
-        found, kept = self._confirmed(one, groups, self._fewest(one, order, expected, rest, one.rest), one.rest)
+        found, kept = self._confirmed(one, errors, self._fewest(one, errors, rest, one.rest), one.rest)
         if not one.by_steps or self.missed(found) is not None:
             return found, kept
         gone = list(kept)
@@ -266,16 +282,20 @@ class PrecisionSearch:
         again = self.tried(one, both)
         return (again, both) if self.missed(again) is None else (found, kept)
 
-    def tried(self, one: Candidate, keep: Mapping[str, str]) -> Tried:
-        """``one`` with ``keep`` in the precisions given, run on all inputs; raises what building and running raise."""
+    def tried(self, one: Candidate, keep: Mapping[str, str], runs: int | None = None) -> Tried:
+        """``one`` with ``keep`` in the precisions given, run on all inputs, or on the first ``runs``.
+
+        Raises what building and running raise.
+        """
         module = self._start(one)
         module = module if one.make is None else one.make(keep, module)(module)
         run = self._runner(module, one)
-        return Tried(module, run, *self._errors(run))
+        return Tried(module, run, self._errors(run, runs))
 
-    def _errors(self, run: RunOriginal) -> tuple[float, float, float]:
-        """The largest error, the least cosine and the agreement of ``run`` on all inputs."""
-        return errors_of(run, self.inputs, self.expected, largest_expected if self.are_drawn else max)
+    def _errors(self, run: RunOriginal, runs: int | None = None) -> Errors:
+        """The errors of ``run`` on all inputs, or on the first ``runs``."""
+        largest = largest_expected if self.are_drawn and runs is None else max
+        return errors_of(run, self.inputs[:runs], self.expected[:runs], largest)
 
     @property
     def to_check(self) -> tuple[list[Sequence[Any]], list[Sequence[np.ndarray]]]:
@@ -286,7 +306,7 @@ class PrecisionSearch:
 
     def holds_on_others(self, tried: Tried) -> bool:
         """True if ``tried`` is within the budget on the inputs that nothing was chosen by, if there are any."""
-        return not self.others or self.budget.missed(*errors_of(tried.run, *self.to_check, max)) is None
+        return not self.others or self._missed(errors_of(tried.run, *self.to_check, max)) is None
 
     def _held_to_others(self, tried: Tried) -> Tried:
         """``tried``; where it is within the budget, but not on the others, with its errors on all of them.
@@ -297,7 +317,7 @@ class PrecisionSearch:
             return tried
         inputs, expected = self.to_check
         self.inputs, self.expected, self.others = [*self.inputs, *inputs], [*self.expected, *expected], ()
-        return Tried(tried.module, tried.run, *self._errors(tried.run))
+        return tried._replace(errors=self._errors(tried.run))
 
     def _runner(self, module: IRModule, one: Candidate) -> RunOriginal:
         if one.engine == "torch":
@@ -323,26 +343,36 @@ class PrecisionSearch:
 
     def missed(self, tried: Tried) -> str | None:
         """The reason to refuse ``tried``; None if it is within the budget."""
-        return self.budget.missed(tried.error, tried.cosine, tried.agreement)
+        return self._missed(tried.errors)
 
-    def _judged(self, one: Candidate, keep: Mapping[str, str]) -> Tried:
+    def _missed(self, errors: Errors) -> str | None:
+        return self.budget.missed(errors.error, errors.cosine, errors.agreement)
+
+    def _judged(self, one: Candidate, keep: Mapping[str, str], runs: int | None = None) -> Tried:
         """``one`` with ``keep`` in the precisions given, on the engine that takes the least time to open a model.
 
         Bytes are what they are on any engine, but for roundings; what is for PyTorch is judged there.
         """
-        return self.tried(replace(one, engine=_judge_of(one), options={}), keep)
+        return self.tried(replace(one, engine=_judge_of(one), options={}), keep, runs)
 
-    def _groups(self, one: Candidate, layers: Sequence[str], error: float, allowed: float) -> list[LayerGroup]:
-        """The layers in groups by their errors on the judge, as fine as there is time for."""
-        if one.name not in self.groups:
+    def _errors_of_layers(self, one: Candidate, layers: Sequence[str], judged: Errors, allowed: float) -> LayerErrors:
+        """The errors of the layers on the judge, as fine as there is time for.
+
+        They are measured on the first input alone, and scaled to what all layers err by on all inputs.
+        """
+        if one.name not in self.layer_errors:
             own = Deadline(self.deadline.left / (2 * self.waiting))
 
-            def measure(few: Collection[str]) -> float:
-                return self._judged(one, {other: one.rest for other in layers if other not in few}).error
+            scale = judged.error / judged.first if 0 < judged.first < inf and judged.error < inf else 1.0
 
-            self.groups[one.name] = find_groups(measure, layers, error, allowed, own)
+            def measure(few: Collection[str]) -> float:
+                kept = {other: one.rest for other in layers if other not in few}
+                return scale * self._judged(one, kept, runs=1).errors.first
+
+            work = work_of(self._start(one)[self.name], layers)
+            self.layer_errors[one.name] = layer_errors(measure, work, judged.error, allowed, own)
             self.is_cut_short |= own.is_over
-        return self.groups[one.name]
+        return self.layer_errors[one.name]
 
     def _error_of_rest(self, one: Candidate, error: float, judged: float) -> float:
         """The error of ``one`` that is not its layers' own, but the rounding of the rest; errors add up as squares.
@@ -357,29 +387,27 @@ class PrecisionSearch:
         """The error that the layers in few bits may have where the rest has ``rest``; never nothing at all."""
         return max(self.budget.error**2 - rest**2, (self.budget.error / 4) ** 2) ** 0.5
 
-    def _fewest(self, one: Candidate, order: Sequence[str], expected: int, rest: float, back: str) -> int:
+    def _fewest(self, one: Candidate, errors: LayerErrors, rest: float, back: str) -> int:
         """The number of worst layers to put back so that the budget holds on the judge."""
-        own = Deadline(self.deadline.left / self.waiting)
+        own, order = Deadline(self.deadline.left / self.waiting), errors.worst_first
 
         def holds(count: int) -> bool:
-            judged = self._judged(one, dict.fromkeys(order[:count], back))
-            return self.missed(judged._replace(error=hypot(judged.error, rest))) is None
+            judged = self._judged(one, dict.fromkeys(order[:count], back)).errors
+            return self._missed(judged._replace(error=hypot(judged.error, rest))) is None
 
-        found = fewest(holds, expected, len(order), own)
+        found = fewest(holds, errors.count_to_go_back(self._allowed(rest)), len(order), own)
         self.is_cut_short |= own.is_over
         return found
 
-    def _confirmed(
-        self, one: Candidate, groups: Sequence[LayerGroup], count: int, back: str
-    ) -> tuple[Tried, Mapping[str, str]]:
+    def _confirmed(self, one: Candidate, errors: LayerErrors, count: int, back: str) -> tuple[Tried, Mapping[str, str]]:
         """``one`` on its own engine, at least ``count`` of the worst layers gone back; more if it errs by more."""
-        order = worst_first(groups)
+        order = errors.worst_first
         found = self.tried(one, dict.fromkeys(order[:count], back))
         for _ in range(_MOST_TRIES):
             if self.missed(found) is None or count >= len(order) or self.deadline.is_over:
                 break
-            rest = max(0.0, found.error**2 - error_left(groups, count) ** 2) ** 0.5
-            fewest_now = count_to_go_back(groups, self._allowed(rest))
+            rest = max(0.0, found.errors.error**2 - errors.left_after(count) ** 2) ** 0.5
+            fewest_now = errors.count_to_go_back(self._allowed(rest))
             count = min(len(order), max(fewest_now, count + max(1, count // 4)))
             found = self.tried(one, dict.fromkeys(order[:count], back))
         return found, dict.fromkeys(order[:count], back)
@@ -390,8 +418,8 @@ def errors_of(
     inputs: Sequence[Sequence[Any]],
     expected: Sequence[Sequence[np.ndarray]],
     largest: Callable[[Sequence[float]], float],
-) -> tuple[float, float, float]:
-    """The error of ``run`` on ``inputs``, the ``largest`` one, its cosine, and the part of all rows that agree."""
+) -> Errors:
+    """The errors of ``run`` on ``inputs``, the ``largest`` one of all."""
     errors, lost, rows = list[float](), list[float](), list[tuple[int, int]]()
     for given, right in zip(inputs, expected, strict=True):
         found = run(given)[-len(right) :]
@@ -400,28 +428,28 @@ def errors_of(
         lost.append(1 - cosine)
         rows.append(rows_that_agree(right, found))
     same, count = map(sum, zip(*rows, strict=True))
-    return largest(errors), 1 - largest(lost), same / count if count else 1.0
+    return Errors(largest(errors), 1 - largest(lost), same / count if count else 1.0, errors[0])
 
 
 class CandidateResult(NamedTuple):
     """The result of a candidate, and the module that it runs, None where it is out.
 
-    ``errs``: it is out only because it errs by too much, so that fewer layers in few bits may do.
+    ``errs``: it is out only because it errs by too much, so that fewer layers in few bits may do. ``comes_later``: it
+    was not tried, because half of the time is kept for those.
     """
 
     row: Attempt
     module: IRModule | None = None
     errs: bool = False
+    comes_later: bool = False
 
 
 class Tried(NamedTuple):
-    """A module that a candidate made, what runs it, its largest error, its least cosine, and its agreement."""
+    """A module that a candidate made, what runs it, and its errors."""
 
     module: IRModule
     run: RunOriginal
-    error: float
-    cosine: float
-    agreement: float
+    errors: Errors
 
 
 def may_win(row: Attempt, best: Attempt | None) -> bool:

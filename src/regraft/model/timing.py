@@ -51,9 +51,9 @@ class Deadline:
         return self.left == 0.0
 
     @property
-    def is_half_over(self) -> bool:
-        """True if less than half of the budget is left."""
-        return self.left < self._seconds / 2
+    def left_of_first_half(self) -> float:
+        """The seconds until half of the budget is over; negative once less than that is left."""
+        return self.left - self._seconds / 2
 
     @contextmanager
     def standing_still(self) -> Generator[None]:
