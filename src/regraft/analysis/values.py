@@ -76,6 +76,13 @@ def definition(definitions: Definitions, leaf: Expr) -> Expr:
     return leaf
 
 
+def call_of(definitions: Definitions, var: Var) -> Call:
+    """The call that ``var`` is bound to, as whoever asks knows: a pattern of a call has matched it."""
+    value = definitions[var]
+    assert isinstance(value, Call)
+    return value
+
+
 def arguments_of(definitions: Definitions, user: Expr) -> Sequence[Expr]:
     """The operands of what ``user`` is bound to; where they are packed for an outside function, those one by one."""
     operands = operands_of(definition(definitions, user))

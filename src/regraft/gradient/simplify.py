@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..analysis.values import call_of
 from ..ir.expr import Expr, Var
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
@@ -73,8 +74,7 @@ def _transpose_factors() -> Rule:
     def transpose_factors(matchings: dict[DFPattern, Any], bindings: Mapping[Any, Expr]) -> dict[Var, Expr] | Decline:
         if not is_transpose(bindings[matchings[swap]]):
             return decline("the permutation is no swap of the last two axes")
-        call = bindings[matchings[product]]
-        assert isinstance(call, Call)
+        call = call_of(bindings, matchings[product])
         a, b = call.args  # under the names that they have there: as in Relax, an alias stays one
         if not _same_batches(matchings[left].ty, matchings[right].ty):
             return decline("the factors are no matrices, or their leading axes may broadcast")

@@ -32,8 +32,7 @@ def AttendInTiles(least_keys: int = LEAST_KEYS) -> Pass:
     for rounding; the scores of a layer are never all in memory. Pays on ONNX Runtime only. Cost: linear.
     """
 
-    def tiled(expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
-        assert isinstance(expr, Call)
+    def tiled(expr: Call, matchings: dict[Any, Any]) -> Expr | Decline:
         query, key, value = (matchings[one] for one in (_query, _key, _value))
         shapes = [shape_of(one) for one in (query, key, value)]
         if any(len(shape) != 4 for shape in shapes) or dtype_of(query) != "float32":

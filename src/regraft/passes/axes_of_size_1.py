@@ -47,8 +47,7 @@ def _without_sizes(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Declin
     return decline("the change of shape does not only add or only drop axes of size 1") if found is None else found
 
 
-def _moves_only_ones(permuted: Expr) -> bool:
-    assert isinstance(permuted, Call)
+def _moves_only_ones(permuted: Call) -> bool:
     order, shape = permutation(permuted), stated_shape(permuted.args[0])
     if order is None or shape is None:
         return False

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from .. import op as ops
-from ..analysis.values import resolve
+from ..analysis.values import call_of, resolve
 from ..ir.dims import Dim
 from ..ir.expr import Expr, TupleGetItem, Var
 from ..ir.module import IRModule
@@ -78,8 +78,7 @@ def _branches(matchings: Mapping[Any, Any], bindings: Bindings) -> tuple[list[_B
         elif ty.ndim < 2:
             reasons.append(f"{var.name_hint}: its right side is a vector, whose product has no columns to split")
         else:
-            call = bindings[var]
-            assert isinstance(call, Call)
+            call = call_of(bindings, var)
             found.append(_Branch(var, weight, ty, call))
     return found, reasons
 

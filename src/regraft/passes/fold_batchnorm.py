@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from .. import op as ops
-from ..analysis.values import resolve
+from ..analysis.values import call_of, resolve
 from ..ir.dims import Dim
 from ..ir.expr import Expr, Var, const
 from ..ir.module import IRModule
@@ -47,9 +47,7 @@ def _channels(layout: str, letter: str, size: Dim) -> list[Dim]:
 
 
 def _folded(matchings: Mapping[Any, Any], bindings: Bindings, known: dict[Var, None]) -> dict[Var, Expr] | Decline:
-    conv, norm = bindings[matchings[_conv]], bindings[matchings[_norm]]
-    assert isinstance(conv, Call)
-    assert isinstance(norm, Call)
+    conv, norm = call_of(bindings, matchings[_conv]), call_of(bindings, matchings[_norm])
     if norm.attrs.training:
         return decline("the batch norm is in training, where its statistics come from the batch")
     parameters = [matchings[p] for p in (_weight, _gamma, _beta, _mean, _variance)]

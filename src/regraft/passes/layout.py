@@ -8,7 +8,7 @@ from typing import Any, Final
 from .. import op as ops
 from ..analysis.axes import View, arrangement, axis_of, sources, together
 from ..analysis.tensors import shape_of
-from ..analysis.values import definition, resolve
+from ..analysis.values import call_of, definition, resolve
 from ..ir.expr import Constant, Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait, is_call_of
@@ -167,8 +167,7 @@ _second = is_op("relax.permute_dims")(_first)
 _any_permutation = is_op("relax.permute_dims")(_tensor)
 
 
-def _permute_once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
+def _permute_once(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     inner, outer = permutation(matchings[_first]), permutation(expr)
     if inner is None or outer is None:
         return decline("the rank is not known, so neither are the permutations")
@@ -176,8 +175,7 @@ def _permute_once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline
     return result if is_subtype(result.ty, expr.ty) is True else decline("the shape would be less precisely known")
 
 
-def _permute_to_itself(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
+def _permute_to_itself(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     order = permutation(expr)
     if order is None:
         return decline("the rank is not known, so neither is the permutation")
@@ -193,8 +191,7 @@ with PatternContext() as _permuted_again:
 
 
 def _permute_around(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-    outer = bindings[matchings[_back_again]]
-    assert isinstance(outer, Call)
+    outer = call_of(bindings, matchings[_back_again])
     back = permutation(outer)
 
     def before(value: Var) -> Expr | None:

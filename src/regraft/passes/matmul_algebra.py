@@ -33,8 +33,7 @@ _take = is_op("relax.take")(_weight, _indices)
 _of_taken = is_op("relax.matmul")(_x, _take)
 
 
-def _take_after(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
+def _take_after(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     x, weight, indices, take = (matchings[p] for p in (_x, _weight, _indices, _take))
     ty, picked = weight.ty, indices.ty
     if not isinstance(ty, TensorType) or ty.ndim < 2:
@@ -106,9 +105,8 @@ def _dtype_of_matrices(first: Type, second: Type, *, turned: bool) -> str | Decl
     return first.dtype
 
 
-def _expansion(known: dict[Var, None]) -> Callable[[Expr, dict[DFPattern, Any]], Expr | Decline]:
-    def expand(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-        assert isinstance(expr, Call)
+def _expansion(known: dict[Var, None]) -> Callable[[Call, dict[DFPattern, Any]], Expr | Decline]:
+    def expand(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         left, first, second = (matchings[p] for p in (_left, _first, _second))
         if is_known(first, known) and is_known(second, known):
             return decline("both terms are known before the inputs, and so is their sum")

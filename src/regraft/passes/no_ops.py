@@ -10,6 +10,7 @@ import numpy as np
 from .. import op as ops
 from ..analysis.tensors import stated_shape, whole_numbers
 from ..analysis.uniform import uniform_of
+from ..analysis.values import call_of
 from ..ir.dims import dim_product, dims_equal
 from ..ir.dtypes import float_limits, holds_all_of, is_integer
 from ..ir.expr import Constant, Expr, Var
@@ -69,15 +70,13 @@ def _without_factor(expr: Expr, matchings: dict[DFPattern, Any], bindings: Bindi
     return _itself(expr, matchings[_data], keeps_shape=not one.data.shape)
 
 
-def _without_padding(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
+def _without_padding(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     if any(expr.attrs.pad_width):
         return decline("it pads or cuts")
     return _itself(expr, matchings[_data], keeps_shape=True)
 
 
-def _without_slice(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
+def _without_slice(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     for strides in expr.args[4:]:
         steps = whole_numbers(strides)
         if steps is None or min(steps, default=1) <= 0:
@@ -110,8 +109,7 @@ SAME_TYPE: Final = Rule(_same_again, _without_change, "remove_change_to_same_typ
 """Broadcasts to the shape, and casts to the dtype, that a tensor has."""
 
 
-def _without_resize(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
+def _without_resize(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     if expr.attrs.coordinate_transformation_mode in _MOVED:
         return decline("elements are moved though the size stays")
     return _itself(expr, matchings[_data])
@@ -137,8 +135,7 @@ _decoded = is_op("relax.dequantize")(_codes, _scale, _zero_point)
 _coded_again = is_op("relax.quantize")(_decoded, _same_scale, _same_zero_point)
 
 
-def _once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
+def _once(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     codes, decoded = matchings[_codes], matchings[_decoded]
     for one, other in ((_scale, _same_scale), (_zero_point, _same_zero_point)):
         first, second = matchings[one].data, matchings[other].data
@@ -184,8 +181,7 @@ def _axes_by_reduction(matchings: Mapping[Any, Any], bindings: Bindings) -> dict
         return decline("the reduction is needed with its own axes, too")
     if stated_shape(result) is None:
         return decline("the shape of the result is not known")
-    call = bindings[reduced]
-    assert isinstance(call, Call)
+    call = call_of(bindings, reduced)
     found = Call(call.op, call.args, {**dict(call.attrs), "keepdims": not call.attrs.keepdims})
     return {result: found} if is_subtype(found.ty, result.ty) is True else decline("other axes are added or dropped")
 
@@ -201,8 +197,7 @@ _conv = (
 )
 
 
-def _pad_in_convolution(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
+def _pad_in_convolution(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     pad: Call = matchings[_zeros_around]
     widths: tuple[int, ...] = tuple(pad.attrs.pad_width)
     if pad.attrs.pad_mode != "constant" or pad.attrs.pad_value != 0.0:
@@ -243,8 +238,7 @@ def _apart_throughout(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[
     rows = dims_equal(dim_product(shape[:-1]), flat.shape[0]) is True
     if not rows or dims_equal(shape[-1], right.shape[1]) is not True:
         return decline("the result has its columns arranged otherwise, too")
-    product = bindings[matchings[_product]]
-    assert isinstance(product, Call)
+    product = call_of(bindings, matchings[_product])
     operand = ops.reshape(matchings[_source], [*shape[:-1], flat.shape[1]])
     if is_subtype(matchings[_source].ty, operand.ty) is True:
         operand = matchings[_source]
@@ -265,8 +259,7 @@ _vector_left, _vector_right = wildcard(), wildcard()
 _with_vector = is_op("relax.matmul")(_turned, _vector_right) | is_op("relax.matmul")(_vector_left, _turned)
 
 
-def _on_the_other_side(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
+def _on_the_other_side(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     is_left = _vector_left in matchings
     vector: Expr = matchings[_vector_left if is_left else _vector_right]
     if not isinstance(vector.ty, TensorType) or vector.ty.ndim != 1:

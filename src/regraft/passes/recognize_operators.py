@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import op as ops
 from ..analysis.tensors import number_of, stated_shape
-from ..analysis.values import is_number, resolve
+from ..analysis.values import call_of, is_number, resolve
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import numpy_dtype
 from ..ir.expr import Constant, Expr, PrimValue, Var
@@ -232,8 +232,7 @@ def _hardswish_by_gate() -> _Formula:
         result = _times(x, gate)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        call = bindings[found[gate]]
-        assert isinstance(call, Call)
+        call = call_of(bindings, found[gate])
         if not _is_nearly(call.attrs.alpha, 1 / 6) or call.attrs.beta != 0.5:
             return "the gate is another line"
         return _in_single_precision(ops.nn.hardswish, x)(found, bindings)
@@ -248,8 +247,7 @@ def _mish() -> _Formula:
         result = _times(x, is_op("relax.tanh")(curve))
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        call = bindings[found[curve]]
-        assert isinstance(call, Call)
+        call = call_of(bindings, found[curve])
         is_usual = call.attrs.beta == 1.0 and call.attrs.threshold >= 20.0
         return ops.nn.mish(found[x]) if is_usual else "the softplus has another beta, or ends earlier"
 
@@ -264,9 +262,7 @@ def _softmax() -> _Formula:
         result = is_op("relax.nn.softmax")(_less(x, highest))
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        softmax, most = bindings[found[result]], bindings[found[highest]]
-        assert isinstance(softmax, Call)
-        assert isinstance(most, Call)
+        softmax, most = call_of(bindings, found[result]), call_of(bindings, found[highest])
         shape = stated_shape(found[x])
         if shape is None or not most.attrs.keepdims or most.attrs.axis is None:
             return "what is subtracted before the softmax has another shape than the highest numbers along its axis"
@@ -290,8 +286,7 @@ def _mean() -> _Formula:
         result = over | _times(total, count)
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        shape, call = stated_shape(found[x]), bindings[found[total]]
-        assert isinstance(call, Call)
+        shape, call = stated_shape(found[x]), call_of(bindings, found[total])
         if shape is None or getattr(found[x].ty, "dtype", None) not in _WIDE_FLOATS:
             return "the shape of what is added up is not known, or its sum may overflow"
         axes = range(len(shape)) if call.attrs.axis is None else call.attrs.axis
@@ -308,9 +303,8 @@ def _mean() -> _Formula:
 # --- normalizations
 
 
-def _axes(mean: Expr, x: Expr) -> list[int] | None:
+def _axes(mean: Call, x: Expr) -> list[int] | None:
     """The last axes, over which ``mean`` of the sizes of ``x`` is, with its axes kept; None if it is another mean."""
-    assert isinstance(mean, Call)
     shape, axes = stated_shape(x), mean.attrs.axis
     if shape is None or axes is None or not mean.attrs.keepdims:
         return None
@@ -348,7 +342,7 @@ def _rms_norm() -> _Formula:
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
         shape, epsilon = stated_shape(found[x]), number_of(found[scaled.epsilon])
-        axes = _axes(bindings[found[mean]], found[x])
+        axes = _axes(call_of(bindings, found[mean]), found[x])
         if shape is None or axes is None or epsilon is None:
             return "the mean is not over the last axes" if axes is None else "epsilon is not one number"
         if not _same(stated_shape(found[weight]), [shape[axis] for axis in axes]):
@@ -378,10 +372,10 @@ def _layer_norm(*, factor: bool = True, summand: bool = True) -> _Formula:
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
         shape, epsilon = stated_shape(found[x]), number_of(found[scaled.epsilon])
-        axes = _axes(bindings[found[of_centred if of_centred in found else of_all]], found[x])
+        axes = _axes(call_of(bindings, found[of_centred if of_centred in found else of_all]), found[x])
         if shape is None or axes is None or epsilon is None:
             return "the mean is not over the last axes" if axes is None else "epsilon is not one number"
-        if _axes(bindings[found[mean]], found[x]) != axes:
+        if _axes(call_of(bindings, found[mean]), found[x]) != axes:
             return "mean and variance are not over the same axes"
         sizes = [shape[axis] for axis in axes]
         pairs = (gamma, 1.0), (beta, 0.0)
@@ -432,8 +426,7 @@ def _group_norm() -> _Formula:
 
     def read(found: _Matched, bindings: Bindings) -> Expr | str:
         shape, groups = stated_shape(found[x]), stated_shape(found[grouped])
-        norm = bindings[found[normal]]
-        assert isinstance(norm, Call)
+        norm = call_of(bindings, found[normal])
         if shape is None or groups is None or len(groups) != 3 or not _same(stated_shape(found[back]), shape):
             return "the channels are not brought into groups and back"
         channels, count = shape[1], groups[1]

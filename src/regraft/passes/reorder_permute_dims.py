@@ -23,8 +23,7 @@ _permuted = is_op("relax.permute_dims")(_tensor)
 _concat = is_op("relax.concat")(is_tuple([repeat(_permuted)]))
 
 
-def _reorder(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    assert isinstance(expr, Call)
+def _reorder(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     permuted: list[Call] = matchings[_permuted]
     orders = [permutation(call) for call in permuted]
     first = orders[0]

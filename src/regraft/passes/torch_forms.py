@@ -151,9 +151,8 @@ _masked = is_op("relax.nn.attention_bias")(_query, _key, _value, _mask)
 _HEADS_FIRST: Final = (0, 2, 1, 3)
 
 
-def _by_heads(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+def _by_heads(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     """PyTorch has the heads in front of the sequence, the language behind it."""
-    assert isinstance(expr, Call)
     attrs, mask = expr.attrs, matchings.get(_mask)
     operands: list[Expr] = [matchings[_query], matchings[_key], matchings[_value]]
     shapes = [stated_shape(operand) for operand in operands]

@@ -17,7 +17,7 @@ from ... import op as ops
 from ...analysis import free_symbolic_vars, free_vars, get_var2val
 from ...analysis.axes import View, arrangement, axis_of, sources
 from ...analysis.tensors import shape_of
-from ...analysis.values import definition, leaves_of, resolve
+from ...analysis.values import call_of, definition, leaves_of, resolve
 from ...ir.binding_values import bind_sizes
 from ...ir.builder import in_normal_form
 from ...ir.dims import Dim, SymVar, dims_equal, free_symvars
@@ -526,8 +526,7 @@ with PatternContext() as _APART:
 
 def _packed(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
     var = matchings[_attention]
-    call = bindings[var]
-    assert isinstance(call, Call)
+    call = call_of(bindings, var)
     if any(not isinstance(arg.ty, TensorType) for arg in call.args[1:3]):
         return decline("they stand side by side already")
     query, key, value = (part_of(arg, bindings) for arg in call.args[:3])

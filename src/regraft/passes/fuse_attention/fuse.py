@@ -15,7 +15,7 @@ from ...analysis.axes import AxisGroup, Groups, View, arrangement, atoms, axis_o
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
 from ...analysis.tensors import dtype_of, number_of, same_sizes, shape_of, whole_numbers
-from ...analysis.values import definition, resolve
+from ...analysis.values import call_of, definition, resolve
 from ...ir.dims import dims_equal
 from ...ir.expr import Expr, Var
 from ...ir.module import IRModule
@@ -84,8 +84,8 @@ def _guard_of(product: Var, bindings: Bindings) -> Var | None:
 
 def _softmax_of(matchings: Mapping[Any, Any], bindings: Bindings) -> Call:
     """The softmax; raises `NoAttention` if it, or what follows it, is not that of attention."""
-    softmax, values = bindings[matchings[_softmax if _softmax in matchings else _softmax_of_more]], matchings[_values]
-    assert isinstance(softmax, Call)
+    softmax = call_of(bindings, matchings[_softmax if _softmax in matchings else _softmax_of_more])
+    values = matchings[_values]
     if len(shape_of(softmax)) not in (3, 4, 5):
         raise NoAttention("attention has scores of three to five axes, whose sizes are known")
     operands = {matchings[place] for place in (_scores, _values, _sinks) if place in matchings}
@@ -104,8 +104,7 @@ def _softmax_of(matchings: Mapping[Any, Any], bindings: Bindings) -> Call:
 def _is_cut_off(softmax: Call, matchings: Mapping[Any, Any], bindings: Bindings) -> bool:
     """True if one score for each row is joined to the scores before ``softmax``, and its weight is cut off again."""
     scores, sinks, cut = (shape_of(matchings[place]) for place in (_scores, _sinks, _cut))
-    slicing = bindings[matchings[_cut]]
-    assert isinstance(slicing, Call)
+    slicing = call_of(bindings, matchings[_cut])
     begin, _, *strides = map(whole_numbers, slicing.args[2:])
     is_first = same_sizes(scores, cut) and not any(begin or [1]) and all({*(one or ())} == {1} for one in strides)
     is_one = same_sizes([*cut[:-1], 1], sinks) and same_sizes([*cut[:-1], cut[-1] + 1], shape_of(softmax))

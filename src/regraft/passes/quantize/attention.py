@@ -8,6 +8,7 @@ from ... import op as ops
 from ...analysis import get_var2val
 from ...analysis.finite_values import FiniteValues
 from ...analysis.tensors import shape_of
+from ...analysis.values import call_of
 from ...ir.expr import Expr, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
@@ -62,8 +63,7 @@ def OpenAttention() -> Pass:
         finite, values = FiniteValues([]), get_var2val(function)
 
         def open_one(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-            call = bindings[matchings[_attended]]
-            assert isinstance(call, Call)
+            call = call_of(bindings, matchings[_attended])
             bias = call.args[3] if len(call.args) > 3 else None
             if bias is not None and not finite.holds(bias, values):
                 return decline("its bias may hide all keys from a query")

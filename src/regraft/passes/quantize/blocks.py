@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ... import op as ops
+from ...analysis.values import call_of
 from ...ir.expr import Constant, Expr, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call, Op
@@ -118,8 +119,7 @@ class _BlockQuantization:
 
     def _lookup(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var, table, places = matchings[_taken], matchings[_table], matchings[_places]
-        call, ty = bindings[var], places.ty
-        assert isinstance(call, Call)
+        call, ty = call_of(bindings, var), places.ty
         if var.name_hint in self._keep:
             return decline(KEPT)
         if table.data.dtype != "float32" or len(table.data.shape) != 2 or call.attrs.axis not in (0, -2):

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ...analysis.values import call_of
 from ...ir.expr import Constant, Expr, PrimValue, Var
 from ...ir.op import Call
 from ...ir.program import Function
@@ -53,8 +54,7 @@ class Product(NamedTuple):
 def product_of(matchings: dict[Any, Any], bindings: Bindings, keep: Collection[str], least: int) -> Product | Decline:
     """The layer that `PRODUCT` matched, or why it is none: it is to be kept, or too small, or no float32."""
     var = matchings[_matmul]
-    call = bindings[var]
-    assert isinstance(call, Call)
+    call = call_of(bindings, var)
     if var.name_hint in keep:
         return decline(KEPT)
     constant = matchings[_weights]
@@ -65,11 +65,12 @@ def product_of(matchings: dict[Any, Any], bindings: Bindings, keep: Collection[s
         return decline("weights of more or less than two axes")
     if constant.data.size < least:
         return decline(f"weights of fewer than {least} numbers gain nothing")
-    return Product(var, matchings[_data], constant, _turned in matchings and _turns(bindings[matchings[_turned]]))
+    return Product(
+        var, matchings[_data], constant, _turned in matchings and _turns(call_of(bindings, matchings[_turned]))
+    )
 
 
-def _turns(permuted: Expr) -> bool:
-    assert isinstance(permuted, Call)
+def _turns(permuted: Call) -> bool:
     axes = permuted.attrs.axes
     return axes is None or [axis % 2 for axis in axes] == [1, 0]
 

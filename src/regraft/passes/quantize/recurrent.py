@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import op as ops
+from ...analysis.values import call_of
 from ...ir.expr import Constant, Expr, Tuple, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call, Op
@@ -76,8 +77,7 @@ def QuantizeRecurrent(keep: Collection[str] = (), least: int = 4096, bits: int =
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         def quantize(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
             var = matchings[_layer]
-            call, weights = bindings[var], (matchings[_weights], matchings[_recurrence])
-            assert isinstance(call, Call)
+            call, weights = call_of(bindings, var), (matchings[_weights], matchings[_recurrence])
             if var.name_hint in kept:
                 return decline(KEPT)
             if not all(is_float32(one) for one in (matchings[_data], *weights)):

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ... import op as ops
+from ...analysis.values import call_of
 from ...ir.expr import Constant, Expr, Tuple, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
@@ -89,8 +90,7 @@ class _Smoothing:
 
 def _into_norm(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
     norm, factor = matchings[_norm], matchings[_factor]
-    call = bindings[norm]
-    assert isinstance(call, Call)
+    call = call_of(bindings, norm)
     if bindings.needed_elsewhere([norm], [matchings[_scaled]]) is not None:
         return decline(f"{norm.name_hint} is needed elsewhere, too")
     parts = [matchings[one] for one in (_gamma, _beta) if one in matchings]

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ... import op as ops
+from ...analysis.values import call_of
 from ...ir.expr import Constant, Expr, PrimValue, Tuple, TupleGetItem, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
@@ -232,8 +233,7 @@ class _Bytes:
 
     def _convolution(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var = matchings[_conv]
-        conv, weights = bindings[var], matchings[_weights]
-        assert isinstance(conv, Call)
+        conv, weights = call_of(bindings, var), matchings[_weights]
         if var.name_hint in self._keep:
             return decline(KEPT)
         if not is_float32(conv) or not is_float32(matchings[_data]):
@@ -290,8 +290,7 @@ class _Bytes:
 
     def _pooling(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var = matchings[_pooled]
-        call = bindings[var]
-        assert isinstance(call, Call)
+        call = call_of(bindings, var)
         if var not in self._images:
             return decline("what it reads comes from no convolution")
         if getattr(call.op, "name", "") in _PASSING and var not in self._read:
@@ -313,8 +312,7 @@ class _Bytes:
 
     def _joined(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var = matchings[_concat]
-        call = bindings[var]
-        assert isinstance(call, Call)
+        call = call_of(bindings, var)
         if var not in self._images or var not in self._read or not isinstance(call.args[0], Tuple):
             return decline("not all that it joins comes from convolutions, or nothing reads it in bytes")
         read: list[Expr] = []
@@ -332,8 +330,7 @@ class _Bytes:
             if isinstance(found, Decline):
                 return found
             read.append(found)
-        call = bindings[var]
-        assert isinstance(call, Call)
+        call = call_of(bindings, var)
         return {var: Call(call.op, (*read, *call.args[len(read) :]), call.attrs)}
 
     def _in_bytes(self, data: Expr) -> Expr | Decline:
@@ -360,8 +357,7 @@ def _weights_in_bytes(weights: np.ndarray, axis: int, sources: tuple[str, ...], 
 def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
     """A bias in int32, in the steps of the sums that it is added to, so that runtimes add it before they round."""
     layer, bias = matchings[_layer], matchings[_bias]
-    call, steps, weight_steps = bindings[layer], matchings[_steps].data, matchings[_weight_steps].data
-    assert isinstance(call, Call)
+    call, steps, weight_steps = call_of(bindings, layer), matchings[_steps].data, matchings[_weight_steps].data
     assert isinstance(layer.ty, TensorType)
     sizes = matchings[_bias_turned].ty.shape if _bias_turned in matchings else bias.data.shape
     if sizes is None:
@@ -386,9 +382,8 @@ def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Ex
     return {matchings[_biased]: ops.add(layer, whole if len(sizes) == 1 else ops.reshape(whole, list(sizes)))}
 
 
-def _without_limit(expr: Expr, matchings: dict[Any, Any]) -> Expr | Decline:
+def _without_limit(expr: Call, matchings: dict[Any, Any]) -> Expr | Decline:
     """Bytes whose zero point is their least end where a relu does; a clip's upper limit must lie at their greatest."""
-    assert isinstance(expr, Call)
     scale, zero_point = (matchings[one].data.numpy() for one in (_scale, _zero_point))
     if expr.attrs.out_dtype != "uint8" or zero_point.any():
         return decline("bytes go below zero, so the limit has an effect")

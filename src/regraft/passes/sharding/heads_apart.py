@@ -61,12 +61,11 @@ _Write = Callable[[Call, list[_MergedAxes], Any], "Expr | None"]
 def _rule(name: str, pattern: DFPattern, reshaped: list[DFPattern], write: _Write) -> Rule:
     """A rule for ``pattern``: each of ``reshaped`` merges the same two axes, and ``write`` keeps them apart."""
 
-    def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    def rewrite(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         merges = [_merge(matchings[part]) for part in reshaped if part in matchings]
         found = [merge for merge in merges if merge is not None]
         if not found or len(found) < len(merges) or any(merge.apart != found[0].apart for merge in found):
             return decline("no two axes are made one")
-        assert isinstance(expr, Call)
         value = write(expr, found, matchings)
         return decline("it works on the axes that are one") if value is None else found[0].upon(value)
 
@@ -112,7 +111,7 @@ def _back() -> Rule:
     source = wildcard()
     reshaped = is_op("relax.reshape")(source, wildcard())
 
-    def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
+    def rewrite(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         merge = _merge(matchings[reshaped])
         if merge is None or stated_shape(expr) != stated_shape(merge.source):
             return decline("it does not take apart what was made one")

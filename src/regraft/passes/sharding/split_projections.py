@@ -147,8 +147,7 @@ class _Columns(NamedTuple):
 
 
 def _rewriter(users: Mapping[Var, Sequence[Binding]]) -> Any:
-    def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-        assert isinstance(expr, Call)
+    def rewrite(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         matrix, bias = matchings[_matrix], matchings.get(_bias)
         turned, moved = _turned in matchings, matchings.get(_moved)
         if not isinstance(matrix, Constant) or not (bias is None or isinstance(bias, Constant)):
