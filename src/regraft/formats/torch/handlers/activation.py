@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from .... import op as R
 from ....ir.expr import Expr
-from ..context import Context, cast, converts, rank
+from ..context import Context, cast, converts, converts_by_name, rank
 from .unary import expm1, in_wide_floats
 
 _SELU_ALPHA: Final = 1.6732632423543772
@@ -23,18 +23,11 @@ def _leaky_relu(context: Context, x: Expr, negative_slope: float = 0.01) -> Expr
     return R.nn.leakyrelu(x, alpha=float(negative_slope))
 
 
-@converts("rrelu")
-def _rrelu(
-    context: Context,
-    x: Expr,
-    lower: float = 0.125,
-    upper: float = 1 / 3,
-    training: bool = False,
-    generator: None = None,
-) -> Expr:
-    if training:
+@converts_by_name("rrelu")
+def _rrelu(context: Context, given: Any) -> Expr:
+    if given.training:
         context.unsupported("random slopes have no counterpart; export the model in eval mode: model.eval()")
-    return R.nn.leakyrelu(x, alpha=(lower + upper) / 2)
+    return R.nn.leakyrelu(given.self, alpha=(given.lower + given.upper) / 2)
 
 
 @converts("prelu", "_prelu_kernel")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .... import op as R
-from ....ir.dims import Dim
 from ....ir.expr import Expr, const
 from ....ir.op import Call, Op
 from ..context import Context, cast, converts, converts_by_name, dtype_of, rank, shape_of
@@ -76,14 +75,13 @@ def _group_norm_backward(context: Context, given: Any) -> tuple[Expr | None, ...
     )
 
 
-@converts("embedding_dense_backward")
-def _embedding_backward(
-    context: Context, grad_output: Expr, indices: Expr, num_weights: Dim, padding_idx: int, scale_grad_by_freq: bool
-) -> Expr:
-    dtype, width = dtype_of(grad_output), shape_of(grad_output)[-1]
-    places = context.emit(R.flatten(indices))
-    rows = R.reshape(grad_output, [-1, width])
-    if scale_grad_by_freq:
+@converts_by_name("embedding_dense_backward")
+def _embedding_backward(context: Context, given: Any) -> Expr:
+    num_weights, padding_idx = given.num_weights, given.padding_idx
+    dtype, width = dtype_of(given.grad_output), shape_of(given.grad_output)[-1]
+    places = context.emit(R.flatten(given.indices))
+    rows = R.reshape(given.grad_output, [-1, width])
+    if given.scale_grad_by_freq:
         ones = R.ones_like(places, dtype=dtype)
         counts = R.index_put(R.zeros([num_weights], dtype), [places], ones, accumulate=True)
         rows = rows / R.expand_dims(R.take(counts, places, axis=0), axis=1)

@@ -13,7 +13,7 @@ from .... import op as R
 from ....ir.dims import SymExpr
 from ....ir.dtypes import is_bool, is_float, is_integer
 from ....ir.expr import Expr
-from ..context import Context, TorchOperand, cast, converts, dtype_of, promoted_dtype
+from ..context import Context, TorchOperand, cast, converts, converts_by_name, dtype_of, promoted_dtype
 from .unary import array_function, in_wide_floats, is_signed
 
 
@@ -187,35 +187,22 @@ def _masked_fill(context: Context, x: Expr, mask: Expr, value: TorchOperand) -> 
     return R.where(mask, context.scalar(value, dtype_of(x)), x)
 
 
-@converts("clamp", "clip", "hardtanh")
-def _clamp(
-    context: Context,
-    x: Expr,
-    min: TorchOperand | None = None,
-    max: TorchOperand | None = None,
-    **limits: TorchOperand,
-) -> Expr:
-    low, high = limits.get("min_val", min), limits.get("max_val", max)
-    if context.operator() == "hardtanh":
-        low, high = -1.0 if low is None else low, 1.0 if high is None else high
-        if (low, high) == (0.0, 6.0) and is_float(dtype_of(x)):
-            return R.nn.relu6(x)  # without gradient at the limits, as PyTorch has it
-    x = cast(x, context.output_dtype())
-    if isinstance(low, int | float) and isinstance(high, int | float):
-        return R.clip(x, low, high)
-    return _between(context, x, low, high)
+@converts_by_name("hardtanh")
+def _hardtanh(context: Context, given: Any) -> Expr:
+    if (given.min_val, given.max_val) == (0.0, 6.0) and is_float(dtype_of(given.self)):
+        return R.nn.relu6(given.self)  # without gradient at the limits, as PyTorch has it
+    return _between(context, given.self, given.min_val, given.max_val)
 
 
-@converts("clamp.Tensor", "clip.Tensor")
-def _clamp_by_tensors(context: Context, x: Expr, min: Expr | None = None, max: Expr | None = None) -> Expr:
-    return _between(context, cast(x, context.output_dtype()), min, max)
-
-
-def _between(context: Context, x: Expr, low: TorchOperand | None, high: TorchOperand | None) -> Expr:
-    dtype = dtype_of(x)
-    if low is not None:
-        x = R.maximum(x, context.scalar(low, dtype))
-    return x if high is None else R.minimum(x, context.scalar(high, dtype))
+@converts("clamp", "clip", "clamp.Tensor", "clip.Tensor")
+def _between(context: Context, x: Expr, min: TorchOperand | None = None, max: TorchOperand | None = None) -> Expr:
+    dtype = context.output_dtype()
+    x = cast(x, dtype)
+    if isinstance(min, int | float) and isinstance(max, int | float):
+        return R.clip(x, min, max)
+    if min is not None:
+        x = R.maximum(x, context.scalar(min, dtype))
+    return x if max is None else R.minimum(x, context.scalar(max, dtype))
 
 
 @converts("lerp.Scalar", "lerp.Tensor")

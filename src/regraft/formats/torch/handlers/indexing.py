@@ -9,7 +9,7 @@ from .... import op as R
 from ....ir.dims import Dim, SymExpr, dim_at_least
 from ....ir.expr import Expr, const
 from ....ir.types import TensorType
-from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
 
 _END: Final = 2**63 - 1
 """PyTorch's end of a slice without one."""
@@ -28,16 +28,10 @@ def _along_axes(context: Context, ndim: int, axis: int, value: Dim | Expr, other
     return R.concat([part for part in vectors if shape_of(part) != (0,)], axis=0)
 
 
-@converts("slice.Tensor")
-def _slice(
-    context: Context,
-    x: Expr,
-    dim: int = 0,
-    start: Dim | Expr | None = None,
-    end: Dim | Expr | None = None,
-    step: int = 1,
-) -> Expr:
-    axis = axis_of(dim, rank(x))
+@converts_by_name("slice.Tensor")
+def _slice(context: Context, given: Any) -> Expr:
+    x, start, end, step = given.self, given.start, given.end, given.step
+    axis = axis_of(given.dim, rank(x))
     if isinstance(start, Expr) or isinstance(end, Expr):
         bounds = (0 if start is None else start, _END if end is None else end, step)
         others = (0, _END, 1)
@@ -73,22 +67,14 @@ def _select_scatter(context: Context, x: Expr, src: Expr, dim: int, index: Dim) 
     return R.slice_scatter(x, R.expand_dims(cast(src, dtype_of(x)), axis=axis), first, first + 1, 1, axis=axis)
 
 
-@converts("slice_scatter")
-def _slice_scatter(
-    context: Context,
-    x: Expr,
-    src: Expr,
-    dim: int = 0,
-    start: Dim | None = None,
-    end: Dim | None = None,
-    step: int = 1,
-) -> Expr:
-    axis = axis_of(dim, rank(x))
-    first, last = _bounds(x, axis, start, end)
-    src = cast(src, dtype_of(x))
-    if step == 1 and first == 0 and last == shape_of(x)[axis]:
+@converts_by_name("slice_scatter")
+def _slice_scatter(context: Context, given: Any) -> Expr:
+    x, axis = given.self, axis_of(given.dim, rank(given.self))
+    first, last = _bounds(x, axis, given.start, given.end)
+    src = cast(given.src, dtype_of(x))
+    if given.step == 1 and first == 0 and last == shape_of(x)[axis]:
         return src
-    return R.slice_scatter(x, src, first, last, step, axis=axis)
+    return R.slice_scatter(x, src, first, last, given.step, axis=axis)
 
 
 @converts("index_select")
@@ -120,16 +106,9 @@ def _take_along(context: Context, x: Expr, indices: Expr, dim: int | None = None
     )
 
 
-@converts("embedding")
-def _embedding(
-    context: Context,
-    weight: Expr,
-    indices: Expr,
-    padding_idx: Dim = -1,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Expr:
-    return R.take(weight, indices, axis=0)
+@converts_by_name("embedding")
+def _embedding(context: Context, given: Any) -> Expr:
+    return R.take(given.weight, given.indices, axis=0)
 
 
 # --- indexing by tensors

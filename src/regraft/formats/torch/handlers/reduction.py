@@ -145,11 +145,9 @@ def _sorted(context: Context, x: Expr, dim: int, descending: bool) -> tuple[Expr
     return R.gather_elements(x, places, axis=dim), places
 
 
-@converts("sort", "sort.stable")
-def _sort(
-    context: Context, x: Expr, dim: int = -1, descending: bool = False, *, stable: bool | None = None
-) -> tuple[Expr, Expr]:
-    return _sorted(context, x, dim, descending)
+@converts_by_name("sort", "sort.stable")
+def _sort(context: Context, given: Any) -> tuple[Expr, Expr]:
+    return _sorted(context, given.self, given.dim, given.descending)
 
 
 @converts("argsort", "argsort.stable")
