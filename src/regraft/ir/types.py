@@ -387,23 +387,29 @@ def map_type(ty: Type, change: Callable[[Type], Type]) -> Type:
 
 def substitute_type(ty: Type, mapping: Mapping[SymVar, Dim]) -> Type:
     """``ty`` with size variables replaced, simultaneously."""
-    if not mapping:
-        return ty
+    return map_sizes(ty, lambda size: substitute(size, mapping)) if mapping else ty
 
-    def change(leaf: Type) -> Type:
+
+def map_sizes(ty: Type, change: Callable[[SymExpr], Dim]) -> Type:
+    """``ty`` with ``change`` applied to each size that is no number; shares what is unchanged."""
+
+    def changed(dims: Sequence[Dim]) -> list[Dim]:
+        return [change(dim) if isinstance(dim, SymExpr) else dim for dim in dims]
+
+    def of_leaf(leaf: Type) -> Type:
         if not type_symvars(leaf):
             return leaf
         match leaf:
             case TensorType(shape=tuple(dims)):
-                return TensorType([substitute(d, mapping) for d in dims], leaf.dtype, len(dims), leaf.vdevice)
+                return TensorType(changed(dims), leaf.dtype, len(dims), leaf.vdevice)
             case ShapeType(values=tuple(dims)):
-                return ShapeType([substitute(d, mapping) for d in dims])
-            case PrimType(value=SymExpr() as value):
-                return PrimType(leaf.dtype, substitute(value, mapping))
+                return ShapeType(changed(dims))
+            case PrimType(value=SymExpr() as size):
+                return PrimType(leaf.dtype, change(size))
             case _:
                 return leaf
 
-    return map_type(ty, change)
+    return map_type(ty, of_leaf)
 
 
 def without_sizes(leaf: Type) -> Type:

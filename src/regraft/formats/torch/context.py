@@ -21,7 +21,9 @@ from ...ir.builder import BlockBuilder
 from ...ir.dims import Dim, SymExpr
 from ...ir.dtypes import is_float, itemsize
 from ...ir.expr import Constant, Expr, ShapeExpr, const
-from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType
+from ...ir.types import UNKNOWN_NDIM
+from ...op.adjoints import fields_of as fields_of
+from ...op.adjoints import tensor_type as tensor_type
 from .sizes import SizeTable
 from .tensors import dtype_name, torch_dtype
 
@@ -188,12 +190,6 @@ def _fits(value: TorchOperand, dtype: str) -> bool:
 # --- facts about expressions
 
 
-def tensor_type(x: Expr) -> TensorType:
-    """The type of a tensor."""
-    assert isinstance(x.ty, TensorType), x.ty
-    return x.ty
-
-
 def shape_of(x: Expr) -> tuple[Dim, ...]:
     """The shape of a tensor, which an exported program always knows."""
     shape = tensor_type(x).shape
@@ -251,12 +247,6 @@ def arguments_of(given: Any) -> dict[str, Any]:
 def batched(x: Expr, ndim: int, function: Callable[[Expr], Expr]) -> Expr:
     """``function`` of ``x``, which it takes with ``ndim`` axes; PyTorch lets people leave out the first, the batch."""
     return function(x) if rank(x) == ndim else R.squeeze(function(R.expand_dims(x, axis=0)), axis=0)
-
-
-def fields_of(value: Expr) -> tuple[Expr, ...]:
-    """The fields of a tuple expression."""
-    assert isinstance(value.ty, TupleType)
-    return tuple([value[i] for i in range(len(value.ty.fields))])
 
 
 def promoted_dtype(*operands: TorchOperand) -> str:

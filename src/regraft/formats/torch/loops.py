@@ -16,12 +16,12 @@ from ... import op as R
 from ...analysis import contains_impure_call, loop_body
 from ...ir.builder import BlockBuilder
 from ...ir.dims import SymExpr
-from ...ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, Var, const
+from ...ir.expr import Expr, ShapeExpr, Tuple, Var, const
 from ...ir.program import SeqExpr
-from ...ir.types import TensorType, TupleType, Type
+from ...ir.types import TensorType, Type
 from ...op.primitive.loop import STEP, row_of
 from ..carried_types import CarriedTypes
-from .context import UnsupportedCallError
+from .context import UnsupportedCallError, fields_of
 
 _MOST_READINGS: Final = 4
 _TORCH: Final[Any] = torch
@@ -200,9 +200,7 @@ def looped(
     else:
         raise UnsupportedCallError("each step changes the type of what it carries")
     body = builder.emit(loop_body([number, *carried, *slices], seq, results), f"{name}_body")
-    found = builder.emit(R.loop(body, starts, scanned, condition=condition), name)
-    assert isinstance(found.ty, TupleType)
-    return tuple([TupleGetItem(found, index) for index in range(len(found.ty.fields))])
+    return fields_of(builder.emit(R.loop(body, starts, scanned, condition=condition), name))
 
 
 def _body(builder: BlockBuilder, params: Sequence[Var], write: Callable[[], list[Expr]]) -> SeqExpr:

@@ -13,9 +13,10 @@ import onnx_ir as ir
 from .... import op as ops
 from ....analysis import contains_impure_call, loop_body
 from ....ir.dims import Dim
-from ....ir.expr import Constant, Expr, PrimValue, Tuple, TupleGetItem, Var, const
+from ....ir.expr import Constant, Expr, PrimValue, Tuple, Var, const
 from ....ir.program import Function, If, SeqExpr
 from ....ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ....op.adjoints import fields_of
 from ....op.primitive.loop import STEP, row_of
 from ...carried_types import CarriedTypes
 from ...errors import ConvertError
@@ -146,9 +147,7 @@ def _results(
     name = next((output.name for output in node.node.outputs if output.name), "loop")
     body = builder.emit(function, f"{name}_body")
     hint = name[: name.find("_loop")] if "_loop" in name else name  # what was written here before has one
-    found = builder.emit(ops.loop(body, starts, scanned, count, condition), f"{hint}_loop")
-    assert isinstance(found.ty, TupleType)
-    return tuple([TupleGetItem(found, index) for index in range(len(found.ty.fields))])
+    return fields_of(builder.emit(ops.loop(body, starts, scanned, count, condition), f"{hint}_loop"))
 
 
 # --- Scan

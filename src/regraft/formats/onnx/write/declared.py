@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import onnx_ir as ir
 
-from ....ir.dims import Dim, SymExpr, SymVar
+from ....ir.dims import Dim, SymVar
 from ....ir.errors import OpTypeError
 from ....ir.expr import Expr, Var
 from ....ir.module import IRModule
 from ....ir.op import REQUIRED, Call, Op, attribute_key
 from ....ir.program import Function, SeqExpr
-from ....ir.types import ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, map_type
+from ....ir.types import ObjectType, TensorType, TupleType, Type, map_sizes
 from ....op.decompose import record
 from ....op.program_xp import DecomposeError
 from ...errors import ConvertError
@@ -166,22 +166,7 @@ def _spelled_out(lowering: Lowering, call: Call) -> Lowered:
 
 def _with_own_sizes(ty: Type, sizes: dict[Dim, Dim]) -> Type:
     """``ty`` with a variable for each size that is no number: what the body of a function can read off its inputs."""
-
-    def own(dim: Dim) -> Dim:
-        return dim if isinstance(dim, int) else sizes.setdefault(dim, SymVar(f"d{len(sizes)}"))
-
-    def change(leaf: Type) -> Type:
-        match leaf:
-            case TensorType(shape=tuple() as dims):
-                return TensorType([own(dim) for dim in dims], leaf.dtype)
-            case ShapeType(values=tuple() as dims):
-                return ShapeType([own(dim) for dim in dims])
-            case PrimType(value=SymExpr() as dim):
-                return PrimType(leaf.dtype, own(dim))
-            case _:
-                return leaf
-
-    return map_type(ty, change)
+    return map_sizes(ty, lambda dim: sizes.setdefault(dim, SymVar(f"d{len(sizes)}")))
 
 
 def _body(op: Op, types: Sequence[Type], call: Call, opset: int) -> LoweredFunction:
