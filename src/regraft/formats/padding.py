@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .. import op as ops
+from ..analysis.tensors import shape_of
 from ..ir.dims import Dim
 from ..ir.expr import Expr, ShapeExpr, const
-from ..ir.types import TensorType
 from ..op.composite.padding import pad_sources
 from ..op.program_xp import ProgramArray, ProgramNamespace, ProgramRecorder
 
 
 def filled(x: Expr, axis: int, width: Dim, number: Expr) -> Expr:
     """The scalar ``number`` as often as padding of ``width`` beside ``x`` along ``axis`` holds it."""
-    shape = _shape(x)
+    shape = shape_of(x)
     return ops.full(ShapeExpr([*shape[:axis], width, *shape[axis + 1 :]]), number)
 
 
@@ -27,7 +27,7 @@ def between(x: Expr, axis: int, widths: tuple[Dim, Dim], number: Expr, emit: Cal
 
 def at_places(x: Expr, axis: int, places: Expr, mode: str, number: Expr, recorder: ProgramRecorder) -> Expr:
     """The elements at ``places`` of ``axis``, which is padded without end as ``mode`` of `ops.nn.pad` says."""
-    size = _shape(x)[axis]
+    size = shape_of(x)[axis]
     if mode == "constant":
         last = recorder.emit(ops.squeeze(ops.shape_to_tensor(ShapeExpr([size])), axis=0))
         zero = const(0, "int64")
@@ -37,9 +37,3 @@ def at_places(x: Expr, axis: int, places: Expr, mode: str, number: Expr, recorde
     else:
         source = pad_sources(ProgramNamespace(recorder), ProgramArray(recorder, places), size, mode).expr
     return recorder.emit(ops.take(x, recorder.emit(source), axis=axis))
-
-
-def _shape(x: Expr) -> tuple[Dim, ...]:
-    assert isinstance(x.ty, TensorType)
-    assert x.ty.shape is not None
-    return x.ty.shape

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from .. import op as ops
+from ..analysis.tensors import dtype_of, shape_of
 from ..analysis.values import call_of, resolve
 from ..ir.dims import Dim
 from ..ir.expr import Expr, TupleGetItem, Var
@@ -19,6 +20,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype
+from ..op.adjoints import tensor_type
 from ..pattern import PatternContext, is_op, repeat, wildcard
 from ..rewrite import Bindings, Decline, Rule, decline
 from ..rewrite.one_name import tidied
@@ -55,8 +57,7 @@ class _Branch(NamedTuple):
 
     @property
     def width(self) -> Dim:
-        assert self.weight_type.shape is not None
-        return self.weight_type.shape[-1]
+        return shape_of(self.weight)[-1]
 
 
 class _Biased(NamedTuple):
@@ -93,10 +94,7 @@ def _groups(branches: Sequence[_Branch], bindings: Bindings) -> list[list[_Branc
     groups: dict[object, list[_Branch]] = {}
     depths = bindings.depths([branch.var for branch in branches])
     for branch in branches:
-        result = branch.call.ty
-        assert isinstance(result, TensorType)
-        assert branch.weight_type.shape is not None
-        key = (depths[branch.var], branch.weight_type.shape[:-1], branch.weight_type.dtype, result.dtype)
+        key = (depths[branch.var], shape_of(branch.weight)[:-1], branch.weight_type.dtype, dtype_of(branch.call))
         groups.setdefault(key, []).append(branch)
     return [sorted(group, key=lambda branch: not isinstance(branch.width, int)) for group in groups.values()]
 
@@ -111,11 +109,9 @@ def _apart(alone: _Branch, branches: Sequence[_Branch], bindings: Bindings) -> s
         found: list[str] = []
         if bindings.depends_on(second.var, [first.var]):
             found.append(f"{second.var.name_hint} is computed from {first.var.name_hint}")
-        assert types[0].shape is not None
-        assert types[1].shape is not None
         if types[0].ndim != types[1].ndim:
             found.append(f"the right sides of {names} have {types[0].ndim} and {types[1].ndim} axes")
-        for axis, sizes in enumerate(zip(types[0].shape[:-1], types[1].shape[:-1], strict=False)):
+        for axis, sizes in enumerate(zip(shape_of(first.weight)[:-1], shape_of(second.weight)[:-1], strict=False)):
             if sizes[0] != sizes[1] and not found:
                 found.append(f"the right sides of {names} have sizes {sizes[0]} and {sizes[1]} on axis {axis}")
         if isinstance(results[0], TensorType) and isinstance(results[1], TensorType):
@@ -130,9 +126,7 @@ def _apart(alone: _Branch, branches: Sequence[_Branch], bindings: Bindings) -> s
 
 def _out_dtype(group: Sequence[_Branch]) -> str | None:
     """The ``out_dtype`` of the one matmul: the dtype that all results have, as Relax writes it."""
-    result = group[0].call.ty
-    assert isinstance(result, TensorType)
-    return result.dtype
+    return dtype_of(group[0].call)
 
 
 # --- what follows the branches
@@ -169,11 +163,9 @@ def _biases(group: Sequence[_Branch], matmuls: Sequence[Var], bindings: Bindings
         if biased is None or biased.ty.shape is None:
             return []
         found.append(biased)
-    first = found[0].ty
-    assert first.shape is not None
+    first = found[0]
     for biased in found:
-        assert biased.ty.shape is not None
-        if biased.ty.shape[:-1] != first.shape[:-1] or biased.ty.dtype != first.dtype:
+        if shape_of(biased.bias)[:-1] != shape_of(first.bias)[:-1] or biased.ty.dtype != first.ty.dtype:
             return []
         leaf = resolve(bindings, biased.bias)
         if leaf in matmuls or bindings.depends_on(leaf, matmuls):
@@ -214,8 +206,7 @@ def _joined_product(left: Expr, weights: Sequence[Expr], group: Sequence[_Branch
 
 def _layer(value: Expr, index: int) -> Expr:
     """The product of matrix ``index`` out of stacked ones."""
-    assert isinstance(value.ty, TensorType)
-    axis = value.ty.ndim - 2
+    axis = tensor_type(value).ndim - 2
     return ops.squeeze(ops.strided_slice(value, [axis], [index], [index + 1]), [axis])
 
 
@@ -253,10 +244,9 @@ def _combined(
         call = activation[0][1]
         value = Call(call.op, (value,), call.attrs)
         tops = [var for var, _ in activation]
-    assert isinstance(value.ty, TensorType)
     edits: dict[Var, Expr] = {}
     ends = list(accumulate(branch.width for branch in group))
-    parts = ops.split(value, ends[:-1], axis=max(value.ty.ndim - 1, -1)) if layout == "concat" else value
+    parts = ops.split(value, ends[:-1], axis=max(tensor_type(value).ndim - 1, -1)) if layout == "concat" else value
     for index, top in enumerate(tops):
         edits[top] = _layer(parts, index) if layout == "stack" else TupleGetItem(parts, index)
     if any(is_subtype(part.ty, top.ty) is not True for top, part in edits.items()):

@@ -17,6 +17,7 @@ from ..analysis.values import leaves_of, resolve
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call, Op, Trait
 from ..ir.types import TensorType, type_symvars
+from ..op.adjoints import tensor_type
 from ..rewrite import Decline, decline
 from .combine_parallel_matmul import GroupCheck
 
@@ -99,14 +100,11 @@ def _together(
         value = ops.add(value, joined_bias)
         yield value
     widths = [right.ty.shape[-1] for right in rights if isinstance(right.ty, TensorType) and right.ty.shape]
-    assert isinstance(value.ty, TensorType)
-    yield ops.split(value, list(accumulate(widths))[:-1], axis=max(value.ty.ndim - 1, -1))
+    yield ops.split(value, list(accumulate(widths))[:-1], axis=max(tensor_type(value).ndim - 1, -1))
 
 
 def _joined(values: Sequence[Expr]) -> Call:
-    ty = values[0].ty
-    assert isinstance(ty, TensorType)
-    return ops.concat(list(values), axis=ty.ndim - 1)
+    return ops.concat(list(values), axis=tensor_type(values[0]).ndim - 1)
 
 
 def _seconds(calls: Sequence[Call], machine: Machine, size: int) -> float | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from .. import op as ops
+from ..analysis.tensors import dtype_of
 from ..analysis.values import resolve
 from ..ir.dims import Dim, SymVar, dim_less, dim_product, dims_equal, free_symvars, substitute
 from ..ir.dtypes import is_bool
@@ -18,6 +19,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType, Type, is_subtype, shapes_equal
+from ..op.adjoints import tensor_type
 from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.pattern import DFPattern
@@ -47,8 +49,7 @@ def _take_after(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     if rank != 1 and not (rank == 0 and ty.ndim == 2):
         return decline("indices of any rank but 1 give the right side other axes")
     product = ops.matmul(x, weight, expr.attrs.out_dtype)
-    assert isinstance(product.ty, TensorType)
-    taken = ops.take(product, indices, max(product.ty.ndim - 1, -1), take.attrs.mode)
+    taken = ops.take(product, indices, max(tensor_type(product).ndim - 1, -1), take.attrs.mode)
     return taken if is_subtype(taken.ty, expr.ty) is True else decline("the shape would be less precisely known")
 
 
@@ -113,8 +114,7 @@ def _expansion(known: dict[Var, None]) -> Callable[[Call, dict[DFPattern, Any]],
         dtype = _dtype_of_matrices(first.ty, second.ty, turned=_turned in matchings)
         if isinstance(dtype, Decline):
             return dtype
-        assert isinstance(expr.ty, TensorType)
-        if dtype is None or expr.ty.dtype != dtype or is_bool(dtype):
+        if dtype is None or dtype_of(expr) != dtype or is_bool(dtype):
             return decline("the sum is computed in another dtype than the product, and would be rounded elsewhere")
         out_dtype = expr.attrs.out_dtype
         if _turned in matchings:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import op as ops
-from ..analysis.tensors import number_of, stated_shape
+from ..analysis.tensors import dtype_of, number_of, stated_shape
 from ..analysis.values import call_of, is_number, resolve
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import numpy_dtype
@@ -409,11 +409,8 @@ def _of_sizes(operand: Expr | None, sizes: Sequence[Dim], number: float, like: E
     """``operand`` if it has these ``sizes``; ``number`` in all of them if there is no operand; else None."""
     if operand is not None:
         return operand if _same(stated_shape(operand), sizes) else None
-    known = [size for size in sizes if isinstance(size, int)]
-    assert isinstance(like.ty, TensorType)
-    if len(known) < len(sizes) or like.ty.dtype is None:
-        return None
-    return Constant(np.full(known, number, numpy_dtype(like.ty.dtype)))
+    known, dtype = [size for size in sizes if isinstance(size, int)], dtype_of(like)
+    return None if len(known) < len(sizes) or dtype is None else Constant(np.full(known, number, numpy_dtype(dtype)))
 
 
 def _group_norm() -> _Formula:

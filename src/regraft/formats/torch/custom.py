@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias, cast, final
 
 import torch
 
+from ...analysis.tensors import shape_of
 from ...ir.builder import BlockBuilder
 from ...ir.expr import Expr, ShapeExpr
-from ...ir.types import TensorType
 
 Converter: TypeAlias = "Callable[[torch.fx.Node, Conversion], Any]"
 
@@ -42,9 +42,7 @@ class Conversion:
     @staticmethod
     def shape_of(tensor: Expr) -> ShapeExpr:
         """The shape of a tensor, which an exported program always knows."""
-        assert isinstance(tensor.ty, TensorType)
-        assert tensor.ty.shape is not None
-        return ShapeExpr(tensor.ty.shape)
+        return ShapeExpr(shape_of(tensor))
 
 
 def converter_of(node: torch.fx.Node, converters: Mapping[str, Converter]) -> Converter | None:

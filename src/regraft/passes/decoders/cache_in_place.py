@@ -16,7 +16,7 @@ import numpy as np
 from ... import op as ops
 from ...analysis import free_symbolic_vars, free_vars, get_var2val
 from ...analysis.axes import View, arrangement, axis_of, sources
-from ...analysis.tensors import shape_of
+from ...analysis.tensors import dtype_of, shape_of
 from ...analysis.values import call_of, definition, leaves_of, resolve
 from ...ir.binding_values import bind_sizes
 from ...ir.builder import in_normal_form
@@ -265,8 +265,7 @@ class _CachedFunction:
 
     def _room(self, cache: _Cache) -> Var:
         past, (batch, heads, _, size) = cache.past, shape_of(cache.new)
-        assert isinstance(past.ty, TensorType)
-        return Var(past.name_hint, TensorType((batch, heads, self._longest, size), past.ty.dtype), past.origins)
+        return Var(past.name_hint, TensorType((batch, heads, self._longest, size), dtype_of(past)), past.origins)
 
     def _turn(self, layer: _CachedAttention, places: PositionTables | None) -> _Turn | None:
         """The layer's rotary embedding as tables, None where queries or keys are not turned so."""

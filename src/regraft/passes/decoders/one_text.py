@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ... import op as ops
-from ...analysis.tensors import shape_of
+from ...analysis.tensors import dtype_of, shape_of
 from ...ir.binding_values import bind_sizes
 from ...ir.builder import in_normal_form
 from ...ir.dims import Dim, SymVar
 from ...ir.expr import Expr, PrimValue, ShapeExpr, Var
 from ...ir.module import IRModule
 from ...ir.program import DataflowBlock, Function, SeqExpr, VarBinding
-from ...ir.types import TensorType
 from ..context import PassContext, PassError
 from ..passes import FunctionPass, Pass
 
@@ -58,15 +57,10 @@ def _size(param: Var, axis: int) -> Dim:
 
 def _ones(param: Var, total: Dim) -> Expr:
     batch, _ = shape_of(param)
-    return ops.ones(ShapeExpr([batch, total]), _dtype(param))
+    return ops.ones(ShapeExpr([batch, total]), dtype_of(param) or "int64")
 
 
 def _places(param: Var, before: Dim, count: Dim) -> Expr:
     batch, _ = shape_of(param)
-    row = ops.expand_dims(ops.arange(before, before + count, PrimValue(1), dtype=_dtype(param)), [0])
-    return ops.broadcast_to(row, [batch, count])
-
-
-def _dtype(param: Var) -> str:
-    assert isinstance(param.ty, TensorType)
-    return param.ty.dtype or "int64"
+    row = ops.arange(before, before + count, PrimValue(1), dtype=dtype_of(param) or "int64")
+    return ops.broadcast_to(ops.expand_dims(row, [0]), [batch, count])

@@ -19,8 +19,8 @@ from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from ...ir.tensor_data import TensorData
-from ...ir.types import TensorType
 from ...ir.visitor import iter_bindings
+from ...op.adjoints import tensor_type
 from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..context import PassContext, PassError
@@ -128,9 +128,7 @@ def with_magnitudes(function: Function, values: Sequence[Var]) -> Function:
     for block in function.body.blocks:
         added: list[Binding] = []
         for value in [var for var in (*seen, *(binding.var for binding in block)) if var in pending]:
-            assert isinstance(value.ty, TensorType)
-            rank = value.ty.ndim
-            call = ops.max(ops.abs(value), list(range(rank - 1)))
+            call = ops.max(ops.abs(value), list(range(tensor_type(value).ndim - 1)))
             results[value] = Var(f"{value.name_hint}_magnitudes", call.ty)
             added.append(VarBinding(results[value], call))
             del pending[value]

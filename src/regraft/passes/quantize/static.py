@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ... import op as ops
+from ...analysis.tensors import shape_of
 from ...analysis.values import call_of
 from ...ir.expr import Constant, Expr, PrimValue, Tuple, TupleGetItem, Var, const
 from ...ir.module import IRModule
@@ -21,6 +22,7 @@ from ...ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from ...ir.tensor_data import TensorData
 from ...ir.types import TensorType
 from ...ir.visitor import iter_bindings
+from ...op.adjoints import tensor_type
 from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..compile_time import known_before_inputs
@@ -342,9 +344,7 @@ class _Bytes:
 
 def _positions(conv: Call) -> int:
     """The sizes of the image that a convolution gives, multiplied; unknown ones as 1."""
-    assert isinstance(conv.ty, TensorType)
-    layout = conv.attrs.out_layout or conv.attrs.data_layout
-    sizes = conv.ty.shape or ()
+    layout, sizes = conv.attrs.out_layout or conv.attrs.data_layout, shape_of(conv)
     return prod(size for axis, size in zip(layout, sizes, strict=False) if axis not in "NC" and isinstance(size, int))
 
 
@@ -358,11 +358,10 @@ def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Ex
     """A bias in int32, in the steps of the sums that it is added to, so that runtimes add it before they round."""
     layer, bias = matchings[_layer], matchings[_bias]
     call, steps, weight_steps = call_of(bindings, layer), matchings[_steps].data, matchings[_weight_steps].data
-    assert isinstance(layer.ty, TensorType)
     sizes = matchings[_bias_turned].ty.shape if _bias_turned in matchings else bias.data.shape
     if sizes is None:
         return decline("the sizes of what is added are not known")
-    rank = layer.ty.ndim
+    rank = tensor_type(layer).ndim
     is_product = is_call_of(call, "relax.matmul")
     axis = rank - 1 if is_product else call.attrs.out_layout.index("C")
     beside = [1] * (len(sizes) - 1)

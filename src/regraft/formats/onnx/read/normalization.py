@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from .... import op as ops
+from ....analysis.tensors import shape_of
 from ....ir.dims import SymExpr, dim_product
 from ....ir.dtypes import HALF, is_bool
 from ....ir.expr import Expr, const
@@ -181,9 +182,7 @@ def _attention(node: NodeImporter) -> tuple[Imported | None, ...]:
     if node.rank() == 4:
         result: Expr = ops.permute_dims(found, [0, 2, 1, 3])
     else:
-        assert isinstance(found.ty, TensorType)
-        assert found.ty.shape is not None
-        batch, sequence, *rest = found.ty.shape
+        batch, sequence, *rest = shape_of(found)
         result = ops.reshape(found, [batch, sequence, dim_product(rest)])
     return result, *present
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .... import op as ops
+from ....analysis.tensors import dtype_of, shape_of
 from ....ir.dims import Dim, SymVar, dim_product
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ....ir.types import TensorType
 from ....op.primitive.manipulate import inverse
 from .importing import Imported, NodeImporter, in_dtype, reads
 from .resampling import CROP, Filter, ResampledAxis, Taps, nearest, resampled
@@ -233,9 +233,7 @@ def _part(node: NodeImporter, coordinates: str) -> list[tuple[Fraction, Fraction
 
 def _gathered(node: NodeImporter, x: Expr, axis: int, taps: Sequence[Taps]) -> Expr:
     """``x`` with the weighted sum of its ``taps`` for each place of an axis."""
-    ty = x.ty
-    assert isinstance(ty, TensorType)
-    assert ty.shape is not None
+    shape = shape_of(x)
     width = max((len(row) for row in taps), default=1)
     padded = [[*row, *[(row[0][0], 0.0)] * (width - len(row))] for row in taps]
     places = np.asarray([tap for row in padded for tap, _ in row], np.int64)
@@ -243,8 +241,8 @@ def _gathered(node: NodeImporter, x: Expr, axis: int, taps: Sequence[Taps]) -> E
     weights = np.asarray([[share for _, share in row] for row in padded]).reshape(len(taps), width)
     if width == 1 and bool(np.all(weights == 1.0)):
         return found
-    apart = [*ty.shape[:axis], len(taps), width, *ty.shape[axis + 1 :]]
-    shares = const(weights.reshape(len(taps), width, *(1,) * (ty.ndim - axis - 1)), ty.dtype)
+    apart = [*shape[:axis], len(taps), width, *shape[axis + 1 :]]
+    shares = const(weights.reshape(len(taps), width, *(1,) * (len(shape) - axis - 1)), dtype_of(x))
     return node.emit(ops.sum(ops.multiply(node.emit(ops.reshape(found, apart)), shares), [axis + 1]))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .... import op as ops
+from ....analysis.tensors import shape_of
 from ....ir.dims import Dim, dims_equal, floordiv
 from ....ir.dtypes import numpy_dtype
 from ....ir.expr import Expr, PrimValue, const
-from ....ir.types import TensorType
 from .importing import Imported, NodeImporter, in_dtype, reads
 
 
@@ -51,10 +51,8 @@ def _framed(node: NodeImporter, size: Dim, step: int, length: int) -> Expr:
     starts = node.emit(ops.expand_dims(ops.multiply(starts, const(step, "int64")), 1))
     places = node.emit(ops.add(starts, const(np.arange(length).reshape(1, length))))
     flat = node.emit(ops.take(node.operand(0), node.emit(ops.reshape(places, [count * length])), axis=1))
-    ty = flat.ty
-    assert isinstance(ty, TensorType)
-    assert ty.shape is not None
-    return node.emit(ops.reshape(flat, [ty.shape[0], count, length, ty.shape[2]]))
+    batch, _, parts = shape_of(flat)
+    return node.emit(ops.reshape(flat, [batch, count, length, parts]))
 
 
 # --- mel weights
