@@ -74,6 +74,20 @@ ROWS.update(
         "NonZero": lambda call: call.cast(call.node("NonZero", call.inputs[0]), call.result.dtype),
         "Concat": lambda call: call.node("Concat", *call.inputs, axis=call.integer("axis")),
         "GatherElements": lambda call: call.node("GatherElements", *call.inputs, axis=call.integer("axis")),
+        "GatherND": lambda call: call.node(
+            "GatherND", call.inputs[0], _whole(call, 1), batch_dims=call.integer("batch_dims", 0)
+        ),
+        "GroupNormalization": lambda call: call.node(
+            "GroupNormalization", *call.inputs, num_groups=call.integer("num_groups"), epsilon=call.number("epsilon")
+        ),
+        **dict.fromkeys(
+            ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
+            lambda call: call.node(call.layer.kind, *call.inputs, keepdims=int(call.flag("keep_dims"))),
+        ),
+        "CumSum": lambda call: call.node(
+            "CumSum", *call.inputs, exclusive=int(call.flag("exclusive")), reverse=int(call.flag("reverse"))
+        ),
+        "Range": lambda call: call.node("Range", *(call.cast(value, call.result.dtype) for value in call.inputs)),
     }
 )
 """Layers that are one expression of their operands and attributes."""
@@ -232,12 +246,6 @@ def _batch_norm(call: LayerCall) -> str:
     return call.node("BatchNormalization", *(call.inputs[i] for i in order), epsilon=call.number("epsilon"))
 
 
-@row("GroupNormalization")
-def _group_norm(call: LayerCall) -> str:
-    sizes = {"num_groups": call.integer("num_groups"), "epsilon": call.number("epsilon")}
-    return call.node("GroupNormalization", *call.inputs, **sizes)
-
-
 # --- convolutions and pools
 
 
@@ -304,11 +312,6 @@ def _max_pool(call: LayerCall) -> str | list[str]:
 # --- reductions and searches
 
 
-@row("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
-def _reduction(call: LayerCall) -> str:
-    return call.node(call.layer.kind, *call.inputs, keepdims=int(call.flag("keep_dims")))
-
-
 @row("ReduceLogicalAnd", "ReduceLogicalOr")
 def _logical_reduction(call: LayerCall) -> str:
     kind = "ReduceMin" if call.layer.kind.endswith("And") else "ReduceMax"
@@ -325,12 +328,6 @@ def _topk(call: LayerCall) -> list[str]:
     largest = int(call.text("mode") == "max")
     values, places = call.graph.nodes_of("TopK", [call.inputs[0], count], 2, axis=call.integer("axis"), largest=largest)
     return [values, call.cast(places, call.layer.outputs[1].dtype)]
-
-
-@row("CumSum")
-def _cumsum(call: LayerCall) -> str:
-    flags = {key: int(call.flag(key)) for key in ("exclusive", "reverse")}
-    return call.node("CumSum", *call.inputs, **flags)
 
 
 # --- shapes
@@ -441,12 +438,6 @@ def _pad(call: LayerCall) -> str:
     return call.node("Pad", call.inputs[0], pads, *call.inputs[3:4], mode=mode)
 
 
-@row("Range")
-def _range(call: LayerCall) -> str:
-    ends = [call.cast(value, call.result.dtype) for value in call.inputs]
-    return call.node("Range", *ends)
-
-
 @row("DepthToSpace", "SpaceToDepth")
 def _blocks(call: LayerCall) -> str:
     size, first = call.integer("block_size", 1), call.text("mode") == "blocks_first"
@@ -465,12 +456,6 @@ def _gather(call: LayerCall) -> str:
     if call.integer("batch_dims", 0):
         raise UnsupportedLayerError("it has batch_dims")
     return call.node("Gather", *call.inputs[:2], axis=_axis(call, 2))
-
-
-@row("GatherND")
-def _gather_nd(call: LayerCall) -> str:
-    places = _whole(call, 1)
-    return call.node("GatherND", call.inputs[0], places, batch_dims=call.integer("batch_dims", 0))
 
 
 _SUMS: Final = {"none": "none", "sum": "add", "prod": "mul", "min": "min", "max": "max"}

@@ -7,14 +7,14 @@ float16 and bfloat16 are summed in float32 and rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...ir.dims import Dim, dims_equal, exact_divide
 from ...ir.expr import Expr
-from ...ir.op import Call, Precision, wrong_operand
+from ...ir.op import Call, Precision, Reference, TypeRule, wrong_operand
 from ...ir.types import Type
 from ..costs import convolution_operations
 from ..layouts import (
@@ -40,22 +40,63 @@ from .windows import (
 
 __all__ = ["conv1d", "conv2d", "conv3d"]
 
+Dims: TypeAlias = "tuple[Dim, ...] | None"
+"""The sizes of a tensor, if they are known."""
+ResultDims: TypeAlias = Callable[[Call, Dims, Dims], Dims]
+
 # --- shared with the transposed convolutions
 
 
-def convolution_dtype(call: Call) -> str | None:
-    """The dtype of a convolution: ``out_dtype``, or the one dtype that data and weight have."""
-    for index in range(2):
-        if tensor_operand(call, index).dtype == "bool":
-            raise wrong_operand(call, index, "numbers, not bool")
-    return call.attrs.out_dtype or common_dtype(call)
+def convolution_rule(kernel_letters: str, attributes: Sequence[str], result_dims: ResultDims) -> TypeRule:
+    """The type rule of a convolution whose kernel has the axes ``kernel_letters``, and then those of space.
+
+    None of ``attributes`` may be negative. ``result_dims(call, data, weight)`` are the sizes of the result for those of
+    the operands, all in canonical order.
+    """
+
+    def infer(call: Call) -> Type:
+        attrs = call.attrs
+        rank = len(attrs.strides)
+        letters = data_letters(rank)
+        for name in ("strides", "dilation", "groups"):
+            require_at_least(call, name, 1)
+        for name in attributes:
+            require_at_least(call, name, 0)
+        for index in range(2):
+            if tensor_operand(call, index).dtype == "bool":
+                raise wrong_operand(call, index, "numbers, not bool")
+        dtype = attrs.out_dtype or common_dtype(call)
+        data = canonical_dims(call, 0, "data_layout", letters, blocks=True)
+        weight = canonical_dims(call, 1, "kernel_layout", kernel_letters + SPATIAL[rank - 1], blocks=True)
+        check_layout(call, "out_layout", letters, blocks=True)
+        if data is not None:
+            _require_groups(call, "channels", data[1])
+        dims = result_dims(call, data, weight)
+        return arranged_type(call, "out_layout", letters, dims, dtype, blocks=True)
+
+    return infer
 
 
-def require_groups(call: Call, index: int, what: str, channels: Dim) -> None:
-    """Raise `OpTypeError` when ``groups`` is known not to divide the ``channels`` of operand ``index``."""
+def convolution_reference(kernel_letters: str, convolved: Callable[..., Any]) -> Reference:
+    """The meaning of a convolution by that of one in canonical order, ``convolved(xp, attrs, data, weight)``."""
+
+    def reference(xp: Any, attrs: Any, data: Any, weight: Any) -> Any:
+        rank = len(attrs.strides)
+        letters = data_letters(rank)
+        result = attrs.out_dtype or dtype_name(data.dtype)
+        work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
+        x = cast(xp, to_canonical(xp, data, attrs.data_layout, letters), work)
+        kernel = cast(xp, to_canonical(xp, weight, attrs.kernel_layout, kernel_letters + SPATIAL[rank - 1]), work)
+        return from_canonical(xp, cast(xp, convolved(xp, attrs, x, kernel), result), attrs.out_layout, letters)
+
+    return with_attrs(reference)
+
+
+def _require_groups(call: Call, what: str, channels: Dim) -> None:
+    """Raise `OpTypeError` when ``groups`` is known not to divide the ``channels`` of the data, or of the result."""
     groups: int = call.attrs.groups
     if isinstance(channels, int) and channels % groups:
-        raise wrong_operand(call, index, f"a number of {what} that groups={groups} divides, not {channels}")
+        raise wrong_operand(call, 0, f"a number of {what} that groups={groups} divides, not {channels}")
 
 
 def convolve(
@@ -92,43 +133,21 @@ def convolve(
 # --- the operators
 
 
-def _conv_type(call: Call) -> Type:
-    attrs = call.attrs
-    rank = len(attrs.strides)
-    letters, kernel_letters = data_letters(rank), "OI" + SPATIAL[rank - 1]
-    for name in ("strides", "dilation", "groups"):
-        require_at_least(call, name, 1)
-    require_at_least(call, "padding", 0)
-    dtype = convolution_dtype(call)
-    data = canonical_dims(call, 0, "data_layout", letters, blocks=True)
-    weight = canonical_dims(call, 1, "kernel_layout", kernel_letters, blocks=True)
-    check_layout(call, "out_layout", letters, blocks=True)
-    if data is not None:
-        require_groups(call, 0, "channels", data[1])
+def _result_dims(call: Call, data: Dims, weight: Dims) -> Dims:
+    groups: int = call.attrs.groups
     if weight is not None:
-        require_groups(call, 1, "output channels", weight[0])
+        _require_groups(call, "output channels", weight[0])
     if data is None or weight is None:
-        return arranged_type(call, "out_layout", letters, None, dtype, blocks=True)
-    if dims_equal(data[1], weight[1] * attrs.groups) is False:
-        needed = exact_divide(data[1], attrs.groups)
-        raise wrong_operand(
-            call,
-            1,
-            f"{needed} input channels ({attrs.kernel_layout!r}): data's {data[1]} / groups={attrs.groups}",
-        )
-    sizes = window_counts(call, 0, data[2:], weight[2:])
-    return arranged_type(call, "out_layout", letters, (data[0], weight[0], *sizes), dtype, blocks=True)
+        return None
+    if dims_equal(data[1], weight[1] * groups) is False:
+        needed = exact_divide(data[1], groups)
+        what = f"{needed} input channels ({call.attrs.kernel_layout!r}): data's {data[1]} / groups={groups}"
+        raise wrong_operand(call, 1, what)
+    return (data[0], weight[0], *window_counts(call, 0, data[2:], weight[2:]))
 
 
-def _conv(xp: Any, attrs: Any, data: Any, weight: Any) -> Any:
-    rank = len(attrs.strides)
-    letters, kernel_letters = data_letters(rank), "OI" + SPATIAL[rank - 1]
-    result = attrs.out_dtype or dtype_name(data.dtype)
-    work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
-    x = cast(xp, to_canonical(xp, data, attrs.data_layout, letters), work)
-    kernel = cast(xp, to_canonical(xp, weight, attrs.kernel_layout, kernel_letters), work)
-    total = convolve(xp, x, kernel, attrs.strides, padding_pairs(attrs.padding), attrs.dilation, attrs.groups)
-    return from_canonical(xp, cast(xp, total, result), attrs.out_layout, letters)
+def _conv(xp: Any, attrs: Any, x: Any, kernel: Any) -> Any:
+    return convolve(xp, x, kernel, attrs.strides, padding_pairs(attrs.padding), attrs.dilation, attrs.groups)
 
 
 def _convolution_of(rank: int):
@@ -138,8 +157,8 @@ def _convolution_of(rank: int):
         f"relax.nn.conv{rank}d",
         primitive=True,
         rank=rank,
-        infer=_conv_type,
-        reference=with_attrs(_conv),
+        infer=convolution_rule("OI", ["padding"], _result_dims),
+        reference=convolution_reference("OI", _conv),
         precision=Precision.LEADS,
         cost=convolution_operations,
         finite=True,

@@ -6,78 +6,43 @@ the kernel turned around. Layouts and dtypes are handled as in `conv`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ...ir.dims import Dim, dim_at_least, dims_equal
 from ...ir.expr import Expr
 from ...ir.op import Call, Precision, wrong_attribute, wrong_operand
-from ...ir.types import Type
 from ..costs import transposed_operations
-from ..layouts import (
-    SPATIAL,
-    SPATIAL_NAMES,
-    arranged_type,
-    canonical_dims,
-    check_layout,
-    data_letters,
-    from_canonical,
-    to_canonical,
-)
+from ..layouts import SPATIAL, SPATIAL_NAMES, data_letters
 from ..public_function import Padding, ResultDtype, ResultLayout, Spatial, declares
-from ..semantics import accumulator, cast, dtype_name, with_attrs
-from .conv import convolution_dtype, convolve, require_groups
-from .windows import padding_pairs, require_at_least, spread
+from .conv import Dims, convolution_reference, convolution_rule, convolve
+from .windows import padding_pairs, spread
 
 __all__ = ["conv1d_transpose", "conv2d_transpose", "conv3d_transpose"]
 
 
-def _transposed_sizes(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:
+def _result_dims(call: Call, data: Dims, weight: Dims) -> Dims:
     attrs = call.attrs
+    if any(extra >= stride for extra, stride in zip(attrs.output_padding, attrs.strides, strict=True)):
+        raise wrong_attribute(call, "output_padding", f"ints below those of strides={attrs.strides}")
+    if data is None or weight is None:
+        return None
+    if dims_equal(data[1], weight[0]) is False:
+        raise wrong_operand(call, 1, f"{data[1]} input channels ({attrs.kernel_layout!r}), as data has")
     pads = padding_pairs(attrs.padding)
-    axes = zip(sizes, kernel, attrs.strides, attrs.dilation, pads, attrs.output_padding, strict=True)
-    result: list[Dim] = []
+    axes = zip(data[2:], weight[2:], attrs.strides, attrs.dilation, pads, attrs.output_padding, strict=True)
+    sizes: list[Dim] = []
     for size, width, stride, step, (before, after), extra in axes:
         dim = (size - 1) * stride + (width - 1) * step + 1 - before - after + extra
         if dim_at_least(dim, 0) is False:
             raise wrong_attribute(
                 call, "padding", f"padding that leaves something of the result, whose size would be {dim}"
             )
-        result.append(dim)
-    return result
+        sizes.append(dim)
+    return (data[0], weight[1] * attrs.groups, *sizes)
 
 
-def _conv_transpose_type(call: Call) -> Type:
-    attrs = call.attrs
+def _conv_transpose(xp: Any, attrs: Any, x: Any, kernel: Any) -> Any:
     rank = len(attrs.strides)
-    letters = data_letters(rank)
-    for name in ("strides", "dilation", "groups"):
-        require_at_least(call, name, 1)
-    for name in ("padding", "output_padding"):
-        require_at_least(call, name, 0)
-    if any(extra >= stride for extra, stride in zip(attrs.output_padding, attrs.strides, strict=True)):
-        raise wrong_attribute(call, "output_padding", f"ints below those of strides={attrs.strides}")
-    dtype = convolution_dtype(call)
-    data = canonical_dims(call, 0, "data_layout", letters, blocks=True)
-    weight = canonical_dims(call, 1, "kernel_layout", "IO" + SPATIAL[rank - 1], blocks=True)
-    check_layout(call, "out_layout", letters, blocks=True)
-    if data is not None:
-        require_groups(call, 0, "channels", data[1])
-    if data is None or weight is None:
-        return arranged_type(call, "out_layout", letters, None, dtype, blocks=True)
-    if dims_equal(data[1], weight[0]) is False:
-        raise wrong_operand(call, 1, f"{data[1]} input channels ({attrs.kernel_layout!r}), as data has")
-    sizes = _transposed_sizes(call, data[2:], weight[2:])
-    return arranged_type(call, "out_layout", letters, (data[0], weight[1] * attrs.groups, *sizes), dtype, blocks=True)
-
-
-def _conv_transpose(xp: Any, attrs: Any, data: Any, weight: Any) -> Any:
-    rank = len(attrs.strides)
-    letters = data_letters(rank)
-    result = attrs.out_dtype or dtype_name(data.dtype)
-    work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
-    x = cast(xp, to_canonical(xp, data, attrs.data_layout, letters), work)
-    kernel = cast(xp, to_canonical(xp, weight, attrs.kernel_layout, "IO" + SPATIAL[rank - 1]), work)
     inputs, outputs, widths = kernel.shape[0], kernel.shape[1], kernel.shape[2:]
     kernel = xp.reshape(kernel, (attrs.groups, inputs // attrs.groups, outputs, *widths))
     kernel = xp.permute_dims(kernel, (0, 2, 1, *range(3, rank + 3)))
@@ -89,8 +54,7 @@ def _conv_transpose(xp: Any, attrs: Any, data: Any, weight: Any) -> Any:
             widths, attrs.dilation, padding_pairs(attrs.padding), attrs.output_padding, strict=True
         )
     ]
-    total = convolve(xp, spread(xp, x, attrs.strides), kernel, (1,) * rank, margins, attrs.dilation, attrs.groups)
-    return from_canonical(xp, cast(xp, total, result), attrs.out_layout, letters)
+    return convolve(xp, spread(xp, x, attrs.strides), kernel, (1,) * rank, margins, attrs.dilation, attrs.groups)
 
 
 def _transposed_of(rank: int):
@@ -100,8 +64,8 @@ def _transposed_of(rank: int):
         f"relax.nn.conv{rank}d_transpose",
         primitive=True,
         rank=rank,
-        infer=_conv_transpose_type,
-        reference=with_attrs(_conv_transpose),
+        infer=convolution_rule("IO", ["padding", "output_padding"], _result_dims),
+        reference=convolution_reference("IO", _conv_transpose),
         precision=Precision.LEADS,
         cost=transposed_operations,
         finite=True,

@@ -18,6 +18,7 @@ reads_as(
     {
         "GatherElements": lambda node: ops.gather_elements(node.operand(0), node.operand(1), node.attr("axis", 0)),
         "GatherND": lambda node: ops.gather_nd(node.operand(0), node.operand(1), node.attr("batch_dims", 0)),
+        "ScatterND": lambda node: _scattered(node, ops.scatter_nd),
         "NonZero": lambda node: ops.nonzero(node.operand(0)),
         "ReverseSequence": lambda node: ops.reverse_sequence(
             node.operand(0), node.operand(1), seq_axis=node.attr("time_axis", 0), batch_axis=node.attr("batch_axis", 1)
@@ -54,11 +55,6 @@ def _scattered(node: NodeImporter, scatter: Callable[[Expr, Expr, Expr, Any], Ex
 def _scatter_elements(node: NodeImporter) -> Imported:
     axis = node.attr("axis", 0)
     return _scattered(node, lambda x, at, new, fold: ops.scatter_elements(x, at, new, axis=axis, reduction=fold))
-
-
-@reads("ScatterND")
-def _scatter_nd(node: NodeImporter) -> Imported:
-    return _scattered(node, lambda x, at, new, fold: ops.scatter_nd(x, at, new, reduction=fold))
 
 
 @reads("TensorScatter")

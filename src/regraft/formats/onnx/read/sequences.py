@@ -13,7 +13,7 @@ from .... import op as ops
 from ....ir.expr import Expr, Tuple, TupleGetItem, Var, const
 from ....ir.op import Call, Op
 from ....ir.types import TensorType, TupleType
-from .importing import Imported, NodeImporter, reads
+from .importing import Imported, NodeImporter, reads, reads_as
 from .sizes import Sizes
 
 
@@ -36,14 +36,14 @@ def _place(node: NodeImporter, index: int, count: int, default: int) -> int:
     return place % count if count else 0
 
 
-@reads("SequenceConstruct")
-def _construct(node: NodeImporter) -> Imported:
-    return Tuple(node.operands())
-
-
-@reads("SequenceEmpty")
-def _empty(node: NodeImporter) -> Imported:
-    return Tuple([])
+reads_as(
+    {
+        "SequenceConstruct": lambda node: Tuple(node.operands()),
+        "SequenceEmpty": lambda _node: Tuple([]),
+        "SequenceLength": lambda node: Sizes.scalar(len(_items(node))),
+        "OptionalHasElement": lambda node: const(np.asarray(node.has(0))),
+    }
+)
 
 
 @reads("SequenceAt")
@@ -52,11 +52,6 @@ def _at(node: NodeImporter) -> Imported:
     if not items:
         raise node.refuse("it takes an element of an empty sequence")
     return items[_place(node, 1, len(items), 0)]
-
-
-@reads("SequenceLength")
-def _length(node: NodeImporter) -> Imported:
-    return Sizes.scalar(len(_items(node)))
 
 
 @reads("SequenceInsert")
@@ -132,8 +127,3 @@ def _value(node: NodeImporter) -> Imported:
     if not node.has(0):
         raise node.refuse("an optional value that is empty is not supported, other than as an operand left out")
     return node.imported(0)
-
-
-@reads("OptionalHasElement")
-def _has_element(node: NodeImporter) -> Imported:
-    return const(np.asarray(node.has(0)))

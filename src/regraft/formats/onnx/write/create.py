@@ -13,7 +13,7 @@ from ....ir.tensor_data import TensorData
 from ....ir.types import PrimType, TensorType
 from ..element_types import to_onnx_dtype
 from .elementwise import cast, stem
-from .lowering import Lowered, Lowering, known_dtype, lowers, tensor_type
+from .lowering import LOWERINGS, Lowered, Lowering, known_dtype, lowers, tensor_type
 
 
 def shape_value(lowering: Lowering, expr: Expr) -> ir.Value:
@@ -69,25 +69,16 @@ def _triangle(lowering: Lowering, call: Call) -> Lowered:
 
 # --- shapes
 
-
-@lowers("shape_of")
-def _shape_of(lowering: Lowering, call: Call) -> Lowered:
-    return shape_value(lowering, call.args[0])
-
-
-@lowers("shape_to_tensor")
-def _shape_to_tensor(lowering: Lowering, call: Call) -> Lowered:
-    return lowering.tensor(call.args[0])
-
-
-@lowers("tensor_to_shape")
-def _tensor_to_shape(lowering: Lowering, call: Call) -> Lowered:
-    return lowering.graph.cast(lowering.tensor(call.args[0]), "int64")
-
-
-@lowers("size")
-def _size(lowering: Lowering, call: Call) -> Lowered:
-    return lowering.graph.op("ReduceProd", shape_value(lowering, call.args[0]), keepdims=0)
+LOWERINGS.update(
+    {
+        "relax.shape_of": lambda lowering, call: shape_value(lowering, call.args[0]),
+        "relax.shape_to_tensor": lambda lowering, call: lowering.tensor(call.args[0]),
+        "relax.tensor_to_shape": lambda lowering, call: lowering.graph.cast(lowering.tensor(call.args[0]), "int64"),
+        "relax.size": lambda lowering, call: lowering.graph.op(
+            "ReduceProd", shape_value(lowering, call.args[0]), keepdims=0
+        ),
+    }
+)
 
 
 # --- what passes through
