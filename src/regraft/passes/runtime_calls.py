@@ -42,10 +42,6 @@ def _with_fields(call: Call) -> list[Expr]:
     return [function, *(values.fields if isinstance(values, Tuple) else (values,))]
 
 
-def _captured(call: Call) -> Expr:
-    return call_packed("vm.builtin.make_closure", *_with_fields(call), ty_args=OBJECT)
-
-
 def _invoked(call: Call) -> Expr:
     return call_builtin_with_ctx("vm.builtin.invoke_closure", Tuple(_with_fields(call)), ty_args=call.ty)
 
@@ -57,7 +53,7 @@ def _unplanned(call: Call) -> Expr:
 _LOWERINGS: Final[Mapping[str, Callable[[Call], Expr]]] = {
     "relax.builtin.alloc_tensor": _unplanned,
     "relax.invoke_closure": _invoked,
-    "relax.make_closure": _captured,
+    "relax.make_closure": lambda call: call_packed("vm.builtin.make_closure", *_with_fields(call), ty_args=OBJECT),
     "relax.memory.alloc_storage": _storage,
     "relax.memory.alloc_tensor": _tensor,
     "relax.memory.ensure_zero_offset": _named("ensure_zero_offset"),

@@ -147,14 +147,6 @@ def _call_builtin(writer: FunctionWriter, call: Call) -> str:
     return f"call_builtin({callee_text(writer, call)}, {writer.operand(call.args[1])})"
 
 
-def _null_value(writer: FunctionWriter, call: Call) -> str:
-    return "None"
-
-
-def _make_closure(writer: FunctionWriter, call: Call) -> str:
-    return f"close_over({', '.join(writer.operands(call.args))})"
-
-
 def _invoke_closure(writer: FunctionWriter, call: Call) -> str:
     closure, arguments = writer.operands(call.args)
     return f"{closure}(*{arguments})"
@@ -168,9 +160,9 @@ LOWERINGS: Final = {
     "relax.call_dps_packed": CallText(_call_dps_packed),
     "relax.print": CallText(_reported("print_values")),
     "relax.assert_op": CallText(_reported("assert_holds")),
-    "relax.null_value": CallText(_null_value),
+    "relax.null_value": CallText(lambda writer, call: "None"),
     "relax.loop": CallText(write_loop),
-    "relax.make_closure": CallText(_make_closure),
+    "relax.make_closure": CallText(lambda writer, call: f"close_over({', '.join(writer.operands(call.args))})"),
     "relax.invoke_closure": CallText(_invoke_closure, untrusted=True),
     "relax.invoke_pure_closure": CallText(_invoke_closure, untrusted=True),
 }

@@ -8,16 +8,11 @@ from ...ir.errors import IRError, OpTypeError
 from ...ir.expr import Expr
 from ...ir.op import REQUIRED, Call, Op, Trait
 from ...ir.placement import placed
-from ...ir.types import Type
 from ...ir.vdevice import VDevice
 from ..public_function import Text, declares, operator_of
 from ..rules import same_type, tensor_operand
 
 __all__ = ["hint_on_device", "to_vdevice"]
-
-
-def _moved_type(call: Call) -> Type:
-    return placed(tensor_operand(call, 0), call.attrs.dst_vdevice)
 
 
 def _unchanged(xp: Any, data: Any, **devices: Any) -> Any:
@@ -29,7 +24,7 @@ TO_VDEVICE = Op(
     "relax.to_vdevice",
     ("data",),
     {"dst_vdevice": REQUIRED},
-    infer=_moved_type,
+    infer=lambda call: placed(tensor_operand(call, 0), call.attrs.dst_vdevice),
     reference=_unchanged,
     traits=(Trait.VIEW,),
 )

@@ -62,24 +62,12 @@ def _pytorch_half_pixel(places: Any, axis: _Axis) -> _Ratio:
     return numerator * dim_min(axis.target - 1, 1), denominator
 
 
-def _align_corners(places: Any, axis: _Axis) -> _Ratio:
-    return places * (axis.size - 1), dim_max(axis.target - 1, 1)
-
-
-def _asymmetric(places: Any, axis: _Axis) -> _Ratio:
-    return places * axis.size, axis.target
-
-
-def _tf_half_pixel_for_nn(places: Any, axis: _Axis) -> _Ratio:
-    return (places * 2 + 1) * axis.size, axis.target * 2
-
-
 _COORDINATES: Final[dict[str, Callable[[Any, _Axis], _Ratio]]] = {
     "half_pixel": _half_pixel,
-    "align_corners": _align_corners,
-    "asymmetric": _asymmetric,
+    "align_corners": lambda places, axis: (places * (axis.size - 1), dim_max(axis.target - 1, 1)),
+    "asymmetric": lambda places, axis: (places * axis.size, axis.target),
     "pytorch_half_pixel": _pytorch_half_pixel,
-    "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
+    "tf_half_pixel_for_nn": lambda places, axis: ((places * 2 + 1) * axis.size, axis.target * 2),
 }
 """The modes whose places are fractions of whole numbers, which are exact."""
 

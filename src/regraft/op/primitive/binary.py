@@ -83,10 +83,6 @@ def _power(xp: Any, x1: Any, x2: Any) -> Any:
 # --- gradients
 
 
-def _add_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [collapse_to(adjoint, operand) for operand in call.args]
-
-
 def _subtract_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
     return [collapse_to(adjoint, x1), collapse_to(-adjoint, x2)]
@@ -147,14 +143,6 @@ def _extreme_shares(call: Call, adjoint: Expr, loses: Callable[[Expr, Expr], Exp
     ]
 
 
-def _maximum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return _extreme_shares(call, adjoint, less)
-
-
-def _minimum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return _extreme_shares(call, adjoint, greater)
-
-
 # --- the operators
 
 add = binary(
@@ -164,7 +152,7 @@ add = binary(
     _SYMMETRIC,
     "``x1 + x2``, elementwise with broadcasting",
     'Integers wrap around; on bool it is "or".',
-    gradient=_add_gradient,
+    gradient=lambda call, output, adjoint: [collapse_to(adjoint, operand) for operand in call.args],
     precision=Precision.FOLLOWS,
     finite=True,
 )
@@ -269,7 +257,7 @@ maximum = binary(
     standard("maximum"),
     _EXTREME,
     'The greater of two elements, NaN if one is; on bool it is "or"',
-    gradient=_maximum_gradient,
+    gradient=lambda call, output, adjoint: _extreme_shares(call, adjoint, less),
     precision=Precision.FOLLOWS,
     finite=True,
 )
@@ -279,7 +267,7 @@ minimum = binary(
     standard("minimum"),
     _EXTREME,
     'The smaller of two elements, NaN if one is; on bool it is "and"',
-    gradient=_minimum_gradient,
+    gradient=lambda call, output, adjoint: _extreme_shares(call, adjoint, greater),
     precision=Precision.FOLLOWS,
     finite=True,
 )

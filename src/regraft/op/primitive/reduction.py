@@ -260,21 +260,9 @@ def _per_element(call: Call, folded: Expr) -> Expr:
     return adjoints.converted_like(kept_axes(call, wide / count), x)
 
 
-def _sum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoints.broadcast_like(kept_axes(call, adjoint), call.args[0])]
-
-
-def _mean_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoints.broadcast_like(_per_element(call, adjoint), call.args[0])]
-
-
 def _deviation(call: Call) -> Expr:
     x = call.args[0]
     return x - mean(x, call.attrs.axis, keepdims=True)
-
-
-def _variance_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [_per_element(call, adjoint * 2.0) * _deviation(call)]
 
 
 def _std_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
@@ -322,7 +310,7 @@ sum = _declare(
     _folding("sum", "any"),
     "The sum of the elements along ``axis``, 0 of none; follows ``numpy.sum``, but keeps the dtype",
     'Integers wrap around (convert them first to count far); on bool it is "any".',
-    gradient=_sum_gradient,
+    gradient=lambda call, output, adjoint: [adjoints.broadcast_like(kept_axes(call, adjoint), call.args[0])],
     finite=True,
 )
 prod = _declare(
@@ -359,7 +347,7 @@ mean = _declare(
     "Of integers it is rounded towards zero, as in ONNX ``ReduceMean``; of no floats at all it is NaN.",
     of="a tensor of numbers",
     refused="bool",
-    gradient=_mean_gradient,
+    gradient=lambda call, output, adjoint: [adjoints.broadcast_like(_per_element(call, adjoint), call.args[0])],
     finite=True,
 )
 variance = _declare(
@@ -369,7 +357,7 @@ variance = _declare(
     "The mean squared distance from the mean along ``axis``, divided by the count; follows ``numpy.var``",
     "Of integers both means are rounded towards zero, as Relax computes them.",
     of="a tensor of real numbers",
-    gradient=_variance_gradient,
+    gradient=lambda call, output, adjoint: [_per_element(call, adjoint * 2.0) * _deviation(call)],
     kind=Op,
 )
 std = _declare(

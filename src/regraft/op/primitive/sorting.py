@@ -49,15 +49,13 @@ def _places(xp: Any, x: Any, axis: int, descending: bool) -> Any:
 # --- sort
 
 
-def _sort_type(call: Call) -> Type:
-    return _ordered_operand(call)[0]
-
-
 def _sort(xp: Any, x: Any, axis: int, descending: bool) -> Any:
     return xp.take_along_axis(x, _places(xp, x, axis, descending), axis=axis)
 
 
-@declares("relax.sort", infer=_sort_type, reference=_sort, traits=(Trait.IDEMPOTENT, Trait.MOVES))
+@declares(
+    "relax.sort", infer=lambda call: _ordered_operand(call)[0], reference=_sort, traits=(Trait.IDEMPOTENT, Trait.MOVES)
+)
 def sort(x: Expr, axis: int = -1, descending: bool = False) -> Call:
     """The elements of ``x`` in order along ``axis``; follows ``numpy.sort``.
 

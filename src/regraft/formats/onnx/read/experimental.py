@@ -15,13 +15,9 @@ def _scaled(node: NodeImporter, x: Expr, name: str, default: float = 1.0) -> Exp
     return x if factor == 1.0 else ops.multiply(x, node.like(factor))
 
 
-def _affine(node: NodeImporter) -> Imported:
-    return ops.add(_scaled(node, node.operand(0), "alpha"), node.like(node.attr("beta", 0.0)))
-
-
 reads_as(
     {
-        "Affine": _affine,
+        "Affine": lambda node: ops.add(_scaled(node, node.operand(0), "alpha"), node.like(node.attr("beta", 0.0))),
         "ParametricSoftplus": lambda node: _scaled(
             node, ops.nn.softplus(_scaled(node, node.operand(0), "beta")), "alpha"
         ),

@@ -110,10 +110,6 @@ def _symmetric(axis: ResampledAxis, place: Number) -> Number:
     return _half_below(axis.size * (1 - share) / 2 + (2 * place + 1) / scale / 2)
 
 
-def _pytorch_half_pixel(axis: ResampledAxis, place: Number) -> Number:
-    return axis.if_one(axis.target, place * 0, _half_pixel(axis, place))
-
-
 def _steps(axis: ResampledAxis, size: Number) -> Number:
     """The steps between ``size`` places; one where there are none."""
     return axis.if_one(size, size, size - 1)
@@ -122,10 +118,6 @@ def _steps(axis: ResampledAxis, size: Number) -> Number:
 def _align_corners(axis: ResampledAxis, place: Number) -> Number:
     # ONNX says the size before it was made whole; ONNX Runtime and PyTorch take the one that the result has.
     return place * axis.last / _steps(axis, axis.target)
-
-
-def _asymmetric(axis: ResampledAxis, place: Number) -> Number:
-    return place / axis.scale
 
 
 def _crop(axis: ResampledAxis, place: Number) -> Number:
@@ -138,9 +130,9 @@ def _crop(axis: ResampledAxis, place: Number) -> Number:
 COORDINATES: Final[dict[str, Callable[[ResampledAxis, Number], Number]]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
-    "pytorch_half_pixel": _pytorch_half_pixel,
+    "pytorch_half_pixel": lambda axis, place: axis.if_one(axis.target, place * 0, _half_pixel(axis, place)),
     "align_corners": _align_corners,
-    "asymmetric": _asymmetric,
+    "asymmetric": lambda axis, place: place / axis.scale,
     "tf_half_pixel_for_nn": _centre,
     CROP: _crop,
 }

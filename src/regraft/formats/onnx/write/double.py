@@ -29,10 +29,6 @@ def _sinh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     return xp.copysign(xp.where(size < 1.0, near, xp.exp(size - math.log(2)) - 0.25 / xp.exp(size - math.log(2))), x)
 
 
-def _tan(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
-    return xp.sin(x) / xp.cos(x)
-
-
 def _atan(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     start = xp.astype(xp.emit(ops.atan(xp.astype(x, "float32").expr)), "float64")
     sine, cosine = xp.sin(start), xp.cos(start)
@@ -40,14 +36,6 @@ def _atan(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     missing = (x * cosine - sine) / (cosine + x * sine)
     endless = xp.abs(x) > 1e300
     return xp.where(endless, xp.copysign(xp.full_like(x, math.pi / 2), x), start + missing)
-
-
-def _asin(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
-    return _atan(xp, x / xp.sqrt((1.0 - x) * (x + 1.0)))
-
-
-def _acos(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
-    return _atan(xp, xp.sqrt((1.0 - x) / (x + 1.0))) * 2.0
 
 
 def _asinh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
@@ -63,10 +51,6 @@ def _acosh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     above = xp.where(large, xp.ones_like(x), x) - 1.0
     near = xp.log1p(above + xp.sqrt(above * (above + 2.0)))
     return xp.where(large, xp.log(x) + math.log(2), near)
-
-
-def _atanh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
-    return xp.log1p((x + x) / (1.0 - x)) * 0.5
 
 
 _ERF_NEAR: Final = (
@@ -158,17 +142,17 @@ def _gelu(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
 
 
 _FORMULAS: Final[dict[str, Callable[[ProgramNamespace, ProgramArray], ProgramArray]]] = {
-    "acos": _acos,
+    "acos": lambda xp, x: _atan(xp, xp.sqrt((1.0 - x) / (x + 1.0))) * 2.0,
     "acosh": _acosh,
-    "asin": _asin,
+    "asin": lambda xp, x: _atan(xp, x / xp.sqrt((1.0 - x) * (x + 1.0))),
     "asinh": _asinh,
     "atan": _atan,
-    "atanh": _atanh,
+    "atanh": lambda xp, x: xp.log1p((x + x) / (1.0 - x)) * 0.5,
     "cosh": _cosh,
     "erf": _erf,
     "gelu": _gelu,
     "sinh": _sinh,
-    "tan": _tan,
+    "tan": lambda xp, x: xp.sin(x) / xp.cos(x),
 }
 
 

@@ -99,11 +99,7 @@ def matmul_integer16(xp: Any, a: Any, b: Any) -> Any:
     return meaning_of("relax.matmul", xp, cast(xp, a, dtype), cast(xp, b, dtype))
 
 
-def _times_type(call: Call) -> Type:
-    return multiply(astype(call.args[0], "int32"), astype(call.args[2], "int32")).ty
-
-
-@contributed("MulInteger", _times_type)
+@contributed("MulInteger", lambda call: multiply(astype(call.args[0], "int32"), astype(call.args[2], "int32")).ty)
 def mul_integer(xp: Any, a: Any, a_zero_point: Any | None, b: Any, b_zero_point: Any = None) -> Any:
     """``(a - a_zero_point) * (b - b_zero_point)`` of bytes, in 32 bits."""
     return shifted(xp, a, a_zero_point) * shifted(xp, b, b_zero_point)
@@ -118,11 +114,9 @@ def _reduced(call: Call, dtype: str | None) -> Type:
     return shaped([s for axis, s in enumerate(sizes) if attrs.keepdims or axis not in axes], dtype)
 
 
-def _sum_type(call: Call) -> Type:
-    return _reduced(call, "uint32" if tensor_operand(call, 0).dtype == "uint8" else "int32")
-
-
-@contributed("ReduceSumInteger", _sum_type)
+@contributed(
+    "ReduceSumInteger", lambda call: _reduced(call, "uint32" if tensor_operand(call, 0).dtype == "uint8" else "int32")
+)
 def reduce_sum_integer(xp: Any, data: Any, *, axes: tuple[int, ...], keepdims: int) -> Any:
     """The sum of bytes over ``axes``, in 32 bits."""
     dtype = "uint32" if dtype_name(data.dtype) == "uint8" else "int32"
