@@ -111,16 +111,12 @@ _shifted = is_op("relax.add")(_convolution, _shift)
 
 def _biased_convolution() -> CallRewriter:
     """A convolution with what is added to its channels as one call."""
-    flat = _once(_flat)
+    flat = _once(lambda numbers: TensorData(numbers.numpy().reshape(-1), name=numbers.name))
 
     def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         return _with_bias(matchings[_convolution], matchings[_shift], flat)
 
     return rewrite
-
-
-def _flat(numbers: TensorData) -> TensorData:
-    return TensorData(numbers.numpy().reshape(-1), name=numbers.name)
 
 
 def _with_bias(call: Call, shift: Constant, flat: Callable[[TensorData], TensorData]) -> Expr | Decline:

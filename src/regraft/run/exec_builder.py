@@ -164,7 +164,7 @@ class RegisterExecutable(Executable):
         check(functions, constants)
         self.table: Final = functions
         self.constants: Final = constants
-        super().__init__("numpy", self._entries(_plainly), text(functions))
+        super().__init__("numpy", self._entries(lambda _name, _function, _arguments, run: run()), text(functions))
         self.parameters = {name: code.params for name, code in functions.items() if code is not None}
 
     def _entries(self, around: Around) -> dict[str, EntryFunction]:
@@ -186,10 +186,6 @@ class RegisterExecutable(Executable):
             f"Relax VM executable statistics:\n  Constant pool (# {len(self.constants)}): [{constants}]\n"
             f"  Globals (#{len(self.table)}): [{', '.join(self.table)}]\n"
         )
-
-
-def _plainly(_name: str, _function: Callable[..., Any], _arguments: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-    return run()
 
 
 @final

@@ -19,15 +19,11 @@ def with_meanings(module: IRModule) -> IRModule:
     All others run by their reference semantics over PyTorch's own functions. Cost: linear in the bindings.
     """
     functions = {
-        name: legalized(function, _is_taken)
+        name: legalized(function, lambda call: not _has_meaning_alone(call) or not _is_program(call))
         for name, function in module.items()
         if any(_has_meaning_alone(expr) for expr in walk(function))
     }
     return module.with_functions(functions) if functions else module
-
-
-def _is_taken(call: Call) -> bool:
-    return not _has_meaning_alone(call) or not _is_program(call)
 
 
 def _has_meaning_alone(expr: Expr) -> bool:

@@ -201,7 +201,7 @@ def lower_function(
         return not source.node.domain and id(source) not in lost
 
     try:
-        found = written(_no_node)
+        found = written(lambda _node: False)
     except ConvertError as error:
         try:
             found = written(is_kept) or written(is_kept)
@@ -323,10 +323,6 @@ def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: 
         for value in graph.outputs:
             if value.name in facts.unsized and value.shape is not None:
                 value.shape = ir.Shape([None] * len(value.shape))
-
-
-def _no_node(_node: SourceNode) -> bool:
-    return False
 
 
 def _holds(node: ir.Node, opset: int, target: int) -> bool:
