@@ -116,6 +116,18 @@ def require_float(call: Call, index: int) -> TensorType:
     return ty
 
 
+def require_rank(call: Call, index: int, expected: str, *ranks: int, integers: bool = False) -> TensorType:
+    """The type of operand ``index``, a tensor of one of ``ranks`` (or of one that is not known), or of integers.
+
+    Raises `OpTypeError` with what is ``expected`` of it.
+    """
+    ty = tensor_operand(call, index)
+    is_other = integers and ty.dtype is not None and not is_integer(ty.dtype)
+    if is_other or ty.ndim not in (UNKNOWN_NDIM, *ranks):
+        raise wrong_operand(call, index, expected)
+    return ty
+
+
 def require_ordered(call: Call, index: int) -> TensorType:
     """The type of operand ``index``, a tensor of real numbers or bool (or of a dtype that is not known)."""
     ty = tensor_operand(call, index)

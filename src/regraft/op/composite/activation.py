@@ -27,6 +27,7 @@ from ..rules import (
     OfKinds,
     normalize_axis,
     require_float,
+    require_rank,
     same_float_type,
     same_type,
     tensor_operand,
@@ -125,8 +126,7 @@ def _prelu_type(call: Call) -> Type:
 
 def _require_slopes(call: Call) -> None:
     data, alpha = tensor_operand(call, 0), tensor_operand(call, 1)
-    if alpha.ndim not in (UNKNOWN_NDIM, 1):
-        raise wrong_operand(call, 1, "a tensor of 1 dimension, one slope per channel")
+    require_rank(call, 1, "a tensor of 1 dimension, one slope per channel", 1)
     if data.shape is not None and alpha.shape is not None:
         slopes, channels = alpha.shape[0], data.shape[call.attrs.get_int("axis")]
         if dims_equal(slopes, channels) is False and dims_equal(slopes, 1) is False:

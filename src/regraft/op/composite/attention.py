@@ -12,11 +12,10 @@ from math import sqrt
 from typing import Any, Final
 
 from ...ir.dims import Dim, dim_product, dims_equal, exact_divide, floordiv
-from ...ir.dtypes import is_integer
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr, PrimValue
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
-from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
+from ...ir.types import TensorType, Type, shapes_equal
 from ..adjoints import collapse_to, converted_like, count_of, known_shape, tensor_type
 from ..adjoints import widened as widened_expr
 from ..costs import attention_operations
@@ -27,7 +26,7 @@ from ..primitive.manipulate import permute_dims
 from ..primitive.reduction import max, sum
 from ..primitive.reshaping import reshape
 from ..primitive.ternary import where
-from ..rules import common_dtype, require_float, tensor_operand
+from ..rules import common_dtype, require_float, require_rank, tensor_operand
 from ..semantics import cast, dtype_name, normalized_exponentials, positions, widened, with_attrs
 from .activation import softmax
 
@@ -54,8 +53,7 @@ def _check_attributes(call: Call) -> None:
 
 def _heads_shape(call: Call, index: int) -> tuple[Dim, ...] | None:
     ty = require_float(call, index)
-    if ty.ndim not in (UNKNOWN_NDIM, 4):
-        raise wrong_operand(call, index, f"a tensor of 4 dimensions: {_LAYOUT}")
+    require_rank(call, index, f"a tensor of 4 dimensions: {_LAYOUT}", 4)
     return ty.shape
 
 
@@ -87,8 +85,7 @@ def _attention_type(call: Call) -> TensorType:
 def _attention_bias_type(call: Call) -> Type:
     result = _attention_type(call)
     bias, query, key = require_float(call, 3), tensor_operand(call, 0).shape, tensor_operand(call, 1).shape
-    if bias.ndim not in (UNKNOWN_NDIM, 4):
-        raise wrong_operand(call, 3, "a tensor of 4 dimensions: (batch, heads, queries, keys)")
+    require_rank(call, 3, "a tensor of 4 dimensions: (batch, heads, queries, keys)", 4)
     if bias.shape is None:
         return result
     if key is not None:
@@ -107,9 +104,7 @@ def _attention_var_len_type(call: Call) -> Type:
     if result.shape is not None and dims_equal(result.shape[0], 1) is False:
         raise wrong_operand(call, 0, "a batch of 1, whose sequence axis holds all sequences one after another")
     for index, ndim in ((3, 1), (4, 0), (5, 1), (6, 0)):
-        ty = tensor_operand(call, index)
-        if ty.ndim not in (UNKNOWN_NDIM, ndim) or not (ty.dtype is None or is_integer(ty.dtype)):
-            raise wrong_operand(call, index, f"integers in {ndim} dimensions")
+        require_rank(call, index, f"integers in {ndim} dimensions", ndim, integers=True)
     return result
 
 

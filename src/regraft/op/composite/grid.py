@@ -16,7 +16,7 @@ from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..public_function import SpatialSizes, declares
-from ..rules import require_float, shape_operand
+from ..rules import require_float, require_rank, shape_operand
 from ..semantics import cast, dtype_name, positions, widened
 from .resize import cubic_weights
 
@@ -41,8 +41,7 @@ def _grid_sample_type(call: Call) -> Type:
     letters = data_letters(rank)
     ty, grid = require_float(call, 0), require_float(call, 1)
     data = canonical_dims(call, 0, "layout", letters)
-    if grid.ndim not in (UNKNOWN_NDIM, rank + 2):
-        raise wrong_operand(call, 1, f"a tensor of {rank + 2} dimensions: (batch, {rank}, spatial sizes of the result)")
+    require_rank(call, 1, f"a tensor of {rank + 2} dimensions: (batch, {rank}, spatial sizes of the result)", rank + 2)
     if grid.shape is not None and dims_equal(grid.shape[1], rank) is False:
         raise wrong_operand(call, 1, f"{rank} coordinates on axis 1")
     if data is None or grid.shape is None:
@@ -146,8 +145,7 @@ def grid_sample(
 
 def _affine_grid_type(call: Call) -> Type:
     theta, size = require_float(call, 0), shape_operand(call, 1)
-    if theta.ndim not in (UNKNOWN_NDIM, 3):
-        raise wrong_operand(call, 0, "a tensor of 3 dimensions: (batch, 2, 3) or (batch, 3, 4)")
+    require_rank(call, 0, "a tensor of 3 dimensions: (batch, 2, 3) or (batch, 3, 4)", 3)
     if theta.shape is None:
         return TensorType(None, theta.dtype, size.ndim if size.ndim == UNKNOWN_NDIM else size.ndim + 2)
     batch, rows, columns = theta.shape

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.dims import dims_equal
-from ...ir.dtypes import is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, wrong_operand
-from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ...ir.types import TensorType, Type
 from ..public_function import declares
-from ..rules import require_float, tensor_operand
+from ..rules import require_float, require_rank, tensor_operand
 from ..semantics import cast, filled, positions
 
 __all__ = ["grouped_matmul"]
@@ -18,12 +17,10 @@ __all__ = ["grouped_matmul"]
 
 def _grouped_matmul_type(call: Call) -> Type:
     x, weights, ends = require_float(call, 0), require_float(call, 1), tensor_operand(call, 2)
-    if x.ndim not in (UNKNOWN_NDIM, 2):
-        raise wrong_operand(call, 0, "a tensor of 2 axes: rows, depth")
+    require_rank(call, 0, "a tensor of 2 axes: rows, depth", 2)
     if weights.shape is None or len(weights.shape) != 3 or not isinstance(weights.shape[0], int):
         raise wrong_operand(call, 1, "a tensor of 3 axes: a known number of groups, depth, width")
-    if ends.ndim not in (UNKNOWN_NDIM, 1) or not (ends.dtype is None or is_integer(ends.dtype)):
-        raise wrong_operand(call, 2, "a tensor of integers of 1 axis: the end of each group")
+    require_rank(call, 2, "a tensor of integers of 1 axis: the end of each group", 1, integers=True)
     groups, depth, width = weights.shape
     if ends.shape is not None and dims_equal(ends.shape[0], groups) is False:
         raise wrong_operand(call, 2, f"one end for each of the {groups} groups")

@@ -11,7 +11,7 @@ from ...ir.expr import Expr
 from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..public_function import declares, operator_of
-from ..rules import OfKinds, common_dtype, format_dims, require_float, tensor_operand
+from ..rules import OfKinds, common_dtype, format_dims, require_float, require_rank, tensor_operand
 from ..semantics import cast, dtype_name, rounded_once, widened
 
 __all__ = ["cross_entropy_with_logits", "nll_loss"]
@@ -90,8 +90,7 @@ def check_nll_loss(call: Call, first: int) -> tuple[TensorType, tuple[Dim, ...] 
 def _check_weights(call: Call, first: int, predictions: TensorType) -> None:
     weights = require_float(call, first + 2)
     common_dtype(call, (first, first + 2))
-    if weights.ndim not in (UNKNOWN_NDIM, 1):
-        raise wrong_operand(call, first + 2, "a tensor of 1 dimension, one weight for each class")
+    require_rank(call, first + 2, "a tensor of 1 dimension, one weight for each class", 1)
     if predictions.shape is not None and weights.shape is not None:
         classes = predictions.shape[min(1, predictions.ndim - 1)]
         if dims_equal(weights.shape[0], classes) is False:

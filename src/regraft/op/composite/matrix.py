@@ -10,9 +10,9 @@ from typing import Any
 from ...ir.dims import Dim, SymExpr
 from ...ir.expr import Expr
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
-from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ...ir.types import TensorType, Type
 from ..public_function import Dtype, Number, declares, operator_of
-from ..rules import as_dtype_attribute, as_prim_value, integer_operand, tensor_operand
+from ..rules import as_dtype_attribute, as_prim_value, integer_operand, require_rank, tensor_operand
 from ..semantics import cast, dtype_name
 
 __all__ = ["eye", "eye_like", "tril", "triu"]
@@ -65,9 +65,7 @@ def eye(n: _Number, m: _Number | None = None, k: _Number = 0, dtype: Any = "floa
 
 
 def _eye_like_type(call: Call) -> Type:
-    x = tensor_operand(call, 0)
-    if x.ndim not in (UNKNOWN_NDIM, 2):
-        raise wrong_operand(call, 0, "a matrix, a tensor of rank 2")
+    x = require_rank(call, 0, "a matrix, a tensor of rank 2", 2)
     integer_operand(call, 1)
     return TensorType(x.shape, x.dtype if call.attrs.dtype is None else call.attrs.dtype, 2)
 

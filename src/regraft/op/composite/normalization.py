@@ -38,6 +38,7 @@ from ..rules import (
     normalize_axes,
     normalize_axis,
     require_float,
+    require_rank,
     tensor_operand,
 )
 from ..semantics import cast, dtype_name, rounded_once, widened, with_attrs
@@ -57,9 +58,7 @@ def _require_floats(call: Call) -> TensorType:
 
 def _check_parameter(call: Call, index: int, expected: Sequence[Dim] | None, ndim: int, meaning: str) -> None:
     """Raise `OpTypeError` unless operand ``index`` can have ``ndim`` dimensions of the sizes ``expected``."""
-    ty = tensor_operand(call, index)
-    if ty.ndim not in (UNKNOWN_NDIM, ndim):
-        raise wrong_operand(call, index, f"a tensor of {ndim} dimensions: {meaning}")
+    ty = require_rank(call, index, f"a tensor of {ndim} dimensions: {meaning}", ndim)
     if expected is None or ty.shape is None:
         return
     if any(dims_equal(have, want) is False for have, want in zip(ty.shape, expected, strict=True)):

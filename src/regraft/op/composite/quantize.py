@@ -14,7 +14,7 @@ from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from ..costs import operations_per_element
 from ..public_function import Dtype, declares
-from ..rules import normalize_axis, require_float, tensor_operand
+from ..rules import normalize_axis, require_float, require_rank, tensor_operand
 from ..semantics import cast, dtype_name, integer_range, widened
 
 __all__ = ["dequantize", "dynamic_quantize", "quantize"]
@@ -30,8 +30,7 @@ def _check_parameters(call: Call) -> TensorType:
         axis = normalize_axis(call, "axis", call.attrs.axis, data.ndim)
         size = None if data.shape is None else data.shape[axis]
     for index, ty in ((1, scale), (2, zero_point)):
-        if ty.ndim not in (UNKNOWN_NDIM, 0, 1):
-            raise wrong_operand(call, index, "a scalar, or a tensor of 1 dimension")
+        require_rank(call, index, "a scalar, or a tensor of 1 dimension", 0, 1)
         if size is None or not ty.shape:
             continue
         if dims_equal(ty.shape[0], size) is False and dims_equal(ty.shape[0], 1) is False:

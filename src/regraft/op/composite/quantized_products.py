@@ -14,7 +14,7 @@ from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..costs import product_operations
 from ..primitive.linear_algebra import matmul
 from ..public_function import declares
-from ..rules import require_float, tensor_operand
+from ..rules import require_float, require_rank, tensor_operand
 from ..semantics import cast
 
 __all__ = ["matmul_blocks", "matmul_integer"]
@@ -35,8 +35,7 @@ def _matmul_integer_type(call: Call) -> Type:
         _integer_operand(call, index)
     for index in (2, 3):
         ty = _integer_operand(call, index)
-        if ty.ndim not in (UNKNOWN_NDIM, 0, 1):
-            raise wrong_operand(call, index, "a scalar, or a tensor of 1 dimension")
+        require_rank(call, index, "a scalar, or a tensor of 1 dimension", 0, 1)
         multiplied = tensor_operand(call, index - 2)
         if None not in (ty.dtype, multiplied.dtype) and ty.dtype != multiplied.dtype:
             raise wrong_operand(call, index, f"the dtype of operand {index - 2}, {multiplied.dtype}")
@@ -92,8 +91,7 @@ def _blocks_type(call: Call) -> Type:
         raise wrong_attribute(call, "block_size", "a power of 2, of 16 or more")
     if weights.dtype not in ("uint8", None) or weights.ndim not in (UNKNOWN_NDIM, 3):
         raise wrong_operand(call, 1, "a uint8 tensor of 3 axes: columns, blocks, bytes of a block")
-    if scales.ndim not in (UNKNOWN_NDIM, 2):
-        raise wrong_operand(call, 2, "a tensor of 2 axes: columns, blocks")
+    require_rank(call, 2, "a tensor of 2 axes: columns, blocks", 2)
     if data.ndim == 0:
         raise wrong_operand(call, 0, "a tensor of rank 1 or more")
     if weights.shape is None or data.shape is None:

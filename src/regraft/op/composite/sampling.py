@@ -8,9 +8,9 @@ from ...ir.dims import dims_equal
 from ...ir.dtypes import is_float, is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
-from ...ir.types import UNKNOWN_NDIM, TensorType, Type
+from ...ir.types import TensorType, Type
 from ..public_function import Dtype, declares
-from ..rules import tensor_operand
+from ..rules import require_rank, tensor_operand
 from ..semantics import cast, widened
 
 __all__ = ["multinomial_from_uniform"]
@@ -19,8 +19,7 @@ __all__ = ["multinomial_from_uniform"]
 def _multinomial_type(call: Call) -> Type:
     prob, uniform, rows = (tensor_operand(call, index) for index in range(3))
     for index, ty in enumerate((prob, uniform, rows)):
-        if ty.ndim not in (UNKNOWN_NDIM, 2):
-            raise wrong_operand(call, index, "a tensor of rank 2")
+        require_rank(call, index, "a tensor of rank 2", 2)
         wanted = "integers" if index == 2 else "a floating dtype"
         if not (ty.dtype is None or (is_integer(ty.dtype) if index == 2 else is_float(ty.dtype))):
             raise wrong_operand(call, index, wanted)

@@ -25,7 +25,7 @@ from ..primitive.windows import (
     window_counts,
     windows,
 )
-from ..rules import as_int_tuple, shape_operand, tensor_operand
+from ..rules import as_int_tuple, require_rank, shape_operand, tensor_operand
 from ..semantics import cast, dtype_name, pad_constant, widened
 
 __all__ = ["col2im", "im2col"]
@@ -70,8 +70,7 @@ def _call_attributes(
 
 def _im2col_type(call: Call) -> Type:
     rank, data = _check_windows(call), tensor_operand(call, 0)
-    if data.ndim not in (UNKNOWN_NDIM, rank + 2):
-        raise wrong_operand(call, 0, f"a tensor of {rank + 2} dimensions: batch, channels and {rank} spatial axes")
+    require_rank(call, 0, f"a tensor of {rank + 2} dimensions: batch, channels and {rank} spatial axes", rank + 2)
     if data.shape is None:
         return TensorType(None, data.dtype, 3)
     batch, channels, *sizes = data.shape
@@ -114,8 +113,7 @@ def im2col(
 
 def _col2im_type(call: Call) -> Type:
     rank, data, size = _check_windows(call), tensor_operand(call, 0), shape_operand(call, 1)
-    if data.ndim not in (UNKNOWN_NDIM, 3):
-        raise wrong_operand(call, 0, "a tensor of 3 dimensions: (batch, channels * elements of a window, windows)")
+    require_rank(call, 0, "a tensor of 3 dimensions: (batch, channels * elements of a window, windows)", 3)
     if size.ndim not in (UNKNOWN_NDIM, rank):
         raise wrong_operand(call, 1, f"{rank} sizes, one for each spatial axis of the image")
     if size.values is None:

@@ -11,9 +11,9 @@ from ...ir.dims import dims_equal
 from ...ir.dtypes import is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
-from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ...ir.types import TensorType, TupleType, Type
 from ..public_function import declares
-from ..rules import common_dtype, require_float, tensor_operand
+from ..rules import common_dtype, require_float, require_rank, tensor_operand
 from ..semantics import filled, positions, widened
 
 __all__ = ["all_class_non_max_suppression"]
@@ -39,9 +39,8 @@ def _suppression_type(call: Call) -> Type:
     for index in (3, 4):
         _one_number(call, index)
         require_float(call, index)
-    for index, ty, what in ((0, boxes, "(batch, boxes, 4)"), (1, scores, "(batch, classes, boxes)")):
-        if ty.ndim not in (UNKNOWN_NDIM, 3):
-            raise wrong_operand(call, index, f"a tensor of 3 dimensions: {what}")
+    for index, what in enumerate(("(batch, boxes, 4)", "(batch, classes, boxes)")):
+        require_rank(call, index, f"a tensor of 3 dimensions: {what}", 3)
     if boxes.shape is not None and dims_equal(boxes.shape[2], 4) is False:
         raise wrong_operand(call, 0, "the 4 coordinates of two corners on its last axis")
     count = TensorType((1,), "int64")

@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 from ...ir.dims import dims_equal
 from ...ir.expr import Expr
 from ...ir.op import Call, wrong_operand
-from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
+from ...ir.types import TensorType, Type, shapes_equal
 from ..adjoints import GradientError
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..primitive.row_updates import fold_into_rows
 from ..primitive.windows import require_at_least
 from ..public_function import Spatial, declares, operator_of
-from ..rules import common_dtype, format_dims, require_float
+from ..rules import common_dtype, format_dims, require_float, require_rank
 from ..semantics import cast, dtype_name, filled, positions, widened, with_attrs
 
 __all__ = ["roi_pool", "roi_pool_backward"]
@@ -31,8 +31,7 @@ def check_regions(call: Call, data: int) -> None:
     require_float(call, data)
     common_dtype(call, (data, data + 1))
     dims = canonical_dims(call, data, "layout", _LETTERS)
-    if rois.ndim not in (UNKNOWN_NDIM, 2):
-        raise wrong_operand(call, data + 1, "a tensor of 2 dimensions: (regions, 5)")
+    require_rank(call, data + 1, "a tensor of 2 dimensions: (regions, 5)", 2)
     if rois.shape is not None and dims_equal(rois.shape[1], 5) is False:
         raise wrong_operand(call, data + 1, "5 columns: the number in the batch, and x and y of two corners")
     if dims is not None and 0 in dims[2:]:

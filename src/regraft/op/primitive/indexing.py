@@ -13,7 +13,7 @@ from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, TupleType, Type
 from ..public_function import Number, declares, operator_of
 from ..row import primitive
-from ..rules import as_prim_value, normalize_axis, tensor_operand
+from ..rules import as_prim_value, normalize_axis, require_rank, tensor_operand
 from ..semantics import cast, filled, index_array
 
 __all__ = ["dynamic_strided_slice", "strided_slice", "take"]
@@ -255,9 +255,7 @@ def _as_scalars(values: Any, name: str) -> Expr:
 def _dynamic_strided_slice_type(call: Call) -> Type:
     ty = tensor_operand(call, 0)
     for index in (1, 2, 3):
-        bound = tensor_operand(call, index)
-        if bound.ndim not in (UNKNOWN_NDIM, 1) or not (bound.dtype is None or is_integer(bound.dtype)):
-            raise wrong_operand(call, index, "a tensor of integers of rank 1")
+        bound = require_rank(call, index, "a tensor of integers of rank 1", 1, integers=True)
         if ty.ndim != UNKNOWN_NDIM and bound.shape is not None and dims_equal(bound.shape[0], ty.ndim) is False:
             raise wrong_operand(call, index, f"one integer for each of the {ty.ndim} axes of x")
     return TensorType(None, ty.dtype, ty.ndim)

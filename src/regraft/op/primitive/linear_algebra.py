@@ -14,7 +14,7 @@ from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import GradientError, collapse_to, converted_like, tensor_type
 from ..costs import product_operations
 from ..public_function import ResultDtype, declares, operator_of
-from ..rules import broadcast_dims, common_dtype, format_dims, tensor_operand
+from ..rules import broadcast_dims, common_dtype, format_dims, require_rank, tensor_operand
 from ..semantics import dtype_name, product_in_dtype
 from .binary import add
 from .datatype import in_dtype_of_first
@@ -107,9 +107,7 @@ def linear(data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: str | 
 def _outer_type(call: Call) -> Type:
     sizes: list[Dim] = []
     for index in range(2):
-        ty = tensor_operand(call, index)
-        if ty.ndim not in (UNKNOWN_NDIM, 1):
-            raise wrong_operand(call, index, "a tensor of rank 1")
+        ty = require_rank(call, index, "a tensor of rank 1", 1)
         if ty.shape is not None:
             sizes.extend(ty.shape)
     return TensorType(sizes if len(sizes) == 2 else None, common_dtype(call), 2)

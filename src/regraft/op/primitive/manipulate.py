@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir.dims import dims_equal
-from ...ir.dtypes import is_integer
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..public_function import declares, operator_of
-from ..rules import as_int_tuple, normalize_axes, normalize_axis, tensor_operand
+from ..rules import as_int_tuple, normalize_axes, normalize_axis, require_rank, tensor_operand
 from ..semantics import cast, positions
 
 __all__ = ["flip", "layout_transform", "permute_dims", "reverse_sequence"]
@@ -152,8 +151,7 @@ def flip(data: Expr, axis: int) -> Call:
 
 def _reverse_sequence_type(call: Call) -> Type:
     ty, lengths = tensor_operand(call, 0), tensor_operand(call, 1)
-    if lengths.ndim not in (UNKNOWN_NDIM, 1) or not (lengths.dtype is None or is_integer(lengths.dtype)):
-        raise wrong_operand(call, 1, "a tensor of integers of rank 1")
+    require_rank(call, 1, "a tensor of integers of rank 1", 1, integers=True)
     if ty.ndim == UNKNOWN_NDIM:
         return ty
     along = normalize_axis(call, "seq_axis", call.attrs.seq_axis, ty.ndim)

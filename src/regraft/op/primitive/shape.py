@@ -6,12 +6,11 @@ from functools import partial
 from math import prod
 from typing import Any, Final
 
-from ...ir.dtypes import is_integer
 from ...ir.expr import Constant, Expr, ShapeExpr
 from ...ir.op import Call, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
 from ..public_function import declares
-from ..rules import shape_operand, tensor_operand
+from ..rules import require_rank, shape_operand, tensor_operand
 from ..semantics import index_array
 
 __all__ = ["get_shape_of", "shape_of", "shape_to_tensor", "size", "tensor_to_shape"]
@@ -96,9 +95,7 @@ def shape_to_tensor(expr: Expr) -> Call:
 
 
 def _tensor_to_shape_type(call: Call) -> Type:
-    ty = tensor_operand(call, 0)
-    if ty.ndim not in (UNKNOWN_NDIM, 1) or not (ty.dtype is None or is_integer(ty.dtype)):
-        raise wrong_operand(call, 0, "a tensor of integers of rank 1")
+    ty = require_rank(call, 0, "a tensor of integers of rank 1", 1, integers=True)
     length = None if ty.shape is None else ty.shape[0]
     if not isinstance(length, int):
         return ShapeType()

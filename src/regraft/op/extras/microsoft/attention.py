@@ -10,16 +10,15 @@ from typing import Any, Final
 from ....ir.dims import exact_divide
 from ....ir.op import REQUIRED, Call, wrong_operand
 from ....ir.types import TupleType, Type
-from ...rules import require_float, tensor_operand
+from ...rules import require_float, require_rank
 from .declaring import contributed, is_given, product, shaped, sizes_of, total
 from .heads import attended, join_heads, split_heads
 
 
 def attention_type(call: Call, past_index: int = 4, sums: int = 0) -> Type:
     """The type of self-attention; operand ``sums`` has the dtype of its results."""
-    data, heads, dtype = tensor_operand(call, 0), call.attrs.num_heads, require_float(call, sums).dtype
-    if data.ndim not in (-1, 3):
-        raise wrong_operand(call, 0, "a tensor of the axes (batch, sequence, hidden)")
+    heads, dtype = call.attrs.num_heads, require_float(call, sums).dtype
+    require_rank(call, 0, "a tensor of the axes (batch, sequence, hidden)", 3)
     batch, sequence, _ = sizes_of(call, 0, 3)
     columns = sizes_of(call, 1, 2)[1]
     parts = call.attrs.get("qkv_hidden_sizes")
@@ -113,8 +112,7 @@ def self_attended(
 def _multi_head_type(call: Call) -> Type:
     query, heads = require_float(call, 0), call.attrs.num_heads
     dtype = query.dtype
-    if query.ndim not in (-1, 3, 5):
-        raise wrong_operand(call, 0, "(batch, sequence, hidden), or (batch, sequence, heads, 3, size)")
+    require_rank(call, 0, "(batch, sequence, hidden), or (batch, sequence, heads, 3, size)", 3, 5)
     batch, sequence = sizes_of(call, 0, query.ndim if query.ndim > 0 else 3)[:2]
     keys, key_size, value_size = _keys_and_sizes(call, query.ndim, heads)
     before = sizes_of(call, 6, 4)[2] if is_given(call, 6) else 0

@@ -9,7 +9,7 @@ from ....ir.expr import Constant
 from ....ir.op import Call, wrong_operand
 from ....ir.types import TensorType, TupleType, Type
 from ...declare import meaning_of
-from ...rules import normalize_axis, require_float
+from ...rules import normalize_axis, require_float, require_rank
 from ...semantics import cast, dtype_name, positions, size_of, widened
 from .declaring import contributed, is_given, shaped, sizes_of
 from .heads import softmax
@@ -103,8 +103,7 @@ def relative_position_bias(
 
 def _gated_type(call: Call) -> Type:
     data = require_float(call, 2)
-    if data.ndim not in (-1, 4):
-        raise wrong_operand(call, 2, "a tensor of the axes (1, heads, sequence, sequence)")
+    require_rank(call, 2, "a tensor of the axes (1, heads, sequence, sequence)", 4)
     batch = None if is_given(call, 6) else sizes_of(call, 0, 3)[0]
     batch = sizes_of(call, 6, 2)[0] if is_given(call, 6) else batch
     return shaped((batch, *sizes_of(call, 2, 4)[1:]), data.dtype)

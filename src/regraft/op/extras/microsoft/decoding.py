@@ -6,9 +6,9 @@ from typing import Any
 
 from ....ir.dims import exact_divide
 from ....ir.expr import Expr
-from ....ir.op import Call, wrong_operand
+from ....ir.op import Call
 from ....ir.types import TensorType, TupleType, Type
-from ...rules import require_float
+from ...rules import require_float, require_rank
 from ...semantics import cast, size_of
 from .declaring import contributed, is_given, product, shaped, sizes_of, total
 from .heads import join_heads, row, softmax, split_heads
@@ -20,8 +20,7 @@ def _rank(operand: Expr) -> int:
 
 def _masked_type(call: Call) -> Type:
     query, attrs = require_float(call, 0), call.attrs
-    if query.ndim not in (-1, 3):
-        raise wrong_operand(call, 0, "a tensor of the axes (batch, 1, hidden)")
+    require_rank(call, 0, "a tensor of the axes (batch, 1, hidden)", 3)
     batch, sequence, width = sizes_of(call, 0, 3)
     heads, dtype = attrs.num_heads, query.dtype
     size = None if width is None else exact_divide(width, heads)

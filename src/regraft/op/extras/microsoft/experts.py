@@ -8,7 +8,7 @@ from ....ir.dims import dims_equal
 from ....ir.op import Call, wrong_attribute, wrong_operand
 from ....ir.types import Type
 from ...declare import meaning_of
-from ...rules import require_float
+from ...rules import require_float, require_rank
 from ...semantics import cast, dtype_name, positions, widened
 from .declaring import contributed, sizes_of
 from .products import unpacked, widened_bytes
@@ -16,8 +16,7 @@ from .products import unpacked, widened_bytes
 
 def _type(call: Call) -> Type:
     data = require_float(call, 0)
-    if data.ndim not in (-1, 2, 3):
-        raise wrong_operand(call, 0, "(tokens, hidden) or (batch, sequence, hidden)")
+    require_rank(call, 0, "(tokens, hidden) or (batch, sequence, hidden)", 2, 3)
     experts = sizes_of(call, 1, 2)[1]
     stored = sizes_of(call, 2, 3)[0]
     if experts is not None and stored is not None and dims_equal(experts, stored) is False:

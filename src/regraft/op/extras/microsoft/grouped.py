@@ -6,9 +6,9 @@ from math import inf
 from typing import Any
 
 from ....ir.dims import exact_divide
-from ....ir.op import Call, wrong_operand
+from ....ir.op import Call
 from ....ir.types import TensorType, TupleType, Type
-from ...rules import require_float
+from ...rules import require_float, require_rank
 from ...semantics import cast, positions, size_of
 from .declaring import contributed, is_given, product, shaped, sizes_of
 from .heads import join_heads, row, softmax, split_heads
@@ -17,8 +17,7 @@ from .rotary import at_positions, turned
 
 def _type(call: Call) -> Type:
     query, attrs = require_float(call, 0), call.attrs
-    if query.ndim not in (-1, 3):
-        raise wrong_operand(call, 0, "a tensor of the axes (batch, sequence, hidden)")
+    require_rank(call, 0, "a tensor of the axes (batch, sequence, hidden)", 3)
     batch, sequence, width = sizes_of(call, 0, 3)
     heads = attrs.num_heads if is_given(call, 1) else attrs.num_heads + 2 * attrs.kv_num_heads
     size = None if width is None else exact_divide(width, heads)

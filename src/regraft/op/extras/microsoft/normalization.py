@@ -7,7 +7,7 @@ from typing import Any
 from ....ir.dims import dims_equal
 from ....ir.op import Call, wrong_operand
 from ....ir.types import TensorType, TupleType, Type
-from ...rules import common_dtype, require_float, tensor_operand
+from ...rules import common_dtype, require_float, require_rank, tensor_operand
 from ...semantics import cast, dtype_name, widened
 from .declaring import contributed, is_given, shaped, sizes_of
 
@@ -74,9 +74,7 @@ def skip_simplified_layer_normalization(
 
 
 def _embed_type(call: Call) -> Type:
-    ids = tensor_operand(call, 0)
-    if ids.ndim not in (-1, 2):
-        raise wrong_operand(call, 0, "a tensor of the axes (batch, sequence)")
+    require_rank(call, 0, "a tensor of the axes (batch, sequence)", 2)
     (batch, sequence), (_, hidden) = sizes_of(call, 0, 2), sizes_of(call, 2, 2)
     dtype = require_float(call, 2).dtype
     embedded = shaped((batch, sequence, hidden), dtype)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.op import Call, wrong_operand
+from ....ir.op import Call
 from ....ir.types import TensorType, TupleType, Type
-from ...rules import require_float
+from ...rules import require_float, require_rank
 from ...semantics import cast
 from .declaring import contributed, shaped, sizes_of
 from .heads import attended, join_heads, row, split_heads
@@ -14,8 +14,7 @@ from .heads import attended, join_heads, row, split_heads
 
 def _removed_type(call: Call) -> Type:
     data = require_float(call, 0)
-    if data.ndim not in (-1, 3):
-        raise wrong_operand(call, 0, "a tensor of the axes (batch, sequence, hidden)")
+    require_rank(call, 0, "a tensor of the axes (batch, sequence, hidden)", 3)
     batch, sequence, _ = sizes_of(call, 0, 3)
     counts = shaped((None if batch is None else batch + 1,), "int32")
     tokens = TensorType(None, data.dtype, 2)  # how many tokens are left, the run says

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ....ir.op import Call, wrong_operand
+from ....ir.op import Call
 from ....ir.types import Type
-from ...rules import require_float
+from ...rules import require_float, require_rank
 from ...semantics import positions as counted
 from .declaring import contributed
 
@@ -58,8 +58,7 @@ def mixed_positions(xp: Any, table: Any, positions: Any, section: tuple[int, ...
 
 def _type(call: Call) -> Type:
     data = require_float(call, 0)
-    if data.ndim not in (-1, 3, 4):
-        raise wrong_operand(call, 0, "(batch, sequence, hidden) or (batch, heads, sequence, size)")
+    require_rank(call, 0, "(batch, sequence, hidden) or (batch, heads, sequence, size)", 3, 4)
     return data
 
 
