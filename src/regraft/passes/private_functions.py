@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from ..analysis import called_names, free_symbolic_vars, remove_all_unused, used_vars
-from ..analysis.values import leaves_of, resolve
+from ..analysis.values import definition, leaves_of, resolve
 from ..ir.binding_values import called_name, inline_functions
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
@@ -218,8 +218,7 @@ def _with_fields(function: Function, kept: Sequence[int]) -> Function:
     """``function`` that returns the fields ``kept`` only; the field itself, if it is one."""
     definitions = {b.var: b.value for b in iter_bindings(function) if isinstance(b, VarBinding)}
     result = function.body.body
-    whole = resolve(definitions, result)
-    known = definitions.get(whole) if isinstance(whole, Var) else whole
+    known = definition(definitions, resolve(definitions, result))
     blocks = list(function.body.blocks)
     bound = {b.var for block in blocks for b in block if not isinstance(b.var, DataflowVar)} | set(function.params)
     fields: list[Expr] = []

@@ -14,7 +14,7 @@ import numpy as np
 from ...analysis.masks import AS_GOOD_AS_INFINITE
 from ...analysis.tensors import number_of, same_sizes, shape_of
 from ...analysis.uniform import uniform_of
-from ...analysis.values import resolve
+from ...analysis.values import definition, resolve
 from ...ir.dims import Dim, SymVar, dims_equal
 from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, Var
 from ...ir.op import Call, Op
@@ -46,8 +46,7 @@ _UNIT_AXES: Final = ("relax.reshape", "relax.expand_dims", "relax.squeeze")
 
 
 def _call_of(value: Expr, bindings: Mapping[Var, Expr]) -> tuple[str, Call] | None:
-    leaf = resolve(bindings, value)
-    call = bindings.get(leaf) if isinstance(leaf, Var) else leaf
+    call = definition(bindings, resolve(bindings, value))
     if not isinstance(call, Call) or not isinstance(call.op, Op):
         return None
     return call.op.name, call

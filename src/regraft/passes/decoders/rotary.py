@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...analysis.tensors import same_sizes, shape_of
-from ...analysis.values import resolve
+from ...analysis.values import definition, resolve
 from ...ir.expr import Expr, PrimValue, Tuple, TupleGetItem, Var
 from ...ir.op import Call, is_call_of
 from ...pattern import DFPattern, is_op, is_tuple, wildcard
@@ -143,8 +143,7 @@ def part_of(value: Expr, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
 
 
 def _cut_of(value: Expr, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
-    leaf = resolve(bindings, value)
-    bound = bindings.get(leaf) if isinstance(leaf, Var) else leaf
+    bound = definition(bindings, resolve(bindings, value))
     if isinstance(bound, TupleGetItem):
         return _part_of_split(bound, bindings)
     if isinstance(bound, Call) and is_call_of(bound, "relax.squeeze"):
@@ -185,8 +184,7 @@ def _column_of(squeezed: Call, bindings: Mapping[Var, Expr]) -> AxisSlice | None
 
 
 def _part_of_split(field: TupleGetItem, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
-    leaf = resolve(bindings, field.tuple_value)
-    split = bindings.get(leaf) if isinstance(leaf, Var) else leaf
+    split = definition(bindings, resolve(bindings, field.tuple_value))
     if not is_call_of(split, "relax.split") or not isinstance(split, Call):
         return None
     whole = resolve(bindings, split.args[0])

@@ -14,7 +14,7 @@ import numpy as np
 
 from ... import op as ops
 from ...analysis.tensors import dtype_of, shape_of
-from ...analysis.values import resolve
+from ...analysis.values import definition, resolve
 from ...ir.dims import Dim, dims_equal
 from ...ir.expr import Constant, Expr, PrimValue, Tuple, Var, const
 from ...ir.op import Call, Op, is_call_of
@@ -70,8 +70,7 @@ def _equal(left: Dim, right: Dim) -> bool:
 
 def _turned_by_heads(found: Rotation, batch: Dim, bindings: Mapping[Var, Expr]) -> Expr:
     """Data of (batch, heads, sequence, size); turned before its heads come first, where they come so by a transpose."""
-    leaf = resolve(bindings, found.data)
-    made = bindings.get(leaf) if isinstance(leaf, Var) else leaf
+    made = definition(bindings, resolve(bindings, found.data))
     if is_call_of(made, "relax.permute_dims") and isinstance(made, Call):
         axes = made.attrs.axes
         if axes is not None and tuple(axis % 4 for axis in axes) == _HEADS_FIRST:
@@ -129,7 +128,7 @@ def _is_the_same_for_a_pair(table: Expr, found: Rotation, bindings: Mapping[Var,
             if numbers_of_pairs(leaf.data.numpy(), width, interleaved=found.interleaved) is None:
                 return False
             continue
-        made = bindings.get(leaf) if isinstance(leaf, Var) else leaf
+        made = definition(bindings, leaf)
         if not isinstance(made, Call) or not sizes or not _equal(sizes[-1], width):
             return False
         if _writes_twice(made, bindings, interleaved=found.interleaved):
@@ -144,8 +143,7 @@ def _is_the_same_for_a_pair(table: Expr, found: Rotation, bindings: Mapping[Var,
 def _writes_twice(made: Call, bindings: Mapping[Var, Expr], *, interleaved: bool) -> bool:
     last = len(shape_of(made)) - 1
     if interleaved and is_call_of(made, "relax.reshape"):
-        leaf = resolve(bindings, made.args[0])
-        columns = bindings.get(leaf) if isinstance(leaf, Var) else leaf
+        columns = definition(bindings, resolve(bindings, made.args[0]))
         if not isinstance(columns, Call) or (*shape_of(made)[:-1], shape_of(made)[-1] // 2, 2) != tuple(
             shape_of(columns)
         ):
