@@ -15,6 +15,7 @@ from regraft.model.attempts import Budget, largest_expected, outputs_error
 from regraft.model.candidates import Candidate
 from regraft.model.inputs import ExpectedRun
 from regraft.model.measure import Bench
+from regraft.model.parts import MeasuredOn
 from regraft.model.samples import TriedOn
 from regraft.model.search import PrecisionSearch
 from regraft.model.timing import Deadline
@@ -85,7 +86,7 @@ def test_few_inputs_exceed_an_error_that_random_ones_were_drawn_for() -> None:
         errors = [outputs_error([np.asarray(before(x))], [np.asarray(after(x))])[0] for x in inputs]
         report = reports[0].precision
         assert report is not None
-        assert (report.runs, report.are_random) == (8, True)
+        assert report.measured_on == MeasuredOn(0, 8, 8, are_random=True)
         assert sum(error > allowed for error in errors) <= 1
 
 

@@ -175,7 +175,8 @@ def test_what_was_tried_in_few_bits_is_a_table_with_the_layers_below(browser: Br
     page = tmp_path / "report.html"
     rx.optimize(rx.to_onnx(product()), precision="int8", max_error=0.5, budget=1, report=HtmlReport(page))
     browser.open(page, "summary")
-    assert any(text.startswith("Precisions within an error of 0.500") for text in browser.texts("h3"))
+    assert any(text.startswith("Precisions within an error of 0.500 on ") for text in browser.texts("h3"))
+    assert any(text.startswith("Errors are the largest to expect of such inputs") for text in browser.texts("p.quiet"))
     assert any(text.startswith("int8 dynamic") for text in browser.texts("tbody tr"))
     assert "1 layer of int8 dynamic on onnxruntime" in browser.texts("details > summary")
     assert browser.problems() == []

@@ -138,6 +138,8 @@ export interface Summary {
 /** The attempts at lower precisions within an error, and the layers of the one that was kept, or of the nearest miss. */
 export interface Precision {
   maxError: number;
+  measuredOn: string | null;
+  notes: string[];
   originalKept: boolean;
   attempts: {
     name: string; engine: string; few: number; layers: number; error: number | null; agreement: number | null;

@@ -138,7 +138,7 @@ function Precisions(props: { done: Precision }): VNode {
   const number = (value: number | null, text: (value: number) => string): VNode => <td class="number">{value === null ? "" : text(value)}</td>;
   return (
     <section>
-      <h3>Precisions within an error of {done.maxError.toPrecision(3)} {done.originalKept && <span class="quiet">the model is as it was: none is good enough</span>}</h3>
+      <h3>Precisions within an error of {done.maxError.toPrecision(3)}{done.measuredOn !== null && ` on ${done.measuredOn}`} {done.originalKept && <span class="quiet">the model is as it was: none is good enough</span>}</h3>
       <div class="scroll">
         <table>
           <thead><tr>{["precision", "engine"].map((name) => <th scope="col" key={name}>{name}</th>)}
@@ -155,6 +155,7 @@ function Precisions(props: { done: Precision }): VNode {
           ))}</tbody>
         </table>
       </div>
+      {done.notes.map((note) => <p class="quiet" key={note}>{note}.</p>)}
       {done.layers.length > 0 && (
         <details><summary>{plural(done.layers.length, "layer")} of {done.layersOf}</summary>
           <div class="scroll">

@@ -132,7 +132,7 @@ def _show_precision(done: PrecisionReport) -> None:
             )
         )
     where = "" if done.target is None else f" for {done.target}, not this machine"
-    on = "" if done.runs is None else f" on {done.runs} {'random inputs' if done.are_random else 'samples'}"
+    on = "" if done.measured_on is None else f" on {done.measured_on.name}"
     features = ", ".join(done.features) or "a processor"
     title = f"Precisions within an error of {done.max_error:.3g}{on}{where} ({features})"
     headings = "precision", "engine", "layers", "error", "cosine", "same choice", "least time", "times as fast", ""
@@ -150,8 +150,8 @@ def _show_precision(done: PrecisionReport) -> None:
         is_timed = any(one.ratio for one in done.attempts)
         why = "no attempt is faster" if is_timed else "there is nothing to try"
         console.print_line(f"Nothing is written in a lower precision: {why}")
-    if done.are_random and (done.runs or 0) > 1:
-        console.print_line("Errors are the largest to expect of such inputs: their mean and four standard deviations")
+    for note in [] if done.measured_on is None else done.measured_on.notes:
+        console.print_line(note)
     if done.by_layer:
         console.print_line("The model does not fit into memory to be run: errors are those of each layer alone")
     _say_decided(done.decided_before)

@@ -11,6 +11,7 @@ import numpy as np
 
 from .comparison import plain_number
 from .decisions import number_in, text_in
+from .parts import MeasuredOn
 from .timing import Gain
 
 
@@ -36,8 +37,8 @@ class LayerReport:
 class Attempt:
     """The result of a candidate.
 
-    ``error`` is the largest of all outputs and samples, a part of the largest magnitude of an output; ``cosine`` the
-    least. On random inputs they are the largest and the least to expect, see `largest_expected`. ``agreement`` is the
+    ``error`` is the largest to expect of any output, as those of the inputs tell (`largest_expected`), a part of the
+    largest magnitude of that output; ``cosine`` the least to expect. ``agreement`` is the
     part of all rows whose largest element is the same one; ``gain`` how many times as fast it is as the model as it
     was; ``weights`` the bytes of its constants. ``expected`` is that gain as it is
     counted for a machine that is not at hand. ``problem`` says why it is out.
@@ -69,6 +70,11 @@ class Attempt:
     def gone_back(self) -> list[LayerReport]:
         """The layers that are not in few bits, since they err too much."""
         return [layer for layer in self.layers if layer.precision != self.name]
+
+    @property
+    def precisions_gone_back(self) -> dict[str, str]:
+        """The precisions of the layers that are not in few bits, by the names of the layers."""
+        return {layer.name: layer.precision for layer in self.gone_back}
 
     @property
     def back_by_precision(self) -> dict[str, list[LayerReport]]:
@@ -121,8 +127,7 @@ class PrecisionReport:
     ``target`` names the machine where it is another than this one, whose times are expected ones. ``decided_before`` is
     the file that the decision was read from, where it was measured in an earlier run. ``by_layer``: errors are those of
     layers alone, since the model did not fit into memory to be run.
-    ``runs`` is the number of inputs that errors were measured on, None where that is not known; ``are_random``: they
-    were drawn at random, so that errors are those to expect of more of them.
+    ``measured_on`` says which inputs errors were measured on, None where the model was not run.
     ``original_kept``: no attempt stays within what is allowed, so the model is handed over as it was, untouched.
     ``adds_before_norms``: the program has layer norms of sums, for which ONNX Runtime's own fusion is slower; a file
     cannot switch that off, whoever opens it has to.
@@ -137,8 +142,7 @@ class PrecisionReport:
     decided_before: str | None = None
     by_layer: bool = False
     original_kept: bool = False
-    runs: int | None = None
-    are_random: bool = False
+    measured_on: MeasuredOn | None = None
 
     @property
     def nearest_miss(self) -> Attempt | None:
@@ -159,8 +163,7 @@ class PrecisionReport:
             "decided_before": self.decided_before,
             "by_layer": self.by_layer,
             "original_kept": self.original_kept,
-            "runs": self.runs,
-            "random": self.are_random,
+            "measured_on": None if self.measured_on is None else self.measured_on.to_dict(),
             "nearest_miss": None if nearest is None else nearest.to_dict(),
         }
 
@@ -198,7 +201,7 @@ def outputs_error(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -
 
 
 def largest_expected(errors: Sequence[float]) -> float:
-    """The largest error that some hundreds of random inputs would have, as ``errors`` of a few of them tell.
+    """The largest error that some hundreds of inputs would have, as ``errors`` of a few of them tell.
 
     That is their mean and four standard deviations; at least the largest of them.
     """
@@ -206,6 +209,40 @@ def largest_expected(errors: Sequence[float]) -> float:
     if len(errors) < 2 or not isfinite(largest):
         return largest
     return max(largest, float(np.mean(errors) + 4 * np.std(errors, ddof=1)))
+
+
+class RunErrors(NamedTuple):
+    """The errors of one run: the largest of any output, the least cosine, and how many of how many rows agree."""
+
+    error: float
+    cosine: float
+    agreeing: int
+    rows: int
+
+    @classmethod
+    def of(cls, expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> RunErrors:
+        """Those of the outputs ``found``, where ``expected`` are right."""
+        return cls(*outputs_error(expected, found), *rows_that_agree(expected, found))
+
+
+class Errors(NamedTuple):
+    """The largest error and the least cosine to expect of more ``runs``, and the part of all their rows that agree."""
+
+    error: float
+    cosine: float
+    agreement: float
+    runs: Sequence[RunErrors]
+
+    @classmethod
+    def of(cls, runs: Sequence[RunErrors]) -> Errors:
+        """What ``runs`` tell of others."""
+        same, count = sum(one.agreeing for one in runs), sum(one.rows for one in runs)
+        cosine = 1 - largest_expected([1 - one.cosine for one in runs])
+        return cls(largest_expected([one.error for one in runs]), cosine, same / count if count else 1.0, runs)
+
+    def of_all(self) -> dict[str, float]:
+        """The errors of all runs, by the names that an `Attempt` has for them."""
+        return {"error": self.error, "cosine": self.cosine, "agreement": self.agreement}
 
 
 def rows_that_agree(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> tuple[int, int]:

@@ -10,6 +10,8 @@ import numpy as np
 from ..ir.module import IRModule
 from ..passes.quantize import Magnitudes, SeenRange, left_sides, observed, with_magnitudes, with_ranges
 from ..run import build
+from .attempts import largest_expected
+from .timing import Deadline
 from .verification import flat_arrays
 
 
@@ -27,8 +29,31 @@ def magnitudes_of(module: IRModule, name: str, samples: Sequence[Sequence[Any]])
     return found
 
 
+class RangesOfSamples:
+    """The ranges of a module's values, found when they are asked for, and once; the deadline stands still then."""
+
+    def __init__(self, name: str, samples: Sequence[Sequence[Any]], deadline: Deadline) -> None:
+        self._name, self._samples, self._deadline = name, samples, deadline
+        self._found = dict[int, tuple[IRModule, dict[str, SeenRange]]]()
+
+    def __call__(self, module: IRModule) -> dict[str, SeenRange]:
+        """The ranges in ``module``, as `calibrated` gives them."""
+        if id(module) not in self._found:
+            with self._deadline.standing_still():
+                self._found[id(module)] = module, calibrated(module, self._name, self._samples)
+        return self._found[id(module)][1]
+
+    def read_also(self, samples: Sequence[Sequence[Any]]) -> None:
+        """Widen the ranges that were found to what these and the samples of before tell together."""
+        for key, (module, ranges) in self._found.items():
+            more = calibrated(module, self._name, [*self._samples, *samples])
+            self._found[key] = module, {name: one.joined(more[name]) for name, one in ranges.items()}
+
+
 def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> dict[str, SeenRange]:
-    """The ranges of the values that `Quantize` asks for, over all ``samples``.
+    """The ranges to expect of the values that `Quantize` asks for, as ``samples`` tell.
+
+    What is outside of a range is cut off, which costs more than wider steps: see `_farthest`.
 
     Runs the function on the default engine, where only the ends of each range come out. Raises what building and
     running raise.
@@ -36,10 +61,22 @@ def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) ->
     function = module[name]
     seen = observed(function)
     entry = build(module.with_function(name, with_ranges(function, seen)))[name]
-    found: dict[str, SeenRange] = {}
-    for sample in samples:
-        ends = [float(end) for end in flat_arrays(entry(*sample))]
-        for index, value in enumerate(seen):
-            own = SeenRange(ends[2 * index], ends[2 * index + 1])
-            found[value.name_hint] = own.joined(found.get(value.name_hint, own))
-    return found
+    ends = np.array([[float(end) for end in flat_arrays(entry(*sample))] for sample in samples])
+    least, greatest = (_farthest(sign * ends[:, place::2]) * sign for place, sign in ((0, -1), (1, 1)))
+    return {
+        value.name_hint: SeenRange(float(low), float(high))
+        for value, low, high in zip(seen, least, greatest, strict=True)
+    }
+
+
+def _farthest(ends: np.ndarray) -> np.ndarray:
+    """For each column of ``ends``, a row for each sample, the end to expect of other samples.
+
+    That is their mean and four standard deviations, and beyond the greatest by at least a half over the square root of
+    the number of samples: of six small models, less cut off more of others, and more cost more by its steps. Where the
+    greatest is not positive, or the same for several samples, as that of a bounded value, it is the greatest.
+    """
+    greatest = ends.max(axis=0)
+    is_bound = (greatest <= 0) | (len(ends) > 1) & (ends == greatest).all(axis=0)
+    expected = [largest_expected(column) for column in ends.T]
+    return np.where(is_bound, greatest, np.maximum(expected, greatest * (1 + 0.5 / len(ends) ** 0.5)))

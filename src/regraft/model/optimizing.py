@@ -95,15 +95,16 @@ def optimize(
             machine, which takes a measurement. Of a model in few bits an ONNX file or model comes out; what it is best
             run on is in its metadata.
         max_error: the error that a lower precision may cause, as a part of the largest magnitude of each output; by
-            default 0.02, and 0.05 for ``"int8"``. Without samples it is the largest to expect of random inputs, by what
-            up to 16 of them cause, as many as run in a thirtieth of ``budget``. Layers that err by more stay in
+            default 0.02, and 0.05 for ``"int8"``. It is the largest to expect of such inputs, by what samples cause, or
+            up to 16 random inputs, as many as run in a thirtieth of ``budget``. Layers that err by more stay in
             float32, the worst first. If nothing stays within it, the model is given back as it was, untouched, and the
             report has the nearest miss.
         min_cosine: the least cosine of the angle between an output as it was and as it is; by default any.
         min_agreement: the least part of rows whose largest element is the same one as before, for models that choose
             between classes or tokens; by default any.
         calibrate: samples, from which ranges for bytes come and by which errors are measured: `.npz` files with the
-            inputs by name, a folder of these, or inputs one after another, each by name or in order.
+            inputs by name, a folder of these, or inputs one after another, each by name or in order. Of four or more
+            one half gives ranges, and errors are measured on the other; with ``inputs`` beside them, on those.
         target: for a precision, the machine that the model is made for, where that is not this one: a name of
             `regraft.model.machines.PROFILES` such as ``"amx"``, a JSON file that ``regraft targets --save`` wrote, or
             what it holds. What its processor computes in is tried; errors are measured here, and gains are counted.

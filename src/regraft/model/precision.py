@@ -25,13 +25,13 @@ from ..ir.module import IRModule
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
-from ..passes.quantize import OpenAttention, Ranges, SmoothOutliers, has_attention, left_sides
+from ..passes.quantize import OpenAttention, SmoothOutliers, has_attention, left_sides
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original, without_overflow_here
 from ..run.processor import multiplies_bytes
 from .attempts import Attempt, Budget, PrecisionReport, error_beyond, outputs_error
 from .by_layer import refuse_or_stream, weights_by_layer
-from .calibration import calibrated, magnitudes_of
+from .calibration import RangesOfSamples, magnitudes_of
 from .candidates import (
     DEFAULT_ERRORS,
     PRECISIONS,
@@ -51,6 +51,7 @@ from .machines import MachineDescription
 from .measure import Bench, opened_on
 from .memory import free_memory, needed_to_run
 from .models import Model, form_of, run_as_it_is, run_exactly
+from .parts import Parts, halves, parted
 from .samples import Samples, TriedOn, read_samples, trials_on
 from .search import CandidateResult, PrecisionSearch, expected_once_narrowed, may_win
 from .timing import Deadline, clock_for
@@ -76,38 +77,59 @@ def choose_precision(
     search: PrecisionSearch,
     precision: str,
     engines: Sequence[str],
-    samples: Sequence[Sequence[Any]] | None,
+    parts: Parts,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Choice:
     """The best of what there is to try for ``precision``: the fastest where it is timed, else the one with the most
     layers in few bits and the least error.
 
-    ``samples`` give the ranges for bytes, None where there are none; ``tell`` hears of each trial as it begins. What
-    was decided before is not timed again; its error is measured again. A choice is kept for the next run of the same
-    budget also where that left something untried; only where nothing was found by then, the next run looks again.
-    Nothing is kept that errs by more than the budget, and of what is timed nothing that is not faster than the model as
-    it was by more than noise.
+    ``parts`` are the inputs of the search, with those that give the ranges for bytes; ``tell`` hears of each trial as
+    it begins. What was decided before is not timed again; its error is measured again. A choice is kept for the next
+    run of the same budget also where that left something untried; only where nothing was found by then, the next run
+    looks again. Nothing is kept that errs by more than the budget, and of what is timed nothing that is not faster than
+    the model as it was by more than noise.
     """
     function = search.module[search.name]
     decisions = search.bench.decisions
-    key = _key(search, precision, engines, samples) if search.timed and decisions.are_kept else None
-    listed = _listed(search, precision, engines, samples)
+    key = _key(search, precision, engines, parts) if search.timed and decisions.are_kept else None
+    samples = parts.ranges
+    ranges = None if samples is None else RangesOfSamples(search.name, samples, search.deadline)
+    listed = _listed(search, precision, engines, samples, ranges)
     known = None if key is None else decisions.read(key)
     if known is not None:
         tell("what was decided before")
-        choice = _decided(search, listed, known)
+        choice = _decided(search, listed, known, parts)
         if choice is not None:
-            return choice
+            return _with_ranges_of_all(choice, search, parts, ranges)
     rows, best = _tried(search, listed, tell)
     if all(row.error is None for row in rows):
         rows.append(search.unchanged(engines[0]))
     kept = None if best is None else best[0]
-    report = _report(search, rows, kept, _adds_before_norms(function))
+    report = _report(search, parts, rows, kept, _adds_before_norms(function))
     if key is not None and (best is not None or not search.is_cut_short):
         decisions.write(key, {"attempts": [row.to_dict() for row in rows], "kept": _place_of(kept, rows)})
     if best is None:
         return Choice(None, None, report, search.inputs, search.expected)
-    return Choice(_marked(best[2], best[0], search), best[1], report, *search.to_check)
+    choice = Choice(_marked(best[2], best[0], search), best[1], report, *search.to_check)
+    return _with_ranges_of_all(choice, search, parts, ranges)
+
+
+def _with_ranges_of_all(
+    choice: Choice, search: PrecisionSearch, parts: Parts, ranges: RangesOfSamples | None
+) -> Choice:
+    """``choice`` with the ranges of all samples, those included that were held back from them to measure errors.
+
+    They are the wider ones, so that other inputs are cut off less often. Where errors are beyond the budget then, or
+    the ranges are not those of some of the samples, ``choice`` itself.
+    """
+    one, row = choice.candidate, choice.report.kept
+    if ranges is None or not parts.are_halves or one is None or row is None or not one.name.startswith("int8 static"):
+        return choice
+    ranges.read_also([one.inputs for one in (*parts.chosen, *parts.held_back)])
+    tried = search.tried(one, row.precisions_gone_back)
+    if search.missed(search.held_to_others(tried)) is not None:
+        return choice
+    return choice._replace(module=_marked(tried.module, row, search))
 
 
 _Best: TypeAlias = tuple[Attempt, Candidate, IRModule]
@@ -167,7 +189,11 @@ def _tried(
 
 
 def _listed(
-    search: PrecisionSearch, precision: str, engines: Sequence[str], samples: Sequence[Sequence[Any]] | None
+    search: PrecisionSearch,
+    precision: str,
+    engines: Sequence[str],
+    samples: Sequence[Sequence[Any]] | None,
+    ranges: RangesOfSamples | None,
 ) -> list[Candidate | Refused]:
     """The candidates; bytes begin with what `SmoothOutliers` makes of the module, where there are samples."""
     module = search.in_float32 or search.module
@@ -176,21 +202,10 @@ def _listed(
         with search.deadline.standing_still():
             search.smoothed = SmoothOutliers(magnitudes_of(module, search.name, samples))(module)
         search.opened = OpenAttention()(search.smoothed) if attends else None
-
-    found_in: dict[int, tuple[IRModule, Ranges]] = {}
-
-    def ranges(module: IRModule) -> Ranges:
-        assert samples is not None
-        if id(module) not in found_in:
-            with search.deadline.standing_still():
-                found_in[id(module)] = module, calibrated(module, search.name, samples)
-        return found_in[id(module)][1]
-
-    known = None if samples is None else ranges
     few = has_few_rows(search.module[search.name])
 
     def there_is(wanted: str) -> list[Candidate | Refused]:
-        return candidates(wanted, engines, known, search.machine, has_few_rows=few, has_attention=attends)
+        return candidates(wanted, engines, ranges, search.machine, has_few_rows=few, has_attention=attends)
 
     found = there_is(precision)
     _check_any(precision, found, there_is)
@@ -244,6 +259,7 @@ def _expected(search: PrecisionSearch, one: Candidate) -> float:
 
 def _report(
     search: PrecisionSearch,
+    parts: Parts,
     rows: Sequence[Attempt],
     kept: Attempt | None,
     adds_before_norms: bool,
@@ -260,8 +276,7 @@ def _report(
         target=target,
         decided_before=file,
         original_kept=kept is None and not any(_is_within(search.budget, row) for row in rows),
-        runs=len(search.inputs),
-        are_random=search.are_drawn,
+        measured_on=parts.measured_on(len(search.others)),
     )
 
 
@@ -275,9 +290,7 @@ def _is_within(budget: Budget, row: Attempt) -> bool:
 # --- what was decided before
 
 
-def _key(
-    search: PrecisionSearch, precision: str, engines: Sequence[str], samples: Sequence[Sequence[Any]] | None
-) -> dict[str, Any]:
+def _key(search: PrecisionSearch, precision: str, engines: Sequence[str], parts: Parts) -> dict[str, Any]:
     """Everything that a decision depends on."""
     bench = search.bench
     return {
@@ -289,8 +302,8 @@ def _key(
         "budget": list(search.budget),
         "measured": [bench.threads, clock_for(bench.threads, bench.clock), bench.budget],
         "engines": list(engines),
-        "inputs": inputs_key(search.inputs[:1] if search.are_drawn else search.inputs),
-        "samples": None if samples is None else inputs_key(samples),
+        "inputs": inputs_key(search.inputs[:1] if parts.are_random else parts.all_inputs),
+        "ranges": parts.ranges is not None,
         "target": search.machine.to_dict(),
         **machine_key(),
     }
@@ -300,7 +313,9 @@ def _place_of(kept: Attempt | None, rows: Sequence[Attempt]) -> int | None:
     return next((place for place, row in enumerate(rows) if row is kept), None)
 
 
-def _decided(search: PrecisionSearch, listed: Sequence[Candidate | Refused], known: Decision) -> Choice | None:
+def _decided(
+    search: PrecisionSearch, listed: Sequence[Candidate | Refused], known: Decision, parts: Parts
+) -> Choice | None:
     """An earlier decision, made again; None where it does not hold any more, or says nothing that is known."""
     try:
         rows = [Attempt.from_dict(facts) for facts in known.facts["attempts"]]
@@ -311,19 +326,19 @@ def _decided(search: PrecisionSearch, listed: Sequence[Candidate | Refused], kno
         return None
     adds = _adds_before_norms(search.module[search.name])
     if kept is None:
-        report = _report(search, rows, None, adds, str(known.path))
+        report = _report(search, parts, rows, None, adds, str(known.path))
         return Choice(None, None, report, search.inputs, search.expected)
     found = [one for one in listed if isinstance(one, Candidate)]
     one = next((one for one in found if (one.name, one.engine) == (kept.name, kept.engine)), None)
     if one is None:
         return None
     try:
-        tried = search.tried(one, {layer.name: layer.precision for layer in kept.gone_back})
+        tried = search.tried(one, kept.precisions_gone_back)
     except RegraftError:
         return None
-    if search.missed(tried) is not None or not search.holds_on_others(tried):
+    if search.missed(search.held_to_others(tried)) is not None:
         return None
-    report = _report(search, rows, kept, adds, str(known.path))
+    report = _report(search, parts, rows, kept, adds, str(known.path))
     return Choice(_marked(tried.module, kept, search), one, report, *search.to_check)
 
 
@@ -439,37 +454,43 @@ def choose(
     bench = replace(asked.bench, engine=engines[0] if asked.bench.engine and opened.form != "torch" else "")
     with asked.deadline.standing_still():
         own, before = opened_on(opened, bench, engines)
-        trials = _trials(opened, asked, run_exactly(opened) or before)
-    _check_numbers(trials)
+        parts = _parts(opened, asked, run_exactly(opened) or before)
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
     unchanged = own if timed and structural_equal(module, opened.module) else None
-    drawn = asked.samples is None and asked.tried_on.given is None
-    seen = (len(trials) + 1) // 2 if drawn else len(trials)
     search = PrecisionSearch(
         module,
         opened.name,
-        [one.inputs for one in trials[:seen]],
-        [one.outputs for one in trials[:seen]],
+        [one.inputs for one in parts.chosen],
+        [one.outputs for one in parts.chosen],
         budget,
         asked.bench,
         before,
         asked.deadline,
         timed=timed,
-        are_drawn=drawn,
-        others=trials[seen:],
+        others=parts.held_back,
         unchanged_on=unchanged,
         machine=asked.machine,
     )
     search.in_float32 = None if "torch" in engines else in_float32(module, opened.name)
-    return choose_precision(search, asked.precision, engines, None if asked.samples is None else search.inputs, tell)
+    return choose_precision(search, asked.precision, engines, parts, tell)
 
 
-def _trials(opened: Model, asked: Asked, right: RunOriginal) -> list[ExpectedRun]:
-    """The inputs that errors are measured on, with what ``right`` gives for them: samples, or random ones."""
-    if asked.samples is not None:
-        return trials_on(opened.function, read_samples(opened.function, asked.samples), right)
-    return asked.tried_on.several(opened.function, right, asked.bench.budget / _SHARE_OF_RUNS)
+def _parts(opened: Model, asked: Asked, right: RunOriginal) -> Parts:
+    """The inputs of a search: samples, or random ones, with what ``right`` gives for them.
+
+    Where there are samples for ranges and others to run on, errors are measured on these.
+    """
+    samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
+    if asked.tried_on.given is None and samples is not None:
+        trials = trials_on(opened.function, samples, right)
+        parts = parted(trials, gives_ranges=True)
+    else:
+        trials = asked.tried_on.several(opened.function, right, asked.bench.budget / _SHARE_OF_RUNS)
+        parts = halves(trials) if asked.tried_on.given is None else parted(trials, gives_ranges=False)
+        parts = parts._replace(ranges=None if samples is None else [one.inputs for one in samples])
+    _check_numbers(trials)
+    return parts
 
 
 def _check_numbers(trials: Sequence[ExpectedRun]) -> None:
@@ -507,8 +528,9 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
     names = names_for(opened, len(found[0]))
     differences = compare_outputs(names, choice.expected[0], found[0], most)
     against = f"the model itself, in {choice.candidate.name} on {choice.candidate.engine}"
-    if choice.report.are_random and len(found) > 1:
-        against += f", on {len(found)} random inputs"
+    measured_on = choice.report.measured_on
+    if measured_on is not None and len(found) > 1:
+        against += f", on {len(found)} {'random inputs' if measured_on.are_random else 'samples'}"
     if max(errors) > most:
         raise VerificationError(
             f"the result as it is handed over has {error_beyond(max(errors), most)}", differences, against

@@ -7,7 +7,7 @@ its layers go back, those that err the most first, until the budget holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot, inf, isfinite
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from ..ir.module import IRModule
 from ..passes import report as report_passes
 from ..run import build
 from ..run.originals import RunOriginal, torch_original
-from .attempts import Attempt, Budget, LayerReport, largest_expected, outputs_error, rows_that_agree
+from .attempts import Attempt, Budget, Errors, LayerReport, RunErrors
 from .candidates import HALVES, MOST_IN_FLOAT32, WIDER, Candidate
 from .expected import expected_seconds
 from .inputs import ExpectedRun
@@ -56,19 +56,6 @@ _GOING_BACK: Final = 1.1
 """The part of the best speed that a model has to have before layers of it go back to float32, which takes time."""
 
 
-class Errors(NamedTuple):
-    """The largest error on some inputs, the least cosine, the part of all rows that agree; the error on the first."""
-
-    error: float
-    cosine: float
-    agreement: float
-    first: float
-
-    def of_all(self) -> dict[str, float]:
-        """The errors on all inputs, by the names that an `Attempt` has for them."""
-        return {"error": self.error, "cosine": self.cosine, "agreement": self.agreement}
-
-
 @dataclass(slots=True)
 class PrecisionSearch:
     """The baseline of all candidates: ``module`` after its passes, inputs, the right outputs, and the budget.
@@ -86,10 +73,8 @@ class PrecisionSearch:
     before: RunOriginal
     deadline: Deadline
     timed: bool = False
-    are_drawn: bool = False
-    """True if the inputs are some of many that could be drawn, so that errors are those to expect of all of them."""
     others: Sequence[ExpectedRun] = ()
-    """Random inputs that nothing is chosen by. What is chosen has to be within the budget on each of them."""
+    """Inputs that nothing is chosen by. What is chosen has to be within the budget on all inputs, with these."""
     unchanged_on: str | None = None
     """The engine of the model as it was, where the passes changed nothing of it."""
     machine: MachineDescription = field(default_factory=this_machine)
@@ -160,7 +145,7 @@ class PrecisionSearch:
         if one.make is not None and not layers:
             problem = "there is no layer that it could compute in few bits" + self._why_none(one)
             return CandidateResult(replace(row, problem=problem))
-        whole = self._held_to_others(self.tried(one, {}))
+        whole = self.held_to_others(self.tried(one, {}))
         if one.make is None:
             self.rest_errors[one.engine, one.rest] = whole.errors.error
         self.whole[one.name, one.engine] = whole.errors
@@ -234,8 +219,10 @@ class PrecisionSearch:
         errors = self._errors_of_layers(one, layers, judged, self._allowed(rest))
         alone = errors.alone
         found, kept = self._gone_back(one, errors, rest)
-        if self.missed(found) is None and self.missed(self._held_to_others(found)) is not None:
-            return self._narrowed(one, row, problem)
+        if self.missed(found) is None:
+            found = self.held_to_others(found)
+            if self.missed(found) is not None:
+                return self._narrowed(one, row, problem)
         rows = tuple(LayerReport(name, kept.get(name, one.name), alone.get(name)) for name in layers)
         if self.missed(found) is not None or all(kept.get(name) == one.rest for name in layers):
             each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if len(alone) == len(layers) else ""
@@ -290,12 +277,7 @@ class PrecisionSearch:
         module = self._start(one)
         module = module if one.make is None else one.make(keep, module)(module)
         run = self._runner(module, one)
-        return Tried(module, run, self._errors(run, runs))
-
-    def _errors(self, run: RunOriginal, runs: int | None = None) -> Errors:
-        """The errors of ``run`` on all inputs, or on the first ``runs``."""
-        largest = largest_expected if self.are_drawn and runs is None else max
-        return errors_of(run, self.inputs[:runs], self.expected[:runs], largest)
+        return Tried(module, run, Errors.of(errors_of(run, self.inputs[:runs], self.expected[:runs])))
 
     @property
     def to_check(self) -> tuple[list[Sequence[Any]], list[Sequence[np.ndarray]]]:
@@ -304,20 +286,18 @@ class PrecisionSearch:
             return list(self.inputs), list(self.expected)
         return [one.inputs for one in self.others], [one.outputs for one in self.others]
 
-    def holds_on_others(self, tried: Tried) -> bool:
-        """True if ``tried`` is within the budget on the inputs that nothing was chosen by, if there are any."""
-        return not self.others or self._missed(errors_of(tried.run, *self.to_check, max)) is None
+    def held_to_others(self, tried: Tried) -> Tried:
+        """``tried``; where it is within the budget, with its errors on the inputs that nothing was chosen by as well.
 
-    def _held_to_others(self, tried: Tried) -> Tried:
-        """``tried``; where it is within the budget, but not on the others, with its errors on all of them.
-
-        The others are among the inputs of the search from then on.
+        Where it is beyond the budget by these, they are among the inputs of the search from then on.
         """
-        if self.missed(tried) is not None or self.holds_on_others(tried):
+        if not self.others or self.missed(tried) is not None:
             return tried
         inputs, expected = self.to_check
-        self.inputs, self.expected, self.others = [*self.inputs, *inputs], [*self.expected, *expected], ()
-        return tried._replace(errors=self._errors(tried.run))
+        tried = tried._replace(errors=Errors.of([*tried.errors.runs, *errors_of(tried.run, inputs, expected)]))
+        if self.missed(tried) is not None:
+            self.inputs, self.expected, self.others = [*self.inputs, *inputs], [*self.expected, *expected], ()
+        return tried
 
     def _runner(self, module: IRModule, one: Candidate) -> RunOriginal:
         if one.engine == "torch":
@@ -363,11 +343,13 @@ class PrecisionSearch:
         if one.name not in self.layer_errors:
             own = Deadline(self.deadline.left / (2 * self.waiting))
 
-            scale = judged.error / judged.first if 0 < judged.first < inf and judged.error < inf else 1.0
+            scale = (
+                judged.error / judged.runs[0].error if 0 < judged.runs[0].error < inf and judged.error < inf else 1.0
+            )
 
             def measure(few: Collection[str]) -> float:
                 kept = {other: one.rest for other in layers if other not in few}
-                return scale * self._judged(one, kept, runs=1).errors.first
+                return scale * self._judged(one, kept, runs=1).errors.error
 
             work = work_of(self._start(one)[self.name], layers)
             self.layer_errors[one.name] = layer_errors(measure, work, judged.error, allowed, own)
@@ -414,21 +396,11 @@ class PrecisionSearch:
 
 
 def errors_of(
-    run: RunOriginal,
-    inputs: Sequence[Sequence[Any]],
-    expected: Sequence[Sequence[np.ndarray]],
-    largest: Callable[[Sequence[float]], float],
-) -> Errors:
-    """The errors of ``run`` on ``inputs``, the ``largest`` one of all."""
-    errors, lost, rows = list[float](), list[float](), list[tuple[int, int]]()
-    for given, right in zip(inputs, expected, strict=True):
-        found = run(given)[-len(right) :]
-        error, cosine = outputs_error(right, found)
-        errors.append(error)
-        lost.append(1 - cosine)
-        rows.append(rows_that_agree(right, found))
-    same, count = map(sum, zip(*rows, strict=True))
-    return Errors(largest(errors), 1 - largest(lost), same / count if count else 1.0, errors[0])
+    run: RunOriginal, inputs: Sequence[Sequence[Any]], expected: Sequence[Sequence[np.ndarray]]
+) -> list[RunErrors]:
+    """The errors of ``run`` on each of ``inputs``."""
+    pairs = zip(inputs, expected, strict=True)
+    return [RunErrors.of(right, run(given)[-len(right) :]) for given, right in pairs]
 
 
 class CandidateResult(NamedTuple):

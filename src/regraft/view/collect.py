@@ -241,6 +241,8 @@ def _precision(done: PrecisionReport) -> dict[str, Any]:
     shown = done.kept or done.nearest_miss
     return {
         "maxError": done.max_error,
+        "measuredOn": None if done.measured_on is None else done.measured_on.name,
+        "notes": [] if done.measured_on is None else done.measured_on.notes,
         "originalKept": done.original_kept,
         "attempts": [
             {
