@@ -259,9 +259,7 @@ def test_unsigned_weights_are_tried_where_those_of_seven_bits_err_by_too_much() 
     assert loose.kept is not None
     assert loose.kept.name == "int8 dynamic"
     assert loose.kept.error is not None
-    problems = {one.name: one.problem for one in loose.attempts}
-    said = "not tried: it is slower than int8 dynamic, and for models where that errs by too much"
-    assert problems["int8 dynamic, unsigned weights"] == said
+    assert "int8 dynamic, unsigned weights" not in {one.name for one in loose.attempts}
     _, tight = lowered(module, "int8", max_error=0.8 * loose.kept.error, **options)
     assert tight.kept is not None
     assert tight.kept.name == "int8 dynamic, unsigned weights"

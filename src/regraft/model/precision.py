@@ -141,9 +141,10 @@ def _tried(
     """The rows of all candidates and the best: first each whole, then those that err by too much.
 
     Of these the one comes first that is expected to be the fastest with as few layers as its error allows. What there
-    was no time for before them is tried last.
+    was no time for before them is tried last. What is only there in place of a candidate that errs by too much has no
+    row where that does not.
     """
-    rows: list[Attempt] = []
+    rows: dict[int, Attempt] = {}
     erring: list[tuple[int, Candidate]] = []
     later: list[tuple[int, Candidate]] = []
     best: _Best | None = None
@@ -155,11 +156,9 @@ def _tried(
 
     for number, one in enumerate(listed):
         if isinstance(one, Refused):
-            rows.append(Attempt(one.name, one.engine, problem=one.problem))
+            rows[number] = Attempt(one.name, one.engine, problem=one.problem)
             continue
         if one.faster is not None and not any((one.faster, one.engine) == (e.name, e.engine) for _, e in erring):
-            problem = f"not tried: it is slower than {one.faster}, and for models where that errs by too much"
-            rows.append(Attempt(one.name, one.engine, problem=problem))
             continue
         tell(f"{one.name} on {one.engine}, {number + 1} of {len(listed)}")
         search.waiting = len(listed) - number
@@ -167,7 +166,7 @@ def _tried(
         search.keeps_half = any(may_win(rows[place], row) for place, _ in erring)
         trial = search.attempt(one, row)
         best = better(trial, one)
-        rows.append(trial.row)
+        rows[number] = trial.row
         if trial.errs:
             erring.append((number, one))
         if trial.comes_later:
@@ -185,7 +184,7 @@ def _tried(
         trial = search.attempt(one, None if best is None else best[0])
         best = better(trial, one)
         rows[number] = trial.row
-    return rows, best
+    return list(rows.values()), best
 
 
 def _listed(
