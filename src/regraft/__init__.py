@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from .rewrite import RuleSet as RuleSet
     from .rewrite import any_attribute as any_attribute
     from .rewrite import any_number as any_number
+    from .rewrite import any_of as any_of
     from .rewrite import decline as decline
     from .rewrite import diff as diff
     from .rewrite import explain as explain
@@ -210,6 +211,7 @@ _ON_DEMAND = {
             "RuleSet",
             "any_attribute",
             "any_number",
+            "any_of",
             "decline",
             "diff",
             "explain",
@@ -353,6 +355,7 @@ __all__ = [
     "VirtualMachine",
     "any_attribute",
     "any_number",
+    "any_of",
     "assert_structural_equal",
     "build",
     "call_dps_packed",

@@ -317,3 +317,125 @@ def test_a_loose_attribute_of_two_calls_stands_for_one_value() -> None:
 def test_how_far_values_may_change_is_a_number() -> None:
     with pytest.raises(rx.RewriteError, match="approximate='much'; expected how far values may change, such as 1e-3"):
         rx.rule(lambda v: R.exp(v), lambda v: R.exp(v), approximate="much")  # pyright: ignore[reportArgumentType]
+
+
+# --- alternatives, inner values, other numbers
+
+
+def _half(v: Any) -> Any:
+    return rx.any_of(v / 2.0, v * 0.5)
+
+
+@pytest.mark.parametrize("half", ["R.divide(x, R.const(2.0))", "R.multiply(x, R.const(0.5))"])
+def test_a_value_may_be_computed_in_one_of_several_ways(half: str) -> None:
+    doubled = rx.rule(lambda v: _half(v) * 3.0, lambda v: v * 1.5, name="one factor")
+    assert check_rule(doubled).rewrites > 0
+    main = _of_lines('x: R.Tensor((3, 4), "float32")', f"h = {half}", "y = R.multiply(h, R.const(3.0))", "y")
+    text = doubled(main, verify="values").script()
+    assert "R.const(1.5" in text
+    assert text.count("R.multiply") == 1
+
+
+def test_what_stands_in_one_alternative_only_cannot_be_taken() -> None:
+    def before(v: Any, w: Any) -> Any:
+        return R.exp(rx.any_of(R.negative(R.negative(v)), R.minimum(v, R.maximum(v, w))))
+
+    with pytest.raises(rx.RewriteError, match="w stands in one alternative only"):
+        rx.rule(before, lambda v, w: v + w, name="bad")
+    assert check_rule(rx.rule(before, lambda v: R.exp(v), name="of v").assuming_finite()).rewrites > 0
+    some: Any = rx.any_attribute(0, 1)
+    axis = rx.rule(
+        lambda v, axis=some: rx.any_of(R.sum(R.exp(v), axis), R.log(R.sum(v, axis))),
+        lambda v, axis: R.max(v, axis),
+        name="an axis",
+    )
+    main = _of_lines('x: R.Tensor((3, 4), "float32")', "s = R.sum(x, axis=[1])", "y = R.log(s)", "y")
+    assert "R.max(x, axis=[1]" in axis(main).script()
+
+
+def test_an_exclusive_rule_leaves_what_is_read_by_others() -> None:
+    swish = rx.rule(lambda v: v * R.sigmoid(v), lambda v: R.nn.silu(v), name="swish", exclusive=True)
+    lines = "g = R.sigmoid(x)", "y = R.multiply(x, g)"
+    alone = _of_lines('x: R.Tensor((3, 4), "float32")', *lines, "y")
+    assert "R.nn.silu" in swish(alone, verify="values").script()
+    both = _of_lines('x: R.Tensor((3, 4), "float32")', *lines, "(y, g)")
+    reasons: list[str | None] = []
+    assert swish(both, listener=lambda event: reasons.append(event.reason)) is both
+    assert reasons == ["g is needed elsewhere, too"]
+
+    def before(v: Any) -> Any:
+        e = R.exp(v)
+        return e + 1.0, e * 2.0
+
+    two = rx.rule(before, lambda v: (R.exp(v) - (-1.0), R.exp(v) / 0.5), name="two", exclusive=True)
+    lines = "e = R.exp(x)", "a = R.add(e, R.const(1.0))", "b = R.multiply(e, R.const(2.0))"
+    assert "R.subtract" in two(_of_lines('x: R.Tensor((4,), "float32")', *lines, "(a, b)")).script()
+    kept = _of_lines('x: R.Tensor((4,), "float32")', *lines, "(a, b, e)")
+    assert two(kept) is kept
+
+
+def test_other_numbers_are_told_where_that_is_asked_for() -> None:
+    options: list[dict[str, Any]] = [{}, {"tells_numbers": True}]
+    main = _of_lines('x: R.Tensor((3, 4), "float32")', "h = R.multiply(x, R.const(0.4))", "y = R.clip(h, 0, 6)", "y")
+    told = []
+    for own in options:
+        reasons: list[str | None] = []
+        half = rx.rule(lambda v: R.clip(v * 0.5, 0.0, 6.0), lambda v: R.nn.relu6(v / 2.0), name="half", **own)
+        assert half(main, listener=lambda event, reasons=reasons: reasons.append(event.reason)) is main
+        told.append(reasons)
+    assert told == [[], ["a constant is 0.4000000059604645, where the formula has 0.5"]]
+
+
+def test_numbers_are_those_of_python_in_double_precision() -> None:
+    tenth = rx.rule(lambda v: v * 0.1 + 1.0, lambda v: v / 10.0 + 1.0, name="a tenth")
+    for dtype in ("float64", "float32", "float16"):
+        lines = f'h = R.multiply(x, R.const(0.1, "{dtype}"))', f'y = R.add(h, R.const(1.0, "{dtype}"))'
+        main = _of_lines(f'x: R.Tensor((3,), "{dtype}")', *lines, "y")
+        assert "R.divide" in tenth(main).script(), dtype
+
+
+# --- shapes that are not known
+
+
+@pytest.mark.parametrize(
+    ("annotation", "one", "is_left"),
+    [
+        ('R.Tensor("float32")', "R.const([[1.0]])", True),
+        ('R.Tensor("float32")', "R.const(1.0)", False),
+        ('R.Tensor("float32", ndim=1)', "R.const([1.0])", False),
+        ('R.Tensor("float32", ndim=2)', "R.const([[1.0]])", False),
+    ],
+)
+def test_a_factor_of_one_with_axes_is_left_where_it_may_add_some(annotation: str, one: str, is_left: bool) -> None:
+    by_one = rx.rule(lambda v: v * 1.0, lambda v: v, name="by one")
+    main = _of_lines(f"x: {annotation}", f"m = R.multiply(x, {one})", "y = R.exp(m)", "y")
+    assert (by_one(main) is main) == is_left
+
+
+@pytest.mark.parametrize("ndim", [-1, 2])
+def test_a_replacement_that_drops_an_operand_is_left_where_that_may_broadcast(ndim: int) -> None:
+    back = rx.rule(lambda v, w: v + w - w, lambda v: v, name="there and back")
+    kept = rx.rule(lambda v, w: R.exp(v) * R.exp(w), lambda v, w: R.exp(v + w), name="of a sum")
+    matrices = rx.rule(
+        lambda v, w: R.matmul(R.negative(v), w), lambda v, w: R.negative(R.matmul(v, w)), name="negative last"
+    )
+    annotation = f'R.Tensor("float32", ndim={ndim})' if ndim >= 0 else 'R.Tensor("float32")'
+    parameters = f"x: {annotation}, z: {annotation}"
+    reasons: list[str | None] = []
+    main = _of_lines(parameters, "a = R.add(x, z)", "y = R.subtract(a, z)", "y")
+    assert back(main, listener=lambda event: reasons.append(event.reason)) is main
+    assert reasons == ["the shape is not known, and the replacement may have another, as operands broadcast"]
+    assert kept(_of_lines(parameters, "a = R.exp(x)", "b = R.exp(z)", "y = R.multiply(a, b)", "y")) is not None
+    product = _of_lines(parameters, "a = R.negative(x)", "y = R.matmul(a, z)", "y")
+    assert matrices(product).script().index("R.matmul") < matrices(product).script().index("R.negative")
+
+
+def _of_lines(parameters: str, *lines: str) -> Any:
+    """A function of these bindings, of which the last line gives the outputs."""
+    *bindings, outputs = lines
+    block = [*bindings, f"R.output({outputs.strip('()')})"]
+    text = "\n".join(f"        {line}" for line in block)
+    return rx.parse(
+        "from regraft.script import relax as R\n\n@R.function\n"
+        f"def main({parameters}):\n    with R.dataflow():\n{text}\n    return {outputs}\n"
+    )

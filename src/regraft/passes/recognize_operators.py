@@ -18,46 +18,20 @@ from ..analysis.tensors import dtype_of, number_of, stated_shape
 from ..analysis.values import call_of, is_number, resolve
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import numpy_dtype
-from ..ir.expr import Constant, Expr, PrimValue, Var
+from ..ir.expr import Constant, Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype
 from ..pattern import PatternContext, is_const, is_op, wildcard
 from ..pattern.pattern import CallPattern, DFPattern, all_patterns
-from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ..rewrite import Bindings, Decline, Rule, RuleSet, any_attribute, any_number, any_of, decline, rule
+from ..rewrite.formula_numbers import FormulaNumbers
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
 _Matched: TypeAlias = Mapping[Any, Any]
 _Read: TypeAlias = Callable[[_Matched, Bindings], "Expr | str"]
-
-
-class _Numbers(dict[DFPattern, float]):
-    """The constants of a formula, with the number that each has to be."""
-
-    def __call__(self, number: float) -> DFPattern:
-        """The pattern of the constant ``number``."""
-        constant = is_const()
-        self[constant] = number
-        return constant
-
-    def bound(self, number: float) -> DFPattern:
-        """The pattern of ``number`` where an operator takes it as a number and not as a tensor."""
-        bound = wildcard()
-        self[bound] = number
-        return bound
-
-    def wrong_in(self, found: _Matched) -> str | None:
-        """Says which constant of a match is another number; None if all are right."""
-        for pattern, number in self.items():
-            constant = found.get(pattern)
-            if isinstance(constant, PrimValue) and constant.value != number:
-                return f"a bound is {constant.value}, where the formula has {number}"
-            if isinstance(constant, Constant) and not is_number(constant, number, 0.0):
-                held = f"{number_of(constant)}" if constant.data.size == 1 else "a tensor"
-                return f"a constant is {held}, where the formula has {number}"
-        return None
 
 
 class _Formula(NamedTuple):
@@ -66,7 +40,7 @@ class _Formula(NamedTuple):
     name: str
     context: PatternContext
     result: DFPattern
-    numbers: _Numbers
+    numbers: FormulaNumbers
     read: _Read
 
     def rule(self) -> Rule:
@@ -111,6 +85,103 @@ def _same(ours: Sequence[Dim] | None, theirs: Sequence[Dim] | None) -> bool:
 # --- activations
 
 
+def _half_of(x: Expr, gate: Expr) -> Expr:
+    """``0.5 * x * gate``, in the three orders in which people multiply."""
+    return any_of((x * 0.5) * gate, (x * gate) * 0.5, x * (gate * 0.5))
+
+
+def _gelu(x: Expr) -> Expr:
+    return _half_of(x, ops.erf(any_of(x / sqrt(2), x * (1 / sqrt(2)))) + 1.0)
+
+
+def _gelu_tanh(x: Expr) -> Expr:
+    cube = any_of(ops.power(x, 3.0), any_of(x * x, ops.square(x)) * x)
+    return _half_of(x, ops.tanh((x + cube * 0.044715) * sqrt(2 / pi)) + 1.0)
+
+
+def _silu(x: Expr) -> Expr:
+    return x * ops.sigmoid(x)
+
+
+def _mish(x: Expr, threshold: Any = any_attribute(20.0, 21.0)) -> Expr:  # noqa: B008 - a parameter that is an attribute
+    return x * ops.tanh(ops.nn.softplus(x, 1.0, threshold))
+
+
+def _of_mish(x: Expr, threshold: float) -> Expr | Decline:
+    return ops.nn.mish(x) if threshold >= 20.0 else decline("the softplus ends earlier")
+
+
+def _limited(line: Expr, most: float) -> Expr:
+    """``line`` limited to 0 and ``most``, as `clip` or by the two limits in either order."""
+    below = any_of(ops.nn.relu(line), ops.maximum(line, 0.0))
+    above = ops.minimum(line, most)
+    by_limits = ops.minimum(below, most), ops.nn.relu(above), ops.maximum(above, 0.0)
+    at_once = [ops.clip(line, 0.0, most), *([ops.nn.relu6(line)] if most == 6.0 else [])]
+    return any_of(*at_once, *by_limits)
+
+
+def _sixth(value: Expr) -> Expr:
+    return any_of(value / 6.0, value * (1 / 6))
+
+
+def _hardsigmoid(x: Expr) -> Expr:
+    return _sixth(_limited(x + 3.0, 6.0))
+
+
+def _hardsigmoid_of_line(x: Expr, alpha: Any = any_number(), beta: Any = any_number()) -> Expr:  # noqa: B008
+    return _limited(x * alpha + beta, 1.0)
+
+
+def _of_line(x: Expr, alpha: float, beta: float) -> Expr | Decline:
+    near = [value if _is_nearly(number, value) else number for number, value in ((alpha, 1 / 6), (beta, 0.5))]
+    return _in_single_precision(ops.nn.hardsigmoid, x, *near)
+
+
+def _hardswish(x: Expr) -> Expr:
+    """``x`` times what is limited to 0 and 6, and then divided by 6."""
+    limited = _limited(x + 3.0, 6.0)
+    return any_of(_sixth(x * limited), _sixth(x) * limited)
+
+
+def _hardswish_by_gate(x: Expr, alpha: Any = any_attribute(0.1, 0.2)) -> Expr:  # noqa: B008
+    return x * ops.nn.hardsigmoid(x, alpha, 0.5)
+
+
+def _by_gate(x: Expr, alpha: float) -> Expr | Decline:
+    if not _is_nearly(alpha, 1 / 6):
+        return decline("the gate is another line")
+    return _in_single_precision(ops.nn.hardswish, x)
+
+
+def _in_single_precision(operator: Callable[..., Expr], x: Expr, *numbers: float) -> Expr | Decline:
+    """``operator`` of float32, the one dtype in which all engines have it."""
+    is_single = isinstance(x.ty, TensorType) and x.ty.dtype == "float32"
+    return operator(x, *numbers) if is_single else decline("it is not in float32")
+
+
+def _is_nearly(number: float, value: float) -> bool:
+    """True if ``number`` is ``value`` in single precision, or its neighbour there."""
+    return abs(number - value) < 1e-7
+
+
+_ACTIVATIONS: Final = [
+    rule(before, after, name=name, exclusive=True, tells_numbers=True)
+    for name, before, after in (
+        ("gelu", _gelu, lambda x: ops.nn.gelu(x)),
+        ("gelu_tanh", _gelu_tanh, lambda x: ops.nn.gelu_tanh(x)),
+        ("silu", _silu, lambda x: ops.nn.silu(x)),
+        ("hardswish", _hardswish, lambda x: _in_single_precision(ops.nn.hardswish, x)),
+        ("hardsigmoid", _hardsigmoid, lambda x: _in_single_precision(ops.nn.hardsigmoid, x)),
+        ("hardsigmoid", _hardsigmoid_of_line, _of_line),
+        ("mish", _mish, _of_mish),
+    )
+]
+_HARDSWISH_BY_GATE: Final = rule(_hardswish_by_gate, _by_gate, name="hardswish_by_gate", exclusive=True)
+
+
+# --- formulas whose attributes and shapes are read
+
+
 def _times(left: DFPattern, right: DFPattern) -> DFPattern:
     return is_op("relax.multiply")(left, right)
 
@@ -125,133 +196,6 @@ def _less(left: DFPattern, right: DFPattern) -> DFPattern:
 
 def _over(left: DFPattern, right: DFPattern) -> DFPattern:
     return is_op("relax.divide")(left, right)
-
-
-def _gated(x: DFPattern, gate: DFPattern, half: DFPattern) -> DFPattern:
-    """``0.5 * x * gate``, in the three orders in which people multiply."""
-    return _times(_times(x, half), gate) | _times(_times(x, gate), half) | _times(x, _times(gate, half))
-
-
-def _applied(operator: Callable[[Any], Expr], x: DFPattern) -> _Read:
-    return lambda found, _bindings: operator(found[x])
-
-
-def _gelu_by_erf() -> _Formula:
-    number = _Numbers()
-    with PatternContext() as context:
-        x = wildcard()
-        scaled = _over(x, number(sqrt(2))) | _times(x, number(1 / sqrt(2)))
-        gate = _plus(is_op("relax.erf")(scaled), number(1.0))
-        result = _gated(x, gate, number(0.5))
-    return _Formula("gelu", context, result, number, _applied(ops.nn.gelu, x))
-
-
-def _gelu_by_tanh() -> _Formula:
-    number = _Numbers()
-    with PatternContext() as context:
-        x = wildcard()
-        cube = is_op("relax.power")(x, number(3.0)) | _times(_times(x, x) | is_op("relax.square")(x), x)
-        curve = _plus(x, _times(cube, number(0.044715)))
-        gate = _plus(is_op("relax.tanh")(_times(curve, number(sqrt(2 / pi)))), number(1.0))
-        result = _gated(x, gate, number(0.5))
-    return _Formula("gelu_tanh", context, result, number, _applied(ops.nn.gelu_tanh, x))
-
-
-def _silu() -> _Formula:
-    with PatternContext() as context:
-        x = wildcard()
-        result = _times(x, is_op("relax.sigmoid")(x))
-    return _Formula("silu", context, result, _Numbers(), _applied(ops.nn.silu, x))
-
-
-def _limited(line: DFPattern, most: float, number: _Numbers) -> DFPattern:
-    """``line`` limited to 0 and ``most``, as `clip` or by the two limits in either order."""
-    below = is_op("relax.nn.relu")(line) | is_op("relax.maximum")(line, number(0.0))
-    above = is_op("relax.minimum")(line, number(most))
-    either = is_op("relax.minimum")(below, number(most)) | is_op("relax.nn.relu")(above)
-    either |= is_op("relax.maximum")(above, number(0.0))
-    found = is_op("relax.clip")(line, number.bound(0.0), number.bound(most)) | either
-    return found | is_op("relax.nn.relu6")(line) if most == 6.0 else found
-
-
-def _sixth(value: DFPattern, number: _Numbers) -> DFPattern:
-    return _over(value, number(6.0)) | _times(value, number(1 / 6))
-
-
-def _in_single_precision(operator: Callable[[Any], Expr], x: DFPattern) -> _Read:
-    """``operator`` of float32, the one dtype in which all engines have it."""
-
-    def read(found: _Matched, _bindings: Bindings) -> Expr | str:
-        ty = found[x].ty
-        is_single = isinstance(ty, TensorType) and ty.dtype == "float32"
-        return operator(found[x]) if is_single else "it is not in float32"
-
-    return read
-
-
-def _is_nearly(number: float, value: float) -> bool:
-    """True if ``number`` is ``value`` in single precision, or its neighbour there."""
-    return abs(number - value) < 1e-7
-
-
-def _hardsigmoid() -> _Formula:
-    """A line that is limited to 0 and 1, or to 0 and 6 and divided by 6."""
-    number = _Numbers()
-    with PatternContext() as context:
-        x, shifted, slope, start = wildcard(), wildcard(), is_const(), is_const()
-        by_six = _sixth(_limited(_plus(x, number(3.0)), 6.0, number), number)
-        by_one = _limited(_plus(_times(shifted, slope), start), 1.0, number)
-        result = by_six | by_one
-
-    def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        if x in found:
-            return _in_single_precision(ops.nn.hardsigmoid, x)(found, bindings)
-        alpha, beta = number_of(found[slope]), number_of(found[start])
-        if alpha is None or beta is None:
-            return "the line is not the same for all elements"
-        near = [value if _is_nearly(number, value) else number for number, value in ((alpha, 1 / 6), (beta, 0.5))]
-        return _in_single_precision(lambda data: ops.nn.hardsigmoid(data, *near), shifted)(found, bindings)
-
-    return _Formula("hardsigmoid", context, result, number, read)
-
-
-def _hardswish() -> _Formula:
-    """``x`` times what is limited to 0 and 6, and then divided by 6."""
-    number = _Numbers()
-    with PatternContext() as context:
-        x = wildcard()
-        limited = _limited(_plus(x, number(3.0)), 6.0, number)
-        result = _sixth(_times(x, limited), number) | _times(_sixth(x, number), limited)
-    return _Formula("hardswish", context, result, number, _in_single_precision(ops.nn.hardswish, x))
-
-
-def _hardswish_by_gate() -> _Formula:
-    with PatternContext() as context:
-        x = wildcard()
-        gate = is_op("relax.nn.hardsigmoid")(x)
-        result = _times(x, gate)
-
-    def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        call = call_of(bindings, found[gate])
-        if not _is_nearly(call.attrs.alpha, 1 / 6) or call.attrs.beta != 0.5:
-            return "the gate is another line"
-        return _in_single_precision(ops.nn.hardswish, x)(found, bindings)
-
-    return _Formula("hardswish_by_gate", context, result, _Numbers(), read)
-
-
-def _mish() -> _Formula:
-    with PatternContext() as context:
-        x = wildcard()
-        curve = is_op("relax.nn.softplus")(x)
-        result = _times(x, is_op("relax.tanh")(curve))
-
-    def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        call = call_of(bindings, found[curve])
-        is_usual = call.attrs.beta == 1.0 and call.attrs.threshold >= 20.0
-        return ops.nn.mish(found[x]) if is_usual else "the softplus has another beta, or ends earlier"
-
-    return _Formula("mish", context, result, _Numbers(), read)
 
 
 def _softmax() -> _Formula:
@@ -270,7 +214,7 @@ def _softmax() -> _Formula:
             return "the highest numbers are those along another axis than that of the softmax"
         return softmax.with_args([found[x]])
 
-    return _Formula("softmax", context, result, _Numbers(), read)
+    return _Formula("softmax", context, result, FormulaNumbers(), read)
 
 
 _WIDE_FLOATS: Final = ("float32", "float64")
@@ -297,7 +241,7 @@ def _mean() -> _Formula:
             return "the number is not that of the terms"
         return ops.mean(found[x], call.attrs.axis, call.attrs.keepdims)
 
-    return _Formula("mean", context, result, _Numbers(), read)
+    return _Formula("mean", context, result, FormulaNumbers(), read)
 
 
 # --- normalizations
@@ -333,7 +277,7 @@ def _by_root(x: DFPattern, spread: DFPattern, one: DFPattern) -> _Scaled:
 
 
 def _rms_norm() -> _Formula:
-    number = _Numbers()
+    number = FormulaNumbers()
     with PatternContext() as context:
         x, weight = wildcard(), wildcard()
         mean = is_op("relax.mean")(_squared(x, number(2.0)))
@@ -358,7 +302,7 @@ def _layer_norm(*, factor: bool = True, summand: bool = True) -> _Formula:
     TensorFlow multiplies ``x`` and its mean apart. Models that were not trained have lost a ``factor`` of ones; some
     models have no ``summand``.
     """
-    number = _Numbers()
+    number = FormulaNumbers()
     with PatternContext() as context:
         two, zero, one = number(2.0), number(0.0), number(1.0)
         x, gamma, beta = wildcard(), wildcard() if factor else None, wildcard() if summand else None
@@ -442,7 +386,7 @@ def _group_norm() -> _Formula:
         axes = list(range(2, len(shape)))
         return ops.nn.group_norm(found[x], vectors[0], vectors[1], count, 1, axes, attrs.epsilon)
 
-    return _Formula("group_norm", context, result, _Numbers(), read)
+    return _Formula("group_norm", context, result, FormulaNumbers(), read)
 
 
 def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr | None:
@@ -456,9 +400,8 @@ def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr
 
 
 _STEPS: Final = [
-    [form().rule() for form in (_gelu_by_erf, _gelu_by_tanh, _silu, _hardswish, _hardsigmoid, _mish)]
-    + [form().rule() for form in (_softmax, _mean, _layer_norm, _group_norm)],
-    [_hardswish_by_gate().rule(), _layer_norm(summand=False).rule(), _layer_norm(factor=False).rule()],
+    _ACTIVATIONS + [form().rule() for form in (_softmax, _mean, _layer_norm, _group_norm)],
+    [_HARDSWISH_BY_GATE, _layer_norm(summand=False).rule(), _layer_norm(factor=False).rule()],
     [_layer_norm(factor=False, summand=False).rule(), _rms_norm().rule()],
 ]
 """Forms that hold others come first: a norm with a factor one without, and a layer norm a root mean square."""

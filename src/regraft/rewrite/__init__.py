@@ -31,6 +31,7 @@ from .from_program import ProgramPattern as ProgramPattern
 from .from_program import pattern_from as pattern_from
 from .rule_variables import any_attribute as any_attribute
 from .rule_variables import any_number as any_number
+from .rule_variables import any_of as any_of
 from .rules import PatternMatchingRewriter as PatternMatchingRewriter
 from .rules import Rule as Rule
 from .rules import RuleSet as RuleSet

@@ -76,7 +76,8 @@ class Bindings(Mapping[Var, Expr]):
         """True if ``value`` is seen after the block."""
         return self._session.consumers(self._leaf(value))[1]
 
-    def needed_elsewhere(self, parts: Sequence[Var], results: Iterable[Var]) -> Var | None:
+    def needed_elsewhere(self, parts: Sequence[Expr], results: Iterable[Expr]) -> Var | None:
         """The first of ``parts`` that is seen after the block, or that others than ``parts`` and ``results`` use."""
-        known = {*parts, *results}
-        return next((one for one in parts if self.is_output(one) or not known.issuperset(self.users_of(one))), None)
+        leaves = [leaf for part in parts if isinstance(leaf := self._leaf(part), Var)]
+        known = {*leaves, *map(self._leaf, results)}
+        return next((one for one in leaves if self.is_output(one) or not known.issuperset(self.users_of(one))), None)

@@ -1,4 +1,4 @@
-"""Parameters of a rule of two functions that stand for attributes and for numbers, not for values.
+"""What stands for several things in a rule of two functions: attributes, numbers, and values that are alternatives.
 
 Attributes are no expressions, so a function cannot be traced with a stand-in for one. It is called with two examples
 instead: where the two results differ, the attribute is the variable.
@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast, final
 
 from ..ir.equality import structural_equal
-from ..ir.expr import Expr, Tuple, TupleGetItem
+from ..ir.expr import Expr, Tuple, TupleGetItem, Var, as_expr
+from ..ir.node import init_field
 from ..ir.op import Call, attribute_key
 from .errors import RewriteError
 
@@ -51,6 +52,42 @@ def any_number() -> Any:
     attribute.
     """
     return AnyNumber()
+
+
+@final
+class Alternatives(Var):
+    """A value of which ``values`` are the ways to compute it; see `any_of`."""
+
+    __slots__ = ("values",)
+    values: tuple[Expr, ...]
+
+    def __init__(self, values: Sequence[Expr]) -> None:
+        super().__init__("any_of", values[0].ty)
+        init_field(self, "values", tuple(values))
+
+
+def any_of(first: Any, *others: Any) -> Expr:
+    """One of several ways to compute a value, in the function ``before`` of a `rule`: each of them matches.
+
+    ``any_of(x / 2.0, x * 0.5)`` is a half of ``x``, however it is written. Where several match, the first of them is
+    taken. Its type, for what is computed of it, is that of ``first``.
+    """
+    return Alternatives([as_expr(one) for one in (first, *others)])
+
+
+def parts_of(expr: Expr) -> Sequence[Expr]:
+    """The values that ``before`` made ``expr`` of: operands, fields, or alternatives."""
+    match expr:
+        case Call():
+            return expr.args
+        case Tuple():
+            return expr.fields
+        case TupleGetItem():
+            return [expr.tuple_value]
+        case Alternatives():
+            return expr.values
+        case _:
+            return ()
 
 
 class AttributeHole(NamedTuple):
@@ -120,6 +157,8 @@ def attribute_places(
                 open_ones = {key: form for key, form in forms.items() if has_hole(form)}
                 if open_ones:
                     found[id(ours)] = open_ones
+            case Alternatives(), Alternatives() if len(ours.values) == len(theirs.values):
+                pending.extend(zip(ours.values, theirs.values, strict=True))
             case Tuple(), Tuple() if len(ours.fields) == len(theirs.fields):
                 pending.extend(zip(ours.fields, theirs.fields, strict=True))
             case TupleGetItem(), TupleGetItem() if ours.index == theirs.index:

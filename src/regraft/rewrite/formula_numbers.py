@@ -1,0 +1,39 @@
+"""The numbers of a formula, which are compared after the rest of it matched: so what is another number can be said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..analysis.tensors import number_of
+from ..analysis.values import is_number
+from ..ir.expr import Constant, PrimValue
+from ..pattern.build import is_const, wildcard
+from ..pattern.pattern import DFPattern
+
+
+class FormulaNumbers(dict[DFPattern, float]):
+    """The constants of a formula, with the number that each has to be."""
+
+    def __call__(self, number: float) -> DFPattern:
+        """The pattern of the constant ``number``."""
+        constant = is_const()
+        self[constant] = number
+        return constant
+
+    def bound(self, number: float) -> DFPattern:
+        """The pattern of ``number`` where an operator takes it as a number and not as a tensor."""
+        bound = wildcard()
+        self[bound] = number
+        return bound
+
+    def wrong_in(self, found: Mapping[Any, Any]) -> str | None:
+        """Says which constant of a match is another number; None if all are right."""
+        for pattern, number in self.items():
+            constant = found.get(pattern)
+            if isinstance(constant, PrimValue) and constant.value != number:
+                return f"a bound is {constant.value}, where the formula has {number}"
+            if isinstance(constant, Constant) and not is_number(constant, number, 0.0):
+                held = f"{number_of(constant)}" if constant.data.size == 1 else "a tensor"
+                return f"a constant is {held}, where the formula has {number}"
+        return None

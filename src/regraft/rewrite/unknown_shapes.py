@@ -1,0 +1,98 @@
+"""Whether a replacement has the shape of what it replaces, where types do not say it: tried on shapes that they allow.
+
+Operands broadcast, so ``x + y - y`` has the shape of ``x`` for some ``y`` only. Where the shape of a result is not
+known, the two sides of a rule are typed anew over operands of several known shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from ..ir.errors import RegraftError
+from ..ir.expr import Expr, Tuple, TupleGetItem, Var
+from ..ir.op import Call
+from ..ir.types import TensorType
+from ..pattern.pattern import (
+    CallPattern,
+    ConstrainedPattern,
+    DFPattern,
+    OrPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+)
+
+Build: TypeAlias = Callable[[Mapping[str, Expr]], Sequence[Expr] | None]
+"""One side of a rule over operands, by their names; None where it declines them."""
+
+_SIZES: Final = ((2, 3, 4, 5, 6, 7), (3,) * 6)
+"""The last sizes of the shapes to try: all different, and all alike, as products of two operands ask for."""
+_RANKS: Final = (1, 2, 3)
+
+
+def shapes_agree(before: Build, after: Build, operands: Mapping[str, Expr]) -> bool:
+    """True if both sides have the same shapes wherever both take the operands, and take some.
+
+    Tensors of ``operands`` whose shape is not known get several: of one rank, with an axis more in one of them, and
+    with sizes of 1 in one of them, which are broadcast. Cost: that of building both sides once for each.
+    """
+    tried = 0
+    for trial in _trials(operands):
+        try:
+            old, new = before(trial), after(trial)
+        except RegraftError:
+            continue
+        if old is None or new is None:
+            continue
+        if [getattr(one.ty, "shape", None) for one in old] != [getattr(one.ty, "shape", None) for one in new]:
+            return False
+        tried += 1
+    return tried > 0
+
+
+def _trials(operands: Mapping[str, Expr]) -> Iterator[dict[str, Expr]]:
+    open_ones = {
+        name: ty for name, one in operands.items() if isinstance(ty := one.ty, TensorType) and ty.shape is None
+    }
+    for sizes in _SIZES:
+        for rank in _RANKS:
+            for special in (None, *open_ones):
+                for is_wider in (False, True):
+                    if special is None and is_wider:
+                        continue
+                    shapes = {name: sizes[: rank if ty.ndim < 0 else ty.ndim] for name, ty in open_ones.items()}
+                    if special is not None and is_wider and open_ones[special].ndim < 0:
+                        shapes[special] = (8, *shapes[special])
+                    elif special is not None:
+                        shapes[special] = (1,) * len(shapes[special])
+                    typed = {
+                        name: Var(name, TensorType(shape, open_ones[name].dtype)) for name, shape in shapes.items()
+                    }
+                    yield {**operands, **typed}
+
+
+def rebuilt(
+    pattern: DFPattern, operands: Mapping[DFPattern, Expr], matchings: Mapping[Any, Any], value: Callable[[Any], Any]
+) -> Expr:
+    """What ``pattern`` matched, over other ``operands``; ``value`` gives what a variable is bound to."""
+
+    def inner(one: DFPattern) -> Expr:
+        return rebuilt(one, operands, matchings, value)
+
+    if pattern in operands:
+        return operands[pattern]
+    match pattern:
+        case CallPattern():
+            call: Call = value(matchings[pattern])
+            return Call(call.op, tuple(map(inner, pattern.args)), call.attrs)
+        case OrPattern():
+            return inner(pattern.left if pattern.left in matchings else pattern.right)
+        case ConstrainedPattern():
+            return inner(pattern.pattern)
+        case TuplePattern():
+            return Tuple([inner(field) for field in pattern.fields])
+        case TupleGetItemPattern():
+            found: TupleGetItem = value(matchings[pattern])
+            return TupleGetItem(inner(pattern.tuple), found.index)
+        case _:
+            return matchings[pattern]
