@@ -8,6 +8,7 @@ of their dtype.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from math import pi, sqrt
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -27,6 +28,7 @@ from ..pattern import PatternContext, is_const, is_op, wildcard
 from ..pattern.pattern import CallPattern, DFPattern, all_patterns
 from ..rewrite import Bindings, Decline, Rule, RuleSet, any_attribute, any_number, any_of, decline, rule
 from ..rewrite.formula_numbers import FormulaNumbers
+from ..rewrite.from_functions import RuleFunction
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
@@ -164,19 +166,23 @@ def _is_nearly(number: float, value: float) -> bool:
     return abs(number - value) < 1e-7
 
 
-_ACTIVATIONS: Final = [
-    rule(before, after, name=name, exclusive=True, tells_numbers=True)
-    for name, before, after in (
-        ("gelu", _gelu, lambda x: ops.nn.gelu(x)),
-        ("gelu_tanh", _gelu_tanh, lambda x: ops.nn.gelu_tanh(x)),
-        ("silu", _silu, lambda x: ops.nn.silu(x)),
-        ("hardswish", _hardswish, lambda x: _in_single_precision(ops.nn.hardswish, x)),
-        ("hardsigmoid", _hardsigmoid, lambda x: _in_single_precision(ops.nn.hardsigmoid, x)),
-        ("hardsigmoid", _hardsigmoid_of_line, _of_line),
-        ("mish", _mish, _of_mish),
-    )
-]
-_HARDSWISH_BY_GATE: Final = rule(_hardswish_by_gate, _by_gate, name="hardswish_by_gate", exclusive=True)
+_Row: TypeAlias = "tuple[str, RuleFunction, RuleFunction]"
+"""The name of a form, how it is written out, and the operator in its place."""
+
+_ACTIVATIONS: Final[Sequence[_Row]] = (
+    ("gelu", _gelu, lambda x: ops.nn.gelu(x)),
+    ("gelu_tanh", _gelu_tanh, lambda x: ops.nn.gelu_tanh(x)),
+    ("silu", _silu, lambda x: ops.nn.silu(x)),
+    ("hardswish", _hardswish, lambda x: _in_single_precision(ops.nn.hardswish, x)),
+    ("hardsigmoid", _hardsigmoid, lambda x: _in_single_precision(ops.nn.hardsigmoid, x)),
+    ("hardsigmoid", _hardsigmoid_of_line, _of_line),
+    ("mish", _mish, _of_mish),
+)
+_AFTER_HARDSIGMOID: Final[Sequence[_Row]] = (("hardswish_by_gate", _hardswish_by_gate, _by_gate),)
+
+
+def _rules_of(rows: Sequence[_Row]) -> list[Rule]:
+    return [rule(before, after, name=name, exclusive=True, tells_numbers=True) for name, before, after in rows]
 
 
 # --- formulas whose attributes and shapes are read
@@ -399,12 +405,14 @@ def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr
     return ops.reshape(leaf if isinstance(leaf, Constant) else operand, (channels,))
 
 
-_STEPS: Final = [
-    _ACTIVATIONS + [form().rule() for form in (_softmax, _mean, _layer_norm, _group_norm)],
-    [_HARDSWISH_BY_GATE, _layer_norm(summand=False).rule(), _layer_norm(factor=False).rule()],
-    [_layer_norm(factor=False, summand=False).rule(), _rms_norm().rule()],
-]
-"""Forms that hold others come first: a norm with a factor one without, and a layer norm a root mean square."""
+@cache
+def _steps() -> list[list[Rule]]:
+    """Forms that hold others come first: a norm with a factor one without, and a layer norm a root mean square."""
+    return [
+        _rules_of(_ACTIVATIONS) + [form().rule() for form in (_softmax, _mean, _layer_norm, _group_norm)],
+        [*_rules_of(_AFTER_HARDSIGMOID), _layer_norm(summand=False).rule(), _layer_norm(factor=False).rule()],
+        [_layer_norm(factor=False, summand=False).rule(), _rms_norm().rule()],
+    ]
 
 
 def RecognizeOperators(without: Collection[str] = ()) -> Pass:
@@ -430,6 +438,6 @@ def RecognizeOperators(without: Collection[str] = ()) -> Pass:
             function = context.rewrite(function, rules)
         return function
 
-    steps = [RuleSet([rule for rule in rules if rule.name not in without]) for rules in _STEPS]
+    steps = [RuleSet([one for one in rules if one.name not in without]) for rules in _steps()]
 
     return FunctionPass(transform, "RecognizeOperators")

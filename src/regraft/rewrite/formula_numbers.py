@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ..analysis.tensors import number_of
 from ..analysis.values import is_number
@@ -11,13 +11,16 @@ from ..ir.expr import Constant, PrimValue
 from ..pattern.build import is_const, wildcard
 from ..pattern.pattern import DFPattern
 
+_ANY: Final = 1e300
+"""A relative distance that reaches from each number but 0 to all others."""
+
 
 class FormulaNumbers(dict[DFPattern, float]):
     """The constants of a formula, with the number that each has to be."""
 
     def __call__(self, number: float) -> DFPattern:
-        """The pattern of the constant ``number``."""
-        constant = is_const()
+        """The pattern of the constant ``number``, which matches others as well."""
+        constant = is_const(number, _ANY) if number else is_const()
         self[constant] = number
         return constant
 

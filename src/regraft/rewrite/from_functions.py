@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
-from operator import or_
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..ir.errors import RegraftError
@@ -200,8 +199,8 @@ def _certain(value: Expr, known: dict[int, frozenset[int]]) -> frozenset[int]:
     """The parts of ``value``, by identity, that each match of it has, whichever alternative it is."""
     if id(value) not in known:
         inner = [_certain(part, known) for part in parts_of(value)]
-        common = frozenset.intersection if isinstance(value, Alternatives) else frozenset.union
-        known[id(value)] = common(*inner) | {id(value)} if inner else frozenset((id(value),))
+        common = inner[0].intersection if isinstance(value, Alternatives) else frozenset[int]().union
+        known[id(value)] = common(*inner) | {id(value)}
     return known[id(value)]
 
 
@@ -241,7 +240,7 @@ class _PatternReader:
             case PrimValue(value=int() | float() as bound) if self.told is not None:
                 return self.told.bound(bound)
             case Alternatives():
-                return reduce(or_, map(self.pattern, expr.values))
+                return reduce(DFPattern.__or__, map(self.pattern, expr.values))
             case Tuple():
                 return is_tuple([self.pattern(field) for field in expr.fields])
             case TupleGetItem():
