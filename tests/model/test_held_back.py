@@ -46,16 +46,13 @@ def _in_bytes(samples: list[np.ndarray], **options: Any) -> tuple[IRModule, Prec
 
 
 def test_few_fresh_inputs_exceed_the_error_of_a_model_with_ranges_of_samples() -> None:
-    """With the ends of all samples as ranges, and errors on the same, 26 of 120 did, by up to 9.8 times."""
-    before = build(_layers(2), target="onnxruntime")["main"]
-    errors: list[float] = []
-    for seed in (5, 6):
-        result, report = _in_bytes(_drawn(12, seed))
-        assert report.kept is not None
-        assert report.kept.name.startswith("int8 static")
-        after = build(result, target="onnxruntime")["main"]
-        errors += [outputs_error([np.asarray(before(x))], [np.asarray(after(x))])[0] for x in _drawn(60, seed=2)]
-    assert sum(error > 0.04 for error in errors) <= 4
+    """With the ends of all samples as ranges, and errors on the same, 19 of 60 did, by up to 9.8 times."""
+    result, report = _in_bytes(_drawn(12, seed=5))
+    assert report.kept is not None
+    assert report.kept.name.startswith("int8 static")
+    before, after = (build(one, target="onnxruntime")["main"] for one in (_layers(2), result))
+    errors = [outputs_error([np.asarray(before(x))], [np.asarray(after(x))])[0] for x in _drawn(60, seed=2)]
+    assert sum(error > 0.04 for error in errors) <= 3
 
 
 def test_a_report_says_how_many_samples_were_for_what() -> None:
@@ -68,9 +65,7 @@ def test_a_report_says_how_many_samples_were_for_what() -> None:
         "by 2 of them",
     ]
     assert report.to_dict()["measured_on"]["ranges"] == 4
-    _, report = _in_bytes(_drawn(3, seed=1))
-    assert report.measured_on == MeasuredOn(3, 3, 0, are_shared=True)
-    assert report.measured_on.notes[0] == (
+    assert MeasuredOn(3, 3, 0, are_shared=True).notes[0] == (
         "Errors were measured on the 3 samples that gave the ranges, and others may err by more: give 4 samples or more"
     )
     _, report = _in_bytes(_drawn(2, seed=1), inputs=[[x] for x in _drawn(5, seed=2)])
@@ -86,6 +81,7 @@ def test_each_sample_is_for_one_thing_where_there_are_enough() -> None:
     assert [len(part) for part in halves(runs)[1:3]] == [5, 4]
     parts = parted(runs[:3], gives_ranges=True)
     assert [len(parts.ranges or ()), len(parts.chosen), len(parts.held_back)] == [3, 3, 0]
+    assert parts.measured_on(0) == MeasuredOn(3, 3, 0, are_shared=True)
 
 
 def test_a_range_goes_beyond_the_samples_but_for_a_bound_that_several_reach() -> None:
