@@ -20,7 +20,7 @@ from ..op.primitive.manipulate import last_two_swapped, permutation
 from ..op.semantics import integer_range
 from ..pattern import PatternContext, is_const, is_op, is_tuple, wildcard
 from ..pattern.pattern import DFPattern
-from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ..rewrite import Bindings, Decline, Rule, RuleSet, decline, rule
 from .passes import Pass, RulePass
 
 # --- by one, and by nothing
@@ -32,15 +32,10 @@ _sliced = is_op("relax.strided_slice")(_data, varg_default_wildcard=True)
 _converted = is_op("relax.astype")(_data)
 _joined_alone = is_op("relax.concat")(is_tuple([_data]))
 _same_again = is_op("relax.broadcast_to")(_data, wildcard()) | _converted
-_not_twice = is_op("relax.logical_not")(is_op("relax.logical_not")(_data))
-_undone = (
-    is_op("relax.negative")(is_op("relax.negative")(_data))
-    | is_op("relax.bitwise_not")(is_op("relax.bitwise_not")(_data))
-    | _not_twice
-)
 _wider = is_op("relax.astype")(_data)
 _there_and_back = is_op("relax.astype")(_wider)
 _resized = is_op("relax.image.resize2d")(_data, wildcard()) | is_op("relax.image.resize3d")(_data, wildcard())
+_BOOLS: Final = TensorType(None, "bool")
 _MOVED: Final = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 """The ways to place elements in which those of a result of the same size lie elsewhere."""
 
@@ -89,12 +84,6 @@ def _without_change(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decli
 
 
 def _without_joining(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    return _itself(expr, matchings[_data], keeps_shape=True)
-
-
-def _without_both(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    if _not_twice in matchings and getattr(expr.ty, "dtype", None) != "bool":
-        return decline("it makes 0 and 1 of numbers")
     return _itself(expr, matchings[_data], keeps_shape=True)
 
 
@@ -278,7 +267,9 @@ _RULES: Final = RuleSet(
         Rule(_sliced, _without_slice, "remove_slice_of_everything"),
         SAME_TYPE,
         Rule(_joined_alone, _without_joining, "remove_joining_of_one"),
-        Rule(_undone, _without_both, "remove_what_undoes_itself"),
+        rule(lambda v: ops.negative(ops.negative(v)), lambda v: v, name="remove_what_undoes_itself"),
+        rule(lambda v: ops.bitwise_not(ops.bitwise_not(v)), lambda v: v, name="remove_what_undoes_itself"),
+        rule(lambda v=_BOOLS: ops.logical_not(ops.logical_not(v)), lambda v: v, name="remove_what_undoes_itself"),
         Rule(_there_and_back, _without_casts, "remove_cast_there_and_back"),
         Rule(_resized, _without_resize, "remove_resize_to_same_size").assuming_finite(),
         Rule(_chosen, _without_choice, "remove_choice_of_one_side"),
