@@ -85,7 +85,9 @@ def record(call: Call, recorder: ProgramRecorder) -> Expr:
         operands += [None] * (len(op.operands) - len(operands))
     try:
         return _result(op.reference(namespace_for(op, ProgramNamespace(recorder)), *operands, **call.attrs))
-    except (TypeError, AttributeError) as error:
+    except DecomposeError:
+        raise
+    except (TypeError, AttributeError, ValueError) as error:
         raise DecomposeError(_cannot(op, call, error)) from error
 
 
