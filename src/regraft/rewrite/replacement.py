@@ -19,7 +19,7 @@ from .formula_numbers import FormulaNumbers
 from .from_program import AgreeingAttributes
 from .rule_variables import read_attribute
 from .rules import Rule
-from .unknown_shapes import rebuilt, shapes_agree
+from .unknown_shapes import outline, rebuilt, shapes_agree
 
 
 def values_of(result: Any) -> list[Expr]:
@@ -65,6 +65,8 @@ class Replacement:
         """Attributes that hold variables: of what pattern, and the form of each."""
         self.agreeing = agreeing
         self.told = told
+        self._known: dict[object, bool] = {}
+        """By the outlines of matches whose shapes are not known, whether both sides have the same."""
         wanted = _taken_by(name, after, [*operands, *attributes, *variables])
         self.numbers = [key for key in numbers if key in wanted]
         self.operands = operands
@@ -199,7 +201,14 @@ class Replacement:
         return decline("the shape is not known, and the replacement may have another, as operands broadcast")
 
     def _agree(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> bool:
-        """True if both sides have one shape for all shapes that the operands may have."""
+        """True if both sides have one shape for all shapes that the operands may have; tried once for matches alike."""
+        parts = dict.fromkeys(part for output in self.outputs for part in all_patterns(output))
+        key = tuple([outline(bindings.get(found, found)) for found in map(matchings.get, parts)])
+        if key not in self._known:
+            self._known[key] = self._try_shapes(matchings, bindings)
+        return self._known[key]
+
+    def _try_shapes(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> bool:
         attributes = self._attributes(matchings, bindings)
         assert not isinstance(attributes, Decline)
 

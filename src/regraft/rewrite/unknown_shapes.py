@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ..ir.errors import RegraftError
-from ..ir.expr import Expr, Tuple, TupleGetItem, Var
-from ..ir.op import Call
+from ..ir.expr import Constant, Expr, Tuple, TupleGetItem, Var
+from ..ir.op import Call, attribute_key
 from ..ir.types import TensorType
 from ..pattern.pattern import (
     CallPattern,
@@ -69,6 +69,17 @@ def _trials(operands: Mapping[str, Expr]) -> Iterator[dict[str, Expr]]:
                         name: Var(name, TensorType(shape, open_ones[name].dtype)) for name, shape in shapes.items()
                     }
                     yield {**operands, **typed}
+
+
+def outline(value: Expr | None) -> object:
+    """All of a part of a match that shapes may depend on: equal for those that are alike."""
+    match value:
+        case Call():
+            return value.op, value.ty, tuple([(name, attribute_key(one)) for name, one in value.attrs.items()])
+        case Constant() if value.data.size == 1:
+            return value.ty, value.data.numpy().tobytes()
+        case _:
+            return None if value is None else value.ty
 
 
 def rebuilt(
