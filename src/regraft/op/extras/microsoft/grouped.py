@@ -72,7 +72,8 @@ def group_query_attention(
     del qk_norm_epsilon, kv_cache_bit_width, qk_output
     unknown = [k_scale, v_scale, q_norm_weight, k_norm_weight]
     if any(x is not None for x in unknown) or (k_quant_type, v_quant_type) != ("NONE", "NONE") or sliding_window_cache:
-        raise ValueError("GroupQueryAttention with a quantized cache or norms has no reference semantics here")
+        told = "a quantized or sliding cache, or norms of queries and keys,"
+        raise ValueError(f"GroupQueryAttention with {told} has no reference semantics here")
     query, key, value = _heads(xp, query, key, value, num_heads, kv_num_heads)
     batch, _, sequence, size = query.shape
     longest = size_of(xp, total_sequence_length)
