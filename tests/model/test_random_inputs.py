@@ -45,8 +45,10 @@ def _table(rows: int) -> Expr:
 
 def test_the_largest_error_to_expect_is_beyond_those_of_a_few_inputs() -> None:
     assert largest_expected([0.25]) == 0.25
-    assert largest_expected([1.0, 3.0]) == pytest.approx(2 + 4 * 2**0.5)
-    assert largest_expected([0.5, 0.5, 0.5]) == 0.5
+    assert largest_expected([1.0, 2.0, 3.0, 2.0]) == pytest.approx(2 + 4 * (2 / 3) ** 0.5)
+    assert largest_expected([1.0, 3.0]) == pytest.approx(2 + 4 * ((2 + 2 * 0.2**2) / 3) ** 0.5)
+    assert largest_expected([0.5, 0.5]) == pytest.approx(0.5 + 4 * (2 * 0.05**2 / 3) ** 0.5)
+    assert largest_expected([0.5] * 4) == 0.5
     assert largest_expected([0.5, np.inf]) == np.inf
     assert largest_expected([0.0] * 30 + [1.0]) == 1.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -200,15 +200,24 @@ def outputs_error(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -
     return error, cosine
 
 
+_ENOUGH: Final = 4
+"""So many errors say by themselves how far errors are spread."""
+_USUAL_SPREAD: Final = 0.1
+"""The standard deviation of errors as a part of their mean: 0.07 and 0.08 on 12 inputs of BERT base in bytes."""
+
+
 def largest_expected(errors: Sequence[float]) -> float:
     """The largest error that some hundreds of inputs would have, as ``errors`` of a few of them tell.
 
-    That is their mean and four standard deviations; at least the largest of them.
+    That is their mean and four standard deviations; at least the largest of them. Two or three errors say little of how
+    far they are spread: a deviation of a tenth of the mean counts beside theirs, as those that are missing to four.
     """
-    largest = max(errors, default=0.0)
-    if len(errors) < 2 or not isfinite(largest):
+    count, largest = len(errors), max(errors, default=0.0)
+    if count < 2 or not isfinite(largest):
         return largest
-    return max(largest, float(np.mean(errors) + 4 * np.std(errors, ddof=1)))
+    mean, missing = float(np.mean(errors)), max(0, _ENOUGH - count)
+    squares = float(np.var(errors)) * count + missing * (_USUAL_SPREAD * mean) ** 2
+    return max(largest, mean + 4 * (squares / (count - 1 + missing)) ** 0.5)
 
 
 class RunErrors(NamedTuple):

@@ -10,7 +10,6 @@ import numpy as np
 from ..ir.module import IRModule
 from ..passes.quantize import Magnitudes, SeenRange, left_sides, observed, with_magnitudes, with_ranges
 from ..run import build
-from .attempts import largest_expected
 from .timing import Deadline
 from .verification import flat_arrays
 
@@ -78,5 +77,7 @@ def _farthest(ends: np.ndarray) -> np.ndarray:
     """
     greatest = ends.max(axis=0)
     is_bound = (greatest <= 0) | (len(ends) > 1) & (ends == greatest).all(axis=0)
-    expected = [largest_expected(column) for column in ends.T]
-    return np.where(is_bound, greatest, np.maximum(expected, greatest * (1 + 0.5 / len(ends) ** 0.5)))
+    beyond = greatest * (1 + 0.5 / len(ends) ** 0.5)
+    if len(ends) > 1:
+        beyond = np.maximum(beyond, ends.mean(axis=0) + 4 * ends.std(axis=0, ddof=1))
+    return np.where(is_bound, greatest, beyond)

@@ -2,6 +2,7 @@
 
 Each measurement makes a model and runs it, so a model of hundreds of layers has no time for one of each. Errors of
 layers add up as squares, nearly. A group of layers is measured as one, and only the group that errs the most is halved.
+Layers of one size stand together, since their errors are alike.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MOST_SHARE: Final = 1.25
 
 
 class LayerGroup(NamedTuple):
-    """Layers that lie side by side, and the error of the outputs where they alone are in few bits."""
+    """Layers of about one size, and the error of the outputs where they alone are in few bits."""
 
     layers: Sequence[str]
     error: float
@@ -87,7 +88,7 @@ def layer_errors(
     ``allowed`` the one to reach. Cost: about twice the logarithm of the number of layers for each layer that goes back,
     in measurements; one and a half for each layer where there is time for all.
     """
-    groups, used = [LayerGroup(tuple(work), error)], 0
+    groups, used = [LayerGroup(tuple(sorted(work, key=lambda name: work[name])), error)], 0
     begun = deadline.left
     while not deadline.is_over:
         wide = [group for group in groups if len(group.layers) > 1]
