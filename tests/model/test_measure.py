@@ -96,6 +96,22 @@ def test_short_ways_have_three_rounds_whatever_the_budget() -> None:
     assert [len(one.seconds) for one in time_in_turns([lambda: None] * 2, clock="cpu", budget=0)] == [3, 3]
 
 
+def test_a_way_whose_memory_was_not_used_is_timed_once_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The original waits while a candidate is made, and the memory of its weights is taken away meanwhile."""
+    seconds = [0.0]
+    for name in ("monotonic", "perf_counter"):
+        monkeypatch.setattr(timing, name, lambda: seconds[0])
+    monkeypatch.setattr(timing, "CLOCKS", {"wall": lambda: seconds[0]})
+
+    def way(taken: float) -> None:
+        seconds[0] += taken
+
+    first = iter([0.5])
+    old, new = time_in_turns([lambda: way(next(first, 0.3)), lambda: way(0.3)], clock="wall", budget=0)
+    assert old.seconds == pytest.approx([0.3])
+    assert gain(old, new).ratio == pytest.approx(1.0)
+
+
 def test_after_the_budget_no_further_state_is_tried_and_nothing_is_remembered(
     times: list[float], tmp_path: Path
 ) -> None:

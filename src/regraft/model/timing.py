@@ -27,6 +27,8 @@ _GROUPS: Final = 3
 _MOST_ROUNDS: Final = 60
 _SHORTEST: Final = 0.01
 """Seconds that a turn takes at least: a way that is faster runs several times in a row."""
+_LONG: Final = 2.0
+"""Seconds of a run that is not repeated beyond the budget."""
 _UNKNOWN_NOISE: Final = 0.1
 """The least noise where there was no time for three turns, so that it could not be measured."""
 
@@ -147,9 +149,10 @@ def time_in_turns(
     """Times of each of ``ways``, which take turns, every second round in the opposite order.
 
     Rounds go on for ``budget`` seconds of wall time, and no further one begins that would end later; at most 60 are
-    made; or ``rounds``, if given. Before them each way runs once or twice. Where there is time for no round at all,
-    these runs are what was timed, so that it takes at most ``budget`` and one run of each way. Short ways have three
-    rounds in any case, some hundredths of a second: one run of theirs says nothing.
+    made; or ``rounds``, if given. Before them each way runs once or twice, which takes longer for one whose memory was
+    not used for a while. So there is one round in any case, and three of short ways, some hundredths of a second. Only
+    where one run takes more than two seconds, and there is time for no round at all, the first runs are what was timed.
+    It takes at most ``budget`` and two runs of each way.
     The garbage collector is out of the way. Raises what a way raises.
     """
     deadline, now = Deadline(budget), CLOCKS[clock]
@@ -158,7 +161,8 @@ def time_in_turns(
     taken = [list[float]() for _ in ways]
     order = list(range(len(ways)))
     of_a_round = sum(one.repeats * one.wall for one in first)
-    least = _GROUPS if max(one.wall for one in first) <= _SHORTEST else 0
+    longest = max(one.wall for one in first)
+    least = _GROUPS if longest <= _SHORTEST else int(longest <= _LONG)
     gc.collect()
     with collection_paused():
         for number in range(rounds or _MOST_ROUNDS):
