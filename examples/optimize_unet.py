@@ -89,7 +89,12 @@ assert difference < 1e-4, "the optimized model computes something else"
 options: list[str | Path] = ["--max-error", "0.05", "--threads", "1", "--budget", str(SECONDS)]
 if WIDE:
     # Samples give the ranges for bytes; a user's would be latents and texts of real pictures.
-    np.savez(folder / "sample.npz", **feeds)
-    options += ["--calibrate", folder / "sample.npz"]
+    samples = folder / "samples"
+    samples.mkdir(exist_ok=True)
+    for step in range(8):
+        drawn = (torch.randn_like(inputs[0]), torch.tensor(125 * step), torch.randn_like(inputs[2]))
+        named = zip(feeds, drawn, strict=True)
+        np.savez(samples / f"{step}.npz", **{name: tensor.numpy() for name, tensor in named})
+    options += ["--calibrate", samples]
 options += ["--report", folder / "fast.json", "--html", folder / "report.html"]
 regraft("optimize", before, "-o", folder / "unet-fast.onnx", "--precision", "auto", *options)

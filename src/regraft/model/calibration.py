@@ -75,9 +75,7 @@ def _farthest(ends: np.ndarray) -> np.ndarray:
     the number of samples: of six small models, less cut off more of others, and more cost more by its steps. Where the
     greatest is not positive, or the same for several samples, as that of a bounded value, it is the greatest.
     """
-    greatest = ends.max(axis=0)
+    greatest: np.ndarray = ends.max(axis=0)
     is_bound = (greatest <= 0) | (len(ends) > 1) & (ends == greatest).all(axis=0)
-    beyond = greatest * (1 + 0.5 / len(ends) ** 0.5)
-    if len(ends) > 1:
-        beyond = np.maximum(beyond, ends.mean(axis=0) + 4 * ends.std(axis=0, ddof=1))
-    return np.where(is_bound, greatest, beyond)
+    expected: np.ndarray = ends.mean(axis=0) + (4 * ends.std(axis=0, ddof=1) if len(ends) > 1 else 0)
+    return np.where(is_bound, greatest, np.maximum(expected, greatest * (1 + 0.5 / len(ends) ** 0.5)))
