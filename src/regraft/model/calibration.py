@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 
+from ..ir.expr import Expr
 from ..ir.module import IRModule
+from ..ir.types import TensorType
 from ..passes.quantize import Magnitudes, SeenRange, left_sides, observed, with_magnitudes, with_ranges
 from ..run import build
 from .timing import Deadline
 from .verification import flat_arrays
+
+_FEW: Final = 4.0
+"""The logarithm of some fifty elements; the ends of fewer are taken as those of so many."""
 
 
 def magnitudes_of(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> Magnitudes:
@@ -61,21 +67,32 @@ def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) ->
     seen = observed(function)
     entry = build(module.with_function(name, with_ranges(function, seen)))[name]
     ends = np.array([[float(end) for end in flat_arrays(entry(*sample))] for sample in samples])
-    least, greatest = (_farthest(sign * ends[:, place::2]) * sign for place, sign in ((0, -1), (1, 1)))
+    counts = np.array([_elements(value) for value in seen], float)
+    least, greatest = (_farthest(sign * ends[:, place::2], counts) * sign for place, sign in ((0, -1), (1, 1)))
     return {
         value.name_hint: SeenRange(float(low), float(high))
         for value, low, high in zip(seen, least, greatest, strict=True)
     }
 
 
-def _farthest(ends: np.ndarray) -> np.ndarray:
+def _elements(value: Expr) -> int:
+    """The number of elements of ``value``, sizes that are not known counted as 1."""
+    shape = value.ty.shape if isinstance(value.ty, TensorType) else None
+    return prod(size for size in shape or () if isinstance(size, int))
+
+
+def _farthest(ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """For each column of ``ends``, a row for each sample, the end to expect of other samples.
 
-    That is their mean and four standard deviations, and beyond the greatest by at least a half over the square root of
-    the number of samples: of six small models, less cut off more of others, and more cost more by its steps. Where the
+    ``counts`` are the numbers of elements that each is the end of.
+
+    That is their mean and four standard deviations, and beyond the greatest by at least twice the inverse of the
+    logarithm of the elements, over the square root of the number of samples: so the ends of many normal numbers vary
+    less than those of few. Of six small models, less cut off more of others, and more cost more by its steps. Where the
     greatest is not positive, or the same for several samples, as that of a bounded value, it is the greatest.
     """
     greatest: np.ndarray = ends.max(axis=0)
     is_bound = (greatest <= 0) | (len(ends) > 1) & (ends == greatest).all(axis=0)
     expected: np.ndarray = ends.mean(axis=0) + (4 * ends.std(axis=0, ddof=1) if len(ends) > 1 else 0)
-    return np.where(is_bound, greatest, np.maximum(expected, greatest * (1 + 0.5 / len(ends) ** 0.5)))
+    beyond = 2 / np.maximum(np.log(counts), _FEW) / len(ends) ** 0.5
+    return np.where(is_bound, greatest, np.maximum(expected, greatest * (1 + beyond)))
