@@ -61,6 +61,8 @@ class Replacement:
         self.name = name
         self.after = after
         self.outputs = outputs
+        self.parts = list(dict.fromkeys(part for output in outputs for part in all_patterns(output)))
+        """The patterns of all that the outputs are computed by."""
         self.places = places
         """Attributes that hold variables: of what pattern, and the form of each."""
         self.agreeing = agreeing
@@ -78,8 +80,8 @@ class Replacement:
 
     def rule(self, pattern: DFPattern | PatternContext, approximate: float | None, *, exclusive: bool) -> Rule:
         """The rule over ``pattern``, which has the outputs as its roots."""
-        inside = {part for output in self.outputs for part in all_patterns(output)} - {*self.outputs}
-        parts = [part for part in inside if isinstance(part, CallPattern)] if exclusive else []
+        inside = [part for part in self.parts if isinstance(part, CallPattern) and part not in self.outputs]
+        parts = inside if exclusive else []
 
         def needed(matchings: Mapping[Any, Any], bindings: Bindings, results: Iterable[Expr]) -> Decline | None:
             found = [matchings[part] for part in parts if part in matchings]
@@ -202,8 +204,7 @@ class Replacement:
 
     def _agree(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> bool:
         """True if both sides have one shape for all shapes that the operands may have; tried once for matches alike."""
-        parts = dict.fromkeys(part for output in self.outputs for part in all_patterns(output))
-        key = tuple([outline(bindings.get(found, found)) for found in map(matchings.get, parts)])
+        key = tuple([outline(bindings.get(found, found)) for found in map(matchings.get, self.parts)])
         if key not in self._known:
             self._known[key] = self._try_shapes(matchings, bindings)
         return self._known[key]

@@ -7,6 +7,7 @@ known, the two sides of a rule are typed anew over operands of several known sha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, Final, TypeAlias
 
 from ..ir.errors import RegraftError
@@ -51,24 +52,15 @@ def shapes_agree(before: Build, after: Build, operands: Mapping[str, Expr]) -> b
 
 
 def _trials(operands: Mapping[str, Expr]) -> Iterator[dict[str, Expr]]:
-    open_ones = {
-        name: ty for name, one in operands.items() if isinstance(ty := one.ty, TensorType) and ty.shape is None
-    }
-    for sizes in _SIZES:
-        for rank in _RANKS:
-            for special in (None, *open_ones):
-                for is_wider in (False, True):
-                    if special is None and is_wider:
-                        continue
-                    shapes = {name: sizes[: rank if ty.ndim < 0 else ty.ndim] for name, ty in open_ones.items()}
-                    if special is not None and is_wider and open_ones[special].ndim < 0:
-                        shapes[special] = (8, *shapes[special])
-                    elif special is not None:
-                        shapes[special] = (1,) * len(shapes[special])
-                    typed = {
-                        name: Var(name, TensorType(shape, open_ones[name].dtype)) for name, shape in shapes.items()
-                    }
-                    yield {**operands, **typed}
+    types = {name: one.ty for name, one in operands.items()}
+    unknown = {name: ty for name, ty in types.items() if isinstance(ty, TensorType) and ty.shape is None}
+    for sizes, rank in product(_SIZES, _RANKS):
+        alike = {name: sizes[: rank if ty.ndim < 0 else ty.ndim] for name, ty in unknown.items()}
+        ones = [{**alike, name: (1,) * len(shape)} for name, shape in alike.items()]
+        wider = [{**alike, name: (8, *shape)} for name, shape in alike.items() if unknown[name].ndim < 0]
+        for shapes in (alike, *ones, *wider):
+            typed = {name: Var(name, TensorType(shape, unknown[name].dtype)) for name, shape in shapes.items()}
+            yield {**operands, **typed}
 
 
 def outline(value: Expr | None) -> object:
