@@ -353,6 +353,13 @@ def test_what_stands_in_one_alternative_only_cannot_be_taken() -> None:
     assert "R.max(x, axis=[1]" in axis(main).script()
 
 
+def test_the_replacement_is_one_value_and_no_alternatives() -> None:
+    main = _of_lines('x: R.Tensor((4,), "float32")', "y = R.exp(x)", "y")
+    for after in (lambda v: _half(v), lambda v: R.exp(_half(v))):
+        with pytest.raises(rx.RewriteError, match="any_of in its after: .*give the one value that is to stand there"):
+            rx.rule(lambda v: R.exp(v), after, name="two ways")(main)
+
+
 def test_an_exclusive_rule_leaves_what_is_read_by_others() -> None:
     swish = rx.rule(lambda v: v * R.sigmoid(v), lambda v: R.nn.silu(v), name="swish", exclusive=True)
     lines = "g = R.sigmoid(x)", "y = R.multiply(x, g)"

@@ -23,6 +23,7 @@ from ..ir.types import is_subtype
 from .branches import with_sides
 from .draft import Draft
 from .errors import Decline, RewriteError, RewriteLoopError, RewriteScopeError, RewriteTypeError
+from .rule_variables import Alternatives
 from .rules import Rule
 from .session import EditSession
 from .verify import check_values
@@ -275,6 +276,11 @@ class Gate:
         session = self.session
         for leaf in leaves_of(value):
             if isinstance(leaf, Var) and not (leaf in session.position or leaf in added or leaf in self.scope):
+                if isinstance(leaf, Alternatives):
+                    raise RewriteScopeError(
+                        f"rule {rule.name!r} has any_of in its after: {leaf.values!r}; any_of says what before looks "
+                        "for, so give the one value that is to stand there"
+                    )
                 why = (
                     "is local to another dataflow block" if isinstance(leaf, DataflowVar) else "is not bound before it"
                 )

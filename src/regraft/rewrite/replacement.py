@@ -167,17 +167,16 @@ class Replacement:
             call: Any = bindings.get(matchings[pattern], matchings[pattern])
             return call.attrs
 
-        for places in self.agreeing:
-            one, another = (attributes_of(pattern)[key] for pattern, key in places)
-            if attribute_key(one) != attribute_key(another):
-                return decline(f"the loose attribute {places[1][1]} is {one!r} in one call and {another!r} in another")
-        found: dict[str, Any] = {}
-        for key, patterns in self.attributes.items():
-            held = [attributes_of(pattern)[key] for pattern in patterns if pattern in matchings]
+        agreeing = [(places[1][1], [attributes_of(pattern)[key] for pattern, key in places]) for places in self.agreeing]
+        of_loose = {
+            key: [attributes_of(pattern)[key] for pattern in patterns if pattern in matchings]
+            for key, patterns in self.attributes.items()
+        }
+        for key, held in (*agreeing, *of_loose.items()):
             for one, another in pairwise(held):
                 if attribute_key(one) != attribute_key(another):
                     return decline(f"the loose attribute {key} is {one!r} in one call and {another!r} in another")
-            found.update(zip([key], held, strict=False))
+        found = {key: held[0] for key, held in of_loose.items() if held}
         for pattern, key, form in self.places:
             reason = None if pattern not in matchings else read_attribute(form, attributes_of(pattern)[key], found)
             if reason is not None:
