@@ -1,13 +1,13 @@
 """RecognizeOperators: formulas become the operators that they are.
 
-Exporters and older opsets write activations and normalizations out. Each form here is a pattern and a function that
-reads what it matched: the replacement, or why there is none. Numbers have to be those of the formula, to the last bit
-of their dtype.
+Exporters and older opsets write activations and normalizations out. Each form here is two functions: how the formula
+is written, in its usual ways, and the operator in its place, or why there is none. Numbers have to be those of the
+formula, to the last bit of their dtype.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from math import pi, sqrt
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -15,67 +15,33 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import op as ops
-from ..analysis.tensors import dtype_of, number_of, stated_shape
-from ..analysis.values import call_of, is_number, resolve
+from ..analysis.tensors import dtype_of, stated_shape
+from ..analysis.values import is_number
 from ..ir.dims import Dim, dim_product, dims_equal
 from ..ir.dtypes import numpy_dtype
-from ..ir.expr import Constant, Expr, Var
+from ..ir.expr import Constant, Expr
 from ..ir.module import IRModule
-from ..ir.op import Call
 from ..ir.program import Function
-from ..ir.types import TensorType, is_subtype
-from ..pattern import PatternContext, is_const, is_op, wildcard
-from ..pattern.pattern import CallPattern, DFPattern, all_patterns
-from ..rewrite import Bindings, Decline, Rule, RuleSet, any_attribute, any_number, any_of, decline, rule
-from ..rewrite.formula_numbers import FormulaNumbers
+from ..ir.types import ShapeType, TensorType
+from ..pattern import is_const
+from ..rewrite import Decline, Rule, RuleSet, any_attribute, any_number, any_of, decline, rule
 from ..rewrite.from_functions import RuleFunction
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
-_Matched: TypeAlias = Mapping[Any, Any]
-_Read: TypeAlias = Callable[[_Matched, Bindings], "Expr | str"]
+_Row: TypeAlias = "tuple[str, RuleFunction, RuleFunction]"
+"""The name of a form, how it is written out, and the operator in its place."""
 
+_NUMBER: Final[Any] = any_number()
+_CONSTANT: Final[Any] = is_const()
+_OTHER_CONSTANT: Final[Any] = is_const()
+_SHAPE: Final[Any] = ShapeType()
+_AXIS: Final[Any] = any_attribute(-1, -2)
+_AXES: Final[Any] = any_attribute([-1], [-2])
+_SPREAD: Final[Any] = any_attribute([-2], [-1])
+_FLAG: Final[Any] = any_attribute(True, False)
 
-class _Formula(NamedTuple):
-    """A formula: the value that is its ``result``, its ``numbers``, and how to read what matched."""
-
-    name: str
-    context: PatternContext
-    result: DFPattern
-    numbers: FormulaNumbers
-    read: _Read
-
-    def rule(self) -> Rule:
-        """The rule that writes the formula as an operator, where nothing else needs its parts."""
-        calls = [part for part in all_patterns(self.result) if isinstance(part, CallPattern)]
-
-        def rewriter(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-            result = matchings[self.result]
-            parts = [part for call in calls if (part := matchings.get(call)) is not None and part is not result]
-            if (part := bindings.needed_elsewhere(parts, [result])) is not None:
-                return decline(f"{part.name_hint} is needed elsewhere, too")
-            found = self.numbers.wrong_in(matchings) or self.read(matchings, bindings)
-            if isinstance(found, str):
-                return decline(found)
-            if is_subtype(found.ty, result.ty) is not True:
-                return decline("the operator's result has another dtype, or a shape that is less precisely known")
-            if stated_shape(result) is None and any(_may_widen(value, found) for value in matchings.values()):
-                return decline("its numbers may give the result more axes or larger ones, as no shape is known")
-            return {result: found}
-
-        return Rule(self.context, rewriter, self.name)
-
-
-def _may_widen(value: Any, found: Expr) -> bool:
-    """True if ``value`` is a constant that has more than one element, or axes that ``found`` may lack."""
-    if not isinstance(value, Constant):
-        return False
-    rank = found.ty.ndim if isinstance(found.ty, TensorType) else 0
-    return value.data.size != 1 or len(value.data.shape) > max(rank, 0)
-
-
-def _is_filled(expr: Expr, number: float) -> bool:
-    return isinstance(expr, Constant) and bool((np.asarray(expr.data.numpy()) == number).all())
+_Axes: TypeAlias = Sequence[int] | None
 
 
 def _same(ours: Sequence[Dim] | None, theirs: Sequence[Dim] | None) -> bool:
@@ -130,7 +96,7 @@ def _hardsigmoid(x: Expr) -> Expr:
     return _sixth(_limited(x + 3.0, 6.0))
 
 
-def _hardsigmoid_of_line(x: Expr, alpha: Any = any_number(), beta: Any = any_number()) -> Expr:  # noqa: B008
+def _hardsigmoid_of_line(x: Expr, alpha: Any = _NUMBER, beta: Any = _NUMBER) -> Expr:
     return _limited(x * alpha + beta, 1.0)
 
 
@@ -166,9 +132,6 @@ def _is_nearly(number: float, value: float) -> bool:
     return abs(number - value) < 1e-7
 
 
-_Row: TypeAlias = "tuple[str, RuleFunction, RuleFunction]"
-"""The name of a form, how it is written out, and the operator in its place."""
-
 _ACTIVATIONS: Final[Sequence[_Row]] = (
     ("gelu", _gelu, lambda x: ops.nn.gelu(x)),
     ("gelu_tanh", _gelu_tanh, lambda x: ops.nn.gelu_tanh(x)),
@@ -178,181 +141,150 @@ _ACTIVATIONS: Final[Sequence[_Row]] = (
     ("hardsigmoid", _hardsigmoid_of_line, _of_line),
     ("mish", _mish, _of_mish),
 )
-_AFTER_HARDSIGMOID: Final[Sequence[_Row]] = (("hardswish_by_gate", _hardswish_by_gate, _by_gate),)
 
 
-def _rules_of(rows: Sequence[_Row]) -> list[Rule]:
-    return [rule(before, after, name=name, exclusive=True, tells_numbers=True) for name, before, after in rows]
+# --- reductions
 
 
-# --- formulas whose attributes and shapes are read
-
-
-def _times(left: DFPattern, right: DFPattern) -> DFPattern:
-    return is_op("relax.multiply")(left, right)
-
-
-def _plus(left: DFPattern, right: DFPattern) -> DFPattern:
-    return is_op("relax.add")(left, right)
-
-
-def _less(left: DFPattern, right: DFPattern) -> DFPattern:
-    return is_op("relax.subtract")(left, right)
-
-
-def _over(left: DFPattern, right: DFPattern) -> DFPattern:
-    return is_op("relax.divide")(left, right)
-
-
-def _softmax() -> _Formula:
+def _softmax(x: Expr, axis: Any = _AXIS, axes: Any = _AXES) -> Expr:
     """A softmax of numbers less the highest of them, which it subtracts by itself."""
-    with PatternContext() as context:
-        x = wildcard()
-        highest = is_op("relax.max")(x)
-        result = is_op("relax.nn.softmax")(_less(x, highest))
+    return ops.nn.softmax(x - ops.max(x, axes, keepdims=True), axis)
 
-    def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        softmax, most = call_of(bindings, found[result]), call_of(bindings, found[highest])
-        shape = stated_shape(found[x])
-        if shape is None or not most.attrs.keepdims or most.attrs.axis is None:
-            return "what is subtracted before the softmax has another shape than the highest numbers along its axis"
-        if [axis % len(shape) for axis in most.attrs.axis] != [softmax.attrs.axis % len(shape)]:
-            return "the highest numbers are those along another axis than that of the softmax"
-        return softmax.with_args([found[x]])
 
-    return _Formula("softmax", context, result, FormulaNumbers(), read)
+def _of_softmax(x: Expr, axis: int, axes: _Axes) -> Expr | Decline:
+    shape = stated_shape(x)
+    if shape is None or axes is None or [one % len(shape) for one in axes] != [axis % len(shape)]:
+        return decline("the highest numbers are those along another axis than that of the softmax")
+    return ops.nn.softmax(x, axis)
+
+
+def _divided(x: Expr, count: Any = _CONSTANT, axis: Any = _AXES, keepdims: Any = _FLAG) -> Expr:
+    return ops.sum(x, axis, keepdims) / count
+
+
+def _scaled(x: Expr, share: Any = _CONSTANT, axis: Any = _AXES, keepdims: Any = _FLAG) -> Expr:
+    return ops.sum(x, axis, keepdims) * share
 
 
 _WIDE_FLOATS: Final = ("float32", "float64")
 """Dtypes whose sums are as good as finite: in float16 a sum may overflow where the mean does not."""
 
 
-def _mean() -> _Formula:
-    """A sum, divided by the number of its terms."""
-    with PatternContext() as context:
-        x, count = wildcard(), is_const()
-        total = is_op("relax.sum")(x)
-        over = _over(total, count)
-        result = over | _times(total, count)
+def _of_sum(x: Expr, axis: _Axes, keepdims: bool, is_right: Callable[[int], bool]) -> Expr | Decline:
+    """The mean of numbers that were added up, if the constant beside their sum ``is_right`` for so many terms."""
+    shape = stated_shape(x)
+    if shape is None or dtype_of(x) not in _WIDE_FLOATS:
+        return decline("the shape of what is added up is not known, or its sum may overflow")
+    terms = dim_product(shape if axis is None else [shape[one] for one in axis])
+    if not isinstance(terms, int) or terms == 0:
+        return decline("the number of terms is not known")
+    return ops.mean(x, axis, keepdims) if is_right(terms) else decline("the number is not that of the terms")
 
-    def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        shape, call = stated_shape(found[x]), call_of(bindings, found[total])
-        if shape is None or getattr(found[x].ty, "dtype", None) not in _WIDE_FLOATS:
-            return "the shape of what is added up is not known, or its sum may overflow"
-        axes = range(len(shape)) if call.attrs.axis is None else call.attrs.axis
-        terms = dim_product([shape[axis] for axis in axes])
-        if not isinstance(terms, int) or terms == 0:
-            return "the number of terms is not known"
-        if not is_number(found[count], terms if over in found else 1 / terms, 0.0):
-            return "the number is not that of the terms"
-        return ops.mean(found[x], call.attrs.axis, call.attrs.keepdims)
 
-    return _Formula("mean", context, result, FormulaNumbers(), read)
+def _of_divided(x: Expr, count: Constant, axis: _Axes, keepdims: bool) -> Expr | Decline:
+    return _of_sum(x, axis, keepdims, lambda terms: is_number(count, terms, 0.0))
+
+
+def _of_scaled(x: Expr, share: Constant, axis: _Axes, keepdims: bool) -> Expr | Decline:
+    return _of_sum(x, axis, keepdims, lambda terms: is_number(share, 1 / terms, 0.0))
 
 
 # --- normalizations
 
 
-def _axes(mean: Call, x: Expr) -> list[int] | None:
-    """The last axes, over which ``mean`` of the sizes of ``x`` is, with its axes kept; None if it is another mean."""
-    shape, axes = stated_shape(x), mean.attrs.axis
-    if shape is None or axes is None or not mean.attrs.keepdims:
-        return None
-    found = sorted(axis % len(shape) for axis in axes)
-    return found if found == list(range(len(shape) - len(found), len(shape))) else None
+def _last_axes(x: Expr, *means: _Axes) -> dict[int, Dim] | Decline:
+    """The last axes of ``x``, over which all ``means`` are, with their sizes."""
+    shape = stated_shape(x)
+    if shape is None:
+        return decline("the shape of what is normalized is not known")
+    found = [sorted(axis % len(shape) for axis in axes or ()) for axes in means]
+    if found[0] != list(range(len(shape) - len(found[0]), len(shape))) or not found[0]:
+        return decline("the mean is not over the last axes")
+    if found.count(found[0]) < len(found):
+        return decline("mean and variance are not over the same axes")
+    return {axis: shape[axis] for axis in found[0]}
 
 
-class _Scaled(NamedTuple):
-    """``x / sqrt(mean(squared) + epsilon)`` in its usual writings; ``inverse`` is the inverse of the root."""
-
-    result: DFPattern
-    inverse: DFPattern
-    epsilon: DFPattern
+def _squared(x: Expr) -> Expr:
+    return any_of(ops.square(x), ops.power(x, 2.0), x * x)
 
 
-def _squared(x: DFPattern, two: DFPattern) -> DFPattern:
-    return is_op("relax.square")(x) | is_op("relax.power")(x, two) | _times(x, x)
+def _over_root(x: Expr, variance: Expr) -> tuple[Expr, Expr]:
+    """``x`` divided by the root of ``variance``, in its usual writings, and the inverse of the root."""
+    root = ops.sqrt(variance)
+    inverse = any_of(ops.rsqrt(variance), 1.0 / root)
+    return any_of(x * inverse, x / root), inverse
 
 
-def _by_root(x: DFPattern, spread: DFPattern, one: DFPattern) -> _Scaled:
-    epsilon = is_const()
-    variance = _plus(spread, epsilon)
-    root = is_op("relax.sqrt")(variance)
-    inverse = is_op("relax.rsqrt")(variance) | _over(one, root)
-    return _Scaled(_times(x, inverse) | _over(x, root), inverse, epsilon)
+def _rms_norm(x: Expr, weight: Expr, epsilon: Any = _NUMBER, axes: Any = _AXES) -> Expr:
+    return _over_root(x, ops.mean(_squared(x), axes, keepdims=True) + epsilon)[0] * weight
 
 
-def _rms_norm() -> _Formula:
-    number = FormulaNumbers()
-    with PatternContext() as context:
-        x, weight = wildcard(), wildcard()
-        mean = is_op("relax.mean")(_squared(x, number(2.0)))
-        scaled = _by_root(x, mean, number(1.0))
-        result = _times(scaled.result, weight)
-
-    def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        shape, epsilon = stated_shape(found[x]), number_of(found[scaled.epsilon])
-        axes = _axes(call_of(bindings, found[mean]), found[x])
-        if shape is None or axes is None or epsilon is None:
-            return "the mean is not over the last axes" if axes is None else "epsilon is not one number"
-        if not _same(stated_shape(found[weight]), [shape[axis] for axis in axes]):
-            return "the factor does not have the sizes of the normalized axes"
-        return ops.nn.rms_norm(found[x], found[weight], axes, epsilon)
-
-    return _Formula("rms_norm", context, result, number, read)
+def _of_rms_norm(x: Expr, weight: Expr, epsilon: float, axes: _Axes) -> Expr | Decline:
+    last = _last_axes(x, axes)
+    if isinstance(last, Decline):
+        return last
+    if not _same(stated_shape(weight), [*last.values()]):
+        return decline("the factor does not have the sizes of the normalized axes")
+    return ops.nn.rms_norm(x, weight, list(last), epsilon)
 
 
-def _layer_norm(*, factor: bool = True, summand: bool = True) -> _Formula:
-    """A layer norm. Its variance may be the mean of the squares less the square of the mean, as Flax writes it.
+class _Normal(NamedTuple):
+    """What a layer norm is before its factor and its summand: ``centred`` times ``inverse``, or divided by a root."""
 
-    TensorFlow multiplies ``x`` and its mean apart. Models that were not trained have lost a ``factor`` of ones; some
-    models have no ``summand``.
-    """
-    number = FormulaNumbers()
-    with PatternContext() as context:
-        two, zero, one = number(2.0), number(0.0), number(1.0)
-        x, gamma, beta = wildcard(), wildcard() if factor else None, wildcard() if summand else None
-        mean = is_op("relax.mean")(x)
-        centred = _less(x, mean)
-        of_all, of_centred = is_op("relax.mean")(_squared(x, two)), is_op("relax.mean")(_squared(centred, two))
-        difference = _less(of_all, _squared(mean, two))
-        above = is_op("relax.maximum")(difference, zero)
-        scaled = _by_root(centred, of_centred | difference | above, one)
-        result = _with_vectors(x, mean, centred, scaled, gamma, beta)
+    mean: Expr
+    centred: Expr
+    inverse: Expr
+    result: Expr
 
-    def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        shape, epsilon = stated_shape(found[x]), number_of(found[scaled.epsilon])
-        axes = _axes(call_of(bindings, found[of_centred if of_centred in found else of_all]), found[x])
-        if shape is None or axes is None or epsilon is None:
-            return "the mean is not over the last axes" if axes is None else "epsilon is not one number"
-        if _axes(call_of(bindings, found[mean]), found[x]) != axes:
-            return "mean and variance are not over the same axes"
-        sizes = [shape[axis] for axis in axes]
-        pairs = (gamma, 1.0), (beta, 0.0)
-        vectors = [_of_sizes(found.get(pattern), sizes, number, found[x]) for pattern, number in pairs]
-        if vectors[0] is None or vectors[1] is None:
-            return "factor or summand do not have the sizes of the normalized axes"
-        return ops.nn.layer_norm(found[x], vectors[0], vectors[1], axes, epsilon, center=summand, scale=factor)
-
-    return _Formula("layer_norm", context, result, number, read)
+    def times(self, factor: Expr) -> Expr:
+        """The result with a ``factor``."""
+        return any_of(self.result * factor, self.centred * (self.inverse * factor))
 
 
-def _with_vectors(
-    x: DFPattern,
-    mean: DFPattern,
-    centred: DFPattern,
-    scaled: _Scaled,
-    gamma: DFPattern | None,
-    beta: DFPattern | None,
-) -> DFPattern:
-    """A layer norm with a factor and a summand, where it has them."""
-    if gamma is None:
-        return scaled.result if beta is None else _plus(scaled.result, beta)
-    steep = _times(scaled.inverse, gamma)
-    weighted = _times(scaled.result, gamma) | _times(centred, steep)
-    if beta is None:
-        return weighted
-    return _plus(weighted, beta) | _plus(_times(x, steep), _less(beta, _times(mean, steep)))
+def _normal(x: Expr, epsilon: Expr, axes: Any, spread: Any) -> _Normal:
+    """The variance may be the mean of the squares less the square of the mean, as Flax writes it."""
+    mean = ops.mean(x, axes, keepdims=True)
+    centred = x - mean
+    difference = ops.mean(_squared(x), spread, keepdims=True) - _squared(mean)
+    of_centred = ops.mean(_squared(centred), spread, keepdims=True)
+    variance = any_of(of_centred, difference, ops.maximum(difference, 0.0))
+    result, inverse = _over_root(centred, variance + epsilon)
+    return _Normal(mean, centred, inverse, result)
+
+
+def _layer_norm(
+    x: Expr, gamma: Expr, beta: Expr, epsilon: Any = _NUMBER, axes: Any = _AXES, spread: Any = _SPREAD
+) -> Expr:
+    """TensorFlow multiplies ``x`` and its mean apart."""
+    normal = _normal(x, epsilon, axes, spread)
+    steep = normal.inverse * gamma
+    return any_of(normal.times(gamma) + beta, x * steep + (beta - normal.mean * steep))
+
+
+def _without_summand(x: Expr, gamma: Expr, epsilon: Any = _NUMBER, axes: Any = _AXES, spread: Any = _SPREAD) -> Expr:
+    return _normal(x, epsilon, axes, spread).times(gamma)
+
+
+def _without_factor(x: Expr, beta: Expr, epsilon: Any = _NUMBER, axes: Any = _AXES, spread: Any = _SPREAD) -> Expr:
+    """As models that were not trained have lost a factor of ones."""
+    return _normal(x, epsilon, axes, spread).result + beta
+
+
+def _without_both(x: Expr, epsilon: Any = _NUMBER, axes: Any = _AXES, spread: Any = _SPREAD) -> Expr:
+    return _normal(x, epsilon, axes, spread).result
+
+
+def _of_layer_norm(x: Expr, epsilon: float, axes: _Axes, spread: _Axes, **vectors: Expr) -> Expr | Decline:
+    last = _last_axes(x, spread, axes)
+    if isinstance(last, Decline):
+        return last
+    sizes = list(last.values())
+    gamma, beta = (_of_sizes(vectors.get(key), sizes, number, x) for key, number in (("gamma", 1.0), ("beta", 0.0)))
+    if gamma is None or beta is None:
+        return decline("factor or summand do not have the sizes of the normalized axes")
+    parts = {"center": "beta" in vectors, "scale": "gamma" in vectors}
+    return ops.nn.layer_norm(x, gamma, beta, list(last), epsilon, **parts)
 
 
 def _of_sizes(operand: Expr | None, sizes: Sequence[Dim], number: float, like: Expr) -> Expr | None:
@@ -363,55 +295,84 @@ def _of_sizes(operand: Expr | None, sizes: Sequence[Dim], number: float, like: E
     return None if len(known) < len(sizes) or dtype is None else Constant(np.full(known, number, numpy_dtype(dtype)))
 
 
-def _group_norm() -> _Formula:
-    with PatternContext() as context:
-        x, ones, zeros, gamma, beta = wildcard(), is_const(), is_const(), wildcard(), wildcard()
-        grouped = is_op("relax.reshape")(x, wildcard())
-        normal = is_op("relax.nn.instance_norm")(grouped, ones, zeros)
-        back = is_op("relax.reshape")(normal, wildcard())
-        result = _plus(_times(back, gamma), beta)
-
-    def read(found: _Matched, bindings: Bindings) -> Expr | str:
-        shape, groups = stated_shape(found[x]), stated_shape(found[grouped])
-        norm = call_of(bindings, found[normal])
-        if shape is None or groups is None or len(groups) != 3 or not _same(stated_shape(found[back]), shape):
-            return "the channels are not brought into groups and back"
-        channels, count = shape[1], groups[1]
-        if not isinstance(channels, int) or not isinstance(count, int) or count == 0 or channels % count:
-            return "the number of channels or groups is not known"
-        if not _same(groups, (shape[0], count, channels // count * dim_product(shape[2:]))):
-            return "the groups do not hold the channels of one sample in order"
-        attrs = norm.attrs
-        if attrs.channel_axis % 3 != 1 or [axis % 3 for axis in attrs.axes] != [2]:
-            return "the normalization is not over the groups"
-        if (attrs.scale and not _is_filled(found[ones], 1.0)) or (attrs.center and not _is_filled(found[zeros], 0.0)):
-            return "each group has a factor or summand of its own"
-        vectors = [_vector(found[operand], channels, len(shape), bindings) for operand in (gamma, beta)]
-        if vectors[0] is None or vectors[1] is None:
-            return "factor or summand are not one number for each channel"
-        axes = list(range(2, len(shape)))
-        return ops.nn.group_norm(found[x], vectors[0], vectors[1], count, 1, axes, attrs.epsilon)
-
-    return _Formula("group_norm", context, result, FormulaNumbers(), read)
+def _group_norm(
+    x: Expr,
+    gamma: Expr,
+    beta: Expr,
+    groups: Any = _SHAPE,
+    back: Any = _SHAPE,
+    ones: Any = _CONSTANT,
+    zeros: Any = _OTHER_CONSTANT,
+) -> Expr:
+    """A group norm as PyTorch's ONNX exporters write it, by an instance norm of groups, whose attributes are loose."""
+    normal = ops.nn.instance_norm(ops.reshape(x, groups), ones, zeros, channel_axis=1, axes=[2])
+    return ops.reshape(normal, back) * gamma + beta
 
 
-def _vector(operand: Expr, channels: int, rank: int, bindings: Bindings) -> Expr | None:
+_OF_GROUPS: Final = ("channel_axis", "axes", "epsilon", "center", "scale")
+
+
+def _of_group_norm(
+    x: Expr, gamma: Expr, beta: Expr, groups: Expr, back: Expr, ones: Constant, zeros: Constant, **norm: Any
+) -> Expr | Decline:
+    shape, grouped = stated_shape(x), _sizes(groups)
+    if shape is None or grouped is None or len(grouped) != 3 or not _same(_sizes(back), shape):
+        return decline("the channels are not brought into groups and back")
+    channels, count = shape[1], grouped[1]
+    if not isinstance(channels, int) or not isinstance(count, int) or count == 0 or channels % count:
+        return decline("the number of channels or groups is not known")
+    if not _same(grouped, (shape[0], count, channels // count * dim_product(shape[2:]))):
+        return decline("the groups do not hold the channels of one sample in order")
+    if norm["channel_axis"] % 3 != 1 or [axis % 3 for axis in norm["axes"]] != [2]:
+        return decline("the normalization is not over the groups")
+    if (norm["scale"] and not _is_filled(ones, 1.0)) or (norm["center"] and not _is_filled(zeros, 0.0)):
+        return decline("each group has a factor or summand of its own")
+    vectors = [_vector(operand, channels, len(shape)) for operand in (gamma, beta)]
+    if vectors[0] is None or vectors[1] is None:
+        return decline("factor or summand are not one number for each channel")
+    return ops.nn.group_norm(x, vectors[0], vectors[1], count, 1, list(range(2, len(shape))), norm["epsilon"])
+
+
+def _sizes(shape: Expr) -> Sequence[Dim] | None:
+    return shape.ty.values if isinstance(shape.ty, ShapeType) else None
+
+
+def _is_filled(constant: Constant, number: float) -> bool:
+    return bool((np.asarray(constant.data.numpy()) == number).all())
+
+
+def _vector(operand: Expr, channels: int, rank: int) -> Expr | None:
     """An operand of one number for each channel, axis 1 of ``rank``, as a vector; None for another operand."""
     shape = stated_shape(operand)
     beside = (channels, *[1] * (rank - 2))
-    if not _same(shape, beside) and not _same(shape, (1, *beside)):
-        return None
-    leaf = resolve(bindings, operand)
-    return ops.reshape(leaf if isinstance(leaf, Constant) else operand, (channels,))
+    is_vector = _same(shape, beside) or _same(shape, (1, *beside))
+    return ops.reshape(operand, (channels,)) if is_vector else None
+
+
+def _rules_of(*rows: _Row, loose: Sequence[str] = ()) -> list[Rule]:
+    return [
+        rule(before, after, name=name, exclusive=True, tells_numbers=True, loose=loose) for name, before, after in rows
+    ]
 
 
 @cache
 def _steps() -> list[list[Rule]]:
     """Forms that hold others come first: a norm with a factor one without, and a layer norm a root mean square."""
+    first = _rules_of(
+        *_ACTIVATIONS,
+        ("softmax", _softmax, _of_softmax),
+        ("mean", _divided, _of_divided),
+        ("mean", _scaled, _of_scaled),
+        ("layer_norm", _layer_norm, _of_layer_norm),
+    )
     return [
-        _rules_of(_ACTIVATIONS) + [form().rule() for form in (_softmax, _mean, _layer_norm, _group_norm)],
-        [*_rules_of(_AFTER_HARDSIGMOID), _layer_norm(summand=False).rule(), _layer_norm(factor=False).rule()],
-        [_layer_norm(factor=False, summand=False).rule(), _rms_norm().rule()],
+        [*first, *_rules_of(("group_norm", _group_norm, _of_group_norm), loose=_OF_GROUPS)],
+        _rules_of(
+            ("hardswish_by_gate", _hardswish_by_gate, _by_gate),
+            ("layer_norm", _without_summand, _of_layer_norm),
+            ("layer_norm", _without_factor, _of_layer_norm),
+        ),
+        _rules_of(("layer_norm", _without_both, _of_layer_norm), ("rms_norm", _rms_norm, _of_rms_norm)),
     ]
 
 

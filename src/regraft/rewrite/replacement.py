@@ -167,7 +167,9 @@ class Replacement:
             call: Any = bindings.get(matchings[pattern], matchings[pattern])
             return call.attrs
 
-        agreeing = [(places[1][1], [attributes_of(pattern)[key] for pattern, key in places]) for places in self.agreeing]
+        agreeing = [
+            (places[1][1], [attributes_of(pattern)[key] for pattern, key in places]) for places in self.agreeing
+        ]
         of_loose = {
             key: [attributes_of(pattern)[key] for pattern in patterns if pattern in matchings]
             for key, patterns in self.attributes.items()
