@@ -356,7 +356,7 @@ def test_what_stands_in_one_alternative_only_cannot_be_taken() -> None:
 def test_the_replacement_is_one_value_and_no_alternatives() -> None:
     main = _of_lines('x: R.Tensor((4,), "float32")', "y = R.exp(x)", "y")
     for after in (lambda v: _half(v), lambda v: R.exp(_half(v))):
-        with pytest.raises(rx.RewriteError, match="any_of in its after: .*give the one value that is to stand there"):
+        with pytest.raises(rx.RewriteError, match=r"any_of in its after: .*give the one value that is to stand there"):
             rx.rule(lambda v: R.exp(v), after, name="two ways")(main)
 
 

@@ -103,6 +103,12 @@ def test_sizes_may_be_computed_at_run_time(mode: str) -> None:
     check_node("Resize", inputs, mode=mode, targets=["numpy"], atol=1e-5)
 
 
+def test_more_axes_than_those_of_images_may_be_resized_at_run_time() -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3, 2, 3, 4, 5)).astype(np.float32)
+    inputs = {"x": x, "roi": None, "scales": None, "sizes": np.array([3, 4, 2, 3, 8, 7])}
+    check_node("Resize", inputs, mode="linear", atol=1e-5)
+
+
 def test_a_batch_that_is_resized_at_run_time_is_refused_as_it_runs() -> None:
     inputs = {"x": X, "roi": None, "scales": None, "sizes": np.array([4, 3, 8, 4])}
     main = rx.build(from_onnx(one_node("Resize", inputs, mode="linear")), target="numpy")["main"]

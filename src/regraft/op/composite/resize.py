@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 from ...ir.dims import Dim, dim_max, dim_min
 from ...ir.dtypes import is_float
 from ...ir.errors import OpTypeError
@@ -93,6 +95,17 @@ _ROUNDING: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "floor": lambda numerator, denominator: numerator // denominator,
     "ceil": lambda numerator, denominator: -(-numerator // denominator),
 }
+
+
+def _nearest(xp: Any, source: _Ratio, size: Dim, rounded: Callable[[Any, Any], Any]) -> Any:
+    return xp.clip(cast(xp, rounded(*source), "int64"), 0, size - 1)
+
+
+def nearest_elements(size: int, target: int, coordinates: str, rounding: str) -> np.ndarray:
+    """The element of an axis of ``size`` that "nearest_neighbor" takes for each of ``target``."""
+    source = _COORDINATES[coordinates](np.arange(target), _Axis(size, target, 0.0, 0.0))
+    return _nearest(np, source, size, _ROUNDING[rounding])
+
 
 # --- the elements that are mixed, and their weights
 
@@ -190,8 +203,7 @@ def _resize(xp: Any, attrs: Any, data: Any, size: Any) -> Any:
         places = positions(xp, along.target, x)
         source = _cropped(xp, places, along) if mode == _CROP else _COORDINATES[mode](places, along)
         if attrs.method == "nearest_neighbor":
-            nearest = xp.clip(cast(xp, rounded(*source), "int64"), 0, along.size - 1)
-            x = xp.take(x, nearest, axis=axis)
+            x = xp.take(x, _nearest(xp, source, along.size, rounded), axis=axis)
         else:
             x = _mixed(xp, x, axis, _taps(xp, source, along.size, alpha, bool(attrs.cubic_exclude)))
         if mode == _CROP:

@@ -1,77 +1,61 @@
-"""The source positions of the elements of a resized axis, in all modes of ONNX's `Resize`.
+"""The elements that each element of a resized axis is mixed of, in all modes of ONNX's `Resize`.
 
-The formulas of places and weights serve numbers and tensors of a program (`run_time_resize`). All else is for numbers:
-for each element of the result the elements that are mixed, with their weights. Places are then worked out in exact
-fractions, so none is moved across an element by rounding, and the nearest element is sought in single precision, step
-by step as ONNX Runtime seeks it. `resize` makes programs of it.
+The formulas are written for an array namespace. On NumPy they give numbers, for sizes and factors that a model states;
+on a `ProgramNamespace` they give what a program computes from those of the run. `axis_by_axis` makes the program that
+mixes the elements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from math import ceil, floor
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
+from ....ir.dims import Dim
 from ....op.composite.resize import cubic_far, cubic_near
+from ....op.semantics import cast, size_of
 
-Taps: TypeAlias = list[tuple[int, float]]
-"""Elements of an axis, each with its weight."""
-
-Number: TypeAlias = Any
-"""An exact `Fraction`, a number of single precision, or a tensor: formulas divide by whole numbers only."""
+Numbers: TypeAlias = Any
+"""An array: formulas divide by whole numbers only."""
 
 CROP: Final = "tf_crop_and_resize"
-AT_A_HALF: Final = 1e-6
-"""A place that is no further than this from the middle between two elements is there: ONNX Runtime takes it so."""
-_NEARLY_HALF: Final = Fraction(1, 2) + Fraction(AT_A_HALF)
+_AT_A_HALF: Final = 0.5 + 1e-6
+"""A place that is no further than this from an element is nearest to it: ONNX Runtime takes it so."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResampledAxis:
     """An axis of ``size`` elements that becomes one of ``target``, by the factor ``scale``.
 
-    ``target`` may be less than ``size * scale``, by a part of an element. ``start`` and ``end``, in shares of the
-    axis, are the part of it that `CROP` takes.
+    All are arrays of one number, of one dtype, in the namespace ``xp``. ``target`` may be less than ``size * scale``,
+    by a part of an element. ``start`` and ``end``, in shares of the axis, are the part of it that `CROP` takes.
     """
 
-    size: Number
-    target: Number
-    scale: Number
-    start: Number = Fraction(0)
-    end: Number = Fraction(1)
+    xp: Any
+    size: Numbers
+    target: Numbers
+    scale: Numbers
+    start: Numbers = None
+    end: Numbers = None
 
     @property
-    def extent(self) -> Number:
-        """The size of the result before it was made whole."""
-        return self.size * self.scale
-
-    @property
-    def last(self) -> Number:
+    def last(self) -> Numbers:
         """The place of the last element."""
         return self.size - 1
 
-    @property
-    def share(self) -> Number:
-        """The size of the result in shares of the `extent`."""
-        return self.target / self.extent
+    def within(self, places: Numbers) -> Numbers:
+        """Whole places as elements; beyond its ends the axis goes on with its first and its last one."""
+        last = cast(self.xp, self.last, "float64")
+        return cast(self.xp, self.xp.minimum(self.xp.maximum(places, 0.0), last), "int64")
 
-    def if_one(self, number: Number, value: Number, otherwise: Number) -> Number:
+    def if_one(self, number: Numbers, value: Numbers, otherwise: Numbers) -> Numbers:
         """``value`` where ``number`` is 1, else ``otherwise``."""
-        return value if number == 1 else otherwise
+        return self.xp.where(number == 1, value, otherwise)
 
-    def widened(self, number: Number) -> Number:
-        """``number`` in double precision, if it is not exact."""
-        return number if isinstance(number, Fraction) else np.float64(number)
-
-    @property
-    def in_single(self) -> ResampledAxis:
-        """The axis whose places are worked out in single precision."""
-        scale, start, end = (np.float32(float(number)) for number in (self.scale, self.start, self.end))
-        return ResampledAxis(self.size, self.target, scale, start, end)
+    def places(self, coordinates: str, count: Dim) -> Numbers:
+        """The place in the axis of each of the ``count`` elements of the result."""
+        numbers = cast(self.xp, self.xp.arange(count, dtype=self.xp.int64), str(self.size.dtype))
+        return _COORDINATES[coordinates](self, numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,45 +73,46 @@ class Filter:
     exclude: bool = False
 
 
-def _centre(axis: ResampledAxis, place: Number) -> Number:
+def _centre(axis: ResampledAxis, place: Numbers) -> Numbers:
     return (2 * place + 1) / axis.scale / 2
 
 
-def _half_below(place: Number) -> Number:
+def _half_below(place: Numbers) -> Numbers:
     return (2 * place - 1) / 2
 
 
-def _half_pixel(axis: ResampledAxis, place: Number) -> Number:
+def _half_pixel(axis: ResampledAxis, place: Numbers) -> Numbers:
     return _half_below(_centre(axis, place))
 
 
-def _symmetric(axis: ResampledAxis, place: Number) -> Number:
+def _symmetric(axis: ResampledAxis, place: Numbers) -> Numbers:
     """The middle of the axis stays in the middle, though the result is less than it should be by a part.
 
     ONNX Runtime rounds the ratio of the sizes, and no step after it.
     """
-    share, scale, place = map(axis.widened, (axis.share, axis.scale, place))
-    return _half_below(axis.size * (1 - share) / 2 + (2 * place + 1) / scale / 2)
+    ratio = cast(axis.xp, axis.target, "float32") / cast(axis.xp, axis.size * axis.scale, "float32")
+    share, size, scale, place = (cast(axis.xp, one, "float64") for one in (ratio, axis.size, axis.scale, place))
+    return _half_below(size * (1 - share) / 2 + (2 * place + 1) / scale / 2)
 
 
-def _steps(axis: ResampledAxis, size: Number) -> Number:
+def _steps(axis: ResampledAxis, size: Numbers) -> Numbers:
     """The steps between ``size`` places; one where there are none."""
     return axis.if_one(size, size, size - 1)
 
 
-def _align_corners(axis: ResampledAxis, place: Number) -> Number:
+def _align_corners(axis: ResampledAxis, place: Numbers) -> Numbers:
     # ONNX says the size before it was made whole; ONNX Runtime and PyTorch take the one that the result has.
     return place * axis.last / _steps(axis, axis.target)
 
 
-def _crop(axis: ResampledAxis, place: Number) -> Number:
+def _crop(axis: ResampledAxis, place: Numbers) -> Numbers:
     # As ONNX Runtime does, the part is spread over the result that there is, and a factor of 1 leaves an axis whole.
     middle = (axis.start + axis.end) / 2 * axis.last
     moved = axis.start * axis.last + place * (axis.end - axis.start) * axis.last / _steps(axis, axis.target)
     return axis.if_one(axis.scale, place, axis.if_one(axis.target, middle, moved))
 
 
-COORDINATES: Final[dict[str, Callable[[ResampledAxis, Number], Number]]] = {
+_COORDINATES: Final[dict[str, Callable[[ResampledAxis, Numbers], Numbers]]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
     "pytorch_half_pixel": lambda axis, place: axis.if_one(axis.target, place * 0, _half_pixel(axis, place)),
@@ -138,11 +123,11 @@ COORDINATES: Final[dict[str, Callable[[ResampledAxis, Number], Number]]] = {
 }
 """The map from a place in the result to one in the axis."""
 
-_ROUNDINGS: Final[dict[str, Callable[[Fraction], int]]] = {
-    "round_prefer_floor": lambda place: ceil(place - _NEARLY_HALF),
-    "round_prefer_ceil": lambda place: floor(place + _NEARLY_HALF),
-    "floor": floor,
-    "ceil": ceil,
+_ROUNDINGS: Final[dict[str, Callable[[Any, Numbers], Numbers]]] = {
+    "round_prefer_floor": lambda xp, place: xp.ceil(place - _AT_A_HALF),
+    "round_prefer_ceil": lambda xp, place: xp.floor(place + _AT_A_HALF),
+    "floor": lambda xp, place: xp.floor(place),
+    "ceil": lambda xp, place: xp.ceil(place),
 }
 
 
@@ -157,47 +142,37 @@ def _cubic_weight(xp: Any, distance: Any, alpha: float) -> Any:
     return xp.where(xp.less_equal(distance, 1.0), near, xp.where(xp.less(distance, 2.0), far, 0.0))
 
 
-WEIGHTS: Final[dict[str, tuple[int, Callable[[Any, Any, float], Any]]]] = {
+_WEIGHTS: Final[dict[str, tuple[int, Callable[[Any, Any, float], Any]]]] = {
     "linear": (1, _linear_weight),
     "cubic": (2, _cubic_weight),
 }
-"""For each way to mix how far it reaches, and the weights by distance, over NumPy or over operators."""
+"""For each way to mix how far it reaches, and the weights by distance, over an array namespace."""
 
 
-def nearest(axis: ResampledAxis, coordinates: str, kind: Filter, *, exact: bool = False) -> list[int]:
-    """The one element that each element of the result is: as ONNX Runtime seeks it, or at the exact place."""
-    source, rounded = COORDINATES[coordinates], _ROUNDINGS[kind.rounding]
-    single = axis.in_single
-    places = (
-        source(axis, Fraction(place)) if exact else Fraction(float(np.float32(source(single, np.float32(place)))))
-        for place in range(axis.target)
-    )
-    return [_inside(axis, rounded(place)) for place in places]
+def nearest(axis: ResampledAxis, places: Numbers, kind: Filter) -> Numbers:
+    """The elements that are nearest to ``places``, by number, as ONNX Runtime seeks them: in single precision."""
+    single = cast(axis.xp, cast(axis.xp, places, "float32"), "float64")
+    return axis.within(_ROUNDINGS[kind.rounding](axis.xp, single))
 
 
-def _inside(axis: ResampledAxis, tap: int) -> int:
-    return min(max(tap, 0), axis.size - 1)
+def _shrink(axis: ResampledAxis, kind: Filter) -> Numbers:
+    return axis.xp.minimum(axis.scale, 1.0) if kind.antialias else 1.0
 
 
-def _mixed(place: Fraction, axis: ResampledAxis, kind: Filter) -> Taps:
-    radius, weight = WEIGHTS[kind.mode]
-    shrink = min(axis.scale, Fraction(1)) if kind.antialias else Fraction(1)
-    reach = radius / shrink
-    near = range(ceil(place - reach), floor(place + reach) + 1)
-    distances = np.asarray([float(abs(place - tap) * shrink) for tap in near])
-    taps: Taps = list(zip(near, weight(np, distances, kind.alpha).tolist(), strict=True))
+def reach(axis: ResampledAxis, kind: Filter) -> Dim:
+    """The number of elements on either side of a place that may be mixed there."""
+    xp, radius = axis.xp, _WEIGHTS[kind.mode][0]
+    return size_of(xp, xp.reshape(xp.ceil(radius / _shrink(axis, kind)), ())) if kind.antialias else radius
+
+
+def shares(axis: ResampledAxis, places: Numbers, elements: Numbers, kind: Filter) -> Numbers:
+    """For each of ``places`` (a row) the weights of ``elements``, which are numbers of elements in rows or in one row.
+
+    Beyond its ends the axis goes on with its last elements, as far as the filter reaches.
+    """
+    xp, weight, shrink = axis.xp, _WEIGHTS[kind.mode][1], _shrink(axis, kind)
+    found = weight(xp, xp.abs(xp.expand_dims(places, axis=1) - elements) * shrink, kind.alpha)
     if kind.exclude:
-        taps = [(tap, share) for tap, share in taps if 0 <= tap < axis.size]
-    if kind.exclude or kind.antialias:
-        total = sum(share for _, share in taps)
-        taps = [(tap, share / total) for tap, share in taps]
-    return [(_inside(axis, tap), share) for tap, share in taps if share != 0.0]
-
-
-def resampled(axis: ResampledAxis, coordinates: str, kind: Filter) -> tuple[list[Taps], list[bool]]:
-    """For each element of the result its taps, and whether it lies beyond the axis (which `CROP` fills)."""
-    places = [COORDINATES[coordinates](axis, Fraction(place)) for place in range(axis.target)]
-    beyond = [coordinates == CROP and not 0 <= place <= axis.size - 1 for place in places]
-    if kind.mode == "nearest":
-        return [[(tap, 1.0)] for tap in nearest(axis, coordinates, kind)], beyond
-    return [_mixed(place, axis, kind) for place in places], beyond
+        inside = xp.logical_and(elements >= 0, elements <= axis.last)
+        found = xp.where(inside, found, 0.0)
+    return found / xp.sum(found, axis=1, keepdims=True) if kind.exclude or kind.antialias else found

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from .... import op as ops
-from ....analysis.tensors import dtype_of, shape_of
 from ....ir.dims import Dim, SymVar, dim_product
-from ....ir.dtypes import is_float
-from ....ir.expr import Expr, const
+from ....ir.expr import Expr
+from ....op.composite.resize import nearest_elements
 from ....op.primitive.manipulate import inverse
 from .importing import Imported, NodeImporter, in_dtype, reads
-from .resampling import CROP, Filter, ResampledAxis, Taps, nearest, resampled
+from .resampling import CROP, Filter, ResampledAxis, nearest
+from .resized_axes import AxisRequest, resize_by_factors, resize_to_sizes, resized_axes
 from .run_time import count_of
-from .run_time_resize import resize_by_factors, resize_to_sizes
 from .sizes import Sizes
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
@@ -32,12 +31,17 @@ class _RequestedSizes:
     """The request of an operator: the sizes of the result, and the factor of each axis where they do not tell it."""
 
     sizes: list[Dim]
-    factors: dict[int, Fraction] = field(default_factory=dict[int, Fraction])
+    factors: dict[int, float] = field(default_factory=dict[int, float])
 
     @property
     def is_by_sizes(self) -> bool:
         """True if the factors are the ratios of sizes, so that the operators on images can be used."""
         return not self.factors
+
+    @property
+    def known_sizes(self) -> list[int]:
+        """The sizes, which are all numbers."""
+        return [size for size in self.sizes if isinstance(size, int)]
 
 
 @reads("Upsample")
@@ -63,7 +67,7 @@ def _resize(node: NodeImporter) -> Imported:
     if not node.has(3):
         return _by_factors(node, axes, 1 if old else 2, coordinates, kind)
     target = _sized(node, axes)
-    if target is None or not (_is_known(node, target) or _is_plain(target, coordinates, kind)):
+    if target is None or not (_is_known(node, target) or _is_plain(node, target, coordinates, kind)):
         return resize_to_sizes(node, 3, axes, coordinates, kind)
     return _resized(node, target, coordinates, kind)
 
@@ -75,7 +79,7 @@ def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, coordinates
     # A filter is as wide as factors.
     if target is not None and coordinates == "align_corners" and not kind.antialias:
         target.factors.clear()
-    if target is None or not (_is_known(node, target) or _is_plain(target, coordinates, kind)):
+    if target is None or not (_is_known(node, target) or _is_plain(node, target, coordinates, kind)):
         return resize_by_factors(node, index, axes, coordinates, kind)
     return _resized(node, target, coordinates, kind)
 
@@ -92,14 +96,14 @@ def _factors(node: NodeImporter, index: int) -> list[float] | None:
 def _scaled(node: NodeImporter, axes: Sequence[int], factors: Sequence[float]) -> _RequestedSizes | None:
     """The sizes that factors give; None where one is known at run time only."""
     shape = list(node.shape())
-    inexact: dict[int, Fraction] = {}
+    inexact: dict[int, float] = {}
     for axis, scale in zip(axes, factors, strict=True):
         size: Dim = shape[axis]
         if isinstance(size, int):
             target = int(np.floor(np.float32(size) * np.float32(scale)))
             # The operators on images compute with the ratio of sizes; where the factor is another, results differ.
             if size and abs(target / size - scale) > 1e-6:
-                inexact[axis] = Fraction(scale)
+                inexact[axis] = scale
             shape[axis] = target
         elif float(scale).is_integer():
             shape[axis] = size * int(scale)
@@ -112,9 +116,10 @@ def _sized(node: NodeImporter, axes: Sequence[int]) -> _RequestedSizes | None:
     """The sizes that operand 3 gives for ``axes``; None where they are worked out at run time."""
     shape = list(node.shape())
     given = node.sizes(3)
-    policy = node.attr("keep_aspect_ratio_policy", "stretch")
-    if given is None and policy == "stretch" and node.attr("mode", "nearest") != "nearest":
-        given = Sizes.row(_named_sizes(node, axes))
+    policy, mode = node.attr("keep_aspect_ratio_policy", "stretch"), node.attr("mode", "nearest")
+    stay = 2 if len(axes) == len(shape) and len(shape) in (4, 5) else 0
+    if given is None and policy == "stretch" and mode != "nearest" and _is_image(node, mode, len(axes) - stay):
+        given = Sizes.row(_named_sizes(node, axes, stay))
     if given is None or (policy != "stretch" and not all(isinstance(node.shape()[axis], int) for axis in axes)):
         return None
     if policy == "stretch":
@@ -125,20 +130,18 @@ def _sized(node: NodeImporter, axes: Sequence[int]) -> _RequestedSizes | None:
     pairs = [(own[axis], size) for axis, size in zip(axes, given.values, strict=True) if isinstance(size, int)]
     ratios = [Fraction(target, size) for size, target in pairs]
     factor = min(ratios) if policy == "not_larger" else max(ratios)
-    inexact: dict[int, Fraction] = {}
+    inexact: dict[int, float] = {}
     for axis in axes:
         target = int(np.floor(float(own[axis] * factor) + 0.5))
         if target != own[axis] * factor:
-            inexact[axis] = factor
+            inexact[axis] = float(factor)
         shape[axis] = target
     return _RequestedSizes(shape, inexact)
 
 
-def _named_sizes(node: NodeImporter, axes: Sequence[int]) -> list[Dim]:
-    """Names for sizes that are computed at run time. Batch and channels are stated to stay as they are."""
-    shape, rank = node.shape(), node.rank()
-    stay = 2 if len(axes) == rank and rank in (4, 5) else 0
-    name = node.node.outputs[0].name or "size"
+def _named_sizes(node: NodeImporter, axes: Sequence[int], stay: int) -> list[Dim]:
+    """Names for sizes that are computed at run time. Batch and channels are stated to ``stay`` as they are."""
+    shape, name = node.shape(), node.node.outputs[0].name or "size"
     dims: list[Dim] = [shape[axis] if place < stay else SymVar(f"{name}_{axis}") for place, axis in enumerate(axes)]
     return node.call_sizes(node.emit(in_dtype(node.operand(3), "int64")), dims)
 
@@ -148,10 +151,16 @@ def _is_known(node: NodeImporter, target: _RequestedSizes) -> bool:
     return all(isinstance(size, int) for size in (*node.shape(), *target.sizes))
 
 
-def _is_plain(target: _RequestedSizes, coordinates: str, kind: Filter) -> bool:
+def _is_plain(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind: Filter) -> bool:
     """True if the operators on images say the same."""
     plain = target.is_by_sizes and not kind.antialias and coordinates not in (CROP, "half_pixel_symmetric")
-    return plain and not (kind.exclude and kind.mode == "linear")
+    changed = [axis for axis, size in enumerate(node.shape()) if size != target.sizes[axis]]
+    return plain and not (kind.exclude and kind.mode == "linear") and _is_image(node, kind.mode, len(changed))
+
+
+def _is_image(node: NodeImporter, mode: str, changed: int) -> bool:
+    """True if there is an operator on images that resizes so many axes."""
+    return node.rank() <= 5 and changed <= (2 if mode == "cubic" else 3)
 
 
 def _is_moved(
@@ -160,90 +169,53 @@ def _is_moved(
     """True if single precision takes another nearest element than the operators on images, which compute exactly."""
     if kind.mode != "nearest" or not _is_known(node, target):
         return False
-    sizes: list[Any] = target.sizes
-    pairs = [(node.known_shape()[axis], sizes[axis]) for axis in changed]
-    axes = [
-        ResampledAxis(size, goal, Fraction(goal, size)) for size, goal in pairs if size > 0 and goal <= _MOST_SOUGHT
-    ]
-    return any(nearest(axis, coordinates, kind) != nearest(axis, coordinates, kind, exact=True) for axis in axes)
+    pairs = [(node.known_shape()[axis], target.known_sizes[axis]) for axis in changed]
+    for size, goal in pairs:
+        if size > 0 and goal <= _MOST_SOUGHT:
+            axis = ResampledAxis(np, *[np.asarray([number], np.float32) for number in (size, goal, goal / size)])
+            found = nearest(axis, axis.places(coordinates, goal), kind)
+            if not np.array_equal(found, nearest_elements(size, goal, coordinates, kind.rounding)):
+                return True
+    return False
 
 
 def _resized(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind: Filter) -> Expr:
     """The operator on images that says the same, or the elements of each axis gathered and weighted."""
     shape, sizes = node.shape(), target.sizes
     changed = [axis for axis in range(len(shape)) if shape[axis] != sizes[axis]]
-    plain = _is_plain(target, coordinates, kind) and not _is_moved(node, target, changed, coordinates, kind)
+    plain = _is_plain(node, target, coordinates, kind) and not _is_moved(node, target, changed, coordinates, kind)
     if not changed:
         # Where a factor is not 1, or a part is taken, ONNX would still mix elements; ONNX Runtime copies what keeps its
         # sizes.
         return ops.reshape(node.operand(0), list(shape))
-    if plain and len(changed) <= 3 and len(shape) <= 5:
-        extra: dict[str, Any] = {}
-        if kind.mode == "cubic":
-            extra = {"cubic_alpha": kind.alpha, "cubic_exclude": int(kind.exclude)}
-        if kind.mode != "cubic" or len(changed) < 3:
-            rounding = kind.rounding if kind.mode == "nearest" else ""
-            return _by_operator(node, changed, sizes, _METHODS[kind.mode], coordinates, rounding, extra)
-    return _by_axis(node, target, coordinates, kind)
+    if not plain:
+        return _by_axis(node, target, coordinates, kind)
+    extra = {"cubic_alpha": kind.alpha, "cubic_exclude": int(kind.exclude)} if kind.mode == "cubic" else {}
+    rounding = kind.rounding if kind.mode == "nearest" else ""
+    return _by_operator(node, changed, sizes, _METHODS[kind.mode], coordinates, rounding, extra)
 
 
-# --- axis by axis
+def _part(node: NodeImporter, coordinates: str) -> dict[int, tuple[float, float]]:
+    """The part of each axis that is taken, in shares, where not all of it is."""
+    if coordinates != CROP:
+        return {}
+    rank = node.rank()
+    region = node.array(1) if node.has(1) else None
+    if region is None:
+        raise node.undecided("its region (input 1) is computed at run time")
+    axes = [axis % rank for axis in node.attr("axes", range(rank))]
+    starts, ends = region.tolist()[: len(axes)], region.tolist()[len(axes) :]
+    return dict(zip(axes, zip(starts, ends, strict=True), strict=True))
 
 
 def _by_axis(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind: Filter) -> Expr:
-    shape = node.known_shape()
-    x, dtype = node.operand(0), node.dtype()
-    bounds = _part(node, coordinates)
-    wide = "float64" if dtype == "float64" or not is_float(dtype) else "float32"
-    if kind.mode != "nearest":
-        x = node.emit(in_dtype(x, wide))
-    outside: Expr | None = None
-    for axis, size in enumerate(shape):
-        goal = target.sizes[axis]
-        assert isinstance(goal, int)
-        start, end = bounds[axis]
-        if goal == size and axis not in target.factors:
-            continue
-        along = ResampledAxis(size, goal, target.factors.get(axis, Fraction(goal, size)), start, end)
-        taps, beyond = resampled(along, coordinates, kind)
-        x = _gathered(node, x, axis, taps)
-        if any(beyond):
-            flags = const(np.asarray(beyond).reshape(-1, *(1,) * (len(shape) - axis - 1)))
-            outside = flags if outside is None else node.emit(ops.logical_or(outside, flags))
-    if outside is not None:
-        fill = const(np.asarray(node.attr("extrapolation_value", 0.0)), wide if kind.mode != "nearest" else dtype)
-        x = node.emit(ops.where(outside, fill, x))
-    return in_dtype(x, dtype) if kind.mode != "nearest" else x
-
-
-def _part(node: NodeImporter, coordinates: str) -> list[tuple[Fraction, Fraction]]:
-    """The part of each axis that is taken, in shares."""
-    rank = node.rank()
-    bounds = [(Fraction(0), Fraction(1))] * rank
-    if coordinates == CROP:
-        region = node.array(1) if node.has(1) else None
-        if region is None:
-            raise node.undecided("its region (input 1) is computed at run time")
-        axes = [axis % rank for axis in node.attr("axes", range(rank))]
-        shares = [Fraction(share) for share in region.tolist()]
-        for place, axis in enumerate(axes):
-            bounds[axis] = (shares[place], shares[place + len(axes)])
-    return bounds
-
-
-def _gathered(node: NodeImporter, x: Expr, axis: int, taps: Sequence[Taps]) -> Expr:
-    """``x`` with the weighted sum of its ``taps`` for each place of an axis."""
-    shape = shape_of(x)
-    width = max((len(row) for row in taps), default=1)
-    padded = [[*row, *[(row[0][0], 0.0)] * (width - len(row))] for row in taps]
-    places = np.asarray([tap for row in padded for tap, _ in row], np.int64)
-    found = node.emit(ops.take(x, const(places), axis=axis))
-    weights = np.asarray([[share for _, share in row] for row in padded]).reshape(len(taps), width)
-    if width == 1 and bool(np.all(weights == 1.0)):
-        return found
-    apart = [*shape[:axis], len(taps), width, *shape[axis + 1 :]]
-    shares = const(weights.reshape(len(taps), width, *(1,) * (len(shape) - axis - 1)), dtype_of(x))
-    return node.emit(ops.sum(ops.multiply(node.emit(ops.reshape(found, apart)), shares), [axis + 1]))
+    parts = _part(node, coordinates)
+    requests = [
+        AxisRequest(axis, goal, target.factors.get(axis, goal / size), parts.get(axis, (0.0, 1.0)))
+        for axis, (size, goal) in enumerate(zip(node.known_shape(), target.known_sizes, strict=True))
+        if goal != size or axis in target.factors
+    ]
+    return resized_axes(node, requests, coordinates, kind, np)
 
 
 # --- by the operators on images
