@@ -39,8 +39,9 @@ def _drawn(count: int, seed: int) -> list[np.ndarray]:
 
 def _in_bytes(samples: list[np.ndarray], **options: Any) -> tuple[IRModule, PrecisionReport]:
     reports: list[OptimizationReport] = []
-    given: dict[str, Any] = {"engine": "onnxruntime", "threads": 1, "cache": False, "max_error": 0.04, **options}
-    result = optimize(_layers(2), precision="int8", calibrate=[[x] for x in samples], report=reports.append, **given)
+    usual: dict[str, Any] = {"precision": "int8", "engine": "onnxruntime", "threads": 1, "cache": False}
+    given = {**usual, "max_error": 0.04, **options}
+    result = optimize(_layers(2), calibrate=[[x] for x in samples], report=reports.append, **given)
     assert reports[0].precision is not None
     return result, reports[0].precision
 
@@ -57,7 +58,7 @@ def test_few_fresh_inputs_exceed_the_error_of_a_model_with_ranges_of_samples() -
 
 def test_a_report_says_how_many_samples_were_for_what() -> None:
     _, report = _in_bytes(_drawn(8, seed=1))
-    assert report.measured_on == MeasuredOn(4, 2, 2, are_halves=True)
+    assert report.measured_on == MeasuredOn(4, 2, 2, are_halves=True, ranges_of_all=True)
     assert report.measured_on.name == "4 samples"
     assert report.measured_on.notes == [
         "Ranges come from 4 other samples, and in the end from all",
@@ -70,6 +71,19 @@ def test_a_report_says_how_many_samples_were_for_what() -> None:
     )
     _, report = _in_bytes(_drawn(2, seed=1), inputs=[[x] for x in _drawn(5, seed=2)])
     assert report.measured_on == MeasuredOn(2, 3, 2)
+
+
+def test_ranges_of_all_samples_are_told_of_only_where_something_has_them() -> None:
+    _, report = _in_bytes(_drawn(8, seed=1), max_error=1e-6)
+    assert report.kept is None
+    assert report.measured_on is not None
+    assert report.measured_on.notes[0] == "Ranges come from 4 other samples"
+
+
+def test_all_samples_measure_errors_where_no_precision_takes_ranges() -> None:
+    _, report = _in_bytes(_drawn(8, seed=1), precision="int8-weights")
+    assert report.measured_on == MeasuredOn(0, 4, 4)
+    assert not any("Ranges" in note for note in report.measured_on.notes)
 
 
 def test_each_sample_is_for_one_thing_where_there_are_enough() -> None:

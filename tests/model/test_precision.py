@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 import regraft.op as R
 from regraft import build, optimize, to_onnx
 from regraft.ir import BlockBuilder, Expr, If, SymVar, TensorType, Var, const
-from regraft.model import OptimizationReport, UsageError, VerificationError, calibration, open_model
+from regraft.model import OptimizationReport, UsageError, VerificationError, calibration, job, open_model
 from regraft.model import measure as guard
 from regraft.model import search as room
 from regraft.model.attempts import Attempt, Budget, rows_that_agree
@@ -361,6 +362,25 @@ def test_where_nothing_holds_and_the_rewritten_model_is_slower_the_model_stays_a
     _, report = lowered(products, "auto", output=tmp_path / "out.onnx", engine="onnxruntime", passes="FoldConstant")
     assert report.kept is None
     assert (tmp_path / "out.onnx").read_bytes() == products.read_bytes()
+
+
+def test_where_nothing_holds_the_rewritten_model_is_timed_on_the_samples(
+    times: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random inputs of a symbolic size were five times as large as the samples that all else was measured on."""
+    timed_on: list[tuple[int, ...]] = []
+
+    def fastest_state(opened: Any, states: Any, make: Any, inputs: Sequence[Any], *more: Any) -> Any:
+        timed_on.append(inputs[0].shape)
+        return guard.fastest_state(opened, states, make, inputs, *more)
+
+    times[:] = [1.0] * 40
+    monkeypatch.setattr(guard, "time_in_turns", turns_of([1.0] * 40))
+    monkeypatch.setattr(job, "fastest_state", fastest_state)
+    samples = [[RNG.standard_normal((7, 96)).astype(np.float32)] for _ in range(4)]
+    module, rest = module_of((SymVar("n"), 96), _layers), {"engine": "onnxruntime", "max_error": 0.2, "cache": False}
+    lowered(module, "auto", calibrate=samples, **rest)
+    assert timed_on == [(7, 96)]
 
 
 def test_samples_give_the_ranges_of_convolutions(images: Path, tmp_path: Path) -> None:

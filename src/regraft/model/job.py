@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ from ..ir.module import IRModule
 from ..ir.visitor import iter_bindings
 from ..passes import PassContext, Sequential, op_counts
 from ..passes.pipeline import ATTENTION, GROWING_CONSTANTS, SPLIT_WEIGHTS, level_number
+from ..run.originals import RunOriginal
 from .chosen_passes import Optimized, optimize_module, passes_for, rules_first
 from .describing import node_kinds
 from .errors import VerificationError
@@ -165,7 +166,7 @@ class Job:
             return
         with self.stages.stage("measuring"), tempfile.TemporaryDirectory(prefix="regraft-measure-") as folder:
             engine, run = opened_on(self.opened, bench)
-            bench, inputs = replace(bench, engine=engine), tried_on.trials(self.opened.function, run)[0].inputs
+            bench, inputs = replace(bench, engine=engine), self._timed_on(tried_on, run)
             del run
             state, self.measurement = fastest_state(
                 self.opened,
@@ -181,6 +182,12 @@ class Job:
         else:
             why = "nothing is faster by more than noise" if self.measurement.states else None
             self.done = self.done._replace(module=self.opened.module, kept=why)
+
+    def _timed_on(self, tried_on: TriedOn, run: RunOriginal) -> Sequence[Any]:
+        """The inputs to time the states on: those that the precisions were timed on, where there was a search."""
+        if self.choice is not None and self.choice.inputs:
+            return self.choice.inputs[0]
+        return tried_on.trials(self.opened.function, run)[0].inputs
 
     def _handed_over_in(self, folder: Path, module: IRModule) -> Model:
         """The model that ``module`` would be handed over as; a file of it goes to ``folder``."""

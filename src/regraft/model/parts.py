@@ -24,7 +24,7 @@ class MeasuredOn:
 
     ``are_random``: errors were measured on random inputs. ``are_shared``: they were measured on the samples that gave
     the ranges, since there were too few to hold any back. ``are_halves``: they were measured on the half of the samples
-    that gave no ranges; where the errors allow it, what was chosen then has the ranges of all samples.
+    that gave no ranges. ``ranges_of_all``: what was chosen then got the ranges of all samples, as its errors allow.
     """
 
     ranges: int
@@ -33,6 +33,7 @@ class MeasuredOn:
     are_random: bool = False
     are_shared: bool = False
     are_halves: bool = False
+    ranges_of_all: bool = False
 
     @property
     def runs(self) -> int:
@@ -54,7 +55,7 @@ class MeasuredOn:
                 f"err by more: give {_FEWEST} samples or more"
             )
         elif self.ranges:
-            then = ", and in the end from all" if self.are_halves else ""
+            then = ", and in the end from all" if self.ranges_of_all else ""
             notes.append(f"Ranges come from {_counted(self.ranges, 'other sample')}{then}")
         if self.runs > 1:
             held = f"; nothing was chosen by {self.held_back} of them" if self.held_back else ""

@@ -129,7 +129,10 @@ def _with_ranges_of_all(
     tried = search.tried(one, row.precisions_gone_back)
     if search.missed(search.held_to_others(tried)) is not None:
         return choice
-    return choice._replace(module=_marked(tried.module, row, search))
+    assert choice.report.measured_on is not None
+    measured_on = replace(choice.report.measured_on, ranges_of_all=True)
+    report = replace(choice.report, measured_on=measured_on)
+    return choice._replace(module=_marked(tried.module, row, search), report=report)
 
 
 _Best: TypeAlias = tuple[Attempt, Candidate, IRModule]
@@ -197,7 +200,7 @@ def _listed(
     """The candidates; bytes begin with what `SmoothOutliers` makes of the module, where there are samples."""
     module = search.in_float32 or search.module
     attends = has_attention(search.module[search.name])
-    if samples is not None and precision in ("int8", "auto"):
+    if samples is not None:
         with search.deadline.standing_still():
             search.smoothed = SmoothOutliers(magnitudes_of(module, search.name, samples))(module)
         search.opened = OpenAttention()(search.smoothed) if attends else None
@@ -390,6 +393,9 @@ class Asked:
 _SHARE_OF_RUNS: Final = 30
 """The part of the budget of time in which random inputs are run: each trial then takes as long, in addition."""
 
+_WITH_RANGES: Final = ("int8", "auto")
+"""The precisions that take ranges of samples. For the others, samples are for errors only."""
+
 _SHORT_NAMES: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16"}
 """Common names of precisions that have another name here."""
 
@@ -481,13 +487,14 @@ def _parts(opened: Model, asked: Asked, right: RunOriginal) -> Parts:
     Where there are samples for ranges and others to run on, errors are measured on these.
     """
     samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
+    gives_ranges = asked.precision in _WITH_RANGES
     if asked.tried_on.given is None and samples is not None:
         trials = trials_on(opened.function, samples, right)
-        parts = parted(trials, gives_ranges=True)
+        parts = parted(trials, gives_ranges=gives_ranges)
     else:
         trials = asked.tried_on.several(opened.function, right, asked.bench.budget / _SHARE_OF_RUNS)
         parts = halves(trials) if asked.tried_on.given is None else parted(trials, gives_ranges=False)
-        parts = parts._replace(ranges=None if samples is None else [one.inputs for one in samples])
+        parts = parts._replace(ranges=[one.inputs for one in samples] if samples and gives_ranges else None)
     _check_numbers(trials)
     return parts
 
