@@ -17,7 +17,7 @@ from .timing import Gain
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """The report on one layer: its precision, and the error of the outputs if it alone is in few bits, if measured."""
+    """The report on one layer: its precision, and the error of the outputs if it alone is in few bits, if known."""
 
     name: str
     precision: str

@@ -1,4 +1,4 @@
-"""The layers of a model that err the most in few bits, found by halving groups of them.
+"""The errors of the layers of a model in few bits, and which go back first; found by halving groups of layers.
 
 Each measurement makes a model and runs it, so a model of hundreds of layers has no time for one of each. Errors of
 layers add up as squares, nearly. A group of layers is measured as one, and only the group that errs the most is halved.
@@ -46,6 +46,16 @@ class LayerErrors(NamedTuple):
     groups: Sequence[LayerGroup]
     work: Mapping[str, float]
 
+    @classmethod
+    def expected(cls, errors: Mapping[str, float], work: Mapping[str, float]) -> LayerErrors:
+        """Those of layers whose ``errors`` are expected (`ExpectedErrors`) and not measured."""
+        return cls([LayerGroup((name,), error, is_measured=False) for name, error in errors.items()], work)
+
+    @property
+    def are_all_measured(self) -> bool:
+        """True if each layer was measured by itself."""
+        return all(len(group.layers) == 1 and group.is_measured for group in self.groups)
+
     @property
     def _shares(self) -> list[tuple[str, float]]:
         """The layers with their shares, those that go back first at the front."""
@@ -59,8 +69,8 @@ class LayerErrors(NamedTuple):
 
     @property
     def alone(self) -> dict[str, float]:
-        """The errors of the layers that were measured one by one."""
-        return {group.layers[0]: group.error for group in self.groups if len(group.layers) == 1 and group.is_measured}
+        """The errors of the layers that are known one by one, measured, expected, or what is left of a pair's."""
+        return {group.layers[0]: group.error for group in self.groups if len(group.layers) == 1}
 
     def left_after(self, count: int) -> float:
         """The error that is expected once the first ``count`` layers went back."""

@@ -1,7 +1,7 @@
 """One candidate after another: made, held against the model as it was, timed, and narrowed to what errs little enough.
 
 A candidate is tried with all of its layers in few bits first. Where it errs by too much and could still be the fastest,
-its layers go back, those that err the most first, until the budget holds.
+its layers go back, those that err the most for what they save first, until the budget holds.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..run.originals import RunOriginal, torch_original
 from .attempts import Attempt, Budget, Errors, LayerReport, RunErrors
 from .candidates import HALVES, MOST_IN_FLOAT32, WIDER, Candidate
 from .expected import expected_seconds
+from .expected_errors import ExpectedErrors
 from .inputs import ExpectedRun
 from .layer_errors import LayerErrors, fewest, layer_errors, work_of
 from .machines import MachineDescription, this_machine
@@ -52,6 +53,12 @@ _JUDGE: Final = "onnxruntime"
 _MOST_TRIES: Final = 3
 _EXPECTED_NOISE: Final = 1.05
 """The least counted gain: counts leave out what engines do beside arithmetic and reading."""
+_FEW_LAYERS: Final = 8
+"""So many layers are measured one by one as fast as errors of all of them are expected."""
+_OF_GRADIENTS: Final = 4.0
+"""The time of a backward pass and a run for the noise of layers, in trials of the whole model: 3.5 for a UNet."""
+_OF_NOISE: Final = 1.5
+"""The time of such a run alone."""
 _GOING_BACK: Final = 1.1
 """The part of the best speed that a model has to have before layers of it go back to float32, which takes time."""
 
@@ -103,6 +110,12 @@ class PrecisionSearch:
     """By name and engine of a candidate, its errors with all layers in few bits."""
     layer_errors: dict[str, LayerErrors] = field(default_factory=dict[str, LayerErrors])
     """By the name of a candidate, what was found on the first engine that needed it."""
+    expecting: dict[tuple[int, ...], ExpectedErrors | None] = field(
+        default_factory=dict[tuple[int, ...], ExpectedErrors | None]
+    )
+    """By a start of candidates and their layers, what expects the errors of these; None where that cannot be."""
+    of_a_trial: float = 0.0
+    """The seconds that the last trial took to be made, opened and run."""
     rest_errors: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     """By engine and precision, the error of the whole model in that precision, where that was tried."""
 
@@ -225,7 +238,7 @@ class PrecisionSearch:
                 return self._narrowed(one, row, problem)
         rows = tuple(LayerReport(name, kept.get(name, one.name), alone.get(name)) for name in layers)
         if self.missed(found) is not None or all(kept.get(name) == one.rest for name in layers):
-            each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if len(alone) == len(layers) else ""
+            each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if errors.are_all_measured else ""
             return CandidateResult(replace(row, layers=rows, problem=problem + each))
         row = replace(self._timed(one, found, replace(row, problem=None)), layers=rows)
         return CandidateResult(row, None if row.problem else found.module)
@@ -274,10 +287,12 @@ class PrecisionSearch:
 
         Raises what building and running raise.
         """
-        module = self._start(one)
+        left, module = self.deadline.left, self._start(one)
         module = module if one.make is None else one.make(keep, module)(module)
         run = self._runner(module, one)
-        return Tried(module, run, Errors.of(errors_of(run, self.inputs[:runs], self.expected[:runs])))
+        errors = Errors.of(errors_of(run, self.inputs[:runs], self.expected[:runs]))
+        self.of_a_trial = left - self.deadline.left
+        return Tried(module, run, errors)
 
     @property
     def to_check(self) -> tuple[list[Sequence[Any]], list[Sequence[np.ndarray]]]:
@@ -336,25 +351,57 @@ class PrecisionSearch:
         return self.tried(replace(one, engine=_judge_of(one), options={}), keep, runs)
 
     def _errors_of_layers(self, one: Candidate, layers: Sequence[str], judged: Errors, allowed: float) -> LayerErrors:
-        """The errors of the layers on the judge, as fine as there is time for.
+        """The errors of the layers on the judge: as expected by their gradients, else measured."""
+        if one.name not in self.layer_errors:
+            work = work_of(self._start(one)[self.name], layers)
+            expected = self._expected_errors(one, layers, judged.error)
+            self.layer_errors[one.name] = (
+                self._measured_errors(one, work, judged, allowed)
+                if expected is None
+                else LayerErrors.expected(expected, work)
+            )
+        return self.layer_errors[one.name]
+
+    def _expected_errors(self, one: Candidate, layers: Sequence[str], whole: float) -> dict[str, float] | None:
+        """The errors of the layers that are expected where all of them err by ``whole``.
+
+        None where gradients cannot tell, and where that would take more than two thirds of the time that is left.
+        """
+        start, make = self._start(one), one.make
+        key = id(start), *map(hash, layers)
+        trials = _OF_NOISE if key in self.expecting else _OF_GRADIENTS
+        if make is None or len(layers) <= _FEW_LAYERS or trials * self.of_a_trial > self.deadline.left * 2 / 3:
+            return None
+        judge = replace(one, engine=_judge_of(one), options={})
+        try:
+            if key not in self.expecting:
+                self.expecting[key] = None
+                self.expecting[key] = ExpectedErrors(
+                    start, self.name, layers, self.inputs[0], self.expected[0], lambda made: self._runner(made, judge)
+                )
+            found = self.expecting[key]
+            return None if found is None else found.of(make(dict.fromkeys(layers, one.rest), start), whole)
+        except RegraftError:
+            return None
+
+    def _measured_errors(
+        self, one: Candidate, work: Mapping[str, float], judged: Errors, allowed: float
+    ) -> LayerErrors:
+        """The errors of the layers that ``work`` names, as fine as there is time for.
 
         They are measured on the first input alone, and scaled to what all layers err by on all inputs.
         """
-        if one.name not in self.layer_errors:
-            own = Deadline(self.deadline.left / (2 * self.waiting))
+        own = Deadline(self.deadline.left / (2 * self.waiting))
+        first = judged.runs[0].error
+        scale = judged.error / first if 0 < first < inf and judged.error < inf else 1.0
 
-            scale = (
-                judged.error / judged.runs[0].error if 0 < judged.runs[0].error < inf and judged.error < inf else 1.0
-            )
+        def measure(few: Collection[str]) -> float:
+            kept = {other: one.rest for other in work if other not in few}
+            return scale * self._judged(one, kept, runs=1).errors.error
 
-            def measure(few: Collection[str]) -> float:
-                kept = {other: one.rest for other in layers if other not in few}
-                return scale * self._judged(one, kept, runs=1).errors.error
-
-            work = work_of(self._start(one)[self.name], layers)
-            self.layer_errors[one.name] = layer_errors(measure, work, judged.error, allowed, own)
-            self.is_cut_short |= own.is_over
-        return self.layer_errors[one.name]
+        found = layer_errors(measure, work, judged.error, allowed, own)
+        self.is_cut_short |= own.is_over
+        return found
 
     def _error_of_rest(self, one: Candidate, error: float, judged: float) -> float:
         """The error of ``one`` that is not its layers' own, but the rounding of the rest; errors add up as squares.
