@@ -354,3 +354,8 @@ def test_a_target_beside_what_does_not_depend_on_it_is_refused(model: Path) -> N
         optimize(model, target="amx", precision="auto", measure=True)
     with pytest.raises(UsageError, match="the target has openvino, not onnxruntime"):
         optimize(model, target={"engines": ["openvino"]}, precision="auto", engine="onnxruntime")
+
+
+def test_what_is_no_place_for_decisions_is_refused(model: Path) -> None:
+    with pytest.raises(UsageError, match="cache is None; expected True, False for no file, or a folder"):
+        report_of(model, measure=True, cache=None)

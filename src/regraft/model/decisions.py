@@ -54,8 +54,10 @@ class Decisions:
 
     @classmethod
     def of(cls, cache: Cache) -> Decisions:
-        """The decisions that ``cache`` names."""
+        """The decisions that ``cache`` names; raises `UsageError` for what is no place."""
         if not isinstance(cache, bool):
+            if not isinstance(cache, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise UsageError(f"cache is {cache!r}; expected True, False for no file, or a folder")
             if Path(cache).is_file():
                 raise UsageError(f"{cache} is a file; decisions are kept in a folder")
             return cls(Path(cache))

@@ -18,7 +18,7 @@ from ..ir.program import Function, VarBinding
 from ..ir.visitor import iter_bindings
 from .timing import Deadline
 
-_MOST_SHARE: Final = 1.25
+_MOST_SHARE: Final = 1.1
 """A count of layers that is at most so many times the fewest will do: each probe takes as long as one more trial."""
 
 
@@ -150,19 +150,22 @@ def _halved(measure: Callable[[Collection[str]], float], group: LayerGroup) -> l
     return [LayerGroup(first, found), LayerGroup(second, left**0.5, is_measured=False)]
 
 
-def fewest(holds: Callable[[int], bool], expected: int, most: int, deadline: Deadline) -> int:
-    """Nearly the least count from 1 to ``most`` for which ``holds`` is true; it begins with the ``expected`` one.
+def fewest(holds: Callable[[int], bool], guess: Callable[[int, int], int], most: int, deadline: Deadline) -> int:
+    """Nearly the least count from 1 to ``most`` for which ``holds`` is true.
 
-    ``most`` itself is not tried. Where the time is over, the least count that held is given; the expected one, or the
-    least that was not tried, where none did.
+    ``guess`` says what to try next, between what is known to be too few and a count that holds. Where it guesses no
+    less than the latter, that is taken; where it guesses too few again and again, the steps grow. ``most`` itself is
+    not tried. Where the time is over, the least count that held is given; the guess where none did.
     """
-    low, high, probe = 1, most, expected
-    while low < high and high > low * _MOST_SHARE:
+    low, high, failed = 1, most, 0
+    probe = guess(low, high)
+    while low < high and high > low * _MOST_SHARE and (high == most or probe < high):
         if deadline.is_over:
-            return high if high < most else min(most, max(low, expected))
-        probe = min(max(probe, low), high - 1)
+            return high if high < most else min(most, max(low, probe))
+        probe = min(max(probe, low + (low * failed // 8 if failed > 1 else 0)), high - 1)
         if holds(probe):
-            high, probe = probe, probe * 3 // 4
+            high, failed = probe, 0
         else:
-            low, probe = probe + 1, probe + 1 + probe // 4
+            low, failed = probe + 1, failed + 1
+        probe = guess(low, high)
     return high

@@ -57,6 +57,8 @@ _FEW_LAYERS: Final = 8
 """So many layers are measured one by one as fast as errors of all of them are expected."""
 _OF_GRADIENTS: Final = 4.0
 """The time of a backward pass and a run for the noise of layers, in trials of the whole model: 3.5 for a UNet."""
+_PART_OF_DIRECTIONS: Final = 6
+"""The part of the time left that is for more directions than one."""
 _OF_NOISE: Final = 1.5
 """The time of such a run alone."""
 _GOING_BACK: Final = 1.1
@@ -277,7 +279,8 @@ class PrecisionSearch:
         def holds(count: int) -> bool:
             return self.missed(self._judged(one, _steps_back(gone, count, one.rest))) is None
 
-        count = fewest(holds, 1, len(gone), Deadline(self.deadline.left / self.waiting))
+        own = Deadline(self.deadline.left / self.waiting)
+        count = fewest(holds, lambda low, high: low if high == len(gone) else (low + high) // 2, len(gone), own)
         both = _steps_back(gone, count, one.rest)
         again = self.tried(one, both)
         return (again, both) if self.missed(again) is None else (found, kept)
@@ -380,7 +383,10 @@ class PrecisionSearch:
                     start, self.name, layers, self.inputs[0], self.expected[0], lambda made: self._runner(made, judge)
                 )
             found = self.expecting[key]
-            return None if found is None else found.of(make(dict.fromkeys(layers, one.rest), start), whole)
+            if found is None:
+                return None
+            in_few_bits = make(dict.fromkeys(layers, one.rest), start)
+            return found.of(in_few_bits, whole, Deadline(self.deadline.left / _PART_OF_DIRECTIONS))
         except RegraftError:
             return None
 
@@ -419,12 +425,16 @@ class PrecisionSearch:
     def _fewest(self, one: Candidate, errors: LayerErrors, rest: float, back: str) -> int:
         """The number of worst layers to put back so that the budget holds on the judge."""
         own, order = Deadline(self.deadline.left / self.waiting), errors.worst_first
+        allowed = expected = self._allowed(rest)
 
         def holds(count: int) -> bool:
+            nonlocal expected
             judged = self._judged(one, dict.fromkeys(order[:count], back)).errors
+            if 0 < judged.error < inf:
+                expected = allowed * errors.left_after(count) / judged.error
             return self._missed(judged._replace(error=hypot(judged.error, rest))) is None
 
-        found = fewest(holds, errors.count_to_go_back(self._allowed(rest)), len(order), own)
+        found = fewest(holds, lambda _low, _high: errors.count_to_go_back(expected), len(order), own)
         self.is_cut_short |= own.is_over
         return found
 
