@@ -140,7 +140,7 @@ def _bindings(function: Function) -> Iterable[Binding]:
 
 
 def _with_gradients(module: IRModule, name: str, layers: Sequence[Var], outputs: Sequence[np.ndarray]) -> IRModule:
-    """``module`` with a function that also takes a direction, and gives the gradient with respect to each of ``layers``.
+    """``module`` with a function that takes a direction, too, and gives the gradients with respect to ``layers``.
 
     A direction has a factor for each element of ``outputs``; the gradient is that of the sum of the products.
     """
