@@ -11,12 +11,13 @@ behind an attention that takes the mean of all, that is too little: of BERT base
 Each layer has the second, corrected by the first as far as the number of directions allows.
 
 Of a UNet of 261 layers it takes as long as four measurements of one layer each. Of 94 convolutions, with errors between
-0.0003 and 0.02, what is expected of one direction was 0.71 to 1.57 times what was measured.
+0.0003 and 0.02, what is expected of one direction was 0.66 to 1.85 times what was measured; of 72 layers of BERT and
+eight directions, 0.6 to 1.6 times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -66,7 +67,7 @@ class ExpectedErrors:
         Raises `GradientError` where the result of a layer is no tensor that the body binds and where memory does not
         suffice, and what `Gradient` raises.
         """
-        sizes = sizes_of(module[name], inputs)
+        sizes: Mapping[Any, int] = sizes_of(module[name], inputs)
         self._module = BindSymbolicVars(sizes, name)(module) if sizes else module
         self._name, self._runner, self._inputs = name, runner, inputs
         function = self._module[name]
