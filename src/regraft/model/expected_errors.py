@@ -17,7 +17,7 @@ eight directions, 0.6 to 1.6 times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -67,8 +67,8 @@ class ExpectedErrors:
         Raises `GradientError` where the result of a layer is no tensor that the body binds and where memory does not
         suffice, and what `Gradient` raises.
         """
-        sizes: Mapping[Any, int] = sizes_of(module[name], inputs)
-        self._module = BindSymbolicVars(sizes, name)(module) if sizes else module
+        sizes = sizes_of(module[name], inputs)
+        self._module = BindSymbolicVars({**sizes}, name)(module) if sizes else module
         self._name, self._runner, self._inputs = name, runner, inputs
         function = self._module[name]
         _check_memory(function)
