@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
-from ..analysis import called_names, free_symbolic_vars
+from ..analysis import free_symbolic_vars
 from ..analysis.uses import variables_of
 from ..ir.expr import Constant, Expr, ShapeExpr, Tuple, Var
 from ..ir.module import IRModule
@@ -21,6 +21,7 @@ from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCa
 from ..ir.types import ShapeType
 from ..ir.visitor import walk
 from ..passes import CanonicalizeBindings, DeadCodeElimination, InlinePrivateFunctions, Sequential
+from ..passes.dead_code import reachable
 from ..rewrite.walk import FunctionWalk
 
 
@@ -56,13 +57,8 @@ def fold_calls(module: IRModule, whole_of: WholeOf) -> WholeCalls:
 
 def unfold_calls(module: IRModule, functions: Mapping[str, Function]) -> IRModule:
     """``module`` with the bodies of ``functions`` in place of their calls, whatever was made of the functions."""
-    called: dict[str, Function] = {}
-    pending = [name for name in functions if name in module]
-    while pending:
-        name = pending.pop()
-        if name in functions and name not in called:
-            called[name] = functions[name]
-            pending.extend(called_names(functions[name]))
+    reached = reachable(module.with_functions(functions), [name for name in functions if name in module])
+    called = {name: functions[name] for name in functions if name in reached}
     if not called:
         return module
     return Sequential([InlinePrivateFunctions(), CanonicalizeBindings(), DeadCodeElimination()])(

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind
 
-from ..analysis import remove_all_unused
+from ..analysis import get_var2val, remove_all_unused
 from ..ir.builder import NameSupply
 from ..ir.expr import DataflowVar, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, const
 from ..ir.op import Call
@@ -30,7 +30,7 @@ def with_all_results(function: Function, program: torch.export.ExportedProgram, 
     if len(tensors) != sum(not isinstance(one, ConstantArgument) for one in results):
         return function
     names = NameSupply(binding.var.name_hint for binding in iter_bindings(function))
-    values = {binding.var: binding.value for binding in iter_bindings(function) if isinstance(binding, VarBinding)}
+    values = get_var2val(function)
     left = iter([_first_name(tensor, values) for tensor in tensors])
     nulls: list[VarBinding] = []
     flat: list[Expr] = []

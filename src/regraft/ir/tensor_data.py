@@ -6,7 +6,7 @@ large model stay in their memory-mapped file until something reads them. Knows N
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast, final
 
 import numpy as np
@@ -83,6 +83,15 @@ class TensorData:
         handle = cls.lazy(sizes, f"uint{bits}", load, packed.name, packed.sources)
         handle.packed = packed
         return handle
+
+    def derived(self, shape: Iterable[int], function: Callable[[np.ndarray], np.ndarray]) -> TensorData:
+        """``function`` of the values, of that shape and this dtype, worked out when it is first needed."""
+        return TensorData.lazy(shape, self.dtype, lambda: function(self.read()), None, self.sources)
+
+    def permuted(self, axes: Sequence[int]) -> TensorData:
+        """The values with their axes in another order, in memory of their own."""
+        shape = [self.shape[axis] for axis in axes]
+        return self.derived(shape, lambda values: np.ascontiguousarray(np.transpose(values, axes)))
 
     @property
     def size(self) -> int:

@@ -187,17 +187,28 @@ def broadcast_types(
     call: Call, indices: Iterable[int] | None = None, read: Callable[[Call, int], TensorType] = tensor_operand
 ) -> tuple[tuple[Dim, ...] | None, int]:
     """Shape and ndim of the broadcast of the tensor operands (all of them, or ``indices``)."""
+    places = range(len(call.args)) if indices is None else [*indices]
+
+    def wrong(place: int, dims: str) -> OpTypeError:
+        return wrong_operand(call, places[place], f"a shape that broadcasts with {dims}")
+
+    return broadcast_of((read(call, index) for index in places), wrong)
+
+
+def broadcast_of(
+    types: Iterable[TensorType], wrong: Callable[[int, str], OpTypeError]
+) -> tuple[tuple[Dim, ...] | None, int]:
+    """Shape and ndim of what ``types`` broadcast to; the error ``wrong`` of the place of one that does not fit."""
     dims: tuple[Dim, ...] | None = ()
     ndim = 0
-    for index in range(len(call.args)) if indices is None else indices:
-        ty = read(call, index)
+    for place, ty in enumerate(types):
         ndim = UNKNOWN_NDIM if UNKNOWN_NDIM in (ndim, ty.ndim) else max(ndim, ty.ndim)
         if dims is None or ty.shape is None:
             dims = None
             continue
         joined = broadcast_dims(dims, ty.shape)
         if joined is False:
-            raise wrong_operand(call, index, f"a shape that broadcasts with {format_dims(dims)}")
+            raise wrong(place, format_dims(dims))
         assert not isinstance(joined, bool)
         dims = joined
     return dims, ndim

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from ..analysis import called_names, free_symbolic_vars, remove_all_unused, used_vars
+from ..analysis import called_names, free_symbolic_vars, get_var2val, remove_all_unused, used_vars
 from ..analysis.values import definition, leaves_of, resolve
 from ..ir.binding_values import called_name, inline_functions
 from ..ir.dims import Dim, SymVar
@@ -19,7 +19,7 @@ from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import BindingBlock, Function, SeqExpr, VarBinding
 from ..ir.types import ShapeType, TupleType, bind_type
-from ..ir.visitor import iter_bindings, walk
+from ..ir.visitor import walk
 from ..rewrite.session import EditSession
 from .blocks import SessionWalk
 from .canonicalize_bindings import canonical
@@ -216,7 +216,7 @@ def _used_fields(module: IRModule, candidates: Mapping[str, Function]) -> dict[s
 
 def _with_fields(function: Function, kept: Sequence[int]) -> Function:
     """``function`` that returns the fields ``kept`` only; the field itself, if it is one."""
-    definitions = {b.var: b.value for b in iter_bindings(function) if isinstance(b, VarBinding)}
+    definitions = get_var2val(function)
     result = function.body.body
     known = definition(definitions, resolve(definitions, result))
     blocks = list(function.body.blocks)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import Any, Final, cast
 
-import numpy as np
-
 from ..analysis.tensors import dtype_of, stated_shape
 from ..ir.dims import dims_equal
 from ..ir.dtypes import HALF
@@ -89,13 +87,7 @@ def _once(make: Callable[[TensorData], TensorData]) -> Callable[[TensorData], Te
 
 def _turned_round(matrix: TensorData) -> TensorData:
     """A transposed matrix, made when it is first read; of another rank, the tensor itself."""
-    if len(matrix.shape) != 2:
-        return matrix
-
-    def load() -> np.ndarray:
-        return np.ascontiguousarray(matrix.read().T)
-
-    return TensorData.lazy(matrix.shape[::-1], matrix.dtype, load, None, matrix.sources)
+    return matrix.permuted((1, 0)) if len(matrix.shape) == 2 else matrix
 
 
 # --- convolutions

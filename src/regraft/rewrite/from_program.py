@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Final, TypeAlias, final
 
+from ..analysis import get_var2val
 from ..analysis.uses import variables_of
 from ..ir.dims import Dim, SymExpr, SymVar
 from ..ir.dtypes import DTYPES, as_written
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
-from ..ir.program import Function, VarBinding
+from ..ir.program import Function
 from ..ir.types import PrimType
 from ..ir.visitor import iter_bindings
 from ..pattern.build import is_const, is_expr, is_op, is_shape, is_tuple, is_tuple_get_item, wildcard
@@ -129,7 +130,7 @@ class _FunctionPatterns:
         self._numbers = dict(numbers)
         self._patterns: dict[Expr, DFPattern] = {}
         self._sizes: dict[Dim, SymVar] = {}
-        self._bound = {b.var: b.value for b in iter_bindings(function) if isinstance(b, VarBinding)}
+        self._bound = get_var2val(function)
         self._by_name: dict[str, list[Var]] = {}
         for var in (*function.params, *(binding.var for binding in iter_bindings(function))):
             self._by_name.setdefault(var.name_hint, []).append(var)

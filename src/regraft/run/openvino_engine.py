@@ -38,8 +38,8 @@ PRECISIONS: Final = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
 _CAPABILITIES: Final = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}
 _OPSET: Final = 23
-_WRITTEN_AT_ONCE: Final = 1 << 20
 """The newest opset that OpenVINO reads well; it has few of the later operators."""
+_WRITTEN_AT_ONCE: Final = 1 << 20
 _MOST_IN_ONE_MESSAGE: Final = 2**30
 """Bytes of constants up to which a graph is handed over in memory; larger ones go by way of a file."""
 _INT32: Final = np.iinfo(np.int32)
@@ -246,9 +246,10 @@ def _inside(node: ir.Node) -> Iterator[ir.Node]:
     """The nodes of the bodies of a node."""
     import onnx_ir as ir
 
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield from ir.traversal.RecursiveGraphIterator(attribute.as_graph())
+    from ..formats.onnx.attributes import bodies_of
+
+    for body in bodies_of(node):
+        yield from ir.traversal.RecursiveGraphIterator(body)
 
 
 def _refuse(graph: ir.Graph, name: str) -> None:

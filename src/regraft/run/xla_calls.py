@@ -50,13 +50,15 @@ class OutsideCalls:
         error, self.error = self.error, None
         return error
 
-    def _outside(self, function: Callable[..., Any], arrays: Sequence[Any], result: Slots, *, pure: bool) -> Any:
-        """The result of ``function`` on NumPy arrays of its own, made of ``arrays`` when the program runs.
+    def _outside(self, function: Callable[..., Any], values: tuple[Any, ...], result: Slots, *, pure: bool) -> Any:
+        """The result of ``function`` on NumPy arrays of its own, made of those in ``values`` when the program runs.
 
         JAX calls it in a thread that does not have our settings, where it would make 64-bit numbers 32-bit ones. So
         these go there and come back as pairs of 32-bit integers.
         """
         self.has_calls = True
+        arrays: list[Any] = []
+        template = dissect(values, arrays)
         dtypes = [array.dtype for array in arrays]
         leaves, tree = jax.tree.flatten(_structures(result))
 
@@ -68,7 +70,7 @@ class OutsideCalls:
                 ]
                 return [
                     np.ascontiguousarray(array)[..., None].view("uint32") if _is_wide(array.dtype) else array
-                    for array in jax.tree.leaves(function(*operands))
+                    for array in jax.tree.leaves(function(*assemble(template, iter(operands))))
                 ]
             except Exception as error:
                 self.error = self.error or error
@@ -90,15 +92,13 @@ class OutsideCalls:
         """``callee(*arguments)`` when the program runs, with a result of ``result``'s dtypes and shapes."""
         if not isinstance(callee, str | NumpyKernel):
             return callee(*arguments)
-        arrays: list[Any] = []
-        template = dissect(arguments, arrays)
         name = callee if isinstance(callee, str) else callee.name
 
         def run(*values: Any) -> Any:
             function = get_global_func(callee) if isinstance(callee, str) else callee
-            return _checked(function(*assemble(template, iter(values))), result, name)
+            return _checked(function(*values), result, name)
 
-        return self._outside(run, arrays, result, pure=pure)
+        return self._outside(run, arguments, result, pure=pure)
 
     def call_inplace(
         self, callee: str | Callable[..., Any], indices: tuple[int, ...], result: Slots, *arguments: Any
@@ -106,28 +106,23 @@ class OutsideCalls:
         """As `call`, of a function that overwrites the arguments at ``indices``: it gets copies of them."""
         if not isinstance(callee, str):
             raise ExecutionError("call_inplace_packed of a closure cannot run on 'xla': closures overwrite nothing")
-        arrays: list[Any] = []
-        template = dissect(arguments, arrays)
         name = callee
 
         def run(*values: Any) -> Any:
-            given = call_inplace(np.copy, name, indices, *assemble(template, iter(values)))
-            return _checked(given, result, name)
+            return _checked(call_inplace(np.copy, name, indices, *values), result, name)
 
-        return self._outside(run, arrays, result, pure=True)
+        return self._outside(run, arguments, result, pure=True)
 
     def call_dps(self, callee: str | Callable[..., Any], arguments: tuple[Any, ...], *outputs: Any) -> tuple[Any, ...]:
         """As `call`, of a function that writes its results into arrays given after its inputs."""
-        arrays: list[Any] = []
-        template = dissect(arguments, arrays)
 
         def run(*values: Any) -> tuple[np.ndarray, ...]:
             results = tuple([np.empty(shape, numpy_dtype(dtype)) for dtype, shape in outputs])
             function = get_global_func(callee) if isinstance(callee, str) else callee
-            function(*assemble(template, iter(values)), *results)
+            function(*values, *results)
             return results
 
-        return self._outside(run, arrays, outputs, pure=True)
+        return self._outside(run, arguments, outputs, pure=True)
 
     def print_values(self, *values: Any, form: str) -> tuple[()]:
         """Print values when the program runs, in the order of the program."""
@@ -138,14 +133,11 @@ class OutsideCalls:
         return self._report(partial(assert_holds, form=form), (condition, *values))
 
     def _report(self, report: Callable[..., Any], values: tuple[Any, ...]) -> tuple[()]:
-        arrays: list[Any] = []
-        template = dissect(values, arrays)
-
         def run(*given: Any) -> tuple[()]:
-            report(*assemble(template, iter(given)))
+            report(*given)
             return ()
 
-        return self._outside(run, arrays, (), pure=False)
+        return self._outside(run, values, (), pure=False)
 
 
 _outside: Final = Primitive("outside")

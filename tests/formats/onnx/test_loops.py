@@ -319,6 +319,41 @@ def _nodes(graph: onnx.GraphProto) -> int:
     return len(graph.node) + sum(map(_nodes, bodies))
 
 
+BEHIND_A_BRANCH = """
+<ir_version: 9, opset_import: ["" : 18]>
+main (float[n] x, float[m] z, int64 count) => (float[n,m] y) {
+  yes = Constant <value = bool {1}> ()
+  rows = Shape (x)
+  columns = Shape (z)
+  sizes = Concat <axis = 0> (rows, columns)
+  start = ConstantOfShape (sizes)
+  y = Loop <body = step (int64 i, bool on, float[n,m] state) => (bool goes_on, float[n,m] after) {
+    goes_on = Identity (on)
+    two = Constant <value = int64 {2}> ()
+    odd = Mod (i, two)
+    is_odd = Cast <to = 9> (odd)
+    chosen = If (is_odd) <then_branch = then () => (float one) { one = Cast <to = 1> (i) },
+                          else_branch = otherwise () => (float other) {
+      half = Cast <to = 1> (i)
+      other = Neg (half)
+    }>
+    wide = Expand (chosen, sizes)
+    after = Add (state, wide)
+  }> (count, yes, start)
+}
+"""
+
+
+def test_a_loop_takes_sizes_from_around_it_behind_a_branch_too() -> None:
+    model = onnx.parser.parse_model(BEHIND_A_BRANCH)
+    inputs = {"x": np.zeros(2, np.float32), "z": np.zeros(3, np.float32), "count": np.array(4)}
+    written = to_onnx(from_onnx(model))
+    assert_same(run_onnxruntime(written, inputs), run_onnxruntime(model, inputs))
+    [loop] = [node for node in written.graph.node if node.op_type == "Loop"]
+    [body] = [attribute.g for attribute in loop.attribute if attribute.HasField("g")]
+    assert "Shape" not in [node.op_type for node in body.node]
+
+
 HANDED_ON = """
 <ir_version: 9, opset_import: ["" : 18]>
 turns (float[2] x, float[2] z, int64 count) => (float[2] first, float[2] second, float[2] same, float[n,2] rows) {

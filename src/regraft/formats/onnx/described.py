@@ -10,6 +10,7 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
+from .attributes import bodies_of
 from .external_data import read_proto
 from .scopes import with_bodies
 
@@ -34,8 +35,8 @@ def description_size(graph: ir.Graph) -> int:
         total += _values(value for value in node.outputs if value.type is not None)
         for attribute in node.attributes.values():
             total += _ATTRIBUTE + len(attribute.name)
-            if attribute.type == ir.AttributeType.GRAPH:
-                stack.extend(attribute.as_graph())
+        for body in bodies_of(node):
+            stack.extend(body)
     return total
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias, cast
 
-import numpy as np
 import torch
 
 from ...ir.dims import Dim, SymExpr, SymVar, dims_equal, substitute
@@ -20,7 +19,6 @@ from ...ir.equality import structural_equal
 from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ...ir.op import Attrs, Call, Op, attribute_key
 from ...ir.program import Binding, MatchCast
-from ...ir.tensor_data import TensorData
 from ...ir.types import Type, bind_type, type_symvars
 from ...op.primitive.manipulate import inverse
 from .complex_numbers import ComplexPair
@@ -359,7 +357,7 @@ class FoundCall:
         found = self._weights.get((id(leaf.data), axes))
         if found is None:
             back = inverse([axis % len(axes) for axis in axes])
-            found = self._weights[id(leaf.data), axes] = Constant(_permuted(leaf.data, back))
+            found = self._weights[id(leaf.data), axes] = Constant(leaf.data.permuted(back))
         return found
 
     def _same_attributes(self, old: Attrs | None, new: Attrs) -> bool:
@@ -384,15 +382,6 @@ class FoundCall:
                 return leaf
             leaf = binding.value
         return leaf
-
-
-def _permuted(data: TensorData, axes: Sequence[int]) -> TensorData:
-    """A tensor with its axes in another order, made when it is first read."""
-
-    def load() -> np.ndarray:
-        return np.ascontiguousarray(np.transpose(data.read(), axes))
-
-    return TensorData.lazy([data.shape[axis] for axis in axes], data.dtype, load, None, data.sources)
 
 
 def _is_same(known: Expr, leaf: Expr) -> bool:

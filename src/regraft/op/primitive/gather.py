@@ -11,11 +11,12 @@ from typing import Any
 
 from ...ir.dims import Dim, dim_less, dims_equal
 from ...ir.dtypes import is_integer
+from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..public_function import declares, operator_of
-from ..rules import broadcast_dims, format_dims, normalize_axis, tensor_fields, tensor_operand
+from ..rules import broadcast_of, format_dims, normalize_axis, tensor_fields, tensor_operand
 from ..semantics import cast, positions
 
 __all__ = ["gather_elements", "gather_nd", "index_tensor"]
@@ -45,23 +46,11 @@ def index_fields(call: Call, index: int, data: TensorType) -> tuple[TensorType, 
 
 def broadcast_fields(call: Call, index: int, fields: Sequence[TensorType]) -> tuple[tuple[Dim, ...] | None, int]:
     """Shape and ndim of what the tensors in operand ``index`` broadcast to."""
-    dims: tuple[Dim, ...] | None = ()
-    ndim = 0
-    for number, field in enumerate(fields):
-        ndim = UNKNOWN_NDIM if UNKNOWN_NDIM in (ndim, field.ndim) else max(ndim, field.ndim)
-        if dims is None or field.shape is None:
-            dims = None
-            continue
-        joined = broadcast_dims(dims, field.shape)
-        if joined is False:
-            raise wrong_operand(
-                call,
-                index,
-                f"tensors that broadcast together; number {number} does not, with {format_dims(dims)}",
-            )
-        assert not isinstance(joined, bool)
-        dims = joined
-    return dims, ndim
+
+    def wrong(number: int, dims: str) -> OpTypeError:
+        return wrong_operand(call, index, f"tensors that broadcast together; number {number} does not, with {dims}")
+
+    return broadcast_of(fields, wrong)
 
 
 def from_front(xp: Any, indices: Any, extent: int) -> Any:

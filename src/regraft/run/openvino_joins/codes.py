@@ -17,11 +17,12 @@ OpenVINO fails to move behind the sum.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
+from ...formats.onnx.write.known_nodes import evaluated
 from .nodes import Nodes, is_constant
 
 _BYTES: Final = {ir.DataType.INT4: np.int8, ir.DataType.UINT4: np.uint8}
@@ -148,22 +149,13 @@ def read_numbers(node: ir.Node, place: int = 1) -> None:
 
 def _numbers(value: ir.Value) -> np.ndarray:
     """The numbers that the nodes before ``value`` make of constants."""
-    from onnx.reference import ReferenceEvaluator
-
     held = ir.convenience.get_const_tensor(value)
     if held is not None:
         numbers = held.numpy()
         return numbers.astype(_BYTES[held.dtype]) if held.dtype in _BYTES else numbers
     node = value.producer()
     assert node is not None
-    names = ["" if one is None else f"operand_{place}" for place, one in enumerate(node.inputs)]
-    alone = ir.serde.serialize_node(node)
-    del alone.input[:], alone.output[:]
-    alone.input.extend(names)
-    alone.output.append("result")
-    evaluator: Any = ReferenceEvaluator(alone, opsets={"": _OPSET})
-    given = {name: _numbers(one) for name, one in zip(names, node.inputs, strict=True) if one is not None}
-    return np.asarray(evaluator.run(None, given)[0])
+    return evaluated(node, [None if one is None else _numbers(one) for one in node.inputs], _OPSET)
 
 
 def _before(value: ir.Value) -> Iterator[ir.Node]:

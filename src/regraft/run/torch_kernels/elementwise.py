@@ -9,6 +9,8 @@ from typing import Any, Final
 import torch
 from torch.nn import functional as F
 
+from ...op.primitive import elementary
+
 
 def _relu(data: Any) -> Any:
     return NotImplemented if data.dtype in (torch.uint16, torch.uint32, torch.uint64) else torch.relu(data)
@@ -33,24 +35,7 @@ def _hardsigmoid(data: Any, *, alpha: float, beta: float) -> Any:
 
 
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
-    "relax.acos": torch.acos,
-    "relax.acosh": torch.acosh,
-    "relax.asin": torch.asin,
-    "relax.asinh": torch.asinh,
-    "relax.atan": torch.atan,
-    "relax.atanh": torch.atanh,
-    "relax.cos": torch.cos,
-    "relax.cosh": torch.cosh,
-    "relax.erf": torch.erf,
-    "relax.exp": torch.exp,
-    "relax.log": torch.log,
-    "relax.rsqrt": torch.rsqrt,
-    "relax.sigmoid": torch.sigmoid,
-    "relax.sin": torch.sin,
-    "relax.sinh": torch.sinh,
-    "relax.sqrt": torch.sqrt,
-    "relax.tan": torch.tan,
-    "relax.tanh": torch.tanh,
+    **{f"relax.{name}": getattr(torch, name) for name in elementary.__all__},
     "relax.nn.gelu": F.gelu,
     "relax.nn.gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relax.nn.selu": F.selu,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from .... import op as ops
 from ....ir.dims import Dim, dim_max
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ....op.primitive.windows import same_padding, static_window_count, window_count
+from ....op.primitive.windows import same_padding, window_count
 from ...padding import between
 from ...places import Line, greatest_in_windows
 from .importing import Imported, NodeImporter, in_dtype, reads
@@ -150,8 +150,7 @@ def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
     least = -math.inf if is_float(node.dtype()) else int(np.iinfo(node.dtype()).min)
     x, padding = _padded(node, kernel, strides, (1,) * rank, least)
     if x is node.operand(0):
-        _refuse_nothing(node, kernel, strides, dilations, padding)
-        kernel = _on_axes(node, kernel, strides, dilations, padding)
+        kernel = _kernel_on(node, _axes_of(node, kernel, strides, dilations, padding))
     return (_MAX_POOL[rank](x, kernel, strides, padding, dilations, ceil_mode=bool(node.attr("ceil_mode", 0))),)
 
 
@@ -159,39 +158,58 @@ def _window(node: NodeImporter, rank: int) -> tuple[Any, Any, Any, tuple[int, ..
     kernel = node.attr("kernel_shape")
     strides, dilations = _steps(node, rank)
     padding = _padding(node, kernel, strides, (1,) * rank)
-    _refuse_nothing(node, kernel, strides, dilations, padding)
-    return _on_axes(node, kernel, strides, dilations, padding), strides, dilations, padding
+    kernel = _kernel_on(node, _axes_of(node, kernel, strides, dilations, padding))
+    return kernel, strides, dilations, padding
 
 
-def _refuse_nothing(
+class _WindowAxis(NamedTuple):
+    """One axis of a pooling: its size, what a window takes of it, and the padding before and after it."""
+
+    size: Any
+    kernel: int
+    stride: int
+    dilation: int
+    pads: tuple[int, int]
+
+    @property
+    def extent(self) -> int:
+        """The elements from the first to the last that a window takes."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def windows(self, *, ceil_mode: bool) -> Dim:
+        """The number of windows."""
+        return window_count(self.size, self.extent, self.stride, self.pads, ceil_mode)
+
+
+def _axes_of(
     node: NodeImporter, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], padding: Sequence[int]
-) -> None:
+) -> list[_WindowAxis]:
+    pads = zip(padding[: len(kernel)], padding[len(kernel) :], strict=True)
+    return [_WindowAxis(*axis) for axis in zip(node.shape()[2:], kernel, strides, dilations, pads, strict=True)]
+
+
+def _refuse_nothing(node: NodeImporter, axes: Sequence[_WindowAxis]) -> None:
     """Refuse a pooling on whose axis no window begins, which gives nothing: types of operators here rule it out."""
-    rank, ceil_mode = len(kernel), bool(node.attr("ceil_mode", 0))
-    for axis, size in enumerate(node.shape()[2:]):
-        pads, extent = (padding[axis], padding[axis + rank]), (kernel[axis] - 1) * dilations[axis] + 1
-        if window_count(size, extent, strides[axis], pads, ceil_mode) == 0:
-            raise node.refuse(f"no window of {extent} elements begins on an axis of {size} with padding {pads}")
+    for axis in axes:
+        if axis.windows(ceil_mode=bool(node.attr("ceil_mode", 0))) == 0:
+            what = f"no window of {axis.extent} elements begins on an axis of {axis.size} with padding {axis.pads}"
+            raise node.refuse(what)
 
 
-def _on_axes(
-    node: NodeImporter, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], padding: Sequence[int]
-) -> tuple[int, ...]:
+def _kernel_on(node: NodeImporter, axes: Sequence[_WindowAxis]) -> tuple[int, ...]:
+    """The window of a pooling; refuses one that begins nowhere."""
+    _refuse_nothing(node, axes)
+    return tuple([_on_axis(axis) if node.attr("ceil_mode", 0) else axis.kernel for axis in axes])
+
+
+def _on_axis(axis: _WindowAxis) -> int:
     """A pooling's window without what hangs over the end of an axis that only one, begun by ``ceil_mode``, is on."""
-    if not node.attr("ceil_mode", 0):
-        return tuple(kernel)
-    rank = len(kernel)
-    found = list(kernel)
-    for axis, size in enumerate(node.shape()[2:]):
-        if not isinstance(size, int):
-            continue
-        pads, step, stride = (padding[axis], padding[axis + rank]), dilations[axis], strides[axis]
-        last = size + sum(pads) - 1
-        fitting = last // step + 1
-        is_alone = window_count(size, (fitting - 1) * step + 1, stride, pads, ceil_mode=True) == 1
-        if 0 < (kernel[axis] - 1) * step - last < stride and is_alone:
-            found[axis] = fitting
-    return tuple(found)
+    if not isinstance(axis.size, int):
+        return axis.kernel
+    last = axis.size + sum(axis.pads) - 1
+    fitting = axis._replace(kernel=last // axis.dilation + 1)
+    hangs_over = 0 < axis.extent - 1 - last < axis.stride
+    return fitting.kernel if hangs_over and fitting.windows(ceil_mode=True) == 1 else axis.kernel
 
 
 def _max_pool_places(node: NodeImporter, rank: int) -> tuple[Imported, Imported]:
@@ -199,10 +217,10 @@ def _max_pool_places(node: NodeImporter, rank: int) -> tuple[Imported, Imported]
     kernel, strides, dilations, padding = _window(node, rank)
     sizes = node.known_shape()
     lines: list[Line] = []
-    for axis, size in enumerate(sizes[2:]):
-        pads, extent = (padding[axis], padding[axis + rank]), (kernel[axis] - 1) * dilations[axis] + 1
-        count = static_window_count(size, extent, strides[axis], pads, bool(node.attr("ceil_mode", 0)))
-        lines.append(Line.of(size, count, kernel[axis], strides[axis], pads[0], dilations[axis]))
+    for axis in _axes_of(node, kernel, strides, dilations, padding):
+        count = axis.windows(ceil_mode=bool(node.attr("ceil_mode", 0)))
+        assert isinstance(count, int)
+        lines.append(Line.of(axis.size, count, axis.kernel, axis.stride, axis.pads[0], axis.dilation))
     shape = [*sizes[:2], *[len(line.places) for line in lines]]
     values, found = greatest_in_windows(node.operand(0), lines, node.emit)
     found = ops.reshape(found, shape)
@@ -239,7 +257,7 @@ def _lp_pool(node: NodeImporter) -> Imported:
     power = float(node.attr("p", 2))
     x = node.emit(ops.power(ops.abs(node.operand(0)), node.like(power)))
     if node.attr("ceil_mode", 0):
-        x = _filled_up(node, x, kernel, strides, dilations, padding)
+        x = _filled_up(node, x, _axes_of(node, kernel, strides, dilations, padding))
     mean = _AVG_POOL[rank](x, kernel, strides, padding, dilations, count_include_pad=True)
     count = float(math.prod(kernel))
     return ops.power(ops.multiply(mean, node.like(count)), node.like(_root_of(power)))
@@ -250,22 +268,11 @@ def _root_of(power: float) -> float:
     return math.inf if power == 0 else 1 / power
 
 
-def _filled_up(
-    node: NodeImporter,
-    x: Expr,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    padding: Sequence[int],
-) -> Expr:
+def _filled_up(node: NodeImporter, x: Expr, axes: Sequence[_WindowAxis]) -> Expr:
     """``x`` with zeros behind each axis as far as the last window reaches that ``ceil_mode`` begins."""
-    rank = len(kernel)
-    for axis, size in enumerate(node.shape()[2:]):
-        pads = (padding[axis], padding[axis + rank])
-        extent = (kernel[axis] - 1) * dilations[axis] + 1
-        count = window_count(size, extent, strides[axis], pads, ceil_mode=True)
-        short = dim_max((count - 1) * strides[axis] + extent - size - sum(pads), 0)
-        x = between(x, 2 + axis, (0, short), node.like(0), node.emit)
+    for place, axis in enumerate(axes, start=2):
+        reach = (axis.windows(ceil_mode=True) - 1) * axis.stride + axis.extent
+        x = between(x, place, (0, dim_max(reach - axis.size - sum(axis.pads), 0)), node.like(0), node.emit)
     return x
 
 

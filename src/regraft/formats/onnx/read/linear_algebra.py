@@ -8,7 +8,6 @@ from .... import op as ops
 from ....ir.dims import Dim, dims_equal
 from ....ir.dtypes import is_float, is_integer, itemsize
 from ....ir.expr import Constant, Expr, const
-from ....ir.tensor_data import TensorData
 from ....op.semantics import integer_range
 from .convolution import shifted, with_bias
 from .elementwise import greatest_number
@@ -212,7 +211,7 @@ def _filled_up(node: NodeImporter, axis: int) -> Constant | None:
     widths[axis] = (0, shape[axis] - data.shape[axis])
     if widths[axis][1] < 0:
         return None
-    return Constant(TensorData.lazy(shape, data.dtype, lambda: np.pad(data.read(), widths), None, data.sources))
+    return Constant(data.derived(shape, lambda numbers: np.pad(numbers, widths)))
 
 
 @reads("QLinearMatMul")

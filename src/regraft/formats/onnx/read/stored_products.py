@@ -102,7 +102,7 @@ def _codes(data: TensorData, stored: _Blocks, order: np.ndarray | None) -> Const
     if order is None:
         return Constant(codes)
     places = np.concatenate([order, np.arange(stored.rows, shape[1])])
-    return Constant(TensorData.lazy(shape, codes.dtype, lambda: codes.read()[:, places], None, codes.sources))
+    return Constant(codes.derived(shape, lambda numbers: numbers[:, places]))
 
 
 def _zeros(data: TensorData | None, stored: _Blocks) -> Constant:
@@ -115,7 +115,7 @@ def _zeros(data: TensorData | None, stored: _Blocks) -> Constant:
     width = -(-stored.blocks // per_byte) * per_byte
     codes = TensorData.from_packed(data, (stored.columns, width), stored.bits)
     shape = (stored.columns, stored.blocks)
-    return Constant(TensorData.lazy(shape, codes.dtype, lambda: codes.read()[:, : stored.blocks], None, codes.sources))
+    return Constant(codes.derived(shape, lambda numbers: numbers[:, : stored.blocks]))
 
 
 def _reshaped(data: TensorData, shape: tuple[int, ...]) -> TensorData:

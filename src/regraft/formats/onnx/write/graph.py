@@ -301,18 +301,26 @@ class GraphWriter:
 
         A loop takes sizes that are known around it from there.
         """
-        outer = _BlockState(self.nodes, self._sizes, self._readers, self._rows, self._read_rows)
-        self._around = [*self._around, outer] if repeats else []
-        around = self._around
-        self._enter(_BlockState([], dict(self._sizes), dict(self._readers), dict(self._rows), dict(self._read_rows)))
-        try:
+        own = _BlockState([], dict(self._sizes), dict(self._readers), dict(self._rows), dict(self._read_rows))
+        with self._inside(own, [*self._around, self._block()] if repeats else []):
             yield self.nodes
-        finally:
-            self._enter(outer)
-            self._around = around[:-1]
 
-    def _enter(self, block: _BlockState) -> None:
+    @contextmanager
+    def _inside(self, block: _BlockState, around: list[_BlockState]) -> Generator[None]:
+        """Nodes that are added inside go to ``block``, which has the blocks of the loops ``around`` it."""
+        here = self._block(), self._around
+        self._enter(block, around)
+        try:
+            yield
+        finally:
+            self._enter(*here)
+
+    def _block(self) -> _BlockState:
+        return _BlockState(self.nodes, self._sizes, self._readers, self._rows, self._read_rows)
+
+    def _enter(self, block: _BlockState, around: list[_BlockState]) -> None:
         self.nodes, self._sizes, self._readers, self._rows, self._read_rows = block
+        self._around = around
 
     def _from_around(self, dims: Sequence[Dim]) -> ir.Value | None:
         """A shape that is computed before the loop that is being written; None where it depends on the loop."""
@@ -322,14 +330,8 @@ class GraphWriter:
             return None
         if any(size not in outer.readers for size in sizes):
             return None
-        here, around = _BlockState(self.nodes, self._sizes, self._readers, self._rows, self._read_rows), self._around
-        self._enter(outer)
-        self._around = around[:-1]
-        try:
+        with self._inside(outer, self._around[:-1]):
             return self.shape(dims)
-        finally:
-            self._enter(here)
-            self._around = around
 
     def branch(
         self, condition: ir.Value, then: Callable[[], Sequence[ir.Value]], otherwise: Callable[[], Sequence[ir.Value]]

@@ -47,11 +47,15 @@ def known_result(node: ir.Node, operands: Sequence[TensorData | None], opset: in
     wanted = node.outputs[0].dtype
     dtype = "" if wanted is None else from_onnx_dtype(wanted, "")
     is_same_everywhere = is_exact(dtype) or node.op_type in _MOVES | _EXACT_OF_FLOATS
-    found = _evaluated(node, operands, opset) if is_same_everywhere else None
+    try:
+        found = evaluated(node, [data and data.numpy() for data in operands], opset) if is_same_everywhere else None
+    except Exception:  # the evaluator raises whatever NumPy does: a node that no runtime can compute stays
+        return None
     return found if found is not None and found.size <= MOST_KNOWN and found.dtype.name == dtype else None
 
 
-def _evaluated(node: ir.Node, operands: Sequence[TensorData | None], opset: int) -> np.ndarray | None:
+def evaluated(node: ir.Node, operands: Sequence[np.ndarray | None], opset: int) -> np.ndarray:
+    """The first result of a node on ``operands`` as ONNX's evaluator gives it; raises what that raises."""
     from onnx.reference import ReferenceEvaluator
 
     names = ["" if data is None else f"operand_{place}" for place, data in enumerate(operands)]
@@ -59,10 +63,6 @@ def _evaluated(node: ir.Node, operands: Sequence[TensorData | None], opset: int)
     del alone.input[:], alone.output[:]
     alone.input.extend(names)
     alone.output.append("result")
-    given = {name: data.numpy() for name, data in zip(names, operands, strict=True) if data is not None}
-    try:
-        evaluator: Any = ReferenceEvaluator(alone, opsets={"": opset})
-        found = evaluator.run(None, given)
-    except Exception:  # the evaluator raises whatever NumPy does: a node that no runtime can compute stays
-        return None
-    return np.asarray(found[0])
+    evaluator: Any = ReferenceEvaluator(alone, opsets={"": opset})
+    given = {name: data for name, data in zip(names, operands, strict=True) if data is not None}
+    return np.asarray(evaluator.run(None, given)[0])

@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from ...errors import ConvertError
+from ..attributes import bodies_of
 from .graph import GraphWriter, dtype_of
 
 OLDEST: Final = 13
@@ -253,13 +254,11 @@ def _write_down_node(
         span = span_of(node, written_for)
         if span is not None and opset not in span:
             _OLDER_FORMS.get(node.op_type, _with_axes_as_attribute)(graph, node, insert)
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            body = attribute.as_graph()
-            for inner in list(body):
-                _write_down_node(
-                    graph, inner, opset, written_for, lambda new, body=body, inner=inner: body.insert_before(inner, new)
-                )
+    for body in bodies_of(node):
+        for inner in list(body):
+            _write_down_node(
+                graph, inner, opset, written_for, lambda new, body=body, inner=inner: body.insert_before(inner, new)
+            )
 
 
 _WITH_AXES: Final = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd")

@@ -282,10 +282,10 @@ class _Tidying:
 
 def _what_it_does(node: ir.Node) -> tuple[object, ...] | None:
     """Operator, operands and attributes of a node, to tell if another does the same; None for one with a body."""
+    if bodies_of(node):
+        return None
     attributes: list[tuple[str, object]] = []
     for name, attribute in sorted(node.attributes.items()):
-        if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
-            return None
         told: object = attribute.value
         if attribute.type == ir.AttributeType.TENSOR:
             tensor = attribute.as_tensor()

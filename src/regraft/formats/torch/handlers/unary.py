@@ -10,6 +10,7 @@ from typing import Any, Final
 from .... import op as R
 from ....ir.dtypes import HALF, is_bool, is_float, is_integer, itemsize
 from ....ir.expr import Expr
+from ....op.primitive import elementary
 from ....op.program_xp import over_expressions
 from ..context import Context, cast, converts, dtype_of
 from ..tensors import dtype_name
@@ -72,32 +73,15 @@ def array_function(name: str) -> Callable[..., Expr]:
 expm1 = array_function("expm1")
 
 FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
-    "acos": R.acos,
-    "acosh": R.acosh,
-    "asin": R.asin,
-    "asinh": R.asinh,
-    "atan": R.atan,
-    "atanh": R.atanh,
-    "cos": R.cos,
-    "cosh": R.cosh,
-    "erf": R.erf,
-    "exp": R.exp,
+    **{name: getattr(elementary, name) for name in elementary.__all__},
+    "special_expit": R.sigmoid,
     "exp2": lambda x: R.exp(x * math.log(2.0)),
     "expm1": expm1,
-    "log": R.log,
     "log10": array_function("log10"),
     "log1p": array_function("log1p"),
     "log2": array_function("log2"),
     "logit": lambda x: R.log(x / (1.0 - x)),
     "reciprocal": lambda x: 1.0 / x,
-    "rsqrt": R.rsqrt,
-    "sigmoid": R.sigmoid,
-    "sin": R.sin,
-    "sinh": R.sinh,
-    "sqrt": R.sqrt,
-    "tan": R.tan,
-    "tanh": R.tanh,
-    "special_expit": R.sigmoid,
 }
 """Functions of floating tensors: PyTorch makes integers floats first."""
 
@@ -110,9 +94,7 @@ def in_wide_floats(function: Callable[..., Expr], *operands: Expr) -> Expr:
     return cast(function(*[cast(x, "float32") for x in operands]), dtype)
 
 
-_WHOLE: Final = {"acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "rsqrt"} | {
-    "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "special_expit"
-}  # fmt: skip
+_WHOLE: Final = {*elementary.__all__, "special_expit"}
 """Functions that are one operator here, which rounds once by itself."""
 
 
