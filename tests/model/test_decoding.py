@@ -29,7 +29,6 @@ from regraft.model.decoding import (
     Decoder,
     fast_decoder,
     generate,
-    generate_text,
     generate_texts,
     generate_together,
     read_decoder,
@@ -313,7 +312,7 @@ def test_a_text_is_read_again_where_a_model_turns_long_texts_by_other_frequencie
     rx.to_onnx(module, tmp_path / "growing.onnx")
     rx.to_onnx(fast_decoder(module, longest=len(PROMPT) + COUNT).module, tmp_path / "decoder.onnx")
     for source in (module, tmp_path / "growing.onnx", tmp_path / "decoder.onnx"):
-        found, _, decoder = generate_text(source, PROMPT, COUNT, threads=1)
+        (found,), _, decoder = generate_texts(source, [PROMPT], COUNT, threads=1)
         assert list(found.tokens) == greedy(model)
         assert len(set(found.tokens)) > 2
         assert decoder.copies is None
@@ -365,7 +364,7 @@ def greedy(model: Any, prompt: Sequence[int] = PROMPT) -> list[int]:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_choices_are_those_of_pytorch_with_the_cache_in_place(name: str) -> None:
     model = made(name)
-    found, _, decoder = generate_text(model, PROMPT, COUNT, threads=1)
+    (found,), _, decoder = generate_texts(model, [PROMPT], COUNT, threads=1)
     assert list(found.tokens) == greedy(model)
     assert len(set(found.tokens)) > 2
     assert decoder.copies is None
@@ -381,7 +380,7 @@ def test_a_mask_and_places_as_inputs_do_not_make_the_cache_grow_by_copies(name: 
     roles = roles_of(module["main"])
     assert roles.mask is not None
     assert roles.positions is not None
-    found, _, decoder = generate_text(module, PROMPT, COUNT, threads=1)
+    (found,), _, decoder = generate_texts(module, [PROMPT], COUNT, threads=1)
     assert list(found.tokens) == greedy(model)
     assert decoder.copies is None
     named = [param.name_hint for param in decoder.module["main"].params]
@@ -450,7 +449,7 @@ def test_a_folder_is_run_from_the_command_and_held_against_float32(tmp_path: Pat
 def test_a_file_of_a_decoder_whose_cache_grows_gets_one_that_stays(llama: tuple[Any, IRModule], tmp_path: Path) -> None:
     model, module = llama
     rx.to_onnx(module, tmp_path / "growing.onnx")
-    found, _, decoder = generate_text(tmp_path / "growing.onnx", PROMPT, COUNT, threads=1)
+    (found,), _, decoder = generate_texts(tmp_path / "growing.onnx", [PROMPT], COUNT, threads=1)
     assert list(found.tokens) == greedy(model)
     assert decoder.copies is None
 
@@ -540,7 +539,7 @@ def test_a_cache_whose_length_is_read_elsewhere_too_gets_no_room(llama: tuple[An
     del gather.input[:]
     gather.input.extend(["all"])
     onnx.save(model, tmp_path / "other.onnx")
-    found, _, decoder = generate_text(tmp_path / "other.onnx", PROMPT, COUNT, threads=1)
+    (found,), _, decoder = generate_texts(tmp_path / "other.onnx", [PROMPT], COUNT, threads=1)
     assert list(found.tokens) == greedy(llama[0])
     assert decoder.copies is not None
 
@@ -549,7 +548,7 @@ def test_a_decoder_that_was_written_is_read_back_and_runs(llama: tuple[Any, IRMo
     model, module = llama
     decoder = fast_decoder(module, longest=len(PROMPT) + COUNT)
     rx.to_onnx(decoder.module, tmp_path / "decoder.onnx")
-    found, _, again = generate_text(tmp_path / "decoder.onnx", PROMPT, COUNT, threads=1)
+    (found,), _, again = generate_texts(tmp_path / "decoder.onnx", [PROMPT], COUNT, threads=1)
     assert list(found.tokens) == greedy(model)
     assert again.copies is None
 
@@ -563,8 +562,8 @@ def test_what_cannot_be_generated_is_said(llama: tuple[Any, IRModule], tmp_path:
     with pytest.raises(UsageError, match="the prompt is empty"):
         generate(fast_decoder(module, longest=8).session(1), [], 3)
     several: Any = [[1, 2], [3, 4]]
-    with pytest.raises(UsageError, match="a prompt is one text, and several are given; give them to generate_texts"):
-        generate_text(module, several, 3)
+    with pytest.raises(UsageError, match="a prompt is one text, and several are given; give them to generate_together"):
+        generate(fast_decoder(module, longest=8).session(1), several, 3)
     with pytest.raises(UsageError, match="the decoder reads 1 at a time, and 2 prompts are given; export it with a ba"):
         generate_texts(module, several, 3)
     with pytest.raises(UsageError, match="the decoder reads 1 texts together, and 2 prompts are given"):
@@ -583,7 +582,7 @@ def test_what_cannot_be_generated_is_said(llama: tuple[Any, IRModule], tmp_path:
 
 def test_an_id_beyond_the_vocabulary_is_named(llama: tuple[Any, IRModule]) -> None:
     with pytest.raises(UsageError, match="64 is no token of the model, whose ids go from 0 to 63"):
-        generate_text(llama[1], [3, 64, -1], 2)
+        generate_texts(llama[1], [[3, 64, -1]], 2)
     session = fast_decoder(llama[1], longest=20).session(threads=1)
     for prompt, said in (([3, 64], []), ([3], [64])):
         with pytest.raises(UsageError, match="64 is no token of the model, whose ids go from 0 to 63"):
@@ -592,24 +591,24 @@ def test_an_id_beyond_the_vocabulary_is_named(llama: tuple[Any, IRModule]) -> No
 
 def test_a_text_beyond_the_table_of_places_is_named_with_its_tokens() -> None:
     with pytest.raises(ExecutionError, match=r"tokens 0 to 32 of the text: .*where its table of places ends"):
-        generate_text(read_decoder(made("GPT-2, places from a table")), [1] * 33, 2, threads=1)
+        generate_texts(read_decoder(made("GPT-2, places from a table")), [[1] * 33], 2, threads=1)
 
 
 def test_a_step_of_one_token_reads_a_prompt_token_by_token(llama: tuple[Any, IRModule]) -> None:
     model, module = llama
     one = module.with_function("main", module["main"].bind_symbolic_vars({"count": 1}))
-    found, _, decoder = generate_text(one, PROMPT, COUNT, threads=1)
+    (found,), _, decoder = generate_texts(one, [PROMPT], COUNT, threads=1)
     assert list(found.tokens) == greedy(model)
     assert decoder.copies is None
     two = module.with_function("main", module["main"].bind_symbolic_vars({"count": 2}))
     with pytest.raises(ExecutionError, match="takes 2 tokens in each step, and 1 are given"):
-        generate_text(two, PROMPT, COUNT, threads=1)
+        generate_texts(two, [PROMPT], COUNT, threads=1)
 
 
 def test_a_cache_of_one_length_is_refused(llama: tuple[Any, IRModule]) -> None:
     fixed = llama[1].with_function("main", llama[1]["main"].bind_symbolic_vars({"past": 5}))
     with pytest.raises(UsageError, match="past_0 holds 5 tokens, always; export the decoder with a length"):
-        generate_text(fixed, PROMPT, COUNT)
+        generate_texts(fixed, [PROMPT], COUNT)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -647,7 +646,7 @@ def test_a_decoder_in_half_precision_generates_as_in_float32(name: str, dtype: t
     file = _exported(half, tmp_path / "half.pt2")
     rx.to_onnx(rx.from_torch(torch.export.load(file)), tmp_path / "half.onnx")
     for source in (half, file, tmp_path / "half.onnx"):
-        found, _, decoder = generate_text(source, PROMPT, COUNT, threads=1)
+        (found,), _, decoder = generate_texts(source, [PROMPT], COUNT, threads=1)
         assert list(found.tokens) == told
         assert decoder.half == str(dtype).split(".")[1]
         assert decoder.copies is None
@@ -658,7 +657,7 @@ def test_states_in_half_precision_are_kept_in_float32() -> None:
     torch.manual_seed(0)
     config = STATES["LFM2, a convolution and attention"]()
     half = with_varied_weights(transformers.AutoModelForCausalLM.from_config(config).eval()).to(torch.bfloat16)
-    found, _, decoder = generate_text(half, PROMPT, COUNT, threads=1)
+    (found,), _, decoder = generate_texts(half, [PROMPT], COUNT, threads=1)
     assert list(found.tokens) == greedy(half.float())
     assert decoder.half == "bfloat16"
 

@@ -206,30 +206,13 @@ def _check_prompts(roles: Roles, prompts: Sequence[Sequence[int]], said: Sequenc
     if not prompts or not all(prompts):
         raise UsageError("the prompt is empty; give at least one id")
     if any(np.ndim(one) for text in prompts for one in text):
-        raise UsageError("a prompt is one text, and several are given; give them to generate_texts")
+        raise UsageError("a prompt is one text, and several are given; give them to generate_together")
     if len(prompts) != roles.texts:
         raise UsageError(f"the decoder reads {roles.texts} texts together, and {len(prompts)} prompts are given")
     known, ids = roles.vocabulary, [one for text in (*prompts, *said) for one in text]
     wrong = None if known is None else next((one for one in ids if not 0 <= one < known), None)
     if known is not None and wrong is not None:
         raise UsageError(f"{wrong} is no token of the model, whose ids go from 0 to {known - 1}")
-
-
-def generate_text(
-    model: Any,
-    prompt: Sequence[int],
-    count: int = 32,
-    *,
-    precision: str = "float32",
-    compare: bool = False,
-    threads: int | None = None,
-    progress: Progress = unseen,
-) -> tuple[Generated, Generated | None, Decoder]:
-    """`generate_texts` for one prompt."""
-    found, others, decoder = generate_texts(
-        model, [prompt], count, precision=precision, compare=compare, threads=threads, progress=progress
-    )
-    return found[0], None if others is None else others[0], decoder
 
 
 def generate_texts(

@@ -32,7 +32,7 @@ from .gradient_stops import detach_regions, has_regions
 from .nodes import all_nodes, is_operator, is_transform
 from .outside import is_outside
 from .tangents import drop_zero_tangents, is_zeros
-from .traced_constants import with_constants_outside
+from .traced_constants import rebuilt, with_constants_outside
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 _PART_OF_SUBCLASS: Final = "export.access_subclass_inner_tensor.default"
@@ -211,17 +211,8 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
         replace(spec, kind=InputKind.BUFFER, persistent=False) if spec.kind is InputKind.CONSTANT_TENSOR else spec
         for spec in specs
     ]
-    return ExportedProgram(
-        root=module,
-        graph=module.graph,
-        graph_signature=ExportGraphSignature(as_buffers, _named_results(program, module)),
-        state_dict=program.state_dict,
-        range_constraints=cast(Any, program).range_constraints,
-        module_call_graph=program.module_call_graph,
-        example_inputs=program.example_inputs,
-        constants=program.constants,
-        verifiers=program.verifiers,
-    )
+    signature = ExportGraphSignature(as_buffers, _named_results(program, module))
+    return rebuilt(program, module, signature=signature)
 
 
 def _named_results(program: ExportedProgram, module: torch.fx.GraphModule) -> list[OutputSpec]:
@@ -257,17 +248,7 @@ def with_own_buffers(program: ExportedProgram) -> ExportedProgram:
     learned = {str(spec.target) for spec in signature.input_specs if spec.kind is InputKind.PARAMETER}
     own = {name: tensor for name, tensor in program.state_dict.items() if name not in learned}
     own, constants = copy.deepcopy((own, dict(program.constants)))
-    return ExportedProgram(
-        root=program.graph_module,
-        graph=program.graph,
-        graph_signature=signature,
-        state_dict={**program.state_dict, **own},
-        range_constraints=cast(Any, program).range_constraints,
-        module_call_graph=program.module_call_graph,
-        example_inputs=program.example_inputs,
-        constants=constants,
-        verifiers=program.verifiers,
-    )
+    return rebuilt(program, program.graph_module, state={**program.state_dict, **own}, constants=constants)
 
 
 def unreadable_output(spec: OutputSpec) -> ConvertError:

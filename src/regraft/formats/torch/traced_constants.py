@@ -63,15 +63,28 @@ def with_constants_outside(program: ExportedProgram) -> ExportedProgram:
         specs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(given.name), name))
     module.recompile()
     signature = program.graph_signature
+    signature = ExportGraphSignature([*specs, *signature.input_specs], signature.output_specs)
+    return rebuilt(program, module, signature=signature, constants=held)
+
+
+def rebuilt(
+    program: ExportedProgram,
+    module: GraphModule,
+    *,
+    signature: ExportGraphSignature | None = None,
+    state: dict[str, Any] | None = None,
+    constants: dict[str, Any] | None = None,
+) -> ExportedProgram:
+    """``program`` with ``module`` as its graph, and other parts where they are given."""
     return ExportedProgram(
         root=module,
         graph=module.graph,
-        graph_signature=ExportGraphSignature([*specs, *signature.input_specs], signature.output_specs),
-        state_dict=program.state_dict,
+        graph_signature=program.graph_signature if signature is None else signature,
+        state_dict=program.state_dict if state is None else state,
         range_constraints=cast(Any, program).range_constraints,
         module_call_graph=program.module_call_graph,
         example_inputs=program.example_inputs,
-        constants=held,
+        constants=program.constants if constants is None else constants,
         verifiers=program.verifiers,
     )
 
