@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import regraft.model
 from regraft import optimize, parse, save_torch
 from regraft.formats import ConvertError
 from regraft.ir import IRModule
 from regraft.model import OptimizationReport, open_model, output_names
+from regraft.model import measure as guard
 from regraft.model.differentiating import differentiated
+from tests.cli.harness import invoke
+from tests.model.clock import turns_of
 
 torch = pytest.importorskip("torch")
 
@@ -247,3 +253,28 @@ def test_what_each_step_makes_of_one_weight_is_one_folded_weight() -> None:
     result = optimize(exported)
     assert list(result.state_dict) == ["rate_folded"]
     torch.testing.assert_close(result.module()(torch.ones(2, 7)), exported.module()(torch.ones(2, 7)))
+
+
+def test_times_are_of_the_threads_that_were_asked_for(
+    model: torch.nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch ran on all cores, and the processor time of all of them stood beside that of one on another engine."""
+    before, seen = torch.get_num_threads(), list[int]()
+    asked = before + 1
+
+    def seeing(turns: Callable[..., Any]) -> Callable[..., Any]:
+        def seen_turns(*ways: Any, **options: Any) -> Any:
+            seen.append(torch.get_num_threads())
+            return turns(*ways, **options)
+
+        return seen_turns
+
+    monkeypatch.setattr(guard, "time_in_turns", seeing(turns_of([1.0] * 9)))
+    monkeypatch.setattr(regraft.model, "time_in_turns", seeing(regraft.model.time_in_turns))
+    exported, file = torch.export.export(model, (IMAGE,)), tmp_path / "model.pt2"
+    optimize(exported, measure=True, threads=asked, cache=False)
+    torch.export.save(exported, file)
+    assert invoke("bench", file, "--engines", "torch", "--repeat", 1, "--threads", asked).exit_code == 0
+    assert len(seen) >= 2
+    assert set(seen) == {asked}
+    assert torch.get_num_threads() == before

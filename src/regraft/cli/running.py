@@ -194,6 +194,7 @@ def bench(
     from ..model.timing import clock_for
     from ..model.verification import run_model
     from ..run import custom_operators
+    from ..run.torch_threads import torch_threads
 
     chosen_clock = clock_for(threads, clock)
     tried_on = TriedOn(seed, sizes, parse_ranges(range))
@@ -203,7 +204,8 @@ def bench(
     made: list[tuple[str, str, Prepared]] = []
     inputs: list[Any] | None = None
     count = len(models) * len(targets)
-    with console.shown_progress() as progress, custom_operators(custom_ops or ()):
+    on_torch = torch_threads(threads if any(target == "torch" for target, _, _ in targets) else None)
+    with console.shown_progress() as progress, custom_operators(custom_ops or ()), on_torch:
         for model in models:
             opened = open_model(model)
             if inputs is None:

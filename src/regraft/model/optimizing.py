@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..run.torch_threads import torch_threads
 from .chosen_passes import Passes, passes_for, steps_of
 from .decisions import Cache, Decisions
 from .errors import UsageError
@@ -163,12 +164,15 @@ def optimize(
     )
     job.rewrite(verify=verify_rewrites)
     deadline = Deadline(budget)
-    if lowers:
-        budgets = max_error, min_cosine, min_agreement
-        job.lower_precision(Asked(precision, *budgets, calibrate, bench, deadline, measure, tried_on, machine, memory))
-    if job.is_timed:
-        allowed = min((one for one in (tolerance, max_error) if one is not None), default=None)
-        job.measure(bench, tried_on, allowed, deadline)
+    with torch_threads(threads if "torch" in (opened.form, engine) else None):
+        if lowers:
+            limits = max_error, min_cosine, min_agreement
+            job.lower_precision(
+                Asked(precision, *limits, calibrate, bench, deadline, measure, tried_on, machine, memory)
+            )
+        if job.is_timed:
+            allowed = min((one for one in (tolerance, max_error) if one is not None), default=None)
+            job.measure(bench, tried_on, allowed, deadline)
     comparison = partial(compare, seed=seed, dims=dims, ranges=ranges, inputs=inputs, allowed=tolerance)
     return job.hand_over(comparison if verify else None, reports)
 
