@@ -45,6 +45,7 @@ from regraft.ir import (
     VarBinding,
 )
 from regraft.ir.dims import dim_max, dim_min
+from regraft.ir.dtypes import numpy_dtype
 from regraft.script import relax as R
 from regraft.testing.random_programs import programs
 from tests.script.programs import attention
@@ -317,6 +318,31 @@ def test_saved_programs_load_with_their_weights_lazily(tmp_path: Path) -> None:
         np.testing.assert_array_equal(value.data.numpy(), array)
     rx.save_script(loaded, path)
     assert_structural_equal(rx.load_script(path), program)
+
+
+@pytest.mark.parametrize("written_before", [False, True])
+@pytest.mark.parametrize("dtype", ["int2", "uint2", "int4", "uint4", "float4_e2m1fn"])
+def test_elements_of_few_bits_lie_several_to_a_byte(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, written_before: bool
+) -> None:
+    """Files of before have a byte for each element, and are read as well."""
+    bits, random = int(dtype.strip("uintfloa")[0]), np.random.default_rng(0)
+    numbers = random.integers(-8, 8, (333, 7)) / (2 if "float" in dtype else 1)
+    if "float" not in dtype:
+        numbers = numbers % 2**bits - (0 if dtype.startswith("u") else 2 ** (bits - 1))
+    arrays = [numbers.astype(numpy_dtype(dtype)), random.normal(size=(20, 7)), np.zeros((0, 3), numpy_dtype(dtype))]
+    program, path = function_of([], *map(Constant, arrays)), tmp_path / "model.relax"
+    with monkeypatch.context() as patch:
+        if written_before:
+            patch.setattr("regraft.script.files._BITS", {})
+        rx.save_script(program, path)
+    of_codes = arrays[0].size if written_before else -(-arrays[0].size * bits // 8)
+    assert abs((tmp_path / "model.relax.weights").stat().st_size - 64 - 20 * 7 * 8 - of_codes) <= 128
+    loaded = rx.load_script(path)
+    assert_structural_equal(loaded, program)
+    values = [binding.value for binding in loaded.body.blocks[0]]
+    for value, array in zip(values, arrays, strict=True):
+        np.testing.assert_array_equal(value.data.numpy().view(np.uint8), array.view(np.uint8))
 
 
 def test_a_small_program_needs_no_weights(tmp_path: Path) -> None:

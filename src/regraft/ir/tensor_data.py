@@ -161,6 +161,21 @@ def numbers_in_bytes(packed: np.ndarray, bits: int) -> np.ndarray:
     return (packed[..., np.newaxis] >> np.arange(0, 8, bits, dtype=np.uint8)) & np.uint8(2**bits - 1)
 
 
+def packed(codes: np.ndarray, bits: int) -> np.ndarray:
+    """Codes of uint8 with ``8 // bits`` in a byte along the last axis: the first in the lowest bits.
+
+    What is left in the last byte of a row is zeros.
+    """
+    per_byte = 8 // bits
+    missing = -codes.shape[-1] % per_byte
+    if missing:
+        codes = np.concatenate([codes, np.zeros((*codes.shape[:-1], missing), np.uint8)], axis=-1)
+    found = codes[..., 0::per_byte]
+    for place in range(1, per_byte):
+        found = found | (codes[..., place::per_byte] << (bits * place))
+    return found
+
+
 def _read_only(array: np.ndarray) -> np.ndarray:
     """A view of ``array`` that cannot be written through."""
     view = array.view()

@@ -3,6 +3,9 @@
 ``model.relax`` is the text; ``model.relax.weights`` holds the bytes of the constants that do not stand in it,
 each aligned to 64 bytes. A digest of those bytes stands in both, so that a text is never read with another's
 weights. Each file appears whole or not at all. In place of the latter there may be ``model.relax.safetensors``.
+
+Elements of 2 and 4 bits lie several to a byte, the first in the lowest bits. A file that holds any begins with other
+letters than one that does not; files with such elements in a byte each, as they were written before, are read as well.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from ..ir.dtypes import numpy_dtype
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
-from ..ir.tensor_data import TensorData
+from ..ir.tensor_data import TensorData, numbers_in_bytes, packed
 from ..ir.whole_file import beside, whole_file
 from .constants import ConstantWriter, LoadBytes, Named, data_from_bytes, little_endian
 from .program_text import function_text, module_text
@@ -28,6 +31,9 @@ from .text import read_program
 
 _ALIGNMENT: Final = 64
 _MAGIC: Final = b"regraft weights\n"
+_MAGIC_PACKED: Final = b"regraft weights2"
+_BITS: Final = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
+"""The bits of an element, for the dtypes that take less than a byte."""
 _DIGEST_BYTES: Final = 16
 
 
@@ -35,7 +41,7 @@ _DIGEST_BYTES: Final = 16
 class _WeightsFile:
     """A file of weights under construction; it takes its place when the program's text is complete."""
 
-    __slots__ = ("_digest", "_end", "_file", "path")
+    __slots__ = ("_digest", "_end", "_file", "_magic", "path")
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,12 +50,16 @@ class _WeightsFile:
 
         self._digest = blake2b(digest_size=_DIGEST_BYTES)
         self._end = _ALIGNMENT
+        self._magic = _MAGIC
 
     def store(self, data: TensorData) -> int:
         """Append the bytes of a tensor; returns where they begin."""
         if self._file is None:
             self._file = beside(self.path).open("x+b")
-        content = little_endian(data.read()).reshape(-1).view(np.uint8).data
+        bits = _BITS.get(data.dtype, 8)
+        if bits < 8:
+            self._magic = _MAGIC_PACKED
+        content = _bytes_of(data, bits).data
         start = -(-self._end // _ALIGNMENT) * _ALIGNMENT
         self._file.seek(start)
         self._file.write(content)
@@ -67,7 +77,7 @@ class _WeightsFile:
         if self._file is None:
             return
         self._file.seek(0)
-        self._file.write(_MAGIC + self._digest.digest())
+        self._file.write(self._magic + self._digest.digest())
         self._file.flush()
         self._file.truncate(max(self._end, _ALIGNMENT))
         os.fsync(self._file.fileno())
@@ -79,6 +89,23 @@ class _WeightsFile:
         if self._file is not None:
             self._file.close()
             Path(self._file.name).unlink(missing_ok=True)
+
+
+def _bytes_of(data: TensorData, bits: int) -> np.ndarray:
+    """The bytes of a tensor, little-endian; several elements to a byte where they have fewer ``bits`` than 8."""
+    found = little_endian(data.read()).reshape(-1).view(np.uint8)
+    return found if bits == 8 else packed(found & np.uint8(2**bits - 1), bits)
+
+
+def _elements_in(content: np.ndarray, dtype: str, shape: tuple[int, ...], bits: int) -> np.ndarray:
+    """The elements that `_bytes_of` put into bytes."""
+    if bits == 8:
+        return data_from_bytes(content.data, dtype, shape).numpy()
+    codes = numbers_in_bytes(content, bits).reshape(-1)[: math.prod(shape)].reshape(shape)
+    target = numpy_dtype(dtype)
+    if dtype.startswith("int"):
+        return ((codes << np.uint8(8 - bits)).view(np.int8) >> np.int8(8 - bits)).astype(target)
+    return codes.astype(target) if dtype.startswith("uint") else codes.view(target)
 
 
 def save_script(program: IRModule | Function, path: str | os.PathLike[str], *, safetensors: bool = False) -> None:
@@ -138,12 +165,14 @@ def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
             begins = file.read(len(_MAGIC) + _DIGEST_BYTES)
     except OSError as error:
         raise RegraftError(f"{target} needs its file of weights, {path}: {error.strerror}") from error
-    if begins != _MAGIC + bytes.fromhex(digest):
+    magic, is_packed = begins[: len(_MAGIC)], begins.startswith(_MAGIC_PACKED)
+    if magic not in (_MAGIC, _MAGIC_PACKED) or begins != magic + bytes.fromhex(digest):
         raise RegraftError(f"{path} does not hold the weights of {target}: keep the two files as they were saved")
     content = np.memmap(path, dtype=np.uint8, mode="r")
 
     def load(dtype: str, shape: tuple[int, ...], offset: int, named: Named) -> TensorData:
-        count = math.prod(shape) * numpy_dtype(dtype).itemsize
+        bits = _BITS.get(dtype, 8) if is_packed else 8
+        count = -(-math.prod(shape) * numpy_dtype(dtype).itemsize * bits // 8)
         if not 0 <= offset <= offset + count <= size:
             raise RegraftError(
                 f"{path} is too short: a constant would stand at {offset} to {offset + count} of {size} bytes"
@@ -151,7 +180,7 @@ def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
         return TensorData.lazy(
             shape,
             dtype,
-            lambda: data_from_bytes(content[offset : offset + count].data, dtype, shape).numpy(),
+            lambda: _elements_in(content[offset : offset + count], dtype, shape, bits),
             named.name,
             named.sources,
         )

@@ -13,14 +13,14 @@ from ...ir.expr import Constant, Expr, Var, const
 from ...ir.module import IRModule
 from ...ir.op import Call, Op
 from ...ir.program import Function
-from ...ir.tensor_data import TensorData
+from ...ir.tensor_data import TensorData, packed
 from ...ir.types import TensorType
 from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..context import PassContext, PassError
 from ..passes import FunctionPass, Pass
 from .layers import KEPT, PRODUCT, Product, product_of, sources_of
-from .weights import block_error, in_asymmetric_blocks, in_blocks, packed
+from .weights import block_error, in_asymmetric_blocks, in_blocks
 
 with PatternContext() as _LOOKUP:
     _table, _places = is_const(), wildcard()

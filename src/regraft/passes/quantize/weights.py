@@ -1,4 +1,4 @@
-"""The numbers of weights in few bits: their scales, their codes, and how they are packed.
+"""The numbers of weights in few bits: their scales, and their codes.
 
 Plain NumPy; what is done with them is the passes' business.
 """
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...ir.tensor_data import numbers_in_bytes
+from ...ir.tensor_data import numbers_in_bytes, packed
 
 
 class PerChannel(NamedTuple):
@@ -167,21 +167,6 @@ def block_error(
 def unpacked(codes: np.ndarray, bits: int, blocks: int) -> np.ndarray:
     """The codes that `packed` put into bytes, of shape (columns, blocks, size)."""
     return numbers_in_bytes(codes, bits).reshape(len(codes), blocks, -1)
-
-
-def packed(codes: np.ndarray, bits: int) -> np.ndarray:
-    """Codes of uint8 with ``8 // bits`` in a byte along the last axis: the first in the lowest bits.
-
-    What is left in the last byte of a row is zeros.
-    """
-    per_byte = 8 // bits
-    missing = -codes.shape[-1] % per_byte
-    if missing:
-        codes = np.concatenate([codes, np.zeros((*codes.shape[:-1], missing), np.uint8)], axis=-1)
-    found = codes[..., 0::per_byte]
-    for place in range(1, per_byte):
-        found = found | (codes[..., place::per_byte] << (bits * place))
-    return found
 
 
 def _rounded(values: np.ndarray, scales: np.ndarray, half: int) -> np.ndarray:

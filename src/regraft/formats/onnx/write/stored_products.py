@@ -14,8 +14,7 @@ from .... import op as ops
 from ....ir.equality import structural_equal
 from ....ir.expr import Constant, Expr, Var, const
 from ....ir.op import Call, OnnxName, Op, is_call_of
-from ....ir.tensor_data import TensorData
-from ....passes.quantize.weights import packed
+from ....ir.tensor_data import TensorData, packed
 from ..source_nodes import SourceNode, SourceOrigin
 from .lowering import Lowering, tensor_type, widely_had
 
