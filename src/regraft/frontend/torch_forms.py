@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from .. import op as R
-from ..formats.torch.context import dtype_of, fields_of, rank, shape_of
+from ..formats.torch.context import dtype_of, fields_of, like, rank, shape_of
 from ..formats.torch.custom import Conversion
 from ..formats.torch.tensors import dtype_name
 from ..ir.dims import Dim
@@ -55,11 +55,6 @@ class CallForm:
 
 
 RelaxForm: TypeAlias = Callable[..., Any]
-
-
-def like(x: Expr, number: float) -> Expr:
-    """A number in the dtype of a tensor."""
-    return const(number, dtype_of(x))
 
 
 # --- elementwise

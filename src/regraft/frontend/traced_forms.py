@@ -11,12 +11,12 @@ from typing import Any, Final
 import torch
 
 from .. import op as R
-from ..formats.torch.context import dtype_of, fields_of, rank, shape_of
+from ..formats.torch.context import dtype_of, fields_of, like, rank, shape_of
 from ..formats.torch.tensors import dtype_name
 from ..ir.dims import Dim
 from ..ir.dtypes import is_float, is_integer
 from ..ir.expr import Expr, const
-from .torch_forms import FORMS, CallForm, RelaxForm, like, product, scale_and_shift
+from .torch_forms import FORMS, CallForm, RelaxForm, product, scale_and_shift
 
 
 def _celu(_call: CallForm, x: Expr, alpha: float = 1.0) -> Any:

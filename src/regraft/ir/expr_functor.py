@@ -28,6 +28,7 @@ from .expr import (
     Var,
 )
 from .module import IRModule
+from .mutator import same_items
 from .op import Call, Op
 from .program import (
     Binding,
@@ -364,14 +365,14 @@ class PyExprMutator(ExprFunctor):
     def visit_tuple_(self, op: Tuple) -> Expr:
         """A tuple of the rewritten fields."""
         fields = [self.visit_expr(field) for field in op.fields]
-        return op if _same(fields, op.fields) else Tuple(fields)
+        return op if same_items(fields, op.fields) else Tuple(fields)
 
     def visit_call_(self, op: Call) -> Expr:
         """A call of the rewritten arguments, typed anew."""
         callee = self.visit_expr(op.op)
         ty_args = [self.visit_type_(ty) for ty in op.ty_args]
         args = [self.visit_expr(arg) for arg in op.args]
-        if callee is op.op and _same(args, op.args) and _same(ty_args, op.ty_args):
+        if callee is op.op and same_items(args, op.args) and same_items(ty_args, op.ty_args):
             # As in Relax, the type of a bound call is visited where nothing else changes; it follows the arguments.
             if self.builder_.has_open_block:
                 self.visit_type_(op.ty)
@@ -389,7 +390,7 @@ class PyExprMutator(ExprFunctor):
             return TensorType(new.values, ty.dtype) if changed else ty
         if isinstance(ty, TupleType):
             fields = [self.visit_type_(field) for field in ty.fields]
-            return ty if _same(fields, ty.fields) else TupleType(fields)
+            return ty if same_items(fields, ty.fields) else TupleType(fields)
         return ty
 
     def visit_tuple_getitem_(self, op: TupleGetItem) -> Expr:
@@ -417,7 +418,7 @@ class PyExprMutator(ExprFunctor):
         trailing = self.builder_.end_block()
         if trailing.bindings:
             blocks.append(trailing)
-        if body is op.body and _same(blocks, op.blocks):
+        if body is op.body and same_items(blocks, op.blocks):
             return op
         new = SeqExpr(merge_blocks(blocks), body)
         binds_bodies = any(isinstance(binding.value, SeqExpr) for block in blocks for binding in block.bindings)
@@ -434,7 +435,7 @@ class PyExprMutator(ExprFunctor):
                 self.set_var_remap(param, new)
             params.append(new)
         body = self._with_scope(op.body)
-        if body is op.body and _same(params, op.params):
+        if body is op.body and same_items(params, op.params):
             return op
         ret_ty = op.ret_ty if is_subtype(body.ty, op.ret_ty) is True else None
         return Function(params, body, ret_ty, op.is_pure, op.attrs)
@@ -481,7 +482,7 @@ class PyExprMutator(ExprFunctor):
         for binding in block.bindings:
             self.visit_binding(binding)
         new = self.builder_.end_block()
-        return block if _same(new.bindings, block.bindings) else new
+        return block if same_items(new.bindings, block.bindings) else new
 
     def _with_scope(self, expr: Expr) -> SeqExpr:
         return as_seq(cast("Expr", self.visit_expr(as_seq(expr))))
@@ -522,10 +523,6 @@ def _method_of(expr: Expr | SymVar) -> str:
     if name is None:
         raise IRError(f"a {type(expr).__name__} is no expression that can be visited")
     return name
-
-
-def _same(new: Any, old: Any) -> bool:
-    return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
 
 
 __all__: Final = ["ExprFunctor", "PyExprMutator", "PyExprVisitor", "mutator", "visitor"]

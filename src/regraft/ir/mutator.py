@@ -161,7 +161,7 @@ class ExprMutator:
         params = tuple([self._define(param) for param in function.params])
         body = cast(SeqExpr, (yield self._seq(function.body)))
         ret_ty = self.visit_type(function.ret_ty)
-        if body is function.body and ret_ty is function.ret_ty and _same(params, function.params):
+        if body is function.body and ret_ty is function.ret_ty and same_items(params, function.params):
             return self._methods[Function](function)
         sizes = {size for param in function.params for size in type_symvars(param.ty)}
         stated = function.ret_ty != erase_unbound(function.body.ty, sizes.__contains__)
@@ -180,7 +180,7 @@ class ExprMutator:
         trailing, _ = self._scopes.pop()
         if trailing:
             blocks.append(BindingBlock(trailing))
-        if result is not seq.body or not _same(blocks, seq.blocks):
+        if result is not seq.body or not same_items(blocks, seq.blocks):
             seq = SeqExpr(merge_blocks(blocks), result)
         return as_seq(self._methods[SeqExpr](seq))
 
@@ -198,7 +198,7 @@ class ExprMutator:
             if kept is not None:
                 bindings.append(kept)
         self._scopes.pop()
-        if not _same(bindings, block.bindings):
+        if not same_items(bindings, block.bindings):
             block = type(block)(bindings)
         return self.visit_block_(block)
 
@@ -287,7 +287,7 @@ class ExprMutator:
                 true_branch = yield self._seq(node.true_branch)
                 false_branch = yield self._seq(node.false_branch)
                 cond = done[id(node.cond)]
-                if not _same((cond, true_branch, false_branch), (node.cond, node.true_branch, node.false_branch)):
+                if not same_items((cond, true_branch, false_branch), (node.cond, node.true_branch, node.false_branch)):
                     node_now = If(flatten(cond, self.emit, keep_root=False), true_branch, false_branch)
                 else:
                     node_now = node
@@ -306,9 +306,9 @@ class ExprMutator:
     def _with_parts(self, expr: Expr, old: Sequence[Expr], new: Sequence[Expr]) -> Expr:
         if isinstance(expr, Call) and expr.ty_args:
             ty_args = tuple([self.visit_type(ty) for ty in expr.ty_args])
-            if not _same(ty_args, expr.ty_args):
+            if not same_items(ty_args, expr.ty_args):
                 return Call(new[0], new[1:], expr.attrs, ty_args)
-        if _same(new, old):
+        if same_items(new, old):
             return expr
         if isinstance(expr, Call):
             return Call(new[0], new[1:], expr.attrs, expr.ty_args)
@@ -360,7 +360,8 @@ def _itself(expr: Expr) -> Expr:
     return expr
 
 
-def _same(new: Sequence[object], old: Sequence[object]) -> bool:
+def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
+    """True if two rows hold the very same objects."""
     return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
 
 

@@ -138,8 +138,8 @@ def _source_facts(model: Model, ops: Counter[str]) -> SourceFacts:
         program = model.source if model.loaded is None else model.loaded
         if isinstance(program, sys.modules["torch"].export.ExportedProgram):
             return torch_facts(program)
-        return SourceFacts("PyTorch", {}, _own_names(ops))
-    return SourceFacts("OpenVINO" if model.form == "openvino" else "Relax", {}, _own_names(ops))
+        return SourceFacts("PyTorch", {}, own_names(ops))
+    return SourceFacts("OpenVINO" if model.form == "openvino" else "Relax", {}, own_names(ops))
 
 
 def node_kinds(model: Model) -> Mapping[str, int] | None:
@@ -151,5 +151,6 @@ def node_kinds(model: Model) -> Mapping[str, int] | None:
     return onnx_operators(model.source)
 
 
-def _own_names(ops: Counter[str]) -> Mapping[str, int]:
+def own_names(ops: Mapping[str, int]) -> dict[str, int]:
+    """Numbers of calls by the names of operators as people write them."""
     return {name.removeprefix("relax."): count for name, count in ops.items()}

@@ -12,6 +12,7 @@ from ..ir.module import IRModule
 from ..ir.node import Shown
 from ..passes import PassReport, Tape
 from .attempts import PrecisionReport
+from .describing import own_names
 from .measure import Measurement
 from .portability import Raised
 from .verification import Verification
@@ -70,7 +71,7 @@ class OptimizationReport(Shown):
         """The kind of thing that is counted, "nodes" or "operators", and the counts by kind before and after."""
         if self.nodes_before is not None and self.nodes_after is not None:
             return "nodes", self.nodes_before, self.nodes_after
-        return "operators", _own_names(self.ops_before), _own_names(self.ops_after)
+        return "operators", own_names(self.ops_before), own_names(self.ops_after)
 
     @property
     def shown_changes(self) -> dict[str, tuple[int, int]]:
@@ -111,10 +112,6 @@ class OptimizationReport(Shown):
     def to_json(self) -> str:
         """The same as a JSON text."""
         return json.dumps(self.to_dict(), indent=2) + "\n"
-
-
-def _own_names(ops: Mapping[str, int]) -> dict[str, int]:
-    return {name.removeprefix("relax."): count for name, count in ops.items()}
 
 
 def _changed(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, tuple[int, int]]:

@@ -12,6 +12,7 @@ from ..ir.dims import SymExpr
 from ..ir.dtypes import itemsize
 from ..ir.errors import OpTypeError
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, Var
+from ..ir.mutator import same_items
 from ..ir.op import Call, Op, Trait
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType
@@ -69,8 +70,7 @@ def with_known_parts(
     for expr in inner_first(root, lambda one: [part for part in _parts(one) if isinstance(part, Call | Tuple)]):
         parts = _parts(expr)
         new = tuple([known.get(part, part) if isinstance(part, Var) else done.get(id(part), part) for part in parts])
-        is_same = all(one is other for one, other in zip(new, parts, strict=True))
-        found = expr if is_same else expr.with_args(new) if isinstance(expr, Call) else Tuple(new)
+        found = expr if same_items(new, parts) else expr.with_args(new) if isinstance(expr, Call) else Tuple(new)
         value = folded(found, most_grown, most) if isinstance(found, Call) else None
         done[id(expr)] = found if value is None else value
     return done[id(root)]

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ..ir.collection import collection_paused
 from ..ir.expr import Expr, Var
+from ..ir.mutator import same_items
 from ..ir.program import BindingBlock, Function
 from ..rewrite.emission import Emission
 from ..rewrite.session import EditSession
@@ -47,6 +48,6 @@ class SessionWalk(FunctionWalk):
         for var, other in self.merged.items():
             self.renames[var] = self.renames.get(other, other)
         self.merged.clear()
-        if len(bindings) == len(block) and all(a is b for a, b in zip(bindings, block, strict=True)):
+        if same_items(bindings, block.bindings):
             return block
         return type(block)(bindings)

@@ -7,7 +7,6 @@ permutation do (elementwise ones, reductions, pools, normalizations ...); before
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import is_
 from typing import Any, Final, TypeAlias, cast
 
 from ..analysis.tensors import whole_numbers
@@ -15,6 +14,7 @@ from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.dims import dims_equal
 from ..ir.expr import DataflowVar, Expr, PrimValue, Tuple, TupleGetItem, Var
+from ..ir.mutator import same_items
 from ..ir.op import Call, Op, Trait
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import UNKNOWN_NDIM, TensorType
@@ -45,7 +45,7 @@ class _Converter:
         """The function with its dataflow blocks converted; itself if nothing is to be done."""
         body = self._function.body
         blocks = [self._block(block) if isinstance(block, DataflowBlock) else block for block in body.blocks]
-        if all(new is old for new, old in zip(blocks, body.blocks, strict=True)):
+        if same_items(blocks, body.blocks):
             return self._function
         return self._function.with_body(SeqExpr(blocks, body.body))
 
@@ -61,8 +61,7 @@ class _Converter:
                 self._row.append(self._on_values(binding))
             else:
                 self._keep(binding.var, *arranged)
-        same = len(self._row) == len(block) and all(map(is_, self._row, block.bindings))
-        return block if same else DataflowBlock(self._row)
+        return block if same_items(self._row, block.bindings) else DataflowBlock(self._row)
 
     def _keep(self, var: Var, value: Expr, permutation: Permutation | list[Permutation]) -> None:
         orders = permutation if isinstance(permutation, list) else [permutation]

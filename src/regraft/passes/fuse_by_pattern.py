@@ -13,6 +13,7 @@ from ..ir.equality import structural_equal
 from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.hashing import structural_hash
 from ..ir.module import IRModule
+from ..ir.mutator import same_items
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import type_symvars
@@ -369,8 +370,7 @@ def _with_parameters(value: Expr, arguments: Mapping[Expr, Var]) -> Expr:
 
     if isinstance(value, Call):
         args = [changed(arg) for arg in value.args]
-        same = all(a is b for a, b in zip(args, value.args, strict=True))
-        return value if same else Call(value.op, args, value.attrs, value.ty_args)
+        return value if same_items(args, value.args) else Call(value.op, args, value.attrs, value.ty_args)
     return changed(value) if not isinstance(value, TupleGetItem) else value
 
 

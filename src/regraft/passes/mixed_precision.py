@@ -20,6 +20,7 @@ from ..analysis.values import leaves_of
 from ..ir.dtypes import HALF
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.leaf_types import leaf_tensors, leaf_types
+from ..ir.mutator import same_items
 from ..ir.op import Call, Op, Precision
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import TensorType, TupleType, Type
@@ -342,8 +343,7 @@ class _BlockWriter:
         match value:
             case Call():
                 args = [convert(arg) for arg in value.args]
-                same = all(a is b for a, b in zip(args, value.args, strict=True))
-                return value if same else value.with_args(args)
+                return value if same_items(args, value.args) else value.with_args(args)
             case TupleGetItem():
                 whole = convert(value.tuple_value)
                 return value if whole is value.tuple_value else TupleGetItem(whole, value.index)
@@ -369,8 +369,7 @@ class _BlockWriter:
         """``operand`` in the precision that it had."""
         if isinstance(operand, Tuple):
             fields = [self._high(item) for item in operand.fields]
-            same = all(a is b for a, b in zip(fields, operand.fields, strict=True))
-            return operand if same else Tuple(fields)
+            return operand if same_items(fields, operand.fields) else Tuple(fields)
         if not isinstance(operand, Var) or operand not in self.low or operand in self._for_products:
             return operand
         low = self.low[operand]
@@ -410,14 +409,11 @@ def _block(block: BindingBlock, given: _FunctionState) -> BindingBlock:
     """``block`` written again, or the dataflow blocks in its branches, if it is a plain one."""
     if not isinstance(block, DataflowBlock):
         bindings = [_with_branches(binding, given) for binding in block]
-        return block if all(a is b for a, b in zip(bindings, block, strict=True)) else BindingBlock(bindings)
+        return block if same_items(bindings, block.bindings) else BindingBlock(bindings)
     written = _BlockWriter(given.low, given.early(block), given.for_products, given.dtypes)
     for binding in block:
         written.write(binding)
-    same = len(written.bindings) == len(block)
-    if same and all(a is b for a, b in zip(written.bindings, block.bindings, strict=True)):
-        return block
-    return DataflowBlock(written.bindings)
+    return block if same_items(written.bindings, block.bindings) else DataflowBlock(written.bindings)
 
 
 def _with_branches(binding: Binding, given: _FunctionState) -> Binding:
@@ -428,8 +424,7 @@ def _with_branches(binding: Binding, given: _FunctionState) -> Binding:
     branches: list[SeqExpr] = []
     for branch in (value.true_branch, value.false_branch):
         blocks = [_block(block, given._replace(low={})) for block in branch.blocks]
-        same = all(a is b for a, b in zip(blocks, branch.blocks, strict=True))
-        branches.append(branch if same else SeqExpr(blocks, branch.body))
+        branches.append(branch if same_items(blocks, branch.blocks) else SeqExpr(blocks, branch.body))
     if branches[0] is value.true_branch and branches[1] is value.false_branch:
         return binding
     return VarBinding(binding.var, If(value.cond, *branches))
@@ -446,7 +441,7 @@ def _mixed(function: Function, dtypes: _Dtypes, names: Sequence[str]) -> Functio
     outside = any(not isinstance(block, DataflowBlock) for block in function.body.blocks)
     if given and (outside or set(given) & set(_tensors(function.body.body))):
         start = [VarBinding(old, ops.astype(new, _HIGH)) for old, new in given.items()]
-    if not given and all(a is b for a, b in zip(blocks, function.body.blocks, strict=True)):
+    if not given and same_items(blocks, function.body.blocks):
         return function
     params = [given.get(param, param) for param in function.params]
     row = [BindingBlock(start), *blocks] if start else blocks

@@ -14,6 +14,7 @@ from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, Var
+from ..ir.mutator import same_items
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import type_symvars
@@ -78,7 +79,7 @@ class FunctionWalk:
         for size in sizes:
             self.sizes.pop(size, None)
         result = _substituted(seq.body, self.renames)
-        if result is seq.body and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+        if result is seq.body and same_items(blocks, seq.blocks):
             return seq
         return SeqExpr([block for block in blocks if len(block)], result)
 
@@ -117,8 +118,7 @@ class FunctionWalk:
             bindings.append(binding)
             _reveal(binding, outer, scope)
         _hide([binding.var for binding in bindings], outer, scope)
-        same = all(a is b for a, b in zip(bindings, block, strict=True))
-        return block if same else type(block)(bindings)
+        return block if same_items(bindings, block.bindings) else type(block)(bindings)
 
     def _function_body(self, function: Function, outer: dict[Var, Expr], scope: dict[Var, None]) -> SeqExpr:
         """The body of a function that is defined inside, rewritten: a loop's, say. It promises the same type."""

@@ -206,6 +206,11 @@ def rank(x: Expr) -> int:
     return ndim
 
 
+def like(x: Expr, number: float) -> Expr:
+    """A number in the dtype of a tensor."""
+    return const(number, dtype_of(x))
+
+
 def dtype_of(x: Expr) -> str:
     """The dtype of a tensor."""
     dtype = tensor_type(x).dtype

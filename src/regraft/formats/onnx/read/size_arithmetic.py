@@ -107,18 +107,12 @@ def _applied(function: Callable[..., Any], *operands: _Array) -> _Array:
 
 
 def _each(function: Callable[..., Any]) -> _Compute:
-    """``function`` of the elements of one operand, or of several from the left."""
-
-    def compute(_node: NodeImporter, operands: list[_Array]) -> _Array:
-        if len(operands) == 1:
-            return _applied(function, operands[0])
-        return reduce(lambda first, second: _applied(function, first, second), operands)
-
-    return compute
+    """``function`` of the elements of all operands."""
+    return lambda _node, operands: _applied(function, *operands)
 
 
 def _folds(function: Callable[[Any, Any], Any]) -> _Compute:
-    """``function`` of the elements of operands, of which one alone stays as it is."""
+    """``function`` of the elements of any number of operands, from the left; one alone stays as it is."""
     return lambda _node, operands: reduce(lambda first, second: _applied(function, first, second), operands)
 
 

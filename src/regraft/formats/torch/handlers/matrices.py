@@ -14,7 +14,7 @@ import numpy as np
 from .... import op as R
 from ....ir.expr import Expr, const
 from ....op.primitive.manipulate import last_two_swapped
-from ..context import Context, converts, converts_by_name, dtype_of, rank, shape_of
+from ..context import Context, converts, converts_by_name, dtype_of, like, rank, shape_of
 
 _MOST_ROWS: Final = 8
 """The rows of the largest matrix that is written out, a dozen operators for each."""
@@ -34,10 +34,6 @@ def _part(x: Expr, axis: int, first: int, last: int) -> Expr:
     return R.strided_slice(x, [axis], [first], [last])
 
 
-def _number(value: float, like: Expr) -> Expr:
-    return const(value, dtype_of(like))
-
-
 class _Pivot(NamedTuple):
     """The divisor of one step of an elimination, and its row among those that are left."""
 
@@ -54,7 +50,7 @@ def _pivot(context: Context, left: Expr, first: int) -> _Pivot:
     column = _part(_part(left, -1, first, first + 1), -2, first, count)
     place = context.emit(R.argmax(R.abs(column), axis=-2, keepdims=True) + const(first, "int64"))
     is_own = context.emit(R.equal(const(np.arange(count)[:, None], "int64"), place))
-    row = context.emit(R.sum(R.where(is_own, left, _number(0.0, left)), axis=-2, keepdims=True))
+    row = context.emit(R.sum(R.where(is_own, left, like(left, 0.0)), axis=-2, keepdims=True))
     return _Pivot(context.emit(_part(row, -1, first, first + 1)), place, row, is_own)
 
 
@@ -65,15 +61,15 @@ def _pivots(context: Context, matrix: Expr) -> tuple[list[Expr], list[Expr]]:
     left = context.emit(matrix)
     for size in range(_rows(context, matrix), 0, -1):
         found = _pivot(context, left, 0)
-        one = _number(1.0, matrix)
+        one = like(matrix, 1.0)
         pivots.append(context.emit(R.squeeze(found.value, axis=[-2, -1])))
         moves = R.squeeze(R.equal(found.place, const(0, "int64")), axis=[-2, -1])
-        signs.append(context.emit(R.where(moves, one, _number(-1.0, matrix))))
+        signs.append(context.emit(R.where(moves, one, like(matrix, -1.0))))
         if size == 1:
             break
         # The first row takes the place of the pivot's.
         moved = context.emit(_part(R.where(found.is_own, _part(left, -2, 0, 1), left), -2, 1, size))
-        divisor = R.where(R.equal(found.value, _number(0.0, matrix)), one, found.value)
+        divisor = R.where(R.equal(found.value, like(matrix, 0.0)), one, found.value)
         taken = R.multiply(R.divide(_part(moved, -1, 0, 1), divisor), found.row)
         left = context.emit(_part(R.subtract(moved, taken), -1, 1, size))
     return pivots, signs
@@ -104,8 +100,8 @@ def _signed_log_determinant(context: Context, matrix: Expr) -> tuple[Expr, Expr]
 @converts("logdet")
 def _log_determinant(context: Context, matrix: Expr) -> Expr:
     sign, logarithm = _signed_log_determinant(context, matrix)
-    negative = R.less(sign, _number(0.0, matrix))
-    return R.where(negative, _number(float("nan"), matrix), logarithm)
+    negative = R.less(sign, like(matrix, 0.0))
+    return R.where(negative, like(matrix, float("nan")), logarithm)
 
 
 def _solved(context: Context, matrix: Expr, right: Expr) -> tuple[Expr, list[Expr]]:
@@ -144,7 +140,7 @@ def _inverse_and_check(context: Context, matrix: Expr, *, check_errors: bool = F
     found, pivots = _solved(context, matrix, _identity(matrix))
     info = R.zeros(context.output_shape(1), "int32")
     for step, pivot in reversed(list(enumerate(pivots, 1))):
-        is_zero = R.equal(R.squeeze(pivot, axis=[-2, -1]), _number(0.0, matrix))
+        is_zero = R.equal(R.squeeze(pivot, axis=[-2, -1]), like(matrix, 0.0))
         info = R.where(is_zero, const(step, "int32"), info)
     return found, info
 
@@ -185,7 +181,7 @@ def _with_gradient_of_both(matrix: Expr) -> Expr:
     """``matrix``, of which one triangle is read, so that its adjoint is symmetric, as PyTorch's is."""
     turned = _transposed(matrix)
     nothing = R.subtract(R.subtract(turned, R.grad.no_grad(turned)), R.subtract(matrix, R.grad.no_grad(matrix)))
-    return R.add(matrix, R.multiply(nothing, _number(0.5, matrix)))
+    return R.add(matrix, R.multiply(nothing, like(matrix, 0.5)))
 
 
 def _transposed(matrix: Expr) -> Expr:

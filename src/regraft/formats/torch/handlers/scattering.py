@@ -10,7 +10,7 @@ from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
 from ....op.primitive.manipulate import inverse
 from ....op.primitive.reduction import extreme_of_none
-from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
+from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, like, rank, shape_of
 from .indexing import without_masks
 
 ScatterReduction: TypeAlias = Literal["update", "add", "mul", "mean", "max", "min"]
@@ -54,25 +54,21 @@ def _scatter_reduce(
     if include_self:
         return _scattered(context, x, dim, index, src, _REDUCTIONS[reduce])
     counts = context.emit(_scattered(context, R.zeros_like(x), dim, index, R.ones_like(src), "add"))
-    start = R.where(R.greater(counts, _number(0, x)), _neutral(reduce, x), x)
+    start = R.where(R.greater(counts, like(x, 0)), _neutral(reduce, x), x)
     if reduce != "mean":
         return _scattered(context, start, dim, index, src, _REDUCTIONS[reduce])
     total = _scattered(context, start, dim, index, src, "add")
     divide = R.divide if is_float(dtype_of(x)) else R.floor_divide
-    return divide(total, R.maximum(counts, _number(1, x)))
-
-
-def _number(value: float, x: Expr) -> Expr:
-    return const(value, dtype_of(x))
+    return divide(total, R.maximum(counts, like(x, 1)))
 
 
 def _neutral(reduce: str, x: Expr) -> Expr:
     """The start of a reduction where nothing counts that was there before."""
     if reduce == "prod":
-        return _number(1, x)
+        return like(x, 1)
     if reduce in ("amax", "amin"):
-        return _number(extreme_of_none(dtype_of(x), greatest=reduce == "amax"), x)
-    return _number(0, x)
+        return like(x, extreme_of_none(dtype_of(x), greatest=reduce == "amax"))
+    return like(x, 0)
 
 
 # --- along one axis
@@ -161,15 +157,15 @@ def _embedding_bag(context: Context, given: Any) -> tuple[Any, ...]:
         rows = rows * R.expand_dims(per_sample_weights, axis=1)
     if mode == _MOST:
         # What is left out goes to a bag of its own, before the others.
-        target = R.where(R.greater(kept, _number(0, weight)), bag + 1, const(0, dtype_of(bag)))
+        target = R.where(R.greater(kept, like(weight, 0)), bag + 1, const(0, dtype_of(bag)))
         target = R.broadcast_to(R.expand_dims(target, axis=1), [count, width])
         start = R.full([bags + 1, width], const(float("-inf"), dtype), dtype)
         most = R.scatter_elements(start, target, rows, axis=0, reduction="max")
         most = R.strided_slice(most, [0], [1], [bags + 1])
-        found = R.where(R.expand_dims(R.equal(sizes, _number(0, weight)), axis=1), _number(0, weight), most)
+        found = R.where(R.expand_dims(R.equal(sizes, like(weight, 0)), axis=1), like(weight, 0), most)
     else:
         rows = rows * R.expand_dims(kept, axis=1)
         found = R.index_put(R.zeros([bags, width], dtype), [bag], rows, accumulate=True)
         if mode == _MEAN:
-            found = found / R.expand_dims(R.maximum(sizes, _number(1, weight)), axis=1)
+            found = found / R.expand_dims(R.maximum(sizes, like(weight, 1)), axis=1)
     return found, None, None, None
