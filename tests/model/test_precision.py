@@ -450,6 +450,15 @@ def test_without_samples_convolutions_stay_and_the_report_says_what_to_give(imag
     assert problems["int8 static"] == "without samples no ranges are known: give them by --calibrate"
 
 
+def test_samples_of_a_model_without_layers_give_no_ranges(tmp_path: Path) -> None:
+    """A model whose layers another tool had put on bytes was said to give no tensor."""
+    module = module_of((4, 8), lambda builder, x: R.nn.relu(builder.emit(R.add(x, x))))
+    samples = [[RNG.standard_normal((4, 8)).astype(np.float32)] for _ in range(4)]
+    _, report = lowered(module, "int8", output=tmp_path / "out.onnx", calibrate=samples)
+    problems = {one.problem for one in report.attempts if one.name == "int8 static"}
+    assert problems == {"there is no layer that it could compute in few bits"}
+
+
 def test_auto_keeps_the_fastest_attempt_and_writes_down_which(
     products: Path, tmp_path: Path, times: list[float]
 ) -> None:

@@ -148,7 +148,7 @@ def _show_precision(done: PrecisionReport) -> None:
         console.print_line(f"The model is written as it was: {_nearest_text(done)}")
     elif done.kept is None:
         is_timed = any(one.ratio for one in done.attempts)
-        why = "no attempt is faster" if is_timed else "there is nothing to try"
+        why = "no attempt within the limits is faster" if is_timed else "there is nothing to try"
         console.print_line(f"Nothing is written in a lower precision: {why}")
     for note in [] if done.measured_on is None else done.measured_on.notes:
         console.print_line(note)
