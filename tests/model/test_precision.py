@@ -23,6 +23,7 @@ from regraft import build, optimize, to_onnx
 from regraft.ir import BlockBuilder, Expr, If, SymVar, TensorType, Var, const
 from regraft.model import OptimizationReport, UsageError, VerificationError, calibration, job, open_model
 from regraft.model import measure as guard
+from regraft.model import precision as precision_room
 from regraft.model import search as room
 from regraft.model.attempts import Attempt, Budget, rows_that_agree
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
@@ -448,6 +449,36 @@ def test_without_samples_convolutions_stay_and_the_report_says_what_to_give(imag
     problems = {one.name: one.problem for one in report.attempts}
     assert problems["int8 dynamic"] == "there is no layer that it could compute in few bits"
     assert problems["int8 static"] == "without samples no ranges are known: give them by --calibrate"
+
+
+def test_a_weight_that_the_model_computes_of_others_is_in_few_bits_without_a_measurement(tmp_path: Path) -> None:
+    """The norms of weights left twelve of fourteen convolutions in float32, as if there were no more than two."""
+
+    def body(builder: BlockBuilder, x: Expr) -> Expr:
+        direction, size = weights(96, 128), weights(1, 128)
+        norm = builder.emit(R.sqrt(builder.emit(R.sum(builder.emit(R.multiply(direction, direction)), 0, True))))
+        factor = builder.emit(R.divide(size, norm))
+        return R.matmul(x, builder.emit(R.multiply(direction, factor)))
+
+    to_onnx(module_of((40, 96), body), tmp_path / "model.onnx")
+    _, report = lowered(tmp_path / "model.onnx", "int8", output=tmp_path / "out.onnx", engine="onnxruntime")
+    assert report.kept is not None
+    assert len(report.kept.layers) == 1
+    assert (tmp_path / "out.onnx").stat().st_size < (tmp_path / "model.onnx").stat().st_size / 3
+
+
+def test_the_file_for_a_target_is_not_held_to_the_overflow_of_this_processor(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Convolutions of a file with weights of 8 bits erred by 5 % on OpenVINO on AVX2, and by 1 % without overflow."""
+
+    def overflowing(*_: Any, **__: Any) -> Any:
+        return lambda _: [np.full((1, 8), 1e3, np.float32)]
+
+    monkeypatch.setattr(precision_room, "openvino_original", overflowing)
+    options: dict[str, Any] = {"calibrate": tmp_path / "samples", "engine": "openvino", "target": "avx512-vnni"}
+    _, report = lowered(images, "int8", output=tmp_path / "out.onnx", **options)
+    assert report.kept is not None
 
 
 def test_samples_of_a_model_without_layers_give_no_ranges(tmp_path: Path) -> None:

@@ -298,8 +298,8 @@ def _by_samples(
     form: dict[str, Any] = {"bits": codes.bits, "unsigned": codes.unsigned}
 
     def make(keep: Mapping[str, str], module: IRModule) -> Pass:
-        are_asked_for = any(isinstance(one, Function) and observed(one) for one in module.functions.values())
-        found = ranges(module) if are_asked_for else {}
+        are_asked_for = any(observed(one) for one in module.functions.values())
+        found: Ranges = ranges(module) if are_asked_for else {}
         static = Quantize(found, keep, attention=attention, results=engine == "onnxruntime", **form)
         return Sequential([static, *_recurrent(engine, keep, codes)])
 

@@ -150,12 +150,30 @@ class Job:
         Where nothing is good enough, the model stays as it was.
         """
         with self.stages.stage("choosing a precision"):
-            self.choice = choose(self.opened, self.done.module, asked, self.output, self.stages.detail)
+            done = self._with_whole_weights()
+            self.choice = choose(self.opened, done.module, asked, self.output, self.stages.detail)
         if self.is_original_kept:
             why = "no attempt at a lower precision is good enough"
             self.done = self.done._replace(module=self.opened.module, kept=why)
         elif self.choice.module is not None:
-            self.done = self.done._replace(module=self.choice.module)
+            self.done = done._replace(module=self.choice.module)
+
+    def _with_whole_weights(self) -> Optimized:
+        """``done``, with weights as constants that the model computes of others: only these can be in few bits.
+
+        Of a model that is to stay small they are left as they are, where they stand beside what they are made of. It is
+        ``done`` itself where such weights make the model larger in all.
+        """
+        if not self.is_guarded or self.is_timed or self.opened.form == "torch":
+            return self.done
+        whole, opened_up = _keeping_calls(self.opened)
+        done = optimize_module(whole, passes=self.chosen)
+        if constant_bytes(done.module) > constant_bytes(whole) + MOST_GROWN:
+            return self.done
+        done = as_portable(
+            self.opened, whole, done, self.level, lambda forms: optimize_module(whole, passes=self._without(forms))
+        )
+        return done._replace(module=opened_up(done.module))
 
     def measure(self, bench: Bench, tried_on: TriedOn, tolerance: float | None, deadline: Deadline) -> None:
         """Keep the fastest state between the passes that gives the same values; the model as it was if none is faster.

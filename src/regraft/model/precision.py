@@ -549,9 +549,9 @@ def _as_handed_over(result: Model, one: Candidate, *, exact: bool) -> RunOrigina
         found = run_as_it_is(result)
         assert found is not None
         return found
-    if result.form in ("onnx", "openvino") and one.engine == "openvino":
+    if one.engine == "openvino" and result.form in ("onnx", "openvino") and not exact:
         return openvino_original(result.source, **one.options)
-    if result.form == "onnx":
+    if one.engine != "openvino" and result.form == "onnx":
         return (without_overflow_here(result.source) if exact else None) or onnx_original(result.source)
     entry = build(result.module, target=one.engine, **one.options)[result.name]
     return lambda inputs: flat_arrays(entry(*inputs))
