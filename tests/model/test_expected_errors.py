@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import regraft as rx
 import regraft.op as R
 from regraft.gradient import GradientError
 from regraft.ir import BlockBuilder, Expr, IRModule, SymVar, TensorType, Var, const
 from regraft.ir.dims import Dim
 from regraft.model.expected_errors import ExpectedErrors
+from regraft.model.models import torch_module
 from regraft.model.timing import Deadline
 from regraft.passes.quantize import QuantizeDynamic
 from regraft.run import build
-from regraft.run.originals import RunOriginal
+from regraft.run.originals import RunOriginal, torch_original
 
 LAYERS = 10
 
@@ -113,6 +116,25 @@ def test_several_results_count_by_the_largest_of_each() -> None:
     assert errors["layer0"] == pytest.approx(errors["layer1"], rel=0.3)
 
 
+def test_pytorch_expects_what_numpy_does() -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(3)]).eval()
+    module = rx.from_torch(torch.export.export(net, (torch.ones(8, 16),)))
+    layers = [one.var.name_hint for block in module["main"].body.blocks for one in block if "matmul" in str(one.value)]
+    inputs = [np.random.default_rng(0).standard_normal((8, 16)).astype("float32")]
+
+    def on_torch(made: IRModule) -> RunOriginal:
+        return torch_original(torch_module(made, "main"), made["main"])
+
+    found = [
+        ExpectedErrors(module, "main", layers, inputs, _runner(module)(inputs), runner).of(
+            QuantizeDynamic(layers, least=1), 0.1, Deadline(60)
+        )
+        for runner in (_runner, on_torch)
+    ]
+    assert found[1] == pytest.approx(found[0], rel=0.1)
+
+
 def test_a_layer_that_was_not_made_in_few_bits_errs_as_the_others_do() -> None:
     module, inputs = _net(8), [np.ones((8, 32), "float32")]
     found = ExpectedErrors(module, "main", ["layer0", "layer1", "layer2"], inputs, _runner(module)(inputs), _runner)
@@ -125,7 +147,7 @@ def test_a_layer_that_was_not_made_in_few_bits_errs_as_the_others_do() -> None:
 def test_what_cannot_be_told_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     module, inputs = _net(8), [np.ones((8, 32), "float32")]
     right = _runner(module)(inputs)
-    with pytest.raises(GradientError, match="not bound in the body"):
+    with pytest.raises(GradientError, match="no call that the body itself binds"):
         ExpectedErrors(module, "main", ["layer0", "nowhere"], inputs, right, _runner)
     found = ExpectedErrors(module, "main", ["layer0", "layer1"], inputs, right, _runner)
     with pytest.raises(GradientError, match="no finite change"):

@@ -127,17 +127,14 @@ def _check_memory(function: Function) -> None:
 def _results_of(function: Function, layers: Collection[str]) -> tuple[Var, ...]:
     """The variables of ``layers`` in the body of ``function``, in order."""
     wanted = frozenset(layers)
-    found = tuple(one.var for one in _bindings(function) if one.var.name_hint in wanted)
+    bindings = (binding for block in function.body.blocks for binding in block)
+    found = tuple(one.var for one in bindings if one.var.name_hint in wanted and isinstance(one.value, Call))
     for var in found:
         if not isinstance(var.ty, TensorType) or not is_float(var.ty.dtype) or var.ty.shape is None:
             raise GradientError(f"the result of layer {var.name_hint} is {var.ty!r}; expected a tensor of floats")
     if len(found) != len(wanted):
-        raise GradientError("a layer is not bound in the body itself")
+        raise GradientError("a layer is no call that the body itself binds")
     return found
-
-
-def _bindings(function: Function) -> Iterable[Binding]:
-    return (binding for block in function.body.blocks for binding in block)
 
 
 def _with_gradients(module: IRModule, name: str, layers: Sequence[Var], outputs: Sequence[np.ndarray]) -> IRModule:
@@ -148,7 +145,10 @@ def _with_gradients(module: IRModule, name: str, layers: Sequence[Var], outputs:
     function = module[name]
     names, total = NameSupply.beside(function), const(np.float32(0))
     factors = [Var(names.fresh("factors"), TensorType(one.shape, "float32")) for one in outputs]
-    for leaf, factor in zip(leaves_of(function.body.body)[-len(outputs) :], factors, strict=True):
+    leaves = leaves_of(function.body.body)[-len(outputs) :]
+    if len(leaves) != len(outputs):
+        raise GradientError(f"the function gives {len(leaves)} values that are named, and {len(outputs)} tensors")
+    for leaf, factor in zip(leaves, factors, strict=True):
         if isinstance(leaf.ty, TensorType) and is_float(leaf.ty.dtype):
             total = ops.add(total, ops.sum(ops.multiply(ops.astype(leaf, "float32"), factor)))
     scalar = _giving(function, function.body.blocks, [total], [*function.params, *factors])
@@ -158,7 +158,7 @@ def _with_gradients(module: IRModule, name: str, layers: Sequence[Var], outputs:
 
 
 def _with_noise(function: Function, layers: Collection[Var]) -> Function:
-    """``function`` giving, of each of ``layers``, the mean square of what a second one differs by from the first."""
+    """``function`` with a second one of each of ``layers``, giving what that differs by from the first."""
     names, blocks, seconds = NameSupply.beside(function), list[BindingBlock](), dict[Var, Var]()
     for block in function.body.blocks:
         added: list[Binding] = []
@@ -174,9 +174,12 @@ def _with_noise(function: Function, layers: Collection[Var]) -> Function:
 def _giving(
     function: Function, blocks: Sequence[BindingBlock], results: Iterable[Expr], params: Sequence[Var] | None = None
 ) -> Function:
-    """``function`` with ``blocks`` in place of its own, giving a tuple of ``results``; with ``params``, if given."""
+    """``function`` with ``blocks`` in place of its own, giving a tuple of ``results``; with ``params``, if given.
+
+    It has no attributes: those tell how PyTorch calls the function as it was.
+    """
     names = NameSupply.beside(function)
     last = [VarBinding(Var(names.fresh("result"), value.ty), value) for value in results]
     body = SeqExpr([*blocks, DataflowBlock(last)], Tuple([one.var for one in last]))
     params = function.params if params is None else params
-    return in_normal_form(Function(params, with_outputs(body), None, function.is_pure, function.attrs))
+    return in_normal_form(Function(params, with_outputs(body), None, function.is_pure))

@@ -112,8 +112,8 @@ class PrecisionSearch:
     """By name and engine of a candidate, its errors with all layers in few bits."""
     layer_errors: dict[str, LayerErrors] = field(default_factory=dict[str, LayerErrors])
     """By the name of a candidate, what was found on the first engine that needed it."""
-    expecting: dict[tuple[int, ...], ExpectedErrors | None] = field(
-        default_factory=dict[tuple[int, ...], ExpectedErrors | None]
+    expecting: dict[tuple[int | str, ...], ExpectedErrors | None] = field(
+        default_factory=dict["tuple[int | str, ...]", ExpectedErrors | None]
     )
     """By a start of candidates and their layers, what expects the errors of these; None where that cannot be."""
     of_a_trial: float = 0.0
@@ -371,7 +371,7 @@ class PrecisionSearch:
         None where gradients cannot tell, and where that would take more than two thirds of the time that is left.
         """
         start, make = self._start(one), one.make
-        key = id(start), *map(hash, layers)
+        key = id(start), *layers
         trials = _OF_NOISE if key in self.expecting else _OF_GRADIENTS
         if make is None or len(layers) <= _FEW_LAYERS or trials * self.of_a_trial > self.deadline.left * 2 / 3:
             return None
