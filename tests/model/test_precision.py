@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from regraft.model.attempts import Attempt, Budget, rows_that_agree
 from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
 from regraft.model.samples import read_samples
 from regraft.model.search import PrecisionSearch
-from regraft.model.timing import Deadline
+from regraft.model.timing import Deadline, Gain
 from regraft.passes import op_counts
 from regraft.run import BuildError
 from regraft.run.openvino_engine import supported_precisions
@@ -548,8 +549,9 @@ def test_half_of_the_time_is_for_the_layers_of_what_is_fast_but_errs(
     )
     (_, *first), (narrowing, *second), *others = steps
     assert (narrowing, second) == ("_narrowed", first), "it errs, and its layers are measured before others are tried"
-    assert others
-    assert {step for step, _, _ in others} == {"_whole"}
+    order = [step for step, _, _ in others]
+    assert order[0] == "_whole"
+    assert order == sorted(order, reverse=True), "what there was no time for before has its layers measured at the end"
     assert not any((one.problem or "").startswith("not tried: the 1000 seconds") for one in report.attempts)
 
 
@@ -912,3 +914,15 @@ def test_what_misses_another_budget_than_the_error_is_out(budget: dict[str, Any]
     assert report.attempts[0].problem is not None
     assert re.match(problem, report.attempts[0].problem)
     assert report.attempts[0].agreement is not None
+
+
+def test_of_what_is_as_fast_the_smaller_is_kept() -> None:
+    small, large = (Attempt(name, "onnxruntime", 0.01, weights=size) for name, size in (("a", 100), ("b", 200)))
+
+    def timed(one: Attempt, ratio: float) -> Attempt:
+        return replace(one, gain=Gain(ratio, 0.1))
+
+    assert precision_room._is_better(timed(small, 1.19), timed(large, 1.20))
+    assert not precision_room._is_better(timed(large, 1.20), timed(small, 1.19))
+    assert precision_room._is_better(timed(large, 1.40), timed(small, 1.19))
+    assert precision_room._is_better(timed(small, 1.20), small)

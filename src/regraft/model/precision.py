@@ -135,6 +135,11 @@ def _with_ranges_of_all(
     return choice._replace(module=_marked(tried.module, row, search), report=report)
 
 
+_ALIKE: Final = 0.03
+"""The part by which two speeds may differ and say nothing: what is measured of each varies by more."""
+_PROMISING: Final = 1.05
+"""The least gain that is expected of a candidate with fewer layers, for it to come before what was not tried yet."""
+
 _Best: TypeAlias = tuple[Attempt, Candidate, IRModule]
 
 
@@ -144,18 +149,29 @@ def _tried(
     """The rows of all candidates and the best: first each whole, then those that err by too much.
 
     Of these the one comes first that is expected to be the fastest with as few layers as its error allows. What there
-    was no time for before them is tried last. What is only there in place of a candidate that errs by too much has no
-    row where that does not.
+    was no time for before them comes then, and at last what errs by so much that hardly a layer could stay. What is
+    only there in place of a candidate that errs by too much has no row where that does not.
     """
     rows: dict[int, Attempt] = {}
     erring: list[tuple[int, Candidate]] = []
     later: list[tuple[int, Candidate]] = []
     best: _Best | None = None
 
-    def better(trial: CandidateResult, one: Candidate) -> _Best | None:
-        if trial.module is not None and (best is None or _rank(trial.row) > _rank(best[0])):
-            return trial.row, one, trial.module
-        return best
+    def record(number: int, one: Candidate, trial: CandidateResult) -> None:
+        nonlocal best
+        rows[number] = trial.row
+        if trial.module is not None and (best is None or _is_better(trial.row, best[0])):
+            best = trial.row, one, trial.module
+
+    def narrow(several: Sequence[tuple[int, Candidate]]) -> None:
+        in_order = sorted(several, key=lambda pair: -expected_once_narrowed(rows[pair[0]], search.budget.error))
+        for place, (number, one) in enumerate(in_order):
+            tell(f"{one.name} on {one.engine}, fewer layers")
+            search.waiting = len(in_order) - place
+            record(number, one, search.narrowed(one, rows[number], None if best is None else best[0]))
+
+    def is_promising(number: int) -> bool:
+        return rows[number].ratio == 0 or expected_once_narrowed(rows[number], search.budget.error) > _PROMISING
 
     for number, one in enumerate(listed):
         if isinstance(one, Refused):
@@ -166,27 +182,23 @@ def _tried(
         tell(f"{one.name} on {one.engine}, {number + 1} of {len(listed)}")
         search.waiting = len(listed) - number
         row = None if best is None else best[0]
-        search.keeps_half = any(may_win(rows[place], row) for place, _ in erring)
+        search.keeps_half = any(may_win(rows[place], row) and is_promising(place) for place, _ in erring)
         trial = search.attempt(one, row)
-        best = better(trial, one)
-        rows[number] = trial.row
+        record(number, one, trial)
         if trial.errs:
             erring.append((number, one))
         if trial.comes_later:
             later.append((number, one))
-    search.waiting = len(erring)
-    for number, one in sorted(erring, key=lambda pair: -expected_once_narrowed(rows[pair[0]], search.budget.error)):
-        tell(f"{one.name} on {one.engine}, fewer layers")
-        trial = search.narrowed(one, rows[number], None if best is None else best[0])
-        best = better(trial, one)
-        rows[number] = trial.row
-        search.waiting = max(1, search.waiting - 1)
-    search.keeps_half = False
+    narrow([pair for pair in erring if is_promising(pair[0])])
+    last = [pair for pair in erring if not is_promising(pair[0])]
+    search.keeps_half, search.waiting = False, 1
     for number, one in later:
         tell(f"{one.name} on {one.engine}")
         trial = search.attempt(one, None if best is None else best[0])
-        best = better(trial, one)
-        rows[number] = trial.row
+        record(number, one, trial)
+        if trial.errs:
+            last.append((number, one))
+    narrow(last)
     return list(rows.values()), best
 
 
@@ -348,6 +360,14 @@ def _adds_before_norms(function: Function) -> bool:
     sums = {binding.var for binding in iter_bindings(function) if is_call_of(binding.value, "relax.add")}
     norms = (binding.value for binding in iter_bindings(function) if is_call_of(binding.value, "relax.nn.layer_norm"))
     return any(isinstance(norm, Call) and norm.args[0] in sums for norm in norms)
+
+
+def _is_better(row: Attempt, best: Attempt) -> bool:
+    """True if ``row`` is faster than ``best``; where they are as fast, nearly, if its constants are smaller."""
+    are_alike = row.ratio and best.ratio and abs(row.ratio / best.ratio - 1) < _ALIKE
+    if are_alike and row.weights is not None and best.weights is not None and row.weights != best.weights:
+        return row.weights < best.weights
+    return _rank(row) > _rank(best)
 
 
 def _rank(row: Attempt) -> tuple[float, int, float]:

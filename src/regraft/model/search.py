@@ -238,10 +238,11 @@ class PrecisionSearch:
             found = self.held_to_others(found)
             if self.missed(found) is not None:
                 return self._narrowed(one, row, problem)
-        rows = tuple(LayerReport(name, kept.get(name, one.name), alone.get(name)) for name in layers)
         if self.missed(found) is not None or all(kept.get(name) == one.rest for name in layers):
+            rows = tuple(replace(layer, error=alone.get(layer.name)) for layer in row.layers)
             each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if errors.are_all_measured else ""
             return CandidateResult(replace(row, layers=rows, problem=problem + each))
+        rows = tuple(LayerReport(name, kept.get(name, one.name), alone.get(name)) for name in layers)
         row = replace(self._timed(one, found, replace(row, problem=None)), layers=rows)
         return CandidateResult(row, None if row.problem else found.module)
 
