@@ -334,7 +334,7 @@ def test_elements_of_few_bits_lie_several_to_a_byte(
     program, path = function_of([], *map(Constant, arrays)), tmp_path / "model.relax"
     with monkeypatch.context() as patch:
         if written_before:
-            patch.setattr("regraft.script.files._BITS", {})
+            patch.setattr("regraft.script.files.SUB_BYTE", {})
         rx.save_script(program, path)
     of_codes = arrays[0].size if written_before else -(-arrays[0].size * bits // 8)
     assert abs((tmp_path / "model.relax.weights").stat().st_size - 64 - 20 * 7 * 8 - of_codes) <= 128

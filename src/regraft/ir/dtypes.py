@@ -8,6 +8,7 @@ floats and integers that NumPy lacks come from ``ml_dtypes``.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -51,6 +52,9 @@ DTYPES: Final = (
     "uint4",
 )
 """Every dtype name that a tensor may have."""
+
+SUB_BYTE: Final[Mapping[str, int]] = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
+"""The bits of an element, for the dtypes that take less than a byte; in memory each still has one."""
 
 HALF: Final = ("float16", "bfloat16")
 """The floating dtypes of two bytes."""

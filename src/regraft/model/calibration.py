@@ -65,6 +65,8 @@ def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) ->
     """
     function = module[name]
     seen = observed(function)
+    if not seen:
+        return {}
     entry = build(module.with_function(name, with_ranges(function, seen)))[name]
     ends = np.array([[float(end) for end in flat_arrays(entry(*sample))] for sample in samples])
     counts = np.array([_elements(value) for value in seen], float)

@@ -27,7 +27,6 @@ from ..passes.quantize import (
     QuantizeWeights,
     Ranges,
     WeightCodes,
-    observed,
 )
 from .errors import UsageError
 from .expected import ComputedIn
@@ -298,9 +297,7 @@ def _by_samples(
     form: dict[str, Any] = {"bits": codes.bits, "unsigned": codes.unsigned}
 
     def make(keep: Mapping[str, str], module: IRModule) -> Pass:
-        are_asked_for = any(observed(one) for one in module.functions.values())
-        found: Ranges = ranges(module) if are_asked_for else {}
-        static = Quantize(found, keep, attention=attention, results=engine == "onnxruntime", **form)
+        static = Quantize(ranges(module), keep, attention=attention, results=engine == "onnxruntime", **form)
         return Sequential([static, *_recurrent(engine, keep, codes)])
 
     return make

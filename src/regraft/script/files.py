@@ -18,7 +18,7 @@ from typing import IO, Final, final
 
 import numpy as np
 
-from ..ir.dtypes import numpy_dtype
+from ..ir.dtypes import SUB_BYTE, numpy_dtype
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..ir.program import Function
@@ -32,8 +32,6 @@ from .text import read_program
 _ALIGNMENT: Final = 64
 _MAGIC: Final = b"regraft weights\n"
 _MAGIC_PACKED: Final = b"regraft weights2"
-_BITS: Final = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
-"""The bits of an element, for the dtypes that take less than a byte."""
 _DIGEST_BYTES: Final = 16
 
 
@@ -56,7 +54,7 @@ class _WeightsFile:
         """Append the bytes of a tensor; returns where they begin."""
         if self._file is None:
             self._file = beside(self.path).open("x+b")
-        bits = _BITS.get(data.dtype, 8)
+        bits = SUB_BYTE.get(data.dtype, 8)
         if bits < 8:
             self._magic = _MAGIC_PACKED
         content = _bytes_of(data, bits).data
@@ -171,7 +169,7 @@ def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
     content = np.memmap(path, dtype=np.uint8, mode="r")
 
     def load(dtype: str, shape: tuple[int, ...], offset: int, named: Named) -> TensorData:
-        bits = _BITS.get(dtype, 8) if is_packed else 8
+        bits = SUB_BYTE.get(dtype, 8) if is_packed else 8
         count = -(-math.prod(shape) * numpy_dtype(dtype).itemsize * bits // 8)
         if not 0 <= offset <= offset + count <= size:
             raise RegraftError(

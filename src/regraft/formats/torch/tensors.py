@@ -12,15 +12,13 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from ...ir.dtypes import DTYPES, numpy_dtype
+from ...ir.dtypes import DTYPES, SUB_BYTE, numpy_dtype
 from ..errors import ConvertError
 
-_SUB_BYTE: Final = ("int2", "int4", "uint2", "uint4", "float4_e2m1fn")
-"""PyTorch packs these, where it has their names at all; here an element has a byte."""
 _TORCH_DTYPES: Final[dict[str, torch.dtype]] = {
-    name: found
+    name: found  # PyTorch packs the others, where it has their names at all; here an element has a byte
     for name in DTYPES
-    if name not in _SUB_BYTE and isinstance(found := getattr(torch, name, None), torch.dtype)
+    if name not in SUB_BYTE and isinstance(found := getattr(torch, name, None), torch.dtype)
 }
 _NAMES: Final = {dtype: name for name, dtype in _TORCH_DTYPES.items()}
 _BITS: Final = {1: torch.uint8, 2: torch.int16}

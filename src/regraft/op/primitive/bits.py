@@ -7,7 +7,7 @@ from typing import Any
 
 from array_api_compat import is_jax_namespace, is_torch_namespace
 
-from ...ir.dtypes import is_bool, is_float, is_integer, itemsize
+from ...ir.dtypes import SUB_BYTE, is_bool, is_float, is_integer, itemsize
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import Type
@@ -17,12 +17,10 @@ from ..semantics import namespace_dtype
 
 __all__ = ["bitcast"]
 
-_PACKED = ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")
-
 
 def _is_plain(dtype: str) -> bool:
     """True if elements are numbers that fill whole bytes."""
-    return (is_float(dtype) or is_integer(dtype)) and dtype not in _PACKED
+    return (is_float(dtype) or is_integer(dtype)) and dtype not in SUB_BYTE
 
 
 def _bitcast_type(call: Call) -> Type:
