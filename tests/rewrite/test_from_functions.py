@@ -157,6 +157,15 @@ def test_a_replacement_takes_whatever_there_is_by_name() -> None:
     assert taken[0] == ["y"]
 
 
+SLOPE, AXIS, FIRST, NUMBER = (
+    rx.any_attribute(0.1, 0.2),
+    rx.any_attribute(1, 2),
+    rx.any_attribute(0, -1),
+    rx.any_number(),
+)
+NUMERIC, SAME_AXIS = is_const(), rx.any_attribute(1, 2)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -172,6 +181,14 @@ def test_a_replacement_takes_whatever_there_is_by_name() -> None:
         (lambda: rx.rule(lambda x=3: R.exp(x), lambda x: x), "no pattern and no type as its default"),
         (lambda: rx.rule(lambda *x: R.exp(x[0]), lambda x: x), "name each parameter"),
         (lambda: rx.rule(lambda x: R.exp(x), lambda x: x, loose=["axis"]), "has the attribute axis"),
+        (
+            lambda: rx.rule(lambda x, s=NUMERIC, t=NUMERIC: x * s + t, lambda x: x),
+            "the parameters s and t of before have the same pattern, which is one value",
+        ),
+        (
+            lambda: rx.rule(lambda x, a=AXIS, b=SAME_AXIS: R.flip(R.flip(x, a), b), lambda x: x),
+            "the parameters a and b have the same two examples, which do not say where each of them stands",
+        ),
     ],
 )
 def test_functions_that_make_no_rule_are_refused(make: Any, message: str) -> None:
@@ -180,13 +197,6 @@ def test_functions_that_make_no_rule_are_refused(make: Any, message: str) -> Non
 
 
 # --- attributes and numbers as variables
-
-SLOPE, AXIS, FIRST, NUMBER = (
-    rx.any_attribute(0.1, 0.2),
-    rx.any_attribute(1, 2),
-    rx.any_attribute(0, -1),
-    rx.any_number(),
-)
 
 
 def test_an_attribute_variable_is_read_from_the_match_and_written_into_another_attribute() -> None:

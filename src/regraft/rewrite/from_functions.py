@@ -154,6 +154,12 @@ def _parameters(name: str, before: Callable[..., Any]) -> list[_Parameter]:
             case Type():
                 found.append(_Parameter(parameter.name, variable, wildcard().has_ty(default)))
             case DFPattern():
+                twin = next((one.name for one in found if one.pattern is default), None)
+                if twin is not None:
+                    raise RewriteError(
+                        f"rule {name!r}: the parameters {twin} and {parameter.name} of before have the same pattern, "
+                        f"which is one value; give each a pattern of its own, or write {twin} for both"
+                    )
                 found.append(_Parameter(parameter.name, variable, default))
             case AnyNumber():
                 found.append(_Parameter(parameter.name, variable, is_const() & is_scalar(), default))

@@ -7,6 +7,7 @@ instead: where the two results differ, the attribute is the variable.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, Final, NamedTuple, cast, final
 
 from ..ir.equality import structural_equal
@@ -141,6 +142,12 @@ def attribute_places(
         raise RewriteError(
             f"rule {rule!r}: before gives {len(first)} values, or {len(second)}, by its attribute variables"
         )
+    for (name, one), (twin, other) in combinations(variables.items(), 2):
+        if [*map(attribute_key, one.examples)] == [*map(attribute_key, other.examples)]:
+            raise RewriteError(
+                f"rule {rule!r}: the parameters {name} and {twin} have the same two examples, "
+                "which do not say where each of them stands; give one of them others"
+            )
     places = _AttributeDifferences(rule, variables)
     found: dict[int, dict[str, Any]] = {}
     seen: set[int] = set()
