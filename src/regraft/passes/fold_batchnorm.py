@@ -13,10 +13,10 @@ from ..ir.expr import Expr, Var, const
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
-from ..ir.types import TensorType, is_subtype
+from ..ir.types import TensorType
 from ..pattern import PatternContext, is_op, is_tuple_get_item, wildcard
 from ..pattern.pattern import DFPattern
-from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ..rewrite import Bindings, Decline, Rule, RuleSet, decline, if_as_precise
 from .compile_time import is_known, known_before_inputs
 from .context import PassContext
 from .passes import FunctionPass, Pass
@@ -37,8 +37,7 @@ _new_mean, _new_variance = is_tuple_get_item(_any_norm, 1), is_tuple_get_item(_a
 def _statistic(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     if matchings[_any_norm].attrs.training:
         return decline("the batch norm is in training, where its statistics change")
-    kept: Expr = matchings[_old_mean] if _new_mean in matchings else matchings[_old_variance]
-    return kept if is_subtype(kept.ty, expr.ty) is True else decline("the type would be less precisely known")
+    return if_as_precise(matchings[_old_mean if _new_mean in matchings else _old_variance], expr)
 
 
 def _channels(layout: str, letter: str, size: Dim) -> list[Dim]:

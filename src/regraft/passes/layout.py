@@ -17,7 +17,7 @@ from ..ir.types import UNKNOWN_NDIM, TensorType, is_subtype, shapes_equal
 from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.pattern import DFPattern
-from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ..rewrite import Bindings, Decline, Rule, RuleSet, decline, if_as_precise
 from ..rewrite.one_name import tidied
 from .context import PassContext
 from .passes import FunctionPass, Pass, RulePass
@@ -97,7 +97,7 @@ def _reshape_once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline
         result: Expr = ops.reshape(matchings[_data], matchings[_shape])
     else:
         result = ops.flatten(matchings[_data])
-    return result if is_subtype(result.ty, expr.ty) is True else decline("the shape would be less precisely known")
+    return if_as_precise(result, expr)
 
 
 def _reshape_to_itself(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
@@ -172,7 +172,7 @@ def _permute_once(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline
     if inner is None or outer is None:
         return decline("the rank is not known, so neither are the permutations")
     result = ops.permute_dims(matchings[_tensor], [inner[axis] for axis in outer])
-    return result if is_subtype(result.ty, expr.ty) is True else decline("the shape would be less precisely known")
+    return if_as_precise(result, expr)
 
 
 def _permute_to_itself(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
@@ -181,8 +181,7 @@ def _permute_to_itself(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | De
         return decline("the rank is not known, so neither is the permutation")
     if order != tuple(range(len(order))):
         return decline(f"the permutation {order} moves axes")
-    data: Expr = matchings[_tensor]
-    return data if is_subtype(data.ty, expr.ty) is True else decline("the rank is known by the permutation only")
+    return if_as_precise(matchings[_tensor], expr, "the rank is known by the permutation only")
 
 
 with PatternContext() as _permuted_again:
@@ -238,7 +237,7 @@ def _in_fewer_calls(expr: Expr, _matchings: dict[DFPattern, Any], bindings: Bind
     if best is None:
         return decline("it takes no fewer calls from what this is made of")
     result = best.written()
-    return result if is_subtype(result.ty, expr.ty) is True else decline("the shape would be less precisely known")
+    return if_as_precise(result, expr)
 
 
 def _moves_at_most_one_axis(step: Expr | None) -> bool:

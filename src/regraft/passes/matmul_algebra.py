@@ -18,12 +18,12 @@ from ..ir.expr import Expr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Function
-from ..ir.types import TensorType, Type, is_subtype, shapes_equal
+from ..ir.types import TensorType, Type, shapes_equal
 from ..op.adjoints import tensor_type
 from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.pattern import DFPattern
-from ..rewrite import Bindings, Decline, Rule, RuleSet, decline
+from ..rewrite import Bindings, Decline, Rule, RuleSet, decline, if_as_precise
 from .compile_time import is_known, known_before_inputs
 from .context import PassContext
 from .passes import FunctionPass, Pass, RulePass
@@ -50,7 +50,7 @@ def _take_after(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         return decline("indices of any rank but 1 give the right side other axes")
     product = ops.matmul(x, weight, expr.attrs.out_dtype)
     taken = ops.take(product, indices, max(tensor_type(product).ndim - 1, -1), take.attrs.mode)
-    return taken if is_subtype(taken.ty, expr.ty) is True else decline("the shape would be less precisely known")
+    return if_as_precise(taken, expr)
 
 
 def _take_stacked(expr: Call, x: Expr, weight: Expr, indices: Expr, take: Call) -> Expr | Decline:
@@ -66,7 +66,7 @@ def _take_stacked(expr: Call, x: Expr, weight: Expr, indices: Expr, take: Call) 
     product = ops.matmul(x, side_by_side, expr.attrs.out_dtype)
     apart = ops.reshape(product, (batch[0], batch[1], count, columns))
     taken = ops.einsum([ops.take(apart, indices, 2, take.attrs.mode)], "ijik->ijk")
-    return taken if is_subtype(taken.ty, expr.ty) is True else decline("the shape would be less precisely known")
+    return if_as_precise(taken, expr)
 
 
 _TAKE: Final = Rule(_of_taken, _take_after, "reorder_take_after_matmul")
@@ -269,9 +269,8 @@ def _reordered(
     a, b, c = chain.operands
     outer, first = (call.attrs.out_dtype for call in calls)
     product = ops.matmul(a, ops.matmul(b, c, first), outer) if left else ops.matmul(ops.matmul(a, b, first), c, outer)
-    if is_subtype(product.ty, old.ty) is not True:
-        return decline("the shape would be less precisely known")
-    return {old: product}
+    found = if_as_precise(product, old)
+    return found if isinstance(found, Decline) else {old: found}
 
 
 def _reordered_transposed(

@@ -20,7 +20,7 @@ from ..op.primitive.manipulate import last_two_swapped, permutation
 from ..op.semantics import integer_range
 from ..pattern import PatternContext, is_const, is_op, is_tuple, wildcard
 from ..pattern.pattern import DFPattern
-from ..rewrite import Bindings, Decline, Rule, RuleSet, decline, rule
+from ..rewrite import Bindings, Decline, Rule, RuleSet, decline, if_as_precise, rule
 from .passes import Pass, RulePass
 
 # --- by one, and by nothing
@@ -47,7 +47,7 @@ def _itself(expr: Expr, data: Expr, *, keeps_shape: bool = False) -> Expr | Decl
     """
     if not keeps_shape and stated_shape(expr) is None:
         return decline("the shape of the result is not known")
-    return data if is_subtype(data.ty, expr.ty) is True else decline("the shape or dtype is another one")
+    return if_as_precise(data, expr, "the shape or dtype is another one")
 
 
 _root = is_op("relax.sqrt")(wildcard())

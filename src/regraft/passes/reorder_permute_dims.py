@@ -11,11 +11,10 @@ from typing import Any
 from .. import op as ops
 from ..ir.expr import Expr
 from ..ir.op import Call
-from ..ir.types import TensorType
 from ..op.primitive.manipulate import permutation
 from ..pattern import is_op, is_tuple, repeat, wildcard
 from ..pattern.pattern import DFPattern
-from ..rewrite import Decline, Rule, decline
+from ..rewrite import Decline, Rule, decline, if_as_precise
 from .passes import Pass, RulePass
 
 _tensor = wildcard()
@@ -38,17 +37,7 @@ def _reorder(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     joined = ops.concat(matchings[_tensor], axis=first[axis])
     given = {call.attrs.axes for call in permuted}
     result = ops.permute_dims(joined, given.pop() if len(given) == 1 else first)
-    if not _is_as_precise(result, expr):
-        return decline("the shape of the joined tensors is less precisely known before the permutation")
-    return result
-
-
-def _is_as_precise(new: Expr, old: Expr) -> bool:
-    return (
-        isinstance(new.ty, TensorType)
-        and isinstance(old.ty, TensorType)
-        and (old.ty.shape is None or new.ty.shape is not None)
-    )
+    return if_as_precise(result, expr)
 
 
 _RULE = Rule(_concat, _reorder, "reorder_permute_dims_after_concat")

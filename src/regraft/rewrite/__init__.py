@@ -19,6 +19,7 @@ from .errors import RewriteValueError as RewriteValueError
 from .errors import RewriteWarning as RewriteWarning
 from .errors import RuleFormError as RuleFormError
 from .errors import decline as decline
+from .errors import if_as_precise as if_as_precise
 from .explain import explain as explain
 from .explanation import Explanation as Explanation
 from .explanation import Finding as Finding

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import final
 
 from ..ir.errors import RegraftError
+from ..ir.expr import Expr
+from ..ir.types import is_subtype
 
 
 class RewriteError(RegraftError):
@@ -56,3 +58,8 @@ class Decline:
 def decline(reason: str) -> Decline:
     """The result of a rewriter to leave a match as it is and say why; `explain` and reports show the reason."""
     return Decline(reason)
+
+
+def if_as_precise(value: Expr, old: Expr, otherwise: str = "the shape would be less precisely known") -> Expr | Decline:
+    """``value`` to stand for ``old``; declined, with a reason, where its type says less than that of ``old``."""
+    return value if is_subtype(value.ty, old.ty) is True else decline(otherwise)
