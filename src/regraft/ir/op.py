@@ -99,10 +99,10 @@ class Op(OpAttributes, Expr):
     composite: a consumer without a row for it takes the program that its reference semantics are
     (`regraft.op.decompose`).
 
-    ``precision`` says how it bears narrow dtypes (by default it keeps float32, unless it only moves elements), ``cost``
-    counts its operations (by default what `regraft.analysis.call_cost` says), and ``finite``, held as
-    ``keeps_finite``, whether finite operands give a finite result unless it overflows (by default if it only moves
-    elements).
+    ``precision`` says how it bears narrow dtypes (by default elementwise primitives follow, as does what only moves
+    elements; others keep float32), ``cost`` counts its operations (by default what `regraft.analysis.call_cost` says),
+    and ``finite``, held as ``keeps_finite``, whether finite operands give a finite result unless it overflows (by
+    default if it only moves elements).
 
     Attributes whose names end in ``axis`` or are ``axes`` count axes of operand ``axes_of`` (-1: of the result), from
     either end; ``axis`` of a reduction or a view is a set. ``written_out`` says what defaults (but dtypes) stand for.
@@ -216,7 +216,8 @@ class Op(OpAttributes, Expr):
         for key, value in declared.items():
             init_field(self, key, value)
         init_field(self, "gradient", None)
-        init_field(self, "precision", precision or (Precision.FOLLOWS if moves else Precision.KEEPS))
+        follows = moves or (primitive and Trait.ELEMENTWISE in declared["traits"])
+        init_field(self, "precision", precision or (Precision.FOLLOWS if follows else Precision.KEEPS))
         init_field(self, "cost", cost)
         init_field(self, "keeps_finite", moves if finite is None else finite)
         init_field(self, "axes_of", axes_of)

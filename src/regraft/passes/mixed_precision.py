@@ -32,118 +32,31 @@ from .passes import FunctionPass, Pass
 _HIGH: Final = "float32"
 _LARGEST: Final = {low: float(cast("Any", ml_dtypes.finfo)(low).max) for low in HALF}
 
-_ALSO_LEAD: Final = frozenset(("nn.attention", "nn.attention_bias", "nn.attention_var_len", "outer"))
-_ALSO_FOLLOW: Final = frozenset(
-    [
-        "abs",
-        "acos",
-        "acosh",
-        "arange",
-        "asin",
-        "asinh",
-        "astype",
-        "atan",
-        "atan2",
-        "atanh",
-        "bitwise_and",
-        "bitwise_not",
-        "bitwise_or",
-        "bitwise_xor",
-        "ceil",
-        "cos",
-        "divide",
-        "equal",
-        "erf",
-        "ewise_fma",
-        "eye",
-        "floor",
-        "floor_divide",
-        "floor_mod",
-        "full",
-        "full_like",
-        "greater",
-        "greater_equal",
-        "hamming_window",
-        "image.affine_grid",
-        "image.grid_sample",
-        "isfinite",
-        "isinf",
-        "isnan",
-        "left_shift",
-        "less",
-        "less_equal",
-        "logical_and",
-        "logical_not",
-        "logical_or",
-        "logical_xor",
-        "mod",
-        "nn.adaptive_avg_pool1d",
-        "nn.adaptive_avg_pool2d",
-        "nn.adaptive_avg_pool3d",
-        "nn.avg_pool1d",
-        "nn.avg_pool2d",
-        "nn.avg_pool3d",
-        "nn.dropout",
-        "nn.gelu",
-        "nn.gelu_tanh",
-        "nn.selu",
-        "nn.silu",
-        "not_equal",
-        "ones",
-        "right_shift",
-        "round",
-        "sigmoid",
-        "sign",
-        "sin",
-        "tanh",
-        "trunc",
-        "vision.roi_align",
-        "vision.roi_pool",
-        "zeros",
-    ]
+_LEAD: Final = frozenset(("nn.attention", "nn.attention_bias", "nn.attention_var_len", "outer"))
+_FOLLOW: Final = frozenset(
+    {
+        *("arange", "ewise_fma", "eye", "full", "full_like", "hamming_window", "image.affine_grid"),
+        *("image.grid_sample", "mod", "nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d"),
+        *("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d", "nn.dropout", "nn.gelu", "nn.gelu_tanh", "nn.selu"),
+        *("nn.silu", "ones", "vision.roi_align", "vision.roi_pool", "zeros"),
+    }
 )
-_SENSITIVE: Final = frozenset(
-    [
-        "cosh",
-        "exp",
-        "log",
-        "log_add_exp",
-        "nn.group_norm",
-        "nn.instance_norm",
-        "nn.layer_norm",
-        "nn.rms_norm",
-        "power",
-        "rsqrt",
-        "sinh",
-        "sqrt",
-        "square",
-        "tan",
-    ]
+_FOLLOW_IN_RELAX: Final = frozenset(
+    {
+        *("cosh", "exp", "log", "log_add_exp", "nn.group_norm", "nn.instance_norm", "nn.layer_norm", "nn.rms_norm"),
+        *("power", "rsqrt", "sinh", "sqrt", "square", "tan"),
+    }
 )
 """Operators that follow by Relax's policy alone: they enlarge the rounding of their operands, or sum its squares."""
 
-_ALSO_KEEP: Final = frozenset(
-    [
-        "clip",
-        "flip",
-        "gather_elements",
-        "gather_nd",
-        "index_tensor",
-        "nn.leakyrelu",
-        "nn.pad",
-        "nn.pixel_shuffle",
-        "repeat",
-        "reverse_sequence",
-        "slice_scatter",
-        "sort",
-        "take",
-        "tile",
-        "tril",
-        "triu",
-        "where",
-    ]
+_KEEP_IN_RELAX: Final = frozenset(
+    {
+        *("clip", "flip", "gather_elements", "gather_nd", "index_tensor", "nn.leakyrelu", "nn.pad"),
+        *("nn.pixel_shuffle", "repeat", "reverse_sequence", "slice_scatter", "sort", "take", "tile", "tril", "triu"),
+        *("where", "wrap_param"),
+    }
 )
-"""Operators whose policy in Relax differs from what their rows say of rounding."""
+"""Operators that keep float32 by Relax's policy alone, though they only move elements or round them once."""
 
 
 def _policy(op: Expr, *, relax: bool) -> Precision:
@@ -151,11 +64,11 @@ def _policy(op: Expr, *, relax: bool) -> Precision:
     if not isinstance(op, Op):
         return Precision.KEEPS
     name = op.name.removeprefix("relax.")
-    if name in _ALSO_LEAD:
+    if name in _LEAD:
         return Precision.LEADS
-    if name in _ALSO_FOLLOW or (relax and name in _SENSITIVE):
+    if name in _FOLLOW or (relax and name in _FOLLOW_IN_RELAX):
         return Precision.FOLLOWS
-    return Precision.KEEPS if relax and name in _ALSO_KEEP else op.precision
+    return Precision.KEEPS if relax and name in _KEEP_IN_RELAX else op.precision
 
 
 def _is(ty: Type, *dtypes: str) -> bool:

@@ -153,7 +153,6 @@ add = binary(
     "``x1 + x2``, elementwise with broadcasting",
     'Integers wrap around; on bool it is "or".',
     gradient=lambda call, output, adjoint: [collapse_to(adjoint, operand) for operand in call.args],
-    precision=Precision.FOLLOWS,
     finite=True,
 )
 subtract = binary(
@@ -164,7 +163,6 @@ subtract = binary(
     "``x1 - x2``, elementwise with broadcasting",
     "Integers wrap around.",
     gradient=_subtract_gradient,
-    precision=Precision.FOLLOWS,
     finite=True,
 )
 multiply = binary(
@@ -175,7 +173,6 @@ multiply = binary(
     "``x1 * x2``, elementwise with broadcasting",
     'Integers wrap around; on bool it is "and".',
     gradient=_multiply_gradient,
-    precision=Precision.FOLLOWS,
     finite=True,
 )
 
@@ -233,6 +230,7 @@ power = binary(
     "its fraction (0 for base 0).",
     follows="``torch.pow``",
     gradient=_power_gradient,
+    precision=Precision.KEEPS,
 )
 atan2 = binary(
     "atan2",
@@ -250,6 +248,7 @@ log_add_exp = binary(
     "``log(exp(x1) + exp(x2))`` without overflow on the way",
     follows="``numpy.logaddexp``",
     gradient=_log_add_exp_gradient,
+    precision=Precision.KEEPS,
 )
 maximum = binary(
     "maximum",
@@ -258,7 +257,6 @@ maximum = binary(
     _EXTREME,
     'The greater of two elements, NaN if one is; on bool it is "or"',
     gradient=lambda call, output, adjoint: _extreme_shares(call, adjoint, less),
-    precision=Precision.FOLLOWS,
     finite=True,
 )
 minimum = binary(
@@ -268,6 +266,5 @@ minimum = binary(
     _EXTREME,
     'The smaller of two elements, NaN if one is; on bool it is "and"',
     gradient=lambda call, output, adjoint: _extreme_shares(call, adjoint, greater),
-    precision=Precision.FOLLOWS,
     finite=True,
 )

@@ -9,7 +9,7 @@ from array_api_compat import is_jax_namespace, is_torch_namespace
 
 from ...ir.dtypes import SUB_BYTE, is_bool, is_float, is_integer, itemsize
 from ...ir.expr import Expr
-from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Precision, Trait, wrong_attribute, wrong_operand
 from ...ir.types import Type
 from ..public_function import Dtype, declares
 from ..rules import tensor_operand
@@ -52,6 +52,7 @@ def _bitcast(xp: Any, x: Any, dtype: str) -> Any:
     infer=_bitcast_type,
     reference=_bitcast,
     traits=(Trait.ELEMENTWISE, Trait.STOPS_GRADIENT),
+    precision=Precision.KEEPS,
 )
 def bitcast(x: Expr, dtype: Dtype) -> Call:
     """The bits of each element of ``x`` as an element of ``dtype``; follows ``BitCast`` of ONNX and ``torch.view``.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ...ir.expr import Expr
-from ...ir.op import Reference, Trait
+from ...ir.op import Precision, Reference, Trait
 from ..row import UnaryFunction, unary
 from ..rules import same_float_type
 from ..semantics import array_function, rounded_once, special_function
@@ -36,6 +36,10 @@ __all__ = [
     "tan",
     "tanh",
 ]
+
+
+_SENSITIVE: Final = ("cosh", "exp", "log", "rsqrt", "sinh", "sqrt", "tan")
+"""Functions that enlarge the rounding of their operand, so that they keep float32."""
 
 
 def _declare(
@@ -64,6 +68,7 @@ def _declare(
         of="floating dtype",
         follows=follows,
         share=share,
+        precision=Precision.KEEPS if name in _SENSITIVE else None,
         finite=finite,
     )
 

@@ -42,7 +42,6 @@ WHERE = primitive(
     infer=_where_type,
     reference=_where,
     traits=(Trait.ELEMENTWISE,),
-    precision=Precision.FOLLOWS,
     finite=True,
 )
 

@@ -68,7 +68,6 @@ negative: UnaryFunction = unary(
     "``-x``, elementwise",
     "Unsigned integers wrap around.",
     share=lambda adjoint, x, output: negative(adjoint),
-    precision=Precision.FOLLOWS,
     finite=True,
 )
 sign = unary(
@@ -82,6 +81,7 @@ square = unary(
     "``x * x``, elementwise",
     "Integers wrap around.",
     share=lambda adjoint, x, output: adjoint * (x * 2.0),
+    precision=Precision.KEEPS,
     finite=True,
 )
 
