@@ -112,6 +112,29 @@ def test_a_way_whose_memory_was_not_used_is_timed_once_it_is_there(monkeypatch: 
     assert gain(old, new).ratio == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("to_beat", "seconds_of_it", "turns", "ratio"),
+    [(1.0, 0.25, 2, 1.0), (1.0, 0.2, 5, 1.25), (1.8, 0.2, 1, 1.75), (None, 0.2, 1, 1.75)],
+)
+def test_what_seems_faster_by_one_turn_gets_further_ones_while_it_does(
+    to_beat: float | None, seconds_of_it: float, turns: int, ratio: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [0.0]
+    for name in ("monotonic", "perf_counter"):
+        monkeypatch.setattr(timing, name, lambda: seconds[0])
+    monkeypatch.setattr(timing, "CLOCKS", {"wall": lambda: seconds[0]})
+
+    def way(taken: float) -> None:
+        seconds[0] += taken
+
+    beside_other_work = iter([0.25, 0.35])
+    ways = [lambda: way(next(beside_other_work, 0.25)), lambda: way(seconds_of_it)]
+    before, after = time_in_turns(ways, clock="wall", budget=0, to_beat=to_beat)
+    assert len(before.seconds) == len(after.seconds) == turns
+    assert gain(before, after).ratio == pytest.approx(ratio)
+    assert seconds[0] <= 0.5 + 5
+
+
 def test_after_the_budget_no_further_state_is_tried_and_nothing_is_remembered(
     times: list[float], tmp_path: Path
 ) -> None:

@@ -138,7 +138,7 @@ class PrecisionSearch:
             return CandidateResult(replace(row, problem=problem))
         left = self.deadline.left
         try:
-            return self._whole(one, row)
+            return self._whole(one, row, best)
         except RegraftError as error:
             return CandidateResult(replace(row, problem=str(error)))
         finally:
@@ -155,7 +155,7 @@ class PrecisionSearch:
         weights = constant_bytes(whole.module)
         return replace(row, **whole.errors.of_all(), weights=weights, problem=self.missed(whole))
 
-    def _whole(self, one: Candidate, row: Attempt) -> CandidateResult:
+    def _whole(self, one: Candidate, row: Attempt, best: Attempt | None) -> CandidateResult:
         layers = self._layers(one)
         if one.make is not None and not layers:
             problem = "there is no layer that it could compute in few bits" + self._why_none(one)
@@ -164,7 +164,7 @@ class PrecisionSearch:
         if one.make is None:
             self.rest_errors[one.engine, one.rest] = whole.errors.error
         self.whole[one.name, one.engine] = whole.errors
-        row = self._timed(one, whole, row)
+        row = self._timed(one, whole, row, best)
         row = replace(row, layers=tuple(LayerReport(name, one.name, None) for name in layers))
         problem = self.missed(whole)
         if problem is None:
@@ -192,11 +192,11 @@ class PrecisionSearch:
                 replace(row, problem=f"{problem}; no time was left to find the layers that err the most")
             )
         try:
-            return self._narrowed(one, row, problem)
+            return self._narrowed(one, row, problem, best)
         except RegraftError as error:
             return CandidateResult(replace(row, problem=str(error)))
 
-    def _timed(self, one: Candidate, tried: Tried, row: Attempt) -> Attempt:
+    def _timed(self, one: Candidate, tried: Tried, row: Attempt, best: Attempt | None) -> Attempt:
         row = replace(row, **tried.errors.of_all(), weights=constant_bytes(tried.module))
         if not self.timed:
             return row
@@ -205,7 +205,8 @@ class PrecisionSearch:
         inputs, clock = self.inputs[0], clock_for(self.bench.threads, self.bench.clock)
         ways = [lambda: self.before(inputs), lambda: tried.run(inputs)]
         seconds = min(max(1.0, self.bench.budget / 10), self.deadline.left / (2 * self.waiting))
-        old, new = time_in_turns(ways, clock=clock, budget=seconds)
+        to_beat = 1.0 if best is None else max(1.0, best.ratio)
+        old, new = time_in_turns(ways, clock=clock, budget=seconds, to_beat=to_beat)
         row = replace(row, seconds=new.least, gain=gain(old, new))
         return row if row.gain is not None and row.gain.is_faster else replace(row, problem="it is not faster")
 
@@ -227,7 +228,7 @@ class PrecisionSearch:
         row = replace(row, expected=old / new if new else 1.0)
         return row if row.ratio > _EXPECTED_NOISE else replace(row, problem="it is not expected to be faster")
 
-    def _narrowed(self, one: Candidate, row: Attempt, problem: str) -> CandidateResult:
+    def _narrowed(self, one: Candidate, row: Attempt, problem: str, best: Attempt | None) -> CandidateResult:
         layers = [layer.name for layer in row.layers]
         judged = self._judged(one, {}).errors if one.options else self.whole[one.name, one.engine]
         rest = self._error_of_rest(one, row.error or 0.0, judged.error)
@@ -237,13 +238,13 @@ class PrecisionSearch:
         if self.missed(found) is None:
             found = self.held_to_others(found)
             if self.missed(found) is not None:
-                return self._narrowed(one, row, problem)
+                return self._narrowed(one, row, problem, best)
         if self.missed(found) is not None or all(kept.get(name) == one.rest for name in layers):
             rows = tuple(replace(layer, error=alone.get(layer.name)) for layer in row.layers)
             each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if errors.are_all_measured else ""
             return CandidateResult(replace(row, layers=rows, problem=problem + each))
         rows = tuple(LayerReport(name, kept.get(name, one.name), alone.get(name)) for name in layers)
-        row = replace(self._timed(one, found, replace(row, problem=None)), layers=rows)
+        row = replace(self._timed(one, found, replace(row, problem=None), best), layers=rows)
         return CandidateResult(row, None if row.problem else found.module)
 
     def _layers(self, one: Candidate) -> list[str]:

@@ -31,6 +31,10 @@ _LONG: Final = 2.0
 """Seconds of a run that is not repeated beyond the budget."""
 _UNKNOWN_NOISE: Final = 0.1
 """The least noise where there was no time for three turns, so that it could not be measured."""
+_ENOUGH: Final = 5
+"""The turns by which a way is known to be faster though other programs ran beside some of them."""
+_TO_CONFIRM: Final = 5.0
+"""The most seconds of such turns beyond the budget."""
 
 
 class Deadline:
@@ -144,7 +148,12 @@ def gain(before: Turns, after: Turns) -> Gain:
 
 
 def time_in_turns(
-    ways: Sequence[Callable[[], Any]], *, clock: Clock = "wall", budget: float = 10.0, rounds: int | None = None
+    ways: Sequence[Callable[[], Any]],
+    *,
+    clock: Clock = "wall",
+    budget: float = 10.0,
+    rounds: int | None = None,
+    to_beat: float | None = None,
 ) -> list[Turns]:
     """Times of each of ``ways``, which take turns, every second round in the opposite order.
 
@@ -153,9 +162,14 @@ def time_in_turns(
     not used for a while. So there is one round in any case, and three of short ways, some hundredths of a second. Only
     where one run takes more than two seconds, and there is time for no round at all, the first runs are what was timed.
     It takes at most ``budget`` and two runs of each way.
+
+    A single turn may have met other work on the machine. So where the second way comes out more than ``to_beat`` times
+    as fast as the first by fewer than five turns, further ones are made up to that, for five more seconds at most.
+
     The garbage collector is out of the way. Raises what a way raises.
     """
     deadline, now = Deadline(budget), CLOCKS[clock]
+    confirmed = Deadline(budget + _TO_CONFIRM)
     first = [_first_run(way, now) for way in ways]
     repeats = [one.repeats for one in first]
     taken = [list[float]() for _ in ways]
@@ -163,17 +177,24 @@ def time_in_turns(
     of_a_round = sum(one.repeats * one.wall for one in first)
     longest = max(one.wall for one in first)
     least = _GROUPS if longest <= _SHORTEST else int(longest <= _LONG)
+
+    def is_to_be_confirmed() -> bool:
+        if to_beat is None or len(taken[0]) >= _ENOUGH or confirmed.left < of_a_round:
+            return False
+        before, after = _turns(taken, first)
+        return before.least / after.least > to_beat
+
     gc.collect()
     with collection_paused():
         for number in range(rounds or _MOST_ROUNDS):
-            if rounds is None and number >= least and deadline.left < of_a_round:
+            if rounds is None and number >= least and deadline.left < of_a_round and not is_to_be_confirmed():
                 break
             for index in order if number % 2 == 0 else reversed(order):
                 started = now()
                 for _ in range(repeats[index]):
                     ways[index]()
                 taken[index].append((now() - started) / repeats[index])
-    return [Turns(tuple(one) or (run.seconds,)) for one, run in zip(taken, first, strict=True)]
+    return _turns(taken, first)
 
 
 class _First(NamedTuple):
@@ -182,6 +203,10 @@ class _First(NamedTuple):
     seconds: float
     wall: float
     repeats: int
+
+
+def _turns(taken: Sequence[Sequence[float]], first: Sequence[_First]) -> list[Turns]:
+    return [Turns(tuple(one) or (run.seconds,)) for one, run in zip(taken, first, strict=True)]
 
 
 def _first_run(way: Callable[[], Any], now: Callable[[], float]) -> _First:
