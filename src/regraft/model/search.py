@@ -156,11 +156,13 @@ class PrecisionSearch:
         return replace(row, **whole.errors.of_all(), weights=weights, problem=self.missed(whole))
 
     def _whole(self, one: Candidate, row: Attempt, best: Attempt | None) -> CandidateResult:
-        layers = self._layers(one)
-        if one.make is not None and not layers:
-            problem = "there is no layer that it could compute in few bits" + self._why_none(one)
+        left, made = self.deadline.left, self._made(one)
+        if one.make is not None and not made.layers:
+            problem = "there is no layer that it could compute in few bits" + made.why_none
             return CandidateResult(replace(row, problem=problem))
-        whole = self.held_to_others(self.tried(one, {}))
+        whole = self._run(one, made.module)
+        self.of_a_trial = left - self.deadline.left
+        layers, whole = made.layers, self.held_to_others(whole)
         if one.make is None:
             self.rest_errors[one.engine, one.rest] = whole.errors.error
         self.whole[one.name, one.engine] = whole.errors
@@ -247,22 +249,19 @@ class PrecisionSearch:
         row = replace(self._timed(one, found, replace(row, problem=None), best), layers=rows)
         return CandidateResult(row, None if row.problem else found.module)
 
-    def _layers(self, one: Candidate) -> list[str]:
+    def _made(self, one: Candidate) -> _Made:
+        """What ``one`` makes of all layers."""
+        start = self._start(one)
         if one.make is None:
-            return []
+            return _Made(start, [], "")
+        done = report_passes(one.make({}, start), start)
         if one.layers is not None:
-            return one.layers(self._start(one)[self.name])
-        done = report_passes(one.make({}, self._start(one)), self._start(one))
-        steps = [step for each in done.passes for step in each.rewrote if step.rule in _LAYER_RULES]
-        return [step.binding for step in steps if step.function == self.name]
-
-    def _why_none(self, one: Candidate) -> str:
-        """The reason that most layers gave, as the end of a sentence."""
-        if one.make is None:
-            return ""
-        done = report_passes(one.make({}, self._start(one)), self._start(one))
-        reasons = Counter(step.reason for each in done.passes for step in each.declined if step.rule in _LAYER_RULES)
-        return "".join(f": {reason}" for reason, _ in reasons.most_common(1))
+            return _Made(done.program, one.layers(start[self.name]), "")
+        rewrote = [step for each in done.passes for step in each.rewrote if step.rule in _LAYER_RULES]
+        declined = [step for each in done.passes for step in each.declined if step.rule in _LAYER_RULES]
+        layers = [step.binding for step in rewrote if step.function == self.name]
+        reasons = Counter(step.reason for step in declined).most_common(1)
+        return _Made(done.program, layers, "".join(f": {reason}" for reason, _ in reasons))
 
     def _gone_back(self, one: Candidate, errors: LayerErrors, rest: float) -> tuple[Tried, Mapping[str, str]]:
         """``one`` with as many of the worst layers gone back as the budget asks for, and what these went back to.
@@ -293,11 +292,14 @@ class PrecisionSearch:
         Raises what building and running raise.
         """
         left, module = self.deadline.left, self._start(one)
-        module = module if one.make is None else one.make(keep, module)(module)
-        run = self._runner(module, one)
-        errors = Errors.of(errors_of(run, self.inputs[:runs], self.expected[:runs]))
+        found = self._run(one, module if one.make is None else one.make(keep, module)(module), runs)
         self.of_a_trial = left - self.deadline.left
-        return Tried(module, run, errors)
+        return found
+
+    def _run(self, one: Candidate, module: IRModule, runs: int | None = None) -> Tried:
+        """``module``, which ``one`` made, run on all inputs, or on the first ``runs``."""
+        run = self._runner(module, one)
+        return Tried(module, run, Errors.of(errors_of(run, self.inputs[:runs], self.expected[:runs])))
 
     @property
     def to_check(self) -> tuple[list[Sequence[Any]], list[Sequence[np.ndarray]]]:
@@ -473,6 +475,14 @@ class CandidateResult(NamedTuple):
     module: IRModule | None = None
     errs: bool = False
     comes_later: bool = False
+
+
+class _Made(NamedTuple):
+    """A module with all layers of a candidate in few bits, their bindings, and why there are none, as an ending."""
+
+    module: IRModule
+    layers: Sequence[str]
+    why_none: str
 
 
 class Tried(NamedTuple):
