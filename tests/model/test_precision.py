@@ -667,7 +667,15 @@ def test_a_file_that_openvino_does_not_open_is_lowered_for_it_as_the_program_tha
 
 
 @pytest.mark.parametrize(
-    ("asked", "meant"), [("int4", "int4-weights"), ("fp16", "float16"), ("BF16", "bfloat16"), ("int9", "int8")]
+    ("asked", "meant"),
+    [
+        ("int4", "int4-weights"),
+        ("fp16", "float16"),
+        ("BF16", "bfloat16"),
+        ("int9", "int8"),
+        ("int8-dynamic", "int8"),
+        ("int8-weights-only", "int8-weights"),
+    ],
 )
 def test_a_precision_of_another_name_is_told_the_one_that_it_has_here(products: Path, asked: str, meant: str) -> None:
     with pytest.raises(UsageError, match=rf"there is no precision '{asked}'; did you mean {meant}\?"):

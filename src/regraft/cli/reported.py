@@ -128,7 +128,7 @@ def _show_precision(done: PrecisionReport) -> None:
                 "" if one.agreement is None else f"{one.agreement:.1%}",
                 "" if one.seconds is None else console.seconds_text(one.seconds),
                 _gain_text(one),
-                "kept" if one is done.kept else one.problem or "",
+                one.outcome(done.kept),
             )
         )
     where = "" if done.target is None else f" for {done.target}, not this machine"

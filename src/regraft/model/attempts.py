@@ -41,7 +41,8 @@ class Attempt:
     largest magnitude of that output; ``cosine`` the least to expect. ``agreement`` is the
     part of all rows whose largest element is the same one; ``gain`` how many times as fast it is as the model as it
     was; ``weights`` the bytes of its constants. ``expected`` is that gain as it is
-    counted for a machine that is not at hand. ``problem`` says why it is out.
+    counted for a machine that is not at hand. ``problem`` says why it is out. ``allowed`` is the error that it may have
+    beyond that of the report, where the model's own quantization explains that.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Attempt:
     layers: tuple[LayerReport, ...] = ()
     problem: str | None = None
     expected: float | None = None
+    allowed: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -100,6 +102,7 @@ class Attempt:
             tuple(map(LayerReport.from_dict, facts["layers"])),
             None if problem is None else text_in(facts, "problem"),
             number_in(facts, "expected_times_as_fast"),
+            number_in(facts, "allowed"),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,7 +120,16 @@ class Attempt:
             "layers": [layer.to_dict() for layer in self.layers],
             "problem": self.problem,
             "expected_times_as_fast": self.expected,
+            "allowed": self.allowed,
         }
+
+    def outcome(self, kept: Attempt | None) -> str:
+        """The result in a few words, where ``kept`` is what was kept: empty for what was good, but not the best."""
+        if self is not kept:
+            return self.problem or ""
+        if self.allowed is None:
+            return "kept"
+        return f"kept: errors of up to {self.allowed:.2g} are other steps of its own quantization"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +297,10 @@ class Budget(NamedTuple):
     error: float
     cosine: float | None = None
     agreement: float | None = None
+
+    def up_to(self, error: float | None) -> Budget:
+        """The same with an ``error`` that is allowed in place of its own; itself for None."""
+        return self if error is None else self._replace(error=error)
 
     def missed(self, error: float, cosine: float, agreement: float) -> str | None:
         """The reason to refuse these errors; None if they are within the budget."""

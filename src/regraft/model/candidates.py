@@ -101,6 +101,11 @@ class Candidate:
     """The form of its weights in bytes."""
 
     @property
+    def keeps_precision(self) -> bool:
+        """True if it computes in the precision that the model has."""
+        return self.make is None and not self.options
+
+    @property
     def faster(self) -> str | None:
         """The name of a candidate that is faster and errs by more; this one is tried only where it errs by too much."""
         return self.name.removesuffix(_UNSIGNED) if self.codes.unsigned else None
@@ -122,21 +127,23 @@ def candidates(
     *,
     has_few_rows: bool,
     has_attention: bool = False,
+    own: str = "float32",
 ) -> list[Candidate | Refused]:
     """The candidates for a precision, the most promising first; and what there would be, but for a reason.
 
     ``ranges`` finds what values of a module lie in, by samples, when needed; None without samples. ``has_few_rows``:
     products have so few rows that they wait for their weights; ``has_attention``: there is attention, whose products
-    are tried on bytes as well. ``machine`` says what its processor computes in.
+    are tried on bytes as well. ``machine`` says what its processor computes in. ``own`` is the name of the precision
+    that the model has.
     """
-    listed = list(_candidates(precision, engines, ranges, machine, has_few_rows=has_few_rows))
+    listed = list(_candidates(precision, engines, ranges, machine, own, has_few_rows=has_few_rows))
     found = sorted([*listed, *(_on_attention(listed, ranges) if has_attention else ())], key=_place)
     return [replace(one, rules=for_engine(one.engine)) if isinstance(one, Candidate) else one for one in found]
 
 
 def _place(one: Candidate | Refused) -> int:
     """The position in the order of trials: few bits on every path first, float32 last."""
-    if one.name == "float32":
+    if isinstance(one, Candidate) and one.keeps_precision:
         return 3
     return {"openvino": 1, "onnxruntime": 2}.get(one.engine, 2) if one.name.startswith("int8 ") else 0
 
@@ -146,12 +153,13 @@ def _candidates(
     engines: Sequence[str],
     ranges: Callable[[IRModule], Ranges] | None,
     machine: MachineDescription,
+    own: str,
     *,
     has_few_rows: bool,
 ) -> Iterator[Candidate | Refused]:
     for engine in engines:
         if engine == "torch":
-            yield from _on_torch(precision, ranges, machine)
+            yield from _on_torch(precision, ranges, machine, own)
             continue
         if engine == "openvino":
             yield from _on_openvino(precision, machine)
@@ -164,7 +172,7 @@ def _candidates(
                     f"int{bits} weights", engine, {}, _weights_in(bits, engine), forms=forms, by_steps=bits == 4
                 )
         if precision == "auto":
-            yield Candidate("float32", engine, {})
+            yield Candidate(own, engine, {})
     if precision in HALVES and not {"openvino", "torch"} & set(engines):
         named = " and ".join(engines)
         problem = f"{named} does not compute in {precision} on a CPU; openvino does where the processor has it"
@@ -189,7 +197,7 @@ def _on_openvino(precision: str, machine: MachineDescription) -> Iterator[Candid
 
 
 def _on_torch(
-    precision: str, ranges: Callable[[IRModule], Ranges] | None, machine: MachineDescription
+    precision: str, ranges: Callable[[IRModule], Ranges] | None, machine: MachineDescription, own: str
 ) -> Iterator[Candidate | Refused]:
     """The candidates on PyTorch. ``"auto"`` offers those that run eagerly; its compiler is asked for by name."""
     narrow = "bfloat16" if precision == "auto" else precision
@@ -204,7 +212,7 @@ def _on_torch(
     if precision == "auto":
         problem = "PyTorch computes bytes in float32 unless a compiler takes them; --precision int8 writes them"
         yield Refused("int8", "torch", problem)
-        yield Candidate("float32", "torch", {})
+        yield Candidate(own, "torch", {})
 
 
 def _narrow_products(dtype: str) -> PassFor:

@@ -53,7 +53,8 @@ from .memory import free_memory, needed_to_run
 from .models import Model, form_of, run_as_it_is, run_exactly
 from .parts import Parts, halves, parted
 from .samples import Samples, TriedOn, read_samples, trials_on
-from .search import CandidateResult, PrecisionSearch, expected_once_narrowed, may_win
+from .search import OWN, CandidateResult, PrecisionSearch, expected_once_narrowed, may_win
+from .sensitivity import rounds_to_steps
 from .timing import Deadline, clock_for
 from .verification import Verification, flat_arrays, names_for
 
@@ -219,10 +220,11 @@ def _listed(
         with search.deadline.standing_still():
             search.smoothed = SmoothOutliers(magnitudes_of(module, search.name, samples))(module)
         search.opened = OpenAttention()(search.smoothed) if attends else None
-    few = has_few_rows(search.module[search.name])
+    function = search.module[search.name]
+    few, own = has_few_rows(function), OWN if rounds_to_steps(function) and search.in_float32 is None else "float32"
 
     def there_is(wanted: str) -> list[Candidate | Refused]:
-        return candidates(wanted, engines, ranges, search.machine, has_few_rows=few, has_attention=attends)
+        return candidates(wanted, engines, ranges, search.machine, has_few_rows=few, has_attention=attends, own=own)
 
     found = there_is(precision)
     _check_any(precision, found, there_is)
@@ -301,7 +303,7 @@ def _is_within(budget: Budget, row: Attempt) -> bool:
     """True if the attempt errs by no more than is allowed, whether it was kept or not."""
     if row.error is None or row.cosine is None or row.agreement is None:
         return False
-    return budget.missed(row.error, row.cosine, row.agreement) is None
+    return budget.up_to(row.allowed).missed(row.error, row.cosine, row.agreement) is None
 
 
 # --- what was decided before
@@ -441,9 +443,9 @@ def check_precision(
     if precision not in PRECISIONS:
         asked = str(precision).lower()
         asked = _SHORT_NAMES.get(asked, asked)
-        near = [name for name in PRECISIONS if asked and name.startswith(asked)] or get_close_matches(
-            asked, PRECISIONS, n=1
-        )
+        longer = [name for name in PRECISIONS if asked and name.startswith(asked)]
+        shorter = sorted((name for name in PRECISIONS if asked.startswith(name)), key=len, reverse=True)
+        near = longer or shorter or get_close_matches(asked, PRECISIONS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PRECISIONS)}"
         raise UsageError(f"there is no precision {precision!r}; {hint}")
     limits = {"max_error": (max_error, inf), "min_cosine": (min_cosine, 1), "min_agreement": (min_agreement, 1)}
@@ -499,6 +501,7 @@ def choose(
         others=parts.held_back,
         unchanged_on=unchanged,
         machine=asked.machine,
+        as_onnx=form == "onnx" and asked.machine.is_here,
     )
     search.in_float32 = None if "torch" in engines else in_float32(module, opened.name)
     return choose_precision(search, asked.precision, engines, parts, tell)
@@ -553,7 +556,8 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
     run = _as_handed_over(result, choice.candidate, exact=exact)
     found = [run(inputs)[-len(expected) :] for inputs, expected in zip(choice.inputs, choice.expected, strict=True)]
     errors = [outputs_error(before, after)[0] for before, after in zip(choice.expected, found, strict=True)]
-    most = choice.report.max_error
+    kept = choice.report.kept
+    most = choice.report.max_error if kept is None or kept.allowed is None else kept.allowed
     names = names_for(opened, len(found[0]))
     differences = compare_outputs(names, choice.expected[0], found[0], most)
     against = f"the model itself, in {choice.candidate.name} on {choice.candidate.engine}"

@@ -15,11 +15,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..analysis import constant_bytes
+from ..formats.onnx import to_onnx
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
 from ..passes import report as report_passes
 from ..run import build
-from ..run.originals import RunOriginal, torch_original
+from ..run.originals import RunOriginal, openvino_original, torch_original
 from .attempts import Attempt, Budget, Errors, LayerReport, RunErrors
 from .candidates import HALVES, MOST_IN_FLOAT32, WIDER, Candidate
 from .expected import expected_seconds
@@ -29,6 +30,7 @@ from .layer_errors import LayerErrors, fewest, layer_errors, work_of
 from .machines import MachineDescription, this_machine
 from .measure import Bench, out_of_time
 from .models import torch_module
+from .sensitivity import error_by_steps, rounds_to_steps
 from .timing import Deadline, clock_for, gain, time_in_turns
 from .verification import flat_arrays
 
@@ -45,8 +47,8 @@ _LAYER_RULES: Final = frozenset(
 )
 
 
-_UNCHANGED: Final = "unchanged"
-"""The name of the precision that a model has."""
+OWN: Final = "its own precision"
+"""The name of the precision that a model has, where that is not float32 alone."""
 _JUDGE: Final = "onnxruntime"
 """The engine on which the errors of single layers are measured: it opens a model in a fraction of the others' time."""
 
@@ -61,6 +63,8 @@ _PART_OF_DIRECTIONS: Final = 6
 """The part of the time left that is for more directions than one."""
 _OF_NOISE: Final = 1.5
 """The time of such a run alone."""
+_MOST_IN_MEMORY: Final = 1 << 30
+"""Bytes of constants up to which a file is made in memory only, to be tried."""
 _GOING_BACK: Final = 1.1
 """The part of the best speed that a model has to have before layers of it go back to float32, which takes time."""
 
@@ -87,6 +91,8 @@ class PrecisionSearch:
     unchanged_on: str | None = None
     """The engine of the model as it was, where the passes changed nothing of it."""
     machine: MachineDescription = field(default_factory=this_machine)
+    as_onnx: bool = False
+    """True if what is chosen becomes an ONNX file that OpenVINO runs here, which it has to open as it is written."""
     in_float32: IRModule | None = None
     """``module`` in float32, where it computes in half precision: what bytes and float32 begin with."""
     smoothed: IRModule | None = None
@@ -120,6 +126,8 @@ class PrecisionSearch:
     """The seconds that the last trial took to be made, opened and run."""
     rest_errors: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     """By engine and precision, the error of the whole model in that precision, where that was tried."""
+    _by_steps: float | None = None
+    """The error that the model's own roundings explain, 0 if it has none; None before it was asked for."""
 
     def attempt(self, one: Candidate, best: Attempt | None = None) -> CandidateResult:
         """The result of ``one`` with all of its layers in few bits, beside the ``best`` so far."""
@@ -128,13 +136,13 @@ class PrecisionSearch:
         if self.begun and (self.deadline.is_over or comes_later):
             self.is_cut_short |= not comes_later
             return CandidateResult(replace(row, problem=out_of_time(self.bench.budget)), comes_later=comes_later)
-        if one.name == "float32" and one.engine == self.unchanged_on and self.in_float32 is None:
+        if one.keeps_precision and one.engine == self.unchanged_on and self.in_float32 is None:
             return CandidateResult(
                 replace(row, problem="not tried: it is the model as it was, which the passes did not change")
             )
         self.begun = True
-        if one.name == "float32" and best is not None and best.ratio > MOST_IN_FLOAT32:
-            problem = f"not tried: float32 does not become {best.ratio:.2f} times as fast, as {_said(best)} is"
+        if one.keeps_precision and best is not None and best.ratio > MOST_IN_FLOAT32:
+            problem = f"not tried: {one.name} does not become {best.ratio:.2f} times as fast, as {_said(best)} is"
             return CandidateResult(replace(row, problem=problem))
         left = self.deadline.left
         try:
@@ -146,14 +154,15 @@ class PrecisionSearch:
 
     def unchanged(self, engine: str) -> Attempt:
         """The row of ``module`` in the precision that it has, which is handed over where there is no other."""
-        one = Candidate(_UNCHANGED, engine, {})
+        one = Candidate(OWN, engine, {})
         row = Attempt(one.name, one.engine)
         try:
             whole = self.tried(one, {})
         except RegraftError as error:
             return replace(row, problem=str(error))
         weights = constant_bytes(whole.module)
-        return replace(row, **whole.errors.of_all(), weights=weights, problem=self.missed(whole))
+        allowed = self.allowed_beyond(whole)
+        return replace(row, **whole.errors.of_all(), weights=weights, problem=self.missed(whole), allowed=allowed)
 
     def _whole(self, one: Candidate, row: Attempt, best: Attempt | None) -> CandidateResult:
         left, made = self.deadline.left, self._made(one)
@@ -167,7 +176,8 @@ class PrecisionSearch:
             self.rest_errors[one.engine, one.rest] = whole.errors.error
         self.whole[one.name, one.engine] = whole.errors
         row = self._timed(one, whole, row, best)
-        row = replace(row, layers=tuple(LayerReport(name, one.name, None) for name in layers))
+        layer_rows = tuple(LayerReport(name, one.name, None) for name in layers)
+        row = replace(row, layers=layer_rows, allowed=self.allowed_beyond(whole))
         problem = self.missed(whole)
         if problem is None:
             return CandidateResult(row, None if row.problem else whole.module)
@@ -299,7 +309,8 @@ class PrecisionSearch:
     def _run(self, one: Candidate, module: IRModule, runs: int | None = None) -> Tried:
         """``module``, which ``one`` made, run on all inputs, or on the first ``runs``."""
         run = self._runner(module, one)
-        return Tried(module, run, Errors.of(errors_of(run, self.inputs[:runs], self.expected[:runs])))
+        errors = Errors.of(errors_of(run, self.inputs[:runs], self.expected[:runs]))
+        return Tried(module, run, errors, one.keeps_precision and self.in_float32 is None)
 
     @property
     def to_check(self) -> tuple[list[Sequence[Any]], list[Sequence[np.ndarray]]]:
@@ -324,6 +335,8 @@ class PrecisionSearch:
     def _runner(self, module: IRModule, one: Candidate) -> RunOriginal:
         if one.engine == "torch":
             return torch_original(torch_module(module, self.name), module[self.name])
+        if one.engine == "openvino" and self.as_onnx and constant_bytes(module) < _MOST_IN_MEMORY:
+            return openvino_original(to_onnx(module, function=self.name), threads=self.bench.threads, **one.options)
         entry = build(module, target=one.engine, threads=self.bench.threads, **one.options)[self.name]
         return lambda inputs: flat_arrays(entry(*inputs))
 
@@ -341,14 +354,32 @@ class PrecisionSearch:
             return self.opened
         if self.smoothed is not None and one.name.startswith("int8 "):
             return self.smoothed
-        return self.module if self.in_float32 is None or one.name in (*HALVES, _UNCHANGED) else self.in_float32
+        return self.module if self.in_float32 is None or one.name in (*HALVES, OWN) else self.in_float32
 
     def missed(self, tried: Tried) -> str | None:
         """The reason to refuse ``tried``; None if it is within the budget."""
-        return self._missed(tried.errors)
+        return self._missed(tried.errors, self.allowed_beyond(tried))
 
-    def _missed(self, errors: Errors) -> str | None:
-        return self.budget.missed(errors.error, errors.cosine, errors.agreement)
+    def allowed_beyond(self, tried: Tried) -> float | None:
+        """The error that ``tried`` may have beyond the budget, because the model's own roundings explain it; else None.
+
+        A model that quantizes values lets them go to either of two steps by their last digit. What computes it in its
+        own precision may err by as much as that does, whichever engine or order of sums it has.
+        """
+        if not tried.is_in_own_precision or tried.errors.error <= self.budget.error:
+            return None
+        if self._by_steps is None:
+            pairs = zip(self.inputs, self.expected, strict=True)
+            trials = [ExpectedRun(list(one), list(right), True) for one, right in pairs]
+            is_rounded = rounds_to_steps(self.module[self.name])
+            self._by_steps = error_by_steps(self.module, self._judge_runs, trials) if is_rounded else 0.0
+        return self._by_steps if self._by_steps > self.budget.error else None
+
+    def _judge_runs(self, module: IRModule) -> RunOriginal:
+        return self._runner(module, Candidate(OWN, _JUDGE, {}))
+
+    def _missed(self, errors: Errors, allowed: float | None = None) -> str | None:
+        return self.budget.up_to(allowed).missed(errors.error, errors.cosine, errors.agreement)
 
     def _judged(self, one: Candidate, keep: Mapping[str, str], runs: int | None = None) -> Tried:
         """``one`` with ``keep`` in the precisions given, on the engine that takes the least time to open a model.
@@ -486,11 +517,12 @@ class _Made(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A module that a candidate made, what runs it, and its errors."""
+    """A module that a candidate made, what runs it, its errors, and whether it computes as precisely as the model."""
 
     module: IRModule
     run: RunOriginal
     errors: Errors
+    is_in_own_precision: bool = False
 
 
 def may_win(row: Attempt, best: Attempt | None) -> bool:

@@ -33,6 +33,7 @@ from ..ir.visitor import iter_bindings
 from ..op.primitive.loop import LOOP
 from ..reference.trials import tolerance
 from ..run.originals import RunOriginal
+from .attempts import outputs_error
 from .comparison import held_to, largest_difference
 from .inputs import ExpectedRun
 
@@ -93,6 +94,17 @@ def tolerances_by_steps(
     """
     moved = (run(_MovedRoundings(seed).mutate(module))(trial.inputs) for seed in range(_RUNS))
     return _by_changes(moved, trial, lambda _: _MOST_BY_STEPS, made_in=made_in)
+
+
+def error_by_steps(module: IRModule, run: Callable[[IRModule], RunOriginal], trials: Sequence[ExpectedRun]) -> float:
+    """The error that explains itself by the steps of a model that quantizes values; see `tolerances_by_steps`.
+
+    It is a part of the largest magnitude of each output: four times the largest of four runs on each of ``trials``,
+    but no more than a sixteenth.
+    """
+    runs = [run(_MovedRoundings(seed).mutate(module)) for seed in range(_RUNS)]
+    errors = [outputs_error(one.outputs, moved(one.inputs)[-len(one.outputs) :])[0] for moved in runs for one in trials]
+    return min(_TIMES * max(errors, default=0.0), _MOST_BY_STEPS)
 
 
 def codes_within_steps(

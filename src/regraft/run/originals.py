@@ -107,7 +107,7 @@ def openvino_original(
     ``threads``, ``precision`` and ``exact`` are those of the engine. Raises `BuildError` when OpenVINO does not open
     it.
     """
-    from .openvino_engine import compile_settings, core, infer, reason
+    from .openvino_engine import compile_settings, core, infer, places, reason
 
     settings = compile_settings(precision, threads, exact=exact)
     try:
@@ -118,16 +118,32 @@ def openvino_original(
         request = core().compile_model(opened, "CPU", settings).create_infer_request()
     except Exception as error:  # OpenVINO's errors share no base but this
         raise BuildError(f"OpenVINO cannot open the model: {reason(error)}") from error
+    names = _onnx_inputs(model)
+    where = range(len(opened.inputs)) if names is None else places(opened, names)
 
     def run(arrays: Sequence[Any]) -> list[np.ndarray]:
         try:
-            return infer(request, range(len(arrays)), [np.asarray(array) for array in arrays])
+            return infer(request, where, [np.asarray(array) for array in arrays])
         except ExecutionError:
             raise
         except Exception as error:  # OpenVINO's errors share no base but this
             raise ExecutionError(f"OpenVINO failed: {reason(error)}") from error
 
     return run
+
+
+def _onnx_inputs(model: Any) -> list[str] | None:
+    """The names of the inputs of an ONNX file or model, which OpenVINO has without those that nothing reads."""
+    import onnx
+
+    if isinstance(model, str | os.PathLike):
+        if not os.fspath(cast("Any", model)).endswith(".onnx"):
+            return None
+        model = onnx.load(os.fspath(cast("Any", model)), load_external_data=False)
+    if not isinstance(model, onnx.ModelProto):
+        return None
+    constants = {one.name for one in model.graph.initializer}
+    return [one.name for one in model.graph.input if one.name not in constants]
 
 
 def _reason(error: Exception) -> str:

@@ -255,7 +255,7 @@ def _precision(done: PrecisionReport) -> dict[str, Any]:
                 "seconds": one.seconds,
                 "timesAsFast": one.ratio or None,
                 "noise": None if one.gain is None else one.gain.noise,
-                "says": "kept" if one is done.kept else one.problem or "",
+                "says": one.outcome(done.kept),
             }
             for one in done.attempts
         ],

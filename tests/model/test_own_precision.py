@@ -1,0 +1,115 @@
+"""Models that another tool brought to few bits: they come out at least as fast and as exact as they came in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+import regraft.op as R
+from regraft import build, optimize
+from regraft.ir import BlockBuilder, Expr, IRModule, const
+from regraft.model import OptimizationReport
+from regraft.model import search as room
+from regraft.model.attempts import Budget
+from regraft.model.measure import Bench
+from regraft.model.precision import PrecisionReport
+from regraft.model.search import OWN, Candidate, PrecisionSearch
+from regraft.model.timing import Deadline
+from tests.model.clock import turns_of
+from tests.passes.harness import module_of
+
+_STEP = np.float32(0.05)
+
+_QOPERATOR = """<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]> own (float[4, 2] x) => (float[4, 2] y)
+    <float step = {0.05}, uint8 zero = {128}, int8[2, 2] weight = {3, -5, 7, 2}, int8 none = {0}> {
+        codes = QuantizeLinear(x, step, zero)
+        sums = com.microsoft.QGemm(codes, step, zero, weight, step, none, , step, zero)
+        y = DequantizeLinear(sums, step, zero)
+    }"""
+
+
+def _product(builder: BlockBuilder, x: Expr) -> Expr:
+    weight = np.random.default_rng(2).standard_normal((64, 64)).astype(np.float32) / 8
+    return builder.emit(R.matmul(x, const(weight)))
+
+
+def _quantized(builder: BlockBuilder, x: Expr) -> Expr:
+    scale, zero = const(_STEP), const(np.int8(0))
+    codes = builder.emit(R.quantize(_product(builder, x), scale, zero))
+    return R.multiply(builder.emit(R.dequantize(codes, scale, zero)), const(np.float32(4)))
+
+
+def _search(module: IRModule, moved: float) -> PrecisionSearch:
+    """A search with an allowed error of less than a step, on inputs that were ``moved`` by that part of them."""
+    draw = np.random.default_rng(3)
+    inputs = [[draw.standard_normal((256, 64)).astype(np.float32)] for _ in range(2)]
+    entry = build(module, target="numpy")["main"]
+    expected = [[np.asarray(entry(x * np.float32(1 + moved)))] for [x] in inputs]
+    return PrecisionSearch(
+        module, "main", inputs, expected, Budget(0.01), Bench(threads=1), lambda _: expected[0], Deadline(60)
+    )
+
+
+def _problem(module: IRModule, moved: float) -> str | None:
+    return _search(module, moved).attempt(Candidate(OWN, "onnxruntime", {})).row.problem
+
+
+def test_what_is_rounded_to_another_step_by_its_last_digit_is_no_error_of_a_precision() -> None:
+    """Each engine lets such values go to another step; a file of ONNX Runtime's quantizer was refused for that."""
+    module = module_of((256, 64), _quantized)
+    trial = _search(module, 3e-6).attempt(Candidate(OWN, "onnxruntime", {}))
+    assert trial.row.problem is None
+    assert trial.row.error is not None
+    assert trial.row.allowed is not None
+    assert 0.01 < trial.row.error <= trial.row.allowed <= 1 / 16
+    assert trial.row.outcome(trial.row).startswith("kept: errors of up to 0.049")
+
+
+def test_other_errors_of_a_model_in_few_bits_are_held_to_the_limit() -> None:
+    problem = _problem(module_of((256, 64), _quantized), 0.3)
+    assert problem is not None
+    assert problem.endswith("where 0.0625 is allowed")
+    problem = _problem(module_of((256, 64), _product), 0.03)
+    assert problem is not None
+    assert problem.endswith("where 0.01 is allowed")
+
+
+def _lowered(path: Path, **options: Any) -> PrecisionReport:
+    reports: list[OptimizationReport] = []
+    optimize(path, precision="auto", threads=1, report=reports.append, **options)
+    found = reports[0].precision
+    assert found is not None
+    return found
+
+
+def test_a_file_that_openvino_does_not_open_is_not_chosen_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was tried was a program without the operators of the file, which then could not be handed over."""
+    monkeypatch.setattr(room, "time_in_turns", turns_of([0.5] * 8))
+    onnx.save(onnx.parser.parse_model(_QOPERATOR), file := tmp_path / "own.onnx")
+    output = tmp_path / "out.onnx"
+    report = _lowered(file, output=output, max_error=1.0)
+    assert report.kept is None
+    row = next(one for one in report.attempts if one.engine == "openvino" and one.name == OWN)
+    assert row.problem is not None
+    assert row.problem.startswith("OpenVINO cannot open the model")
+    x = np.random.default_rng(4).standard_normal((4, 2)).astype(np.float32)
+    before, after = (ort.InferenceSession(path).run(None, {"x": x})[0] for path in (file, output))
+    assert np.array_equal(before, after)
+
+
+def test_an_input_that_nothing_reads_does_not_keep_a_file_from_openvino(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "time_in_turns", turns_of([0.5] * 8))
+    text = """<ir_version: 10, opset_import: ["" : 17]> two (float[3] unread, float[4, 2] x) => (float[4, 2] y)
+        <float[2, 2] weight = {1, 2, 3, 4}> { tall = MatMul(x, weight) y = Relu(tall) }"""
+    onnx.save(onnx.parser.parse_model(text), file := tmp_path / "two.onnx")
+    report = _lowered(file, output=tmp_path / "out.onnx", max_error=0.1)
+    assert report.kept is not None, report
