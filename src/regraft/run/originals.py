@@ -112,9 +112,10 @@ def openvino_original(
     settings = compile_settings(precision, threads, exact=exact)
     try:
         if isinstance(model, str | os.PathLike):
-            opened = core().read_model(os.fspath(model))
+            opened: Any = core().read_model(os.fspath(model))
         else:
-            opened = core().read_model(model.SerializeToString()) if hasattr(model, "SerializeToString") else model
+            is_onnx = hasattr(model, "SerializeToString")
+            opened = core().read_model(model.SerializeToString()) if is_onnx else model
         request = core().compile_model(opened, "CPU", settings).create_infer_request()
     except Exception as error:  # OpenVINO's errors share no base but this
         raise BuildError(f"OpenVINO cannot open the model: {reason(error)}") from error
@@ -137,9 +138,10 @@ def _onnx_inputs(model: Any) -> list[str] | None:
     import onnx
 
     if isinstance(model, str | os.PathLike):
-        if not os.fspath(cast("Any", model)).endswith(".onnx"):
+        path = str(os.fspath(cast("str | os.PathLike[str]", model)))
+        if not path.endswith(".onnx"):
             return None
-        model = onnx.load(os.fspath(cast("Any", model)), load_external_data=False)
+        model = onnx.load(path, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
     if not isinstance(model, onnx.ModelProto):
         return None
     constants = {one.name for one in model.graph.initializer}
