@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import regraft as rx
+from regraft.passes import op_counts
 from regraft.run import originals
 from regraft.run.unsigned_bytes import without_overflow
 
@@ -188,6 +189,24 @@ def test_a_quantized_product_is_exact_and_says_that_something_changed() -> None:
     assert without_overflow(ir.from_proto(model).graph, needed=True)
     assert not without_overflow(ir.from_proto(model).graph, needed=False)
     np.testing.assert_array_equal(ran(changed(model)), np.rint(EXACT / 2**15) * 2**15)
+
+
+def test_bytes_of_onnxruntimes_own_quantizations_are_exact_too() -> None:
+    """AMD Quark writes these; sums of 255 * 127 came out as those that overflow, and were held to be right."""
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "one", "none"], ["q"], domain="com.microsoft"),
+        helper.make_node("DequantizeLinear", ["q", "one", "none"], ["a"], domain="com.microsoft"),
+        helper.make_node("DequantizeLinear", ["w", "one", "zero"], ["b"], domain="com.microsoft"),
+        helper.make_node("MatMul", ["a", "b"], ["z"]),
+    ]
+    points = {"none": np.array(0, np.uint8), "zero": np.array(0, np.int8)}
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, LEFT.shape)]
+    model = model_of(nodes, inputs, {"one": np.array(1, np.float32), "w": RIGHT, **points})
+    x = LEFT.astype(np.float32)
+    np.testing.assert_allclose(ran(changed(model), x=x), EXACT)
+    read = rx.optimize(rx.from_onnx(model))
+    assert op_counts(read)["com.microsoft.DequantizeLinear"] == 2, "the weights stay bytes"
+    np.testing.assert_allclose(np.asarray(rx.build(read, "onnxruntime")["main"](x)), EXACT)
 
 
 def _quantized(name: str) -> list[onnx.NodeProto]:

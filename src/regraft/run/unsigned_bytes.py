@@ -144,11 +144,11 @@ class _Change:
         if data.const_value is not None:
             self._make_unsigned(dequantized, 0, 2)
             return True
-        if quantized is None or quantized.op_type != "QuantizeLinear" or quantized.domain:
+        if quantized is None or not _is(quantized, "QuantizeLinear"):
             return False
         point = _input(quantized, 2)
         readers = [use.node for use in data.uses()]
-        is_whole = all(reader.op_type == "DequantizeLinear" and not reader.domain for reader in readers)
+        is_whole = all(_is(reader, "DequantizeLinear") for reader in readers)
         if point is None or point.const_value is None or not is_whole or data.is_graph_output():
             return False
         for one in (quantized, *readers):
@@ -228,11 +228,11 @@ def _is_safe(value: ir.Value | None) -> bool:
 def _dtype_of(value: ir.Value | None) -> ir.DataType | None:
     """The dtype of ``value``; files need not say it of what a quantization makes."""
     made_by = None if value is None else value.producer()
-    if value is None or value.dtype is not None or made_by is None or made_by.domain:
+    if value is None or value.dtype is not None or made_by is None:
         return None if value is None else value.dtype
-    if made_by.op_type == "DynamicQuantizeLinear":
+    if made_by.op_type == "DynamicQuantizeLinear" and not made_by.domain:
         return _UNSIGNED
-    return _dtype_of(_input(made_by, 2)) if made_by.op_type == "QuantizeLinear" else None
+    return _dtype_of(_input(made_by, 2)) if _is(made_by, "QuantizeLinear") else None
 
 
 def _made_by(node: ir.Node | None) -> ir.Node | None:
@@ -246,9 +246,9 @@ def _made_by(node: ir.Node | None) -> ir.Node | None:
 
 def _gives(node: ir.Node | None, dtype: ir.DataType) -> bool:
     """True if ``node`` gives numbers that stand for bytes of ``dtype``."""
-    return (
-        node is not None
-        and not node.domain
-        and node.op_type == "DequantizeLinear"
-        and _dtype_of(node.inputs[0]) == dtype
-    )
+    return node is not None and _is(node, "DequantizeLinear") and _dtype_of(node.inputs[0]) == dtype
+
+
+def _is(node: ir.Node, op_type: str) -> bool:
+    """True for ONNX's own operator of that name, and for the one that ONNX Runtime takes for it in its own domain."""
+    return node.op_type == op_type and node.domain in ("", _MICROSOFT)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.expr import Expr
-from ....ir.op import REQUIRED, Call, Op, Reference, TypeRule, wrong_operand
+from ....ir.op import REQUIRED, Call, Op, Reference, Trait, TypeRule, wrong_operand
 from ....ir.types import TensorType, Type
 from ...primitive.join import concat
 from ...primitive.manipulate import permute_dims
@@ -108,7 +108,7 @@ def _dequantize_type(call: Call) -> Type:
     return TensorType(ty.shape, tensor_operand(call, 1).dtype, ty.ndim)
 
 
-@contributed("DequantizeLinear", _dequantize_type)
+@contributed("DequantizeLinear", _dequantize_type, traits=(Trait.STORED,))
 def dequantize_linear(xp: Any, x: Any, x_scale: Any, x_zero_point: Any = None, *, axis: int | None = None) -> Any:
     """ONNX's DequantizeLinear, the way back from `quantize_linear`."""
     scale, point = (_axis_of(xp, x, part, axis) for part in (x_scale, x_zero_point))
