@@ -160,17 +160,17 @@ def _rule(operator: Any) -> Callable[..., Any] | None:
     rule = single.get(operator)
     if rule is None and operator in composite:
         return composite[operator]
-    return rule or _rule_of_library(operator)
+    return rule or _rule_beside_tables(operator)
 
 
-def _rule_of_library(operator: Any) -> Callable[..., Any] | None:
-    """The parts of an operator beside ATen: PyTorch's functions for PT2E, or what the library registered so."""
+def _rule_beside_tables(operator: Any) -> Callable[..., Any] | None:
+    """The parts of an operator that PyTorch's tables lack: its functions for PT2E, or what runs when it is called."""
     if getattr(operator, "namespace", "aten") == _QUANTIZED:
         from torch.ao.quantization.fx import _decomposed
 
         name, _, overload = str(operator).removeprefix(f"{_QUANTIZED}.").partition(".")
         return getattr(_decomposed, name if overload == "default" else f"{name}_{overload}", None)
-    if isinstance(operator, torch._ops.OpOverload) and operator.namespace not in ("aten", "prim"):  # pyright: ignore[reportPrivateUsage]
+    if isinstance(operator, torch._ops.OpOverload) and operator.namespace != "prim":  # pyright: ignore[reportPrivateUsage]
         key = torch._C.DispatchKey.CompositeImplicitAutograd  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType, reportUnknownMemberType, reportAttributeAccessIssue]
         return cast(Any, operator).decompose if operator.has_kernel_for_dispatch_key(key) else None
     return None

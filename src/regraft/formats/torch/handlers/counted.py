@@ -8,24 +8,9 @@ from .... import op as R
 from ....ir.dims import Dim
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
-from ..context import Context, axis_of, cast, converts, dtype_of, fields_of, rank, shape_of
+from ..context import Context, cast, converts, dtype_of, fields_of, rank, shape_of
 
 # --- repeats
-
-
-@converts("repeat_interleave.self_Tensor")
-def _repeat_each(
-    context: Context, x: Expr, repeats: Expr, dim: int | None = None, *, output_size: Dim | None = None
-) -> Expr:
-    if dim is None:
-        x = R.flatten(x)
-    axis = axis_of(dim or 0, rank(x))
-    if rank(x) == 0:
-        x = R.reshape(x, [1])
-    count = shape_of(x)[axis]
-    if rank(repeats) == 0 or (shape_of(repeats) == (1,) and count != 1):
-        repeats = R.broadcast_to(R.reshape(repeats, [1]), [count])
-    return R.take(x, _places(context, repeats, context.output_shape()[axis], output_size), axis=axis)
 
 
 @converts("repeat_interleave.Tensor")

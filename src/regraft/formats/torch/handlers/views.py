@@ -68,16 +68,6 @@ def _t(context: Context, x: Expr) -> Expr:
     return x if rank(x) < 2 else _transpose(context, x, -2, -1) if rank(x) > 2 else R.permute_dims(x, [1, 0])
 
 
-@converts("movedim.int", "movedim.intlist")
-def _movedim(context: Context, x: Expr, source: int | Sequence[int], destination: int | Sequence[int]) -> Expr:
-    count = rank(x)
-    sources = [source] if isinstance(source, int) else source
-    places = [destination] if isinstance(destination, int) else destination
-    moved = {axis_of(to, count): axis_of(at, count) for at, to in zip(sources, places, strict=True)}
-    rest = iter([axis for axis in range(count) if axis not in moved.values()])
-    return R.permute_dims(x, [moved[axis] if axis in moved else next(rest) for axis in range(count)])
-
-
 @converts("cat", "concat", "concatenate")
 def _cat(context: Context, tensors: Sequence[Expr], dim: int = 0) -> Expr:
     dtype = context.output_dtype()
