@@ -80,6 +80,8 @@ def test_operators_are_chosen_by_trait_or_by_any_question() -> None:
     assert found[commuting].name == "relax.multiply"
     assert not commuting(a, b).match(op.subtract(x, y))
     assert is_op(rx.Op.get("add"))(a, b).match(op.add(x, y))
+    either = is_op("relax.add", rx.Op.get("subtract"), "relax.divide")(a, b)
+    assert [either.match(make(x, y)) for make in (op.add, op.subtract, op.divide, op.multiply)] == [True] * 3 + [False]
 
 
 def test_explain_says_what_is_wanted() -> None:

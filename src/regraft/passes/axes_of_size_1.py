@@ -16,12 +16,10 @@ from ..rewrite import Decline, decline
 
 _data = wildcard()
 _permuted = is_op("relax.permute_dims")(_data)
-_shaped = is_op("relax.reshape")(_data, wildcard()) | is_op("relax.expand_dims")(_data) | is_op("relax.squeeze")(_data)
+_shaped = is_op("relax.reshape")(_data, wildcard()) | is_op("relax.expand_dims", "relax.squeeze")(_data)
 _shaped_then_permuted = is_op("relax.permute_dims")(_shaped)
-_permuted_then_shaped = (
-    is_op("relax.reshape")(_permuted, wildcard())
-    | is_op("relax.expand_dims")(_permuted)
-    | is_op("relax.squeeze")(_permuted)
+_permuted_then_shaped = is_op("relax.reshape")(_permuted, wildcard()) | is_op("relax.expand_dims", "relax.squeeze")(
+    _permuted
 )
 _reshaped = is_op("relax.reshape")(_data, wildcard())
 

@@ -79,13 +79,8 @@ def _is_inner(leaf: Var, call: Call) -> bool:
 
 # --- reshapes
 
-_data, _inner_shape, _shape = wildcard(), wildcard(), wildcard()
-_inner = (
-    is_op("relax.reshape")(_data, _inner_shape)
-    | is_op("relax.flatten")(_data)
-    | is_op("relax.expand_dims")(_data)
-    | is_op("relax.squeeze")(_data)
-)
+_data, _shape = wildcard(), wildcard()
+_inner = is_op("relax.reshape")(_data, wildcard()) | is_op("relax.flatten", "relax.expand_dims", "relax.squeeze")(_data)
 """Operators that keep the elements in row-major order, whatever the shape."""
 _reshape = is_op("relax.reshape")(_inner, _shape)
 _flatten = is_op("relax.flatten")(_inner)

@@ -26,7 +26,7 @@ from .passes import Pass, RulePass
 # --- by one, and by nothing
 
 _data, _one = wildcard(), is_const()
-_by_one = is_op("relax.multiply")(_data, _one) | is_op("relax.divide")(_data, _one)
+_by_one = is_op("relax.multiply", "relax.divide")(_data, _one)
 _padded = is_op("relax.nn.pad")(_data)
 _sliced = is_op("relax.strided_slice")(_data, varg_default_wildcard=True)
 _converted = is_op("relax.astype")(_data)
@@ -34,7 +34,7 @@ _joined_alone = is_op("relax.concat")(is_tuple([_data]))
 _same_again = is_op("relax.broadcast_to")(_data, wildcard()) | _converted
 _wider = is_op("relax.astype")(_data)
 _there_and_back = is_op("relax.astype")(_wider)
-_resized = is_op("relax.image.resize2d")(_data, wildcard()) | is_op("relax.image.resize3d")(_data, wildcard())
+_resized = is_op("relax.image.resize2d", "relax.image.resize3d")(_data, wildcard())
 _BOOLS: Final = TensorType(None, "bool")
 _MOVED: Final = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 """The ways to place elements in which those of a result of the same size lie elsewhere."""
@@ -157,11 +157,7 @@ CODED_ONCE: Final = Rule(_coded_again, _once, "quantize_once")
 
 with PatternContext() as _reduced_then_reshaped:
     _reduced = is_op(lambda op: "keepdims" in op.attributes)(wildcard())
-    _axes_changed = (
-        is_op("relax.reshape")(_reduced, wildcard())
-        | is_op("relax.expand_dims")(_reduced)
-        | is_op("relax.squeeze")(_reduced)
-    )
+    _axes_changed = is_op("relax.reshape")(_reduced, wildcard()) | is_op("relax.expand_dims", "relax.squeeze")(_reduced)
 
 
 def _axes_by_reduction(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
@@ -179,11 +175,7 @@ def _axes_by_reduction(matchings: Mapping[Any, Any], bindings: Bindings) -> dict
 
 _input, _weight = wildcard(), wildcard()
 _zeros_around = is_op("relax.nn.pad")(_input)
-_conv = (
-    is_op("relax.nn.conv1d")(_zeros_around, _weight)
-    | is_op("relax.nn.conv2d")(_zeros_around, _weight)
-    | is_op("relax.nn.conv3d")(_zeros_around, _weight)
-)
+_conv = is_op("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")(_zeros_around, _weight)
 
 
 def _pad_in_convolution(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:

@@ -93,11 +93,7 @@ def _turned_round(matrix: TensorData) -> TensorData:
 # --- convolutions
 
 _input, _kernel, _shift = wildcard(), wildcard(), is_const()
-_convolution = (
-    is_op("relax.nn.conv1d")(_input, _kernel)
-    | is_op("relax.nn.conv2d")(_input, _kernel)
-    | is_op("relax.nn.conv3d")(_input, _kernel)
-)
+_convolution = is_op("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")(_input, _kernel)
 _shifted = is_op("relax.add")(_convolution, _shift)
 
 

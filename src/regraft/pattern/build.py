@@ -48,13 +48,16 @@ def wildcard() -> WildcardPattern:
     return WildcardPattern()
 
 
-def is_op(op_name: str | Op | Callable[[Op], bool]) -> ExprPattern | OpPattern:
+def is_op(op_name: str | Op | Callable[[Op], bool], *others: str | Op) -> ExprPattern | OpPattern | OrPattern:
     """The operator of that name; call the result to match its calls: ``is_op("relax.add")(x, y)``.
 
-    An operator stands for itself, and a function for the operators of which it holds:
-    ``is_op(lambda op: op.is_commutative)``. ``"com.elsewhere::Whiten"`` is the operator that files name so, declared as
-    ``com.elsewhere.Whiten`` or foreign. Raises `IRError` with near names when there is no such operator.
+    Several names stand for any one of them: ``is_op("relax.add", "relax.subtract")(x, y)``. An operator stands for
+    itself, and a function for the operators of which it holds: ``is_op(lambda op: op.is_commutative)``.
+    ``"com.elsewhere::Whiten"`` is the operator that files name so, declared as ``com.elsewhere.Whiten`` or foreign.
+    Raises `IRError` with near names when there is no such operator.
     """
+    if others:
+        return is_op(op_name) | is_op(*others)
     if isinstance(op_name, str) and "::" in op_name:
         declared = Op.find(op_name.replace("::", "."))
         if declared is None:

@@ -82,13 +82,13 @@ class ScoreProduct(NamedTuple):
 
 def moved(inner: DFPattern) -> DFPattern:
     """The elements of ``inner``, on other axes."""
-    moves = is_op("relax.permute_dims") | is_op("relax.expand_dims") | is_op("relax.squeeze")
+    moves = is_op("relax.permute_dims", "relax.expand_dims", "relax.squeeze")
     return moves(inner) | is_op("relax.reshape")(inner, wildcard())
 
 
 _below, _other, _condition, _number, _highest = below(), wildcard(), wildcard(), is_const(), wildcard()
 _cast = is_op("relax.astype")(_below)
-_times = is_op("relax.multiply") | is_op("relax.divide")
+_times = is_op("relax.multiply", "relax.divide")
 _view = _times(_below, _number) | is_op("relax.astype")(_times(_cast, _number)) | moved(_below)
 _by_tensor = is_op("relax.multiply")(_below, _other)
 _plus = is_op("relax.add")(_below, _other)

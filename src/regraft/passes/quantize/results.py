@@ -22,12 +22,11 @@ from .codes import Ranges, in_bytes
 from .layers import ACTIVATIONS, CONVOLUTIONS
 
 with PatternContext() as _ENDS:
-    _result = is_op("relax.add")(wildcard(), wildcard())
-    for _name in CONVOLUTIONS:
-        _result = _result | is_op(_name)(wildcard(), wildcard())
-    for _name in ("relax.nn.relu", "relax.nn.relu6"):
-        _result = _result | is_op(_name)(wildcard())
-    _result = _result | is_op("relax.clip")(wildcard(), wildcard(), wildcard())
+    _result = (
+        is_op("relax.add", *CONVOLUTIONS)(wildcard(), wildcard())
+        | is_op("relax.nn.relu", "relax.nn.relu6")(wildcard())
+        | is_op("relax.clip")(wildcard(), wildcard(), wildcard())
+    )
 
 
 def results_in_bytes(function: Function, ranges: Ranges) -> list[Rule]:

@@ -76,15 +76,11 @@ _EXTREMA: Final = ("relax.max", "relax.min")
 
 with PatternContext() as _CONVOLUTION:
     _data, _weights = wildcard(), is_const()
-    _conv = is_op(CONVOLUTIONS[0])(_data, _weights)
-    for _name in (*CONVOLUTIONS[1:], *TRANSPOSED):
-        _conv = _conv | is_op(_name)(_data, _weights)
+    _conv = is_op(*CONVOLUTIONS, *TRANSPOSED)(_data, _weights)
 
 with PatternContext() as _POOLED:
     _image = wildcard()
-    _pooled = is_op(_POOLS[0])(_image)
-    for _name in (*_POOLS[1:], *_BY_TABLE, *_PASSING):
-        _pooled = _pooled | is_op(_name)(_image, varg_default_wildcard=True)
+    _pooled = is_op(*_POOLS, *_BY_TABLE, *_PASSING)(_image, varg_default_wildcard=True)
 
 with PatternContext() as _CURVED:
     _swish_data = wildcard()
@@ -95,7 +91,7 @@ with PatternContext() as _JOINED:
 
 with PatternContext() as _COMBINED:
     _left, _right = wildcard(), wildcard()
-    _combined = is_op("relax.add")(_left, _right) | is_op("relax.multiply")(_left, _right)
+    _combined = is_op("relax.add", "relax.multiply")(_left, _right)
 
 with PatternContext() as _BOTH:
     _left_value, _right_value = wildcard(), wildcard()
@@ -103,13 +99,10 @@ with PatternContext() as _BOTH:
 
 with PatternContext() as _BIASED:
     _steps, _weight_steps, _bias = is_const(), is_const(), is_const()
-    _operands_of_bytes = [
+    _layer = is_op("relax.matmul", *CONVOLUTIONS, *TRANSPOSED)(
         is_op("relax.dequantize")(wildcard(), _steps, wildcard()),
         is_op("relax.dequantize")(is_const(), _weight_steps, wildcard()),
-    ]
-    _layer = is_op("relax.matmul")(*_operands_of_bytes)
-    for _name in (*CONVOLUTIONS, *TRANSPOSED):
-        _layer = _layer | is_op(_name)(*_operands_of_bytes)
+    )
     _bias_turned = is_op("relax.reshape")(_bias, wildcard())
     _biased = is_op("relax.add")(_layer, _bias | _bias_turned)
 

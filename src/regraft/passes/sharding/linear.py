@@ -29,8 +29,7 @@ def linear(data: DFPattern | None = None) -> LinearPattern:
 
 def elementwise() -> DFPattern:
     """Any elementwise operator of one operand: it computes on each part of a cut tensor alone."""
-    names = [op.name for op in Op.all() if Trait.ELEMENTWISE in op.traits and len(op.operands) == 1]
-    return reduce(lambda one, other: one | other, [is_op(name) for name in names])
+    return is_op(*[op for op in Op.all() if Trait.ELEMENTWISE in op.traits and len(op.operands) == 1])
 
 
 def through(start: DFPattern, steps: Iterable[Callable[[DFPattern], DFPattern]], most: int) -> DFPattern:

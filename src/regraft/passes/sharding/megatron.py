@@ -39,7 +39,7 @@ def _shifted(x: DFPattern) -> DFPattern:
 
 
 def _reshaped(x: DFPattern) -> DFPattern:
-    return (is_op("relax.reshape") | is_op("relax.broadcast_to"))(x, wildcard())
+    return is_op("relax.reshape", "relax.broadcast_to")(x, wildcard())
 
 
 def _moved(x: DFPattern) -> DFPattern:
