@@ -39,36 +39,29 @@ def conv1d(
     return _with_bias(product, bias, "NCW", name)
 
 
-def conv2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    name: str = "conv2d",
-) -> Tensor:
-    """The convolution of ``x``, in ``data_layout``, with ``weight``, in OIHW."""
-    product = _op.nn.conv2d(expression(x), expression(weight), stride, padding, dilation, groups, data_layout, "OIHW")
-    return _with_bias(product, bias, data_layout, name)
+def _convolution_of_images(named: str, layout: str, weights: str):
+    def convolve(
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        data_layout: str = layout,
+        name: str = named,
+    ) -> Tensor:
+        function = getattr(_op.nn, named)
+        product = function(expression(x), expression(weight), stride, padding, dilation, groups, data_layout, weights)
+        return _with_bias(product, bias, data_layout, name)
+
+    convolve.__name__ = convolve.__qualname__ = named
+    convolve.__doc__ = f"The convolution of ``x``, in ``data_layout``, with ``weight``, in {weights}."
+    return convolve
 
 
-def conv3d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    data_layout: str = "NCDHW",
-    name: str = "conv3d",
-) -> Tensor:
-    """The convolution of ``x``, in ``data_layout``, with ``weight``, in OIDHW."""
-    product = _op.nn.conv3d(expression(x), expression(weight), stride, padding, dilation, groups, data_layout, "OIDHW")
-    return _with_bias(product, bias, data_layout, name)
+conv2d = _convolution_of_images("conv2d", "NCHW", "OIHW")
+conv3d = _convolution_of_images("conv3d", "NCDHW", "OIDHW")
 
 
 def conv1d_transpose(

@@ -124,25 +124,18 @@ def _axes(axis: int | Sequence[int] | None) -> list[int] | None:
     return None if axis is None else [axis] if isinstance(axis, int) else list(axis)
 
 
-def sum(  # noqa: A001 - the operator's name
-    x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = "sum"
-) -> Tensor:
-    """The sum along ``axis``, all axes by default."""
-    return wrap_nested(_op.sum(_of(x), _axes(axis), keepdims), name)
+def _fold(make: Callable[..., Expr], named: str, says: str):
+    def function(x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = named) -> Tensor:
+        return wrap_nested(make(_of(x), _axes(axis), keepdims), name)
+
+    function.__name__ = function.__qualname__ = named
+    function.__doc__ = f"The {says} along ``axis``, all axes by default."
+    return function
 
 
-def max(  # noqa: A001 - the operator's name
-    x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = "max"
-) -> Tensor:
-    """The largest element along ``axis``, all axes by default."""
-    return wrap_nested(_op.max(_of(x), _axes(axis), keepdims), name)
-
-
-def min(  # noqa: A001 - the operator's name
-    x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = "min"
-) -> Tensor:
-    """The smallest element along ``axis``, all axes by default."""
-    return wrap_nested(_op.min(_of(x), _axes(axis), keepdims), name)
+sum = _fold(_op.sum, "sum", "sum")  # noqa: A001 - the operator's name
+max = _fold(_op.max, "max", "largest element")  # noqa: A001 - the operator's name
+min = _fold(_op.min, "min", "smallest element")  # noqa: A001 - the operator's name
 
 
 def cumsum(
