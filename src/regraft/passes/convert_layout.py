@@ -346,38 +346,14 @@ def _same_order(converter: _Converter, call: Call, order: Permutation) -> Arrang
     return new, order if types is None else [order] * len(types)
 
 
+_POOLS: Final = [f"relax.nn.{kind}_pool{rank}d" for kind in ("adaptive_avg", "avg", "max") for rank in (1, 2, 3)]
+_CONVOLUTIONS: Final = [f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")]
+_ALONG_AXIS: Final = ("concat", "flip", "nn.batch_norm", "nn.prelu", "nn.softmax", "repeat", "split")
+
 _FOLLOWS: Final[dict[str, Callable[[_Converter, Call, Permutation], Arranged | None]]] = {
-    **dict.fromkeys(
-        (
-            "relax.image.resize2d",
-            "relax.nn.adaptive_avg_pool1d",
-            "relax.nn.adaptive_avg_pool2d",
-            "relax.nn.adaptive_avg_pool3d",
-            "relax.nn.avg_pool1d",
-            "relax.nn.avg_pool2d",
-            "relax.nn.avg_pool3d",
-            "relax.nn.max_pool1d",
-            "relax.nn.max_pool2d",
-            "relax.nn.max_pool3d",
-        ),
-        _with_layout,
-    ),
-    **dict.fromkeys(
-        [f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")],
-        _as_its_data,
-    ),
-    **dict.fromkeys(
-        (
-            "relax.concat",
-            "relax.flip",
-            "relax.nn.batch_norm",
-            "relax.nn.prelu",
-            "relax.nn.softmax",
-            "relax.repeat",
-            "relax.split",
-        ),
-        _along_axis,
-    ),
+    **dict.fromkeys(("relax.image.resize2d", *_POOLS), _with_layout),
+    **dict.fromkeys(_CONVOLUTIONS, _as_its_data),
+    **{f"relax.{name}": _along_axis for name in _ALONG_AXIS},
     "relax.expand_dims": _expanded,
     "relax.nn.dropout": _same_order,
     "relax.nn.group_norm": _grouped,
