@@ -68,7 +68,7 @@ def without_factor(expr: Expr, bindings: Mapping[Var, Expr]) -> tuple[Expr, floa
         inner = definition(bindings, resolve(bindings, call.args[0]))
         wide = None if is_call_of(inner, "relax.astype") else without_factor(inner, bindings)
         cast = None if wide is None else definition(bindings, resolve(bindings, wide[0]))
-        if wide is None or not isinstance(cast, Call) or not is_call_of(cast, "relax.astype"):
+        if wide is None or not is_call_of(cast, "relax.astype"):
             return None
         return (cast.args[0], wide[1]) if cast.args[0].ty == call.ty and dtype_of(call) in HALF else None
     tensor, factor = call.args

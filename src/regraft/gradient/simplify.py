@@ -31,7 +31,6 @@ def is_transpose(call: Expr | None) -> bool:
     """True if ``call`` is a ``permute_dims`` that swaps the last two axes, and does nothing else."""
     if not is_call_of(call, "relax.permute_dims"):
         return False
-    assert isinstance(call, Call)
     ty = call.args[0].ty
     assert isinstance(ty, TensorType)
     axes: tuple[int, ...] | None = call.attrs.axes

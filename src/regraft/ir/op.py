@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, TypeAlias, final
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, final
 
 import numpy as np
 
@@ -590,9 +590,9 @@ def _called_type(call: Call) -> Type:
     return substitute_type(erase_unbound(ty.ret, lambda v: v not in unbound), sizes)
 
 
-def is_call_of(expr: Node | None, name: str) -> bool:
-    """True if ``expr`` is a call of the operator ``name``."""
-    return type(expr) is Call and type(expr.op) is Op and expr.op.name == name
+def is_call_of(expr: Node | None, *names: str) -> TypeGuard[Call]:
+    """True if ``expr`` is a call of one of the operators ``names``."""
+    return type(expr) is Call and type(expr.op) is Op and expr.op.name in names
 
 
 def call_function(callee: Expr, args: Iterable[Any]) -> Call:

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..ir.module import IRModule
-from ..ir.op import Call, is_call_of
+from ..ir.op import is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
@@ -241,7 +241,7 @@ def has_few_rows(function: Function) -> bool:
     """True if most products with constant weights have few rows, symbolic sizes taken to be 1."""
     few = many = 0
     for binding in iter_bindings(function):
-        if not is_call_of(binding.value, "relax.matmul") or not isinstance(binding.value, Call):
+        if not is_call_of(binding.value, "relax.matmul"):
             continue
         left = binding.value.args[0].ty
         if isinstance(left, TensorType) and left.shape is not None:

@@ -10,7 +10,7 @@ from ..formats.torch import READ_AGAIN
 from ..ir.dims import SymVar, dims_equal
 from ..ir.dtypes import HALF
 from ..ir.expr import Expr, TupleGetItem, Var
-from ..ir.op import Call, is_call_of
+from ..ir.op import is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
@@ -99,7 +99,7 @@ def _rooms(function: Function) -> Mapping[int, Var]:
     for result, leaf in enumerate(leaves_of(function.body.body)):
         part = definition(values, resolve(values, leaf))
         call = definition(values, resolve(values, part.tuple_value)) if isinstance(part, TupleGetItem) else None
-        if isinstance(part, TupleGetItem) and isinstance(call, Call) and is_call_of(call, ATTENTION) and part.index:
+        if isinstance(part, TupleGetItem) and is_call_of(call, ATTENTION) and part.index:
             past: Expr = resolve(values, call.args[PAST + part.index - 1])
             if isinstance(past, Var) and past in function.params:
                 found[result] = past

@@ -30,7 +30,7 @@ def caches_of_attention(function: Function) -> Mapping[Var, Call]:
     values: dict[Var, Expr] = {binding.var: binding.value for binding in iter_bindings(function)}
     found: dict[Var, Call] = {}
     for value in values.values():
-        if isinstance(value, Call) and is_call_of(value, ATTENTION):
+        if is_call_of(value, ATTENTION):
             past = [resolve(values, arg) for arg in value.args[PAST : PAST + 2]]
             found.update((one, value) for one in past if isinstance(one, Var) and one in function.params)
     return found

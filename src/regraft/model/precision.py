@@ -22,7 +22,7 @@ from ..analysis import constant_bytes
 from ..ir.equality import structural_equal
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
-from ..ir.op import Call, is_call_of
+from ..ir.op import is_call_of
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
 from ..passes.quantize import OpenAttention, SmoothOutliers, has_attention, left_sides
@@ -364,7 +364,7 @@ def _decided(
 def _adds_before_norms(function: Function) -> bool:
     sums = {binding.var for binding in iter_bindings(function) if is_call_of(binding.value, "relax.add")}
     norms = (binding.value for binding in iter_bindings(function) if is_call_of(binding.value, "relax.nn.layer_norm"))
-    return any(isinstance(norm, Call) and norm.args[0] in sums for norm in norms)
+    return any(norm.args[0] in sums for norm in norms)
 
 
 def _is_better(row: Attempt, best: Attempt) -> bool:

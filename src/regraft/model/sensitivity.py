@@ -233,7 +233,7 @@ class _MovedRoundings(ExprMutator):
 
 
 def _rounds(value: Expr) -> bool:
-    return isinstance(value, Call) and getattr(value.op, "name", "") in _ROUNDING
+    return is_call_of(value, *_ROUNDING)
 
 
 def _values(function: Function) -> Iterator[Expr]:

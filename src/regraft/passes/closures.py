@@ -150,7 +150,7 @@ class _Inside(ExprMutator):
 
 def _bodies_of_loops(function: Function) -> set[Expr]:
     values = [binding.value for binding in iter_bindings(function)]
-    return {value.args[0] for value in values if isinstance(value, Call) and is_call_of(value, "relax.loop")}
+    return {value.args[0] for value in values if is_call_of(value, "relax.loop")}
 
 
 def _gives_closure(function: Function) -> bool:

@@ -236,7 +236,7 @@ def _in_fewer_calls(expr: Expr, _matchings: dict[DFPattern, Any], bindings: Bind
 
 
 def _moves_at_most_one_axis(step: Expr | None) -> bool:
-    order = permutation(step) if isinstance(step, Call) and is_call_of(step, "relax.permute_dims") else None
+    order = permutation(step) if is_call_of(step, "relax.permute_dims") else None
     return order is None or _is_move_of_one(order)
 
 

@@ -57,7 +57,7 @@ def _hint(call: Call) -> str:
 def _hints(module: IRModule) -> Iterator[str]:
     for function in module.functions.values():
         for binding in iter_bindings(function):
-            if isinstance(binding.value, Call) and is_call_of(binding.value, "relax.hint_on_device"):
+            if is_call_of(binding.value, "relax.hint_on_device"):
                 yield _hint(binding.value)
 
 
@@ -88,7 +88,7 @@ def _devices_of_params(function: Function, hinted: Mapping[str, VDevice]) -> dic
     result, device = function.body.body, _device_in(function.ret_ty)
     for binding in bindings:
         value = binding.value
-        if isinstance(value, Call) and is_call_of(value, "relax.hint_on_device"):
+        if is_call_of(value, "relax.hint_on_device"):
             known[binding.var] = hinted[_hint(value)]
         else:
             found = [known[var] for var in _used(value) if var in known]

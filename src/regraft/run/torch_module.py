@@ -22,7 +22,7 @@ from ..ir.collection import collection_paused
 from ..ir.expr import Constant
 from ..ir.leaf_types import leaf_types
 from ..ir.module import IRModule
-from ..ir.op import Call, is_call_of
+from ..ir.op import is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType, Type
 from ..ir.visitor import iter_bindings
@@ -69,7 +69,7 @@ def _statistics(function: Function) -> Iterator[str]:
     """The names of running statistics of batch norms, of which PyTorch's operator takes no gradients."""
     for binding in iter_bindings(function):
         call = binding.value
-        if isinstance(call, Call) and is_call_of(call, "relax.nn.batch_norm"):
+        if is_call_of(call, "relax.nn.batch_norm"):
             held = [operand.data.name for operand in call.args[3:] if isinstance(operand, Constant)]
             yield from filter(None, held)
 

@@ -18,7 +18,7 @@ from ..formats.torch.signature import SizeCheck
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import Constant, Expr, ExternFunc, PrimValue, ShapeExpr, StringImm, Var
 from ..ir.module import IRModule
-from ..ir.op import Call, Op
+from ..ir.op import Call, Op, is_call_of
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import OBJECT, TensorType, type_symvars
 from ..ir.visitor import iter_bindings
@@ -82,10 +82,10 @@ def with_read_sizes(module: IRModule, name: str, checks: Sequence[SizeCheck]) ->
 def _scalar_read(binding: Binding, definitions: Mapping[Expr, Expr]) -> Expr | None:
     """The scalar whose number a binding has as its one size; None for any other binding."""
     value = binding.value
-    if isinstance(binding, MatchCast) or not isinstance(value, Call) or not _is(value, "relax.tensor_to_shape"):
+    if isinstance(binding, MatchCast) or not is_call_of(value, "relax.tensor_to_shape"):
         return None
     line = definitions.get(value.args[0])
-    if not isinstance(line, Call) or not _is(line, "relax.reshape"):
+    if not is_call_of(line, "relax.reshape"):
         return None
     scalar = line.args[0].ty
     return line.args[0] if isinstance(scalar, TensorType) and scalar.ndim == 0 else None
@@ -118,15 +118,11 @@ def _number(operand: Expr, definitions: Mapping[Expr, Expr]) -> Dim | None:
         is_whole = operand.data.dtype == "int64" and not operand.data.shape
         return int(operand.data.numpy()) if is_whole else None
     line = definitions.get(operand)
-    if not isinstance(line, Call) or not _is(line, "relax.reshape"):
+    if not is_call_of(line, "relax.reshape"):
         return None
     sizes = definitions.get(line.args[0])
-    given = sizes.args[0] if isinstance(sizes, Call) and _is(sizes, "relax.shape_to_tensor") else None
+    given = sizes.args[0] if is_call_of(sizes, "relax.shape_to_tensor") else None
     return given.values[0] if isinstance(given, ShapeExpr) and len(given.values) == 1 else None
-
-
-def _is(call: Call, name: str) -> bool:
-    return isinstance(call.op, Op) and call.op.name == name
 
 
 def _is_known(check: SizeCheck, known: Mapping[str, SymVar]) -> bool:

@@ -98,7 +98,7 @@ class _CachedFunction:
     def _layers(self) -> list[_CachedAttention]:
         found: list[_CachedAttention] = []
         for var, value in self._values.items():
-            if isinstance(value, Call) and any(is_call_of(value, name) for name in _ATTENTIONS):
+            if is_call_of(value, *_ATTENTIONS):
                 found.append(self._layer(var, value))
         if not found:
             raise PassError("there is no attention in it that is one operator (FuseAttention makes it that)")
@@ -291,7 +291,7 @@ class _CachedFunction:
     def _rotation(self, value: Expr) -> Rotation | None:
         """``value`` as a rotation, also where its heads came first after it was turned."""
         made = definition(self._values, value)
-        if isinstance(made, Call) and is_call_of(made, "relax.permute_dims") and permutation(made) == _HEADS_FIRST:
+        if is_call_of(made, "relax.permute_dims") and permutation(made) == _HEADS_FIRST:
             found = rotation_of(made.args[0], self._values)
             return None if found is None else found._replace(data=ops.permute_dims(found.data, _HEADS_FIRST))
         return rotation_of(value, self._values)

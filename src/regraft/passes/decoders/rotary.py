@@ -146,9 +146,9 @@ def _cut_of(value: Expr, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
     bound = definition(bindings, resolve(bindings, value))
     if isinstance(bound, TupleGetItem):
         return _part_of_split(bound, bindings)
-    if isinstance(bound, Call) and is_call_of(bound, "relax.squeeze"):
+    if is_call_of(bound, "relax.squeeze"):
         return _column_of(bound, bindings)
-    if not is_call_of(bound, "relax.strided_slice") or not isinstance(bound, Call):
+    if not is_call_of(bound, "relax.strided_slice"):
         return None
     whole = resolve(bindings, bound.args[0])
     lists = [_numbers(arg) for arg in bound.args[1:]]
@@ -170,7 +170,7 @@ def _column_of(squeezed: Call, bindings: Mapping[Var, Expr]) -> AxisSlice | None
     if column is None or column.end - column.begin != 1 or axes is None or len(axes) != 1:
         return None
     rows = bindings.get(column.whole) if isinstance(column.whole, Var) else column.whole
-    if not _is_last(axes[0], column.whole) or not isinstance(rows, Call) or not is_call_of(rows, "relax.reshape"):
+    if not _is_last(axes[0], column.whole) or not is_call_of(rows, "relax.reshape"):
         return None
     whole, (*lead, count, stride) = resolve(bindings, rows.args[0]), shape_of(rows)
     width = _width(whole)
@@ -185,7 +185,7 @@ def _column_of(squeezed: Call, bindings: Mapping[Var, Expr]) -> AxisSlice | None
 
 def _part_of_split(field: TupleGetItem, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
     split = definition(bindings, resolve(bindings, field.tuple_value))
-    if not is_call_of(split, "relax.split") or not isinstance(split, Call):
+    if not is_call_of(split, "relax.split"):
         return None
     whole = resolve(bindings, split.args[0])
     widths = [_width(TupleGetItem(split, index)) for index in range(field.index + 1)]

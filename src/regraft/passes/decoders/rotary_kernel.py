@@ -71,7 +71,7 @@ def _equal(left: Dim, right: Dim) -> bool:
 def _turned_by_heads(found: Rotation, batch: Dim, bindings: Mapping[Var, Expr]) -> Expr:
     """Data of (batch, heads, sequence, size); turned before its heads come first, where they come so by a transpose."""
     made = definition(bindings, resolve(bindings, found.data))
-    if is_call_of(made, "relax.permute_dims") and isinstance(made, Call):
+    if is_call_of(made, "relax.permute_dims"):
         axes = made.attrs.axes
         if axes is not None and tuple(axis % 4 for axis in axes) == _HEADS_FIRST:
             return ops.permute_dims(_turned_rows(found, made.args[0], batch), _HEADS_FIRST)

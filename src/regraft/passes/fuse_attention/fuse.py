@@ -143,7 +143,7 @@ def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
     first, last = (definition(bindings, resolve(bindings, view.value)) for view in (keys[0], keys[-1]))
     if is_call_of(last, "relax.reshape"):
         return NoAttention("queries and keys are split into batch and heads differently")
-    order = permutation(first) if isinstance(first, Call) and is_call_of(first, "relax.permute_dims") else None
+    order = permutation(first) if is_call_of(first, "relax.permute_dims") else None
     how = "not transposed by permute_dims" if order is None else f"permuted by {list(order)}"
     return NoAttention(f"the keys are {how}; expected their last two axes exchanged, so that each key is a row")
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from ...analysis.uses import users_of
 from ...ir.expr import Constant, Expr, Var
-from ...ir.op import Call, is_call_of
+from ...ir.op import is_call_of
 from ...ir.program import Binding, Function
 from ...ir.visitor import iter_bindings
 from ...pattern import PatternContext, is_op, wildcard
@@ -48,7 +48,7 @@ def _results(function: Function) -> frozenset[Var]:
     users, known, found = users_of(function), known_before_inputs(function), set[Var]()
     made = {binding.var: binding.value for binding in iter_bindings(function)}
     for var, value in made.items():
-        if not isinstance(value, Call) or getattr(value.op, "name", "") not in CONVOLUTIONS:
+        if not is_call_of(value, *CONVOLUTIONS):
             continue
         if is_call_of(made.get(cast("Var", value.args[0])), "relax.dequantize"):
             end = var
@@ -62,8 +62,6 @@ def _results(function: Function) -> frozenset[Var]:
 def _continues(user: Binding, operand: Var, known: Container[Expr]) -> bool:
     """True for an activation and a bias: a convolution's kernel computes them with it."""
     value = user.value
-    if not isinstance(value, Call):
-        return False
     if is_call_of(value, "relax.add"):
         return all(arg is operand or isinstance(arg, Constant) or arg in known for arg in value.args)
-    return getattr(value.op, "name", "") in ACTIVATIONS
+    return is_call_of(value, *ACTIVATIONS)

@@ -80,7 +80,7 @@ class _Smoothing:
         rows = np.abs(weights).max(axis=1)
         for user in bindings.users_of(data):
             call = bindings.get(user)
-            right = call.args[1] if isinstance(call, Call) and is_call_of(call, "relax.matmul") else None
+            right = call.args[1] if is_call_of(call, "relax.matmul") else None
             if isinstance(right, Constant) and right.data.shape == weights.shape[:1] + right.data.shape[1:]:
                 rows = np.maximum(rows, np.abs(right.data.read()).max(axis=1))
         factors = np.maximum(sizes, _LEAST) ** self._strength / np.maximum(rows, _LEAST) ** (1 - self._strength)
@@ -109,10 +109,9 @@ def left_sides(function: Function) -> tuple[Var, ...]:
     found, there = dict[Var, None](), measurable(function)
     values = {binding.var: binding.value for binding in iter_bindings(function)}
     for value in values.values():
-        if isinstance(value, Call) and is_call_of(value, "relax.matmul") and isinstance(value.args[0], Var):
+        if is_call_of(value, "relax.matmul") and isinstance(value.args[0], Var):
             right = values.get(value.args[1], value.args[1]) if isinstance(value.args[1], Var) else value.args[1]
-            turned = isinstance(right, Call) and is_call_of(right, "relax.permute_dims")
-            if isinstance(right.args[0] if turned and isinstance(right, Call) else right, Constant):
+            if isinstance(right.args[0] if is_call_of(right, "relax.permute_dims") else right, Constant):
                 found[value.args[0]] = None
     return tuple(one for one in found if is_float32(one) and one in there)
 

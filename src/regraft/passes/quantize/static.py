@@ -44,6 +44,7 @@ from .layers import (
 from .results import results_in_bytes
 from .weights import WeightCodes, per_channel
 
+_LAYERS: Final = (*CONVOLUTIONS, *TRANSPOSED, "relax.matmul")
 _POOLS: Final = ("relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d", "relax.mean")
 _FOLLOWING: Final = ("relax.add", "relax.multiply", *_POOLS)
 """Values that are computed in bytes between convolutions, where all that it reads comes from them."""
@@ -99,7 +100,7 @@ with PatternContext() as _BOTH:
 
 with PatternContext() as _BIASED:
     _steps, _weight_steps, _bias = is_const(), is_const(), is_const()
-    _layer = is_op("relax.matmul", *CONVOLUTIONS, *TRANSPOSED)(
+    _layer = is_op(*_LAYERS)(
         is_op("relax.dequantize")(wildcard(), _steps, wildcard()),
         is_op("relax.dequantize")(is_const(), _weight_steps, wildcard()),
     )
@@ -124,9 +125,8 @@ def image_values(function: Function, keep: Collection[str] = (), *, results: boo
         value = binding.value
         if isinstance(binding, VarBinding) and isinstance(value, Call):
             inner = [arg for arg in _operands(value) if not isinstance(arg, Constant) and arg not in known]
-            name = getattr(value.op, "name", "")
-            begins = name in (*CONVOLUTIONS, *TRANSPOSED) and binding.var.name_hint not in keep
-            if begins or (name in following and inner and all(arg in found for arg in inner)):
+            begins = is_call_of(value, *CONVOLUTIONS, *TRANSPOSED) and binding.var.name_hint not in keep
+            if begins or (is_call_of(value, *following) and inner and all(arg in found for arg in inner)):
                 found.add(binding.var)
         elif (value.tuple_value if isinstance(value, TupleGetItem) else value) in found:
             found.add(binding.var)
@@ -140,13 +140,9 @@ def _read_in_bytes(function: Function, images: Container[Expr]) -> frozenset[Exp
         value = binding.value
         if isinstance(value, TupleGetItem) and binding.var in found:
             found.add(value.tuple_value)
-        if not isinstance(value, Call):
-            continue
-        name = getattr(value.op, "name", "")
-        computes = name in (*CONVOLUTIONS, *TRANSPOSED, "relax.matmul") or (
-            name in _FOLLOWING and binding.var in images
-        )
-        if computes or (name in (*_PASSING, *ACTIVATIONS, "relax.concat") and binding.var in found):
+        computes = is_call_of(value, *_LAYERS) or (is_call_of(value, *_FOLLOWING) and binding.var in images)
+        moves = is_call_of(value, *_PASSING, *ACTIVATIONS, "relax.concat") and binding.var in found
+        if isinstance(value, Call) and (computes or moves):
             found.update(_operands(value))
     return frozenset(found)
 
@@ -156,8 +152,7 @@ def _after_extrema(function: Function) -> frozenset[Expr]:
     found = set[Expr]()
     for binding in iter_bindings(function):
         value = binding.value
-        name = getattr(value.op, "name", "") if isinstance(value, Call) else ""
-        if name in _EXTREMA or (isinstance(value, Call) and name in _PASSING and value.args[0] in found):
+        if is_call_of(value, *_EXTREMA) or (is_call_of(value, *_PASSING) and value.args[0] in found):
             found.add(binding.var)
     return frozenset(found)
 
@@ -170,7 +165,7 @@ def _with_shared(function: Function, ranges: Ranges) -> Ranges:
         source: Expr | None = None
         if isinstance(value, TupleGetItem):
             source = value.tuple_value
-        elif isinstance(value, Call) and getattr(value.op, "name", "") in _PASSING:
+        elif is_call_of(value, *_PASSING):
             source = None if value.attrs.get("method") == "cubic" else value.args[0]
         if isinstance(source, Var) and source.name_hint in found:
             found[binding.var.name_hint] = found[source.name_hint]
@@ -235,7 +230,7 @@ class _Bytes:
             return decline("quantized are convolutions of float32")
         if weights.data.size * _positions(conv) < self._least:
             return decline(f"fewer than {self._least} products gain nothing")
-        data, is_transposed = self._in_bytes(matchings[_data]), getattr(conv.op, "name", "") in TRANSPOSED
+        data, is_transposed = self._in_bytes(matchings[_data]), is_call_of(conv, *TRANSPOSED)
         if isinstance(data, Decline):
             return data
         if is_transposed and self._results:
@@ -288,7 +283,7 @@ class _Bytes:
         call = call_of(bindings, var)
         if var not in self._images:
             return decline("what it reads comes from no convolution")
-        if getattr(call.op, "name", "") in _PASSING and var not in self._read:
+        if is_call_of(call, *_PASSING) and var not in self._read:
             return decline("nothing reads it in bytes")
         return decline(KEPT) if var.name_hint in self._keep else self._over_bytes(var, (matchings[_image],), bindings)
 
@@ -403,11 +398,10 @@ def observed(function: Function) -> tuple[Var, ...]:
         value = binding.value
         if not isinstance(value, Call):
             continue
-        name = getattr(value.op, "name", "")
         read: list[Expr] = []
-        if name in (*CONVOLUTIONS, *TRANSPOSED, "relax.matmul"):
+        if is_call_of(value, *_LAYERS):
             read = list(value.args)
-        elif name in _FOLLOWING:
+        elif is_call_of(value, *_FOLLOWING):
             read = [arg for arg in _operands(value) if arg in images]
         if binding.var in images:
             read.append(binding.var)

@@ -25,7 +25,7 @@ def _is_part_of_sum(var: Var, bindings: Bindings) -> bool:
     if len(users) != 1 or bindings.is_output(var):
         return False
     call = bindings.get(users[0])
-    return isinstance(call, Call) and is_call_of(call, "relax.add") and users[0].ty == var.ty
+    return is_call_of(call, "relax.add") and users[0].ty == var.ty
 
 
 def _terms(var: Var, bindings: Bindings) -> list[Expr]:
@@ -37,7 +37,7 @@ def _terms(var: Var, bindings: Bindings) -> list[Expr]:
         leaf = resolve(bindings, term)
         call = bindings.get(leaf) if isinstance(leaf, Var) else None
         inner = leaf is var or (isinstance(leaf, Var) and leaf.ty == var.ty and _is_part_of_sum(leaf, bindings))
-        if inner and isinstance(call, Call) and is_call_of(call, "relax.add"):
+        if inner and is_call_of(call, "relax.add"):
             pending.extend(reversed(call.args))
         else:
             terms.append(term)
@@ -48,7 +48,7 @@ def _product(term: Expr, whole: Var, bindings: Bindings) -> Call | None:
     """The matmul of ``term``, if its right side is a matrix and nothing else reads the product."""
     leaf = resolve(bindings, term)
     call = bindings.get(leaf) if isinstance(leaf, Var) else None
-    if not isinstance(leaf, Var) or not isinstance(call, Call) or not is_call_of(call, "relax.matmul"):
+    if not isinstance(leaf, Var) or not is_call_of(call, "relax.matmul"):
         return None
     left, right = call.args[0].ty, call.args[1].ty
     if not isinstance(left, TensorType) or not isinstance(right, TensorType) or right.ndim != 2 or left.ndim < 2:

@@ -69,7 +69,7 @@ def _dequantized(lowering: Lowering, right: Expr) -> tuple[Call, int] | None:
 
 def _definition(lowering: Lowering, expr: Expr, name: str) -> Call | None:
     value = lowering.definitions.get(expr) if isinstance(expr, Var) else None
-    return value if isinstance(value, Call) and is_call_of(value, name) else None
+    return value if is_call_of(value, name) else None
 
 
 def _is_first(part: Call | None, rows: int) -> bool:

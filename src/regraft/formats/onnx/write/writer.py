@@ -21,7 +21,7 @@ from ....ir.collection import collection_paused
 from ....ir.expr import Constant, Var
 from ....ir.leaf_types import leaf_types
 from ....ir.module import IRModule
-from ....ir.op import Call, is_call_of
+from ....ir.op import is_call_of
 from ....ir.program import Function
 from ....ir.tensor_data import TensorData
 from ....ir.types import PrimType, ShapeType, TensorType, TupleType, Type
@@ -413,7 +413,7 @@ def _take_defaults(lowering: Lowering, function: Function, defaults: dict[ir.Val
     made: dict[str, tuple[ir.Value, Any]] = {}
     for binding in iter_bindings(function) if names else ():
         value = binding.value
-        constant = value.args[0] if isinstance(value, Call) and is_call_of(value, "relax.grad.no_grad") else None
+        constant = value.args[0] if is_call_of(value, "relax.grad.no_grad") else None
         if not isinstance(constant, Constant) or constant.data.name not in names:
             continue
         data = constant.data
