@@ -120,9 +120,10 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
     if not isinstance(program, ExportedProgram):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConvertError(f"expected a torch.nn.Module or an ExportedProgram, not a {type(program).__name__}")
     program = with_constants_outside(program)
-    if any(map(_has_effect, all_nodes(program.graph_module))):
+    if any(map(_has_effect, all_nodes(program.graph_module))) or any(map(_has_parts, program.state_dict.values())):
         try:
-            with torch.no_grad(), quiet(), _keeping_calls(program), _keeping_operators(program):
+            keeping = _keeping_calls(program), _keeping_operators(program), _without_gradients_of_parts(program)
+            with torch.no_grad(), quiet(), keeping[0], keeping[1], keeping[2]:
                 functional = cast(Any, _ready(program)).run_decompositions({})
         except Exception as error:
             raise ConvertError(f"PyTorch cannot make the program functional: {_reason(error)}") from error
@@ -148,6 +149,27 @@ def _keeping_calls(program: ExportedProgram) -> Generator[None]:
             yield
     finally:
         known -= new
+
+
+def _has_parts(value: Any) -> bool:
+    """True for a tensor that is made of others, which PyTorch takes apart where it makes a program functional."""
+    return hasattr(value, "__tensor_flatten__")
+
+
+@contextmanager
+def _without_gradients_of_parts(program: ExportedProgram) -> Generator[None]:
+    """Inside, weights that are made of several tensors ask for no gradients.
+
+    PyTorch takes such a weight apart and asks for the gradients of its parts, where codes in whole numbers have none.
+    """
+    parts = [one for one in program.state_dict.values() if one.requires_grad and _has_parts(one)]
+    for one in parts:
+        one.requires_grad = False
+    try:
+        yield
+    finally:
+        for one in parts:
+            one.requires_grad = True
 
 
 @contextmanager
