@@ -249,9 +249,8 @@ def attention(
     Raises `OpTypeError` for dtypes or shapes that do not agree. Cost: memory for all batch * heads * queries
     * keys scores.
     """
-    if bias is not None:
-        return attention_bias(query, key, value, bias, scale, causal_mask, window_size)
-    return ATTENTION(query, key, value, **_attributes(ATTENTION, scale, causal_mask, window_size))
+    op, operands = (ATTENTION, ()) if bias is None else (ATTENTION_BIAS, (bias,))
+    return op(query, key, value, *operands, **_attributes(op, scale, causal_mask, window_size))
 
 
 def attention_bias(
@@ -264,10 +263,7 @@ def attention_bias(
     window_size: int | None = None,
 ) -> Call:
     """`attention` with a ``bias``, under the name that Relax gives that operator. See `attention`."""
-    if bias is None:
-        return attention(query, key, value, None, scale, causal_mask, window_size)
-    attributes = _attributes(ATTENTION_BIAS, scale, causal_mask, window_size)
-    return ATTENTION_BIAS(query, key, value, bias, **attributes)
+    return attention(query, key, value, bias, scale, causal_mask, window_size)
 
 
 def attention_var_len(

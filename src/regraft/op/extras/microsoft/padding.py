@@ -68,11 +68,14 @@ def _seen(xp: Any, offsets: Any, lengths: Any) -> Any:
     return cast(xp, row(xp, sequence, offsets) < cast(xp, counts, "int64"), "int32")
 
 
-def _attended(xp: Any, parts: list[Any], offsets: Any, lengths: Any, bias: Any, heads: int, **options: Any) -> Any:
+def _attended(
+    xp: Any, parts: list[Any], offsets: Any, lengths: Any, bias: Any, heads: int, scale: Any, unseen: Any = None
+) -> Any:
     """Attention of tokens (tokens, widths) within their rows, as (tokens, width)."""
     batch, sequence = offsets.shape
-    query, key, value = (split_heads(xp, restored(xp, part, offsets), heads) for part in parts)
-    found = join_heads(xp, attended(xp, query, key, value, mask=_seen(xp, offsets, lengths), bias=bias, **options))
+    operands = [split_heads(xp, restored(xp, part, offsets), heads) for part in parts]
+    mask = _seen(xp, offsets, lengths)
+    found = join_heads(xp, attended(xp, *operands, mask=mask, bias=bias, scale=scale, filter_value=unseen, past=None))
     flat = xp.reshape(found, (batch * sequence, found.shape[-1]))
     count = parts[0].shape[0]
     return xp.take(flat, cast(xp, xp.reshape(offsets, (-1,))[:count], "int64"), axis=0)
@@ -104,17 +107,7 @@ def packed_attention(
     width = joined.shape[-1]
     first, second, _ = qkv_hidden_sizes or (width // 3,) * 3
     parts = [joined[:, :first], joined[:, first : first + second], joined[:, first + second :]]
-    return _attended(
-        xp,
-        parts,
-        token_offset,
-        cumulative_sequence_length,
-        attention_bias,
-        num_heads,
-        scale=scale,
-        filter_value=None,
-        past=None,
-    )
+    return _attended(xp, parts, token_offset, cumulative_sequence_length, attention_bias, num_heads, scale)
 
 
 def _packed_heads_type(call: Call) -> Type:
@@ -149,14 +142,5 @@ def packed_multi_head_attention(
         first, second = parts[0].shape[-1], parts[1].shape[-1]
         shifts = (bias[:first], bias[first : first + second], bias[first + second :])
         parts = [part + shift for part, shift in zip(parts, shifts, strict=True)]
-    return _attended(
-        xp,
-        parts,
-        token_offset,
-        cumulative_sequence_length,
-        attention_bias,
-        num_heads,
-        scale=scale,
-        filter_value=mask_filter_value,
-        past=None,
-    )
+    rows, unseen = (token_offset, cumulative_sequence_length), mask_filter_value
+    return _attended(xp, parts, *rows, attention_bias, num_heads, scale, unseen)
