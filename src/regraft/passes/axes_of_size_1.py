@@ -13,14 +13,13 @@ from ..op.primitive.manipulate import permutation
 from ..pattern import is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Decline, decline
+from .layout import reshaped
 
 _data = wildcard()
 _permuted = is_op("relax.permute_dims")(_data)
-_shaped = is_op("relax.reshape")(_data, wildcard()) | is_op("relax.expand_dims", "relax.squeeze")(_data)
+_shaped = reshaped(_data)
 _shaped_then_permuted = is_op("relax.permute_dims")(_shaped)
-_permuted_then_shaped = is_op("relax.reshape")(_permuted, wildcard()) | is_op("relax.expand_dims", "relax.squeeze")(
-    _permuted
-)
+_permuted_then_shaped = reshaped(_permuted)
 _reshaped = is_op("relax.reshape")(_data, wildcard())
 
 

@@ -79,9 +79,14 @@ def _is_inner(leaf: Var, call: Call) -> bool:
 
 # --- reshapes
 
+
+def reshaped(x: DFPattern) -> DFPattern:
+    """``x`` in whatever shape, with its elements in row-major order."""
+    return is_op("relax.reshape")(x, wildcard()) | is_op("relax.flatten", "relax.expand_dims", "relax.squeeze")(x)
+
+
 _data, _shape = wildcard(), wildcard()
-_inner = is_op("relax.reshape")(_data, wildcard()) | is_op("relax.flatten", "relax.expand_dims", "relax.squeeze")(_data)
-"""Operators that keep the elements in row-major order, whatever the shape."""
+_inner = reshaped(_data)
 _reshape = is_op("relax.reshape")(_inner, _shape)
 _flatten = is_op("relax.flatten")(_inner)
 _any_reshape = is_op("relax.reshape")(_data, _shape) | is_op("relax.flatten")(_data)

@@ -21,6 +21,7 @@ from ..op.semantics import integer_range
 from ..pattern import PatternContext, is_const, is_op, is_tuple, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline, if_as_precise, rule
+from .layout import reshaped
 from .passes import Pass, RulePass
 
 # --- by one, and by nothing
@@ -157,7 +158,7 @@ CODED_ONCE: Final = Rule(_coded_again, _once, "quantize_once")
 
 with PatternContext() as _reduced_then_reshaped:
     _reduced = is_op(lambda op: "keepdims" in op.attributes)(wildcard())
-    _axes_changed = is_op("relax.reshape")(_reduced, wildcard()) | is_op("relax.expand_dims", "relax.squeeze")(_reduced)
+    _axes_changed = reshaped(_reduced)
 
 
 def _axes_by_reduction(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:

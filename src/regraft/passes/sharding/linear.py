@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import NamedTuple
 
-from ...ir.op import Op, Trait
 from ...pattern import DFPattern, is_op, wildcard
 
 
@@ -25,11 +24,6 @@ def linear(data: DFPattern | None = None) -> LinearPattern:
     side = is_op("relax.permute_dims")(matrix) | matrix
     product = is_op("relax.matmul")(data if data is not None else wildcard(), side)
     return LinearPattern(is_op("relax.add")(product, bias) | product, matrix, bias)
-
-
-def elementwise() -> DFPattern:
-    """Any elementwise operator of one operand: it computes on each part of a cut tensor alone."""
-    return is_op(*[op for op in Op.all() if Trait.ELEMENTWISE in op.traits and len(op.operands) == 1])
 
 
 def through(start: DFPattern, steps: Iterable[Callable[[DFPattern], DFPattern]], most: int) -> DFPattern:

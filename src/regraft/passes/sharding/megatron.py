@@ -9,17 +9,16 @@ by rows, so that each device has a part of every sum.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any, Final
 
 from ...ir.module import IRModule
 from ...ir.types import TensorType
-from ...pattern import DFPattern, is_const, is_op, is_tuple, wildcard
+from ...pattern import DFPattern, elementwise, is_const, is_op, is_tuple, wildcard
 from ..fuse_attention import FuseAttention
 from ..passes import Sequential
 from ..recognize_operators import RecognizeOperators
 from .data_parallel import axis_size
-from .linear import elementwise, linear, through
+from .linear import linear, through
 from .plan import ShardingPlan
 from .rule import COLUMN, ROW, ShardingRule
 
@@ -43,8 +42,7 @@ def _reshaped(x: DFPattern) -> DFPattern:
 
 
 def _moved(x: DFPattern) -> DFPattern:
-    names = ("permute_dims", "expand_dims", "squeeze", "astype", "repeat")
-    return reduce(lambda one, other: one | other, [is_op(f"relax.{name}") for name in names])(x)
+    return is_op("relax.permute_dims", "relax.expand_dims", "relax.squeeze", "relax.astype", "relax.repeat")(x)
 
 
 def _normalized(x: DFPattern) -> DFPattern:
@@ -79,7 +77,7 @@ def _feed_forward(gated: bool) -> ShardingRule:
 
     An activation may be a product of its own: of its input, perhaps scaled, and a sigmoid or ``1 + tanh`` of it.
     """
-    activation = elementwise()
+    activation = elementwise()  # it computes on each part of a cut tensor alone
     up, gate = linear(), linear()
     steps = [activation, _reshaped]
     if not gated:
