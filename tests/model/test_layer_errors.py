@@ -125,3 +125,13 @@ def test_the_fewest_are_enough_whatever_is_guessed(most: int, data: st.DataObjec
 
 def test_where_the_time_is_over_what_is_guessed_is_taken() -> None:
     assert fewest(lambda count: count >= 9, lambda _low, _high: 20, 300, Deadline(0)) == 20
+
+
+def test_what_alone_errs_by_more_than_is_allowed_goes_back_before_all_that_can_stay() -> None:
+    """The one of three layers that errs by 0.0123 went back first, for it saves little, and then none could stay."""
+    work = {"wide": 1e6, "wide_too": 2e6, "narrow": 10.0}
+    alone = {"wide": 0.03, "wide_too": 0.04, "narrow": 0.0123}
+    found = layer_errors(lambda few: sum(alone[name] ** 2 for name in few) ** 0.5, work, 0.052, 0.02, Deadline(60))
+    assert found.worst_first == ["wide", "wide_too", "narrow"]
+    assert found.count_to_go_back(0.02) == 2
+    assert LayerErrors.expected(alone, work, 0.02).worst_first == found.worst_first

@@ -249,6 +249,16 @@ def test_weights_of_compressed_tensors_are_unpacked(kind: str, tmp_path: Path) -
         packed_method({"quantization_config": {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized"}})
 
 
+def test_a_damaged_file_of_packed_weights_is_told_of(folder: Path) -> None:
+    """It was said to be a defect of regraft."""
+    config = json.loads((folder / "config.json").read_text())
+    settings = {"quant_method": "awq", "bits": 4, "version": "gemm"}
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": settings}))
+    (folder / "model.safetensors").write_bytes(b"x")
+    with pytest.raises(rx.formats.ConvertError, match=r"model\.safetensors is damaged: "):
+        open_model(folder)
+
+
 def test_a_form_of_packed_weights_that_is_not_read_is_refused(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     settings = {"quant_method": "awq", "bits": 4, "version": "gemv"}

@@ -40,16 +40,18 @@ class LayerErrors(NamedTuple):
     """The errors of layers in few bits, by groups, and the ``work`` of each layer: what it gains in few bits.
 
     A layer's share is its part of the squared error, the same for all layers of a group. Layers go back in the order of
-    their shares for each unit of work, so that an error that is taken away costs as little speed as may be.
+    their shares for each unit of work, so that an error that is taken away costs as little speed as may be. Those that
+    alone err by more than ``allowed`` cannot stay with any others, so they go back before all that can.
     """
 
     groups: Sequence[LayerGroup]
     work: Mapping[str, float]
+    allowed: float = inf
 
     @classmethod
-    def expected(cls, errors: Mapping[str, float], work: Mapping[str, float]) -> LayerErrors:
+    def expected(cls, errors: Mapping[str, float], work: Mapping[str, float], allowed: float) -> LayerErrors:
         """Those of layers whose ``errors`` are expected (`ExpectedErrors`) and not measured."""
-        return cls([LayerGroup((name,), error, is_measured=False) for name, error in errors.items()], work)
+        return cls([LayerGroup((name,), error, is_measured=False) for name, error in errors.items()], work, allowed)
 
     @property
     def are_all_measured(self) -> bool:
@@ -60,7 +62,8 @@ class LayerErrors(NamedTuple):
     def _shares(self) -> list[tuple[str, float]]:
         """The layers with their shares, those that go back first at the front."""
         listed = [(name, group.share) for group in self.groups for name in group.layers]
-        return sorted(listed, key=lambda pair: -pair[1] / self.work[pair[0]])
+        most = self.allowed * self.allowed
+        return sorted(listed, key=lambda pair: (pair[1] <= most, -pair[1] / self.work[pair[0]]))
 
     @property
     def worst_first(self) -> list[str]:
@@ -106,14 +109,14 @@ def layer_errors(
             break
         remaining = 1.5 * sum(len(group.layers) - 1 for group in wide)
         of_one = (begun - deadline.left) / used if used else 0.0
-        if remaining * of_one > deadline.left and _stand_alone(LayerErrors(groups, work), allowed):
+        if remaining * of_one > deadline.left and _stand_alone(LayerErrors(groups, work, allowed), allowed):
             break
         largest = max(wide, key=lambda one: one.error)
         halves = _halved(measure, largest)
         groups.remove(largest)
         groups += halves
         used += sum(half.is_measured for half in halves)
-    return LayerErrors(groups, work)
+    return LayerErrors(groups, work, allowed)
 
 
 def work_of(function: Function, layers: Collection[str]) -> dict[str, float]:

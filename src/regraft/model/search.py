@@ -396,7 +396,7 @@ class PrecisionSearch:
             self.layer_errors[one.name] = (
                 self._measured_errors(one, work, judged, allowed)
                 if expected is None
-                else LayerErrors.expected(expected, work)
+                else LayerErrors.expected(expected, work, allowed)
             )
         return self.layer_errors[one.name]
 

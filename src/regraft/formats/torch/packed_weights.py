@@ -67,14 +67,18 @@ _COMPRESSED_PARTS: Final = (
 def unpacked_weights(path: Path, config: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """The weights of a folder by name, those that were packed unpacked. Cost: memory for all of them.
 
-    Raises `ConvertError` for a packed layer of which parts are missing or do not fit.
+    Raises `ConvertError` for a damaged file, and for a packed layer of which parts are missing or do not fit.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import load_file  # pyright: ignore[reportUnknownVariableType] - its types are not complete
 
     settings: Mapping[str, Any] = config["quantization_config"]
     stored: dict[str, torch.Tensor] = {}
     for file in sorted(path.glob("*.safetensors")):
-        stored.update(load_file(file))
+        try:
+            stored.update(load_file(file))
+        except (SafetensorError, OSError) as error:
+            raise ConvertError(f"{file} is damaged: {error}") from error
     is_compressed = settings["quant_method"] == _COMPRESSED
     parts, sign = (_COMPRESSED_PARTS, _COMPRESSED_SCALE) if is_compressed else (_PARTS, _CODES)
     unpack = _decompressed if is_compressed else _unpacked
