@@ -15,11 +15,12 @@ from regraft import build, optimize
 from regraft.ir import BlockBuilder, Expr, IRModule, const
 from regraft.model import OptimizationReport
 from regraft.model import search as room
-from regraft.model.attempts import Budget
+from regraft.model.attempts import Budget, PrecisionReport
+from regraft.model.candidates import Candidate
 from regraft.model.measure import Bench
-from regraft.model.precision import PrecisionReport
-from regraft.model.search import OWN, Candidate, PrecisionSearch
+from regraft.model.search import PrecisionSearch
 from regraft.model.timing import Deadline
+from regraft.model.trials import OWN, Trials
 from tests.model.clock import turns_of
 from tests.passes.harness import module_of
 
@@ -50,9 +51,8 @@ def _search(module: IRModule, moved: float) -> PrecisionSearch:
     inputs = [[draw.standard_normal((256, 64)).astype(np.float32)] for _ in range(2)]
     entry = build(module, target="numpy")["main"]
     expected = [[np.asarray(entry(x * np.float32(1 + moved)))] for [x] in inputs]
-    return PrecisionSearch(
-        module, "main", inputs, expected, Budget(0.01), Bench(threads=1), lambda _: expected[0], Deadline(60)
-    )
+    trials = Trials(module, "main", inputs, expected, Budget(0.01), Deadline(60), threads=1)
+    return PrecisionSearch(trials, Bench(threads=1), lambda _: expected[0])
 
 
 def _problem(module: IRModule, moved: float) -> str | None:

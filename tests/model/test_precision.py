@@ -22,12 +22,22 @@ from onnx import TensorProto, helper, numpy_helper
 import regraft.op as R
 from regraft import build, optimize, to_onnx
 from regraft.ir import BlockBuilder, Expr, If, SymVar, TensorType, Var, const
-from regraft.model import OptimizationReport, UsageError, VerificationError, calibration, job, open_model
+from regraft.model import (
+    OptimizationReport,
+    UsageError,
+    VerificationError,
+    asked_precision,
+    calibration,
+    job,
+    open_model,
+)
 from regraft.model import measure as guard
 from regraft.model import precision as precision_room
 from regraft.model import search as room
-from regraft.model.attempts import Attempt, Budget, rows_that_agree
-from regraft.model.precision import Candidate, Choice, PrecisionReport, check_choice, outputs_error
+from regraft.model.asked_precision import check_choice
+from regraft.model.attempts import Attempt, Budget, PrecisionReport, outputs_error, rows_that_agree
+from regraft.model.candidates import Candidate
+from regraft.model.precision import Choice
 from regraft.model.samples import read_samples
 from regraft.model.search import PrecisionSearch
 from regraft.model.timing import Deadline, Gain
@@ -476,7 +486,7 @@ def test_the_file_for_a_target_is_not_held_to_the_overflow_of_this_processor(
     def overflowing(*_: Any, **__: Any) -> Any:
         return lambda _: [np.full((1, 8), 1e3, np.float32)]
 
-    monkeypatch.setattr(precision_room, "openvino_original", overflowing)
+    monkeypatch.setattr(asked_precision, "openvino_original", overflowing)
     options: dict[str, Any] = {"calibrate": tmp_path / "samples", "engine": "openvino", "target": "avx512-vnni"}
     _, report = lowered(images, "int8", output=tmp_path / "out.onnx", **options)
     assert report.kept is not None
@@ -536,7 +546,7 @@ def test_half_of_the_time_is_for_the_layers_of_what_is_fast_but_errs(
 ) -> None:
     monkeypatch.setattr(Deadline, "left_of_first_half", -1.0)
     steps: list[tuple[str, str, str]] = []
-    for step in ("_whole", "_narrowed"):
+    for step in ("_tried_whole", "_narrowed"):
         own = getattr(PrecisionSearch, step)
 
         def tried(search: PrecisionSearch, one: Candidate, *given: Any, step: str = step, own: Any = own) -> Any:
@@ -550,7 +560,7 @@ def test_half_of_the_time_is_for_the_layers_of_what_is_fast_but_errs(
     (_, *first), (narrowing, *second), *others = steps
     assert (narrowing, second) == ("_narrowed", first), "it errs, and its layers are measured before others are tried"
     order = [step for step, _, _ in others]
-    assert order[0] == "_whole"
+    assert order[0] == "_tried_whole"
     assert order == sorted(order, reverse=True), "what there was no time for before has its layers measured at the end"
     assert not any((one.problem or "").startswith("not tried: the 1000 seconds") for one in report.attempts)
 

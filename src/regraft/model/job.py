@@ -15,6 +15,7 @@ from ..ir.visitor import iter_bindings
 from ..passes import PassContext, Sequential, op_counts
 from ..passes.pipeline import ATTENTION, GROWING_CONSTANTS, SPLIT_WEIGHTS, level_number
 from ..run.originals import RunOriginal
+from .asked_precision import Asked, check_choice, choose
 from .chosen_passes import Optimized, optimize_module, passes_for, rules_first
 from .describing import node_kinds
 from .errors import VerificationError
@@ -31,7 +32,7 @@ from .portability import (
     is_newer_for_nothing,
     raised_opset,
 )
-from .precision import Asked, Choice, check_choice, choose
+from .precision import Choice
 from .progress import Stages, unseen
 from .report import OptimizationReport
 from .reports import ReportTo, hand_over_reports

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..run.torch_threads import torch_threads
+from .asked_precision import Asked, check_precision
 from .chosen_passes import Passes, passes_for, steps_of
 from .decisions import Cache, Decisions
 from .errors import UsageError
@@ -17,7 +18,6 @@ from .job import Job
 from .machines import MachineChoice, MachineDescription, machine_of, this_machine
 from .measure import Bench
 from .models import in_versions, open_model
-from .precision import Asked, check_precision
 from .progress import Progress, Stages, unseen
 from .reports import ReportTo, checked_reports
 from .rules import Rules

@@ -1,0 +1,225 @@
+"""The precision that `optimize` is asked for: limits, samples and engines, the choice, and the check of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from math import inf
+from pathlib import Path
+from typing import Final, cast
+
+import numpy as np
+
+from ..analysis import constant_bytes
+from ..ir.equality import structural_equal
+from ..ir.module import IRModule
+from ..run import build
+from ..run.originals import RunOriginal, onnx_original, openvino_original, without_overflow_here
+from ..run.processor import multiplies_bytes
+from .attempts import Budget, error_beyond, outputs_error
+from .by_layer import refuse_or_stream, weights_by_layer
+from .candidates import (
+    DEFAULT_ERRORS,
+    PRECISIONS,
+    Candidate,
+    installed_engines,
+)
+from .comparison import compare_outputs
+from .errors import UsageError, VerificationError
+from .in_float32 import in_float32
+from .inputs import ExpectedRun
+from .machines import MachineDescription
+from .measure import Bench, opened_on
+from .memory import free_memory, needed_to_run
+from .models import Model, form_of, run_as_it_is, run_exactly
+from .parts import Parts, halves, parted
+from .precision import Choice, choose_precision
+from .samples import Samples, TriedOn, read_samples, trials_on
+from .search import PrecisionSearch
+from .timing import Deadline
+from .trials import Trials
+from .verification import Verification, flat_arrays, names_for
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A precision as it was asked for; ``bench.engine`` is empty where any engine will do."""
+
+    precision: str
+    max_error: float | None
+    min_cosine: float | None
+    min_agreement: float | None
+    samples: Samples | None
+    bench: Bench
+    deadline: Deadline
+    measure: bool
+    tried_on: TriedOn
+    machine: MachineDescription
+    memory: int | None = None
+
+
+_SHARE_OF_RUNS: Final = 30
+"""The part of the budget of time in which random inputs are run: each trial then takes as long, in addition."""
+
+_WITH_RANGES: Final = ("int8", "auto")
+"""The precisions that take ranges of samples. For the others, samples are for errors only."""
+
+_SHORT_NAMES: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16"}
+"""Common names of precisions that have another name here."""
+
+
+def check_precision(
+    precision: str,
+    target: Path | None,
+    samples: Samples | None,
+    max_error: float | None,
+    min_cosine: float | None,
+    min_agreement: float | None,
+    *,
+    measure: bool,
+) -> None:
+    """Raise `UsageError` for a precision that does not exist, limits that are none, or an output of no known form.
+
+    Samples for ranges, a cosine and an agreement are given only where float32 is not asked for, and a largest error
+    only there or where it is measured.
+    """
+    if precision not in PRECISIONS:
+        asked = str(precision).lower()
+        asked = _SHORT_NAMES.get(asked, asked)
+        longer = [name for name in PRECISIONS if asked and name.startswith(asked)]
+        shorter = sorted((name for name in PRECISIONS if asked.startswith(name)), key=len, reverse=True)
+        near = longer or shorter or get_close_matches(asked, PRECISIONS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PRECISIONS)}"
+        raise UsageError(f"there is no precision {precision!r}; {hint}")
+    limits = {"max_error": (max_error, inf), "min_cosine": (min_cosine, 1), "min_agreement": (min_agreement, 1)}
+    for name, (limit, most) in limits.items():
+        if limit is not None and not (isinstance(cast("object", limit), int | float) and 0 <= limit <= most):
+            expected = "a number of 0 or more" if most == inf else "a number from 0 to 1"
+            raise UsageError(f"{name} is {limit!r}; expected {expected}")
+    if precision == "float32" and any(one is not None for one in (samples, min_cosine, min_agreement)):
+        raise UsageError("samples for ranges, a cosine and an agreement are for a precision; give one, such as auto")
+    if precision == "float32" and max_error is not None and not measure:
+        raise UsageError("a max_error is for a precision, or for measure; give one of them, such as precision auto")
+    if target is not None:
+        form_of(target)
+
+
+def choose(
+    opened: Model,
+    module: IRModule,
+    asked: Asked,
+    target: Path | None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Choice:
+    """The precision to give ``module``, which was made of ``opened``; see `choose_precision`.
+
+    Raises `UsageError` for samples and engines that do not fit, and what the model as it was raises.
+    """
+    form = opened.form if target is None else form_of(target)
+    engines = installed_engines(asked.bench.engine or None, form, asked.machine.engines)
+    allowed = DEFAULT_ERRORS[asked.precision] if asked.max_error is None else asked.max_error
+    needed, free = needed_to_run(constant_bytes(opened.module)), asked.memory or free_memory()
+    if free is not None and needed > free:
+        refuse_or_stream(asked.precision, needed, free)
+        tell("layer by layer")
+        found, report = weights_by_layer(module, asked.precision, allowed, asked.machine)
+        return Choice(found, None, report, [], [])
+    bench = replace(asked.bench, engine=engines[0] if asked.bench.engine and opened.form != "torch" else "")
+    with asked.deadline.standing_still():
+        own, before = opened_on(opened, bench, engines)
+        parts = _parts(opened, asked, run_exactly(opened) or before)
+    timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
+    budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
+    unchanged = own if timed and structural_equal(module, opened.module) else None
+    trials = Trials(
+        module,
+        opened.name,
+        [one.inputs for one in parts.chosen],
+        [one.outputs for one in parts.chosen],
+        budget,
+        asked.deadline,
+        asked.bench.threads,
+        others=parts.held_back,
+        as_onnx=form == "onnx" and asked.machine.is_here,
+        in_float32=None if "torch" in engines else in_float32(module, opened.name),
+    )
+    search = PrecisionSearch(trials, asked.bench, before, timed=timed, unchanged_on=unchanged, machine=asked.machine)
+    return choose_precision(search, asked.precision, engines, parts, tell)
+
+
+def _parts(opened: Model, asked: Asked, right: RunOriginal) -> Parts:
+    """The inputs of a search: samples, or random ones, with what ``right`` gives for them.
+
+    Where there are samples for ranges and others to run on, errors are measured on these.
+    """
+    samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
+    gives_ranges = asked.precision in _WITH_RANGES
+    if asked.tried_on.given is None and samples is not None:
+        trials = trials_on(opened.function, samples, right)
+        parts = parted(trials, gives_ranges=gives_ranges)
+    else:
+        trials = asked.tried_on.several(opened.function, right, asked.bench.budget / _SHARE_OF_RUNS)
+        parts = halves(trials) if asked.tried_on.given is None else parted(trials, gives_ranges=False)
+        parts = parts._replace(ranges=[one.inputs for one in samples] if samples and gives_ranges else None)
+    _check_numbers(trials)
+    return parts
+
+
+def _check_numbers(trials: Sequence[ExpectedRun]) -> None:
+    """Raise `UsageError` where the outputs for samples are no numbers, or zeros, of which no error can be told."""
+    found = [[one for one in trial.outputs if one.dtype.kind == "f" and one.size] for trial in trials]
+    lost = next((trial for trial, own in zip(trials, found, strict=True) if own and not _any(np.isfinite, own)), None)
+    if lost is not None:
+        raise UsageError(f"the model gives NaN or infinities only on {lost.place}, so {_GIVE_OTHERS}")
+    if trials and all(own and not _any(np.asarray, own) for own in found):
+        raise UsageError(f"the model gives zeros only on {trials[0].place}, so {_GIVE_OTHERS}")
+
+
+def _any(test: Callable[[np.ndarray], np.ndarray], arrays: Sequence[np.ndarray]) -> bool:
+    return any(test(one).any() for one in arrays)
+
+
+_GIVE_OTHERS: Final = (
+    "the error of a precision cannot be measured; give other samples (--input), or ranges of random inputs "
+    "(--range name=0:1)"
+)
+
+
+def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
+    """The error of ``result`` as it will be handed over, on the engine that was chosen.
+
+    Raises `VerificationError` where it is beyond the budget.
+    """
+    assert choice.candidate is not None
+    # A target whose products of bytes are exact is not judged by those of this processor, which may not be.
+    exact = choice.report.target is not None and multiplies_bytes(choice.report.features)
+    run = _as_handed_over(result, choice.candidate, exact=exact)
+    found = [run(inputs)[-len(expected) :] for inputs, expected in zip(choice.inputs, choice.expected, strict=True)]
+    errors = [outputs_error(before, after)[0] for before, after in zip(choice.expected, found, strict=True)]
+    kept = choice.report.kept
+    most = choice.report.max_error if kept is None or kept.allowed is None else kept.allowed
+    names = names_for(opened, len(found[0]))
+    differences = compare_outputs(names, choice.expected[0], found[0], most)
+    against = f"the model itself, in {choice.candidate.name} on {choice.candidate.engine}"
+    measured_on = choice.report.measured_on
+    if measured_on is not None and len(found) > 1:
+        against += f", on {len(found)} {'random inputs' if measured_on.are_random else 'samples'}"
+    if max(errors) > most:
+        raise VerificationError(
+            f"the result as it is handed over has {error_beyond(max(errors), most)}", differences, against
+        )
+    return Verification(differences, against)
+
+
+def _as_handed_over(result: Model, one: Candidate, *, exact: bool) -> RunOriginal:
+    if result.form == "torch":
+        found = run_as_it_is(result)
+        assert found is not None
+        return found
+    if one.engine == "openvino" and result.form in ("onnx", "openvino") and not exact:
+        return openvino_original(result.source, **one.options)
+    if one.engine != "openvino" and result.form == "onnx":
+        return (without_overflow_here(result.source) if exact else None) or onnx_original(result.source)
+    entry = build(result.module, target=one.engine, **one.options)[result.name]
+    return lambda inputs: flat_arrays(entry(*inputs))

@@ -1,0 +1,250 @@
+"""Trials of a model in few bits: what candidates make of it, what runs that, and how much it errs.
+
+A trial is a module that a candidate made, run on the inputs of the search and held against the right outputs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..analysis import constant_bytes
+from ..formats.onnx import to_onnx
+from ..ir.module import IRModule
+from ..ir.program import Function
+from ..passes import report as report_passes
+from ..run import build
+from ..run.originals import RunOriginal, openvino_original, torch_original
+from .attempts import Budget, Errors, RunErrors
+from .candidates import HALVES, Candidate
+from .inputs import ExpectedRun
+from .models import torch_module
+from .sensitivity import error_by_steps, rounds_to_steps
+from .timing import Deadline
+from .verification import flat_arrays
+
+_LAYER_RULES: Final = frozenset(
+    {
+        "quantize_attention",
+        "quantize_convolution",
+        "quantize_dynamic",
+        "quantize_lstm",
+        "quantize_product",
+        "quantize_table",
+        "quantize_weights",
+    }
+)
+
+OWN: Final = "its own precision"
+"""The name of the precision that a model has, where that is not float32 alone."""
+JUDGE: Final = "onnxruntime"
+"""The engine on which the errors of single layers are measured: it opens a model in a fraction of the others' time."""
+_MOST_IN_MEMORY: Final = 1 << 30
+"""Bytes of constants up to which a file is made in memory only, to be tried."""
+
+
+class Made(NamedTuple):
+    """A module with all layers of a candidate in few bits, their bindings, and why there are none, as an ending."""
+
+    module: IRModule
+    layers: Sequence[str]
+    why_none: str
+
+
+class Trial(NamedTuple):
+    """A module that a candidate made, what runs it, its errors, and whether it computes as precisely as the model."""
+
+    module: IRModule
+    run: RunOriginal
+    errors: Errors
+    is_in_own_precision: bool = False
+
+
+@dataclass(slots=True)
+class Trials:
+    """The terms of all trials: the function ``name`` of ``module`` after its passes, inputs, right outputs, the budget.
+
+    A trial that has begun when the ``deadline`` is over goes on.
+    """
+
+    module: IRModule
+    name: str
+    inputs: Sequence[Sequence[Any]]
+    expected: Sequence[Sequence[np.ndarray]]
+    budget: Budget
+    deadline: Deadline
+    threads: int | None = None
+    others: Sequence[ExpectedRun] = ()
+    """Inputs that nothing is chosen by. What is chosen has to be within the budget on all inputs, with these."""
+    as_onnx: bool = False
+    """True if what is chosen becomes an ONNX file that OpenVINO runs here, which it has to open as it is written."""
+    in_float32: IRModule | None = None
+    """``module`` in float32, where it computes in half precision: what bytes and float32 begin with."""
+    smoothed: IRModule | None = None
+    """The same after `SmoothOutliers`, where samples say what is an outlier."""
+    opened: IRModule | None = None
+    """``smoothed`` with attention as its products, where there is attention and samples."""
+    waiting: int = 1
+    """The number of candidates that still have to be tried or narrowed, including this one. They share the time left.
+
+    While whole models are tried, the turns take half of that time.
+    """
+    is_cut_short: bool = False
+    """True if the deadline left something undone, so that with more time another choice could come out."""
+    seconds: float = 0.0
+    """The seconds that the last trial took to be made, opened and run."""
+    _ruled: dict[tuple[int, int], IRModule] = field(default_factory=dict[tuple[int, int], IRModule])
+    """The modules that candidates start from, by the rules and the module that the rules read."""
+    _by_steps: float | None = None
+    """The error that the model's own roundings explain, 0 if it has none; None before it was asked for."""
+
+    @property
+    def function(self) -> Function:
+        """The function of the module that is tried."""
+        return self.module[self.name]
+
+    @property
+    def share(self) -> float:
+        """The seconds that are left for one of those that wait."""
+        return self.deadline.left / self.waiting
+
+    def whole(self, one: Candidate) -> tuple[Made, Trial | None]:
+        """What ``one`` makes of all of its layers, and the trial of that; None where it has layers and finds none.
+
+        Raises what building and running raise.
+        """
+        left, made = self.deadline.left, self._made(one)
+        if one.make is not None and not made.layers:
+            return made, None
+        found = self._run(one, made.module)
+        self.seconds = left - self.deadline.left
+        return made, found
+
+    def _made(self, one: Candidate) -> Made:
+        start = self.start(one)
+        if one.make is None:
+            return Made(start, [], "")
+        done = report_passes(one.make({}, start), start)
+        if one.layers is not None:
+            return Made(done.program, one.layers(start[self.name]), "")
+        rewrote = [step for each in done.passes for step in each.rewrote if step.rule in _LAYER_RULES]
+        declined = [step for each in done.passes for step in each.declined if step.rule in _LAYER_RULES]
+        layers = [step.binding for step in rewrote if step.function == self.name]
+        reasons = Counter(step.reason for step in declined).most_common(1)
+        return Made(done.program, layers, "".join(f": {reason}" for reason, _ in reasons))
+
+    def tried(self, one: Candidate, keep: Mapping[str, str], runs: int | None = None) -> Trial:
+        """``one`` with ``keep`` in the precisions given, run on all inputs, or on the first ``runs``.
+
+        Raises what building and running raise.
+        """
+        left, module = self.deadline.left, self.start(one)
+        found = self._run(one, module if one.make is None else one.make(keep, module)(module), runs)
+        self.seconds = left - self.deadline.left
+        return found
+
+    def _run(self, one: Candidate, module: IRModule, runs: int | None = None) -> Trial:
+        """``module``, which ``one`` made, run on all inputs, or on the first ``runs``."""
+        run = self.runner(module, one)
+        errors = Errors.of(errors_of(run, self.inputs[:runs], self.expected[:runs]))
+        return Trial(module, run, errors, one.keeps_precision and self.in_float32 is None)
+
+    def judged(self, one: Candidate, keep: Mapping[str, str], runs: int | None = None) -> Trial:
+        """As `tried`, on the judge."""
+        return self.tried(on_judge(one), keep, runs)
+
+    @property
+    def to_check(self) -> tuple[list[Sequence[Any]], list[Sequence[np.ndarray]]]:
+        """The inputs to check a choice on, and what is right for them: others than it was made by, where there are."""
+        if not self.others:
+            return list(self.inputs), list(self.expected)
+        return [one.inputs for one in self.others], [one.outputs for one in self.others]
+
+    def held_to_others(self, tried: Trial) -> Trial:
+        """``tried``; where it is within the budget, with its errors on the inputs that nothing was chosen by as well.
+
+        Where it is beyond the budget by these, they are among the inputs of the search from then on.
+        """
+        if not self.others or self.missed(tried) is not None:
+            return tried
+        inputs, expected = self.to_check
+        tried = tried._replace(errors=Errors.of([*tried.errors.runs, *errors_of(tried.run, inputs, expected)]))
+        if self.missed(tried) is not None:
+            self.inputs, self.expected, self.others = [*self.inputs, *inputs], [*self.expected, *expected], ()
+        return tried
+
+    def runner(self, module: IRModule, one: Candidate) -> RunOriginal:
+        """What runs ``module``, which ``one`` made, on its engine."""
+        if one.engine == "torch":
+            return torch_original(torch_module(module, self.name), module[self.name])
+        if one.engine == "openvino" and self.as_onnx and constant_bytes(module) < _MOST_IN_MEMORY:
+            return openvino_original(to_onnx(module, function=self.name), threads=self.threads, **one.options)
+        entry = build(module, target=one.engine, threads=self.threads, **one.options)[self.name]
+        return lambda inputs: flat_arrays(entry(*inputs))
+
+    def start(self, one: Candidate) -> IRModule:
+        """The module that ``one`` starts from: the rules of its engine applied to the module that it reads."""
+        read = self._read_by(one)
+        key = id(one.rules), id(read)
+        if key not in self._ruled:
+            self._ruled[key] = one.rules(read)
+        return self._ruled[key]
+
+    def _read_by(self, one: Candidate) -> IRModule:
+        """The module that ``one`` begins with: bytes come after smoothing."""
+        if one.opens_attention and self.opened is not None:
+            return self.opened
+        if self.smoothed is not None and one.name.startswith("int8 "):
+            return self.smoothed
+        return self.module if self.in_float32 is None or one.name in (*HALVES, OWN) else self.in_float32
+
+    def missed(self, tried: Trial) -> str | None:
+        """The reason to refuse ``tried``; None if it is within the budget."""
+        return self.missed_by(tried.errors, self.allowed_beyond(tried))
+
+    def missed_by(self, errors: Errors, allowed: float | None = None) -> str | None:
+        """The reason to refuse ``errors``, of which ``allowed`` may be more than the budget; None if there is none."""
+        return self.budget.up_to(allowed).missed(errors.error, errors.cosine, errors.agreement)
+
+    def allowed_beyond(self, tried: Trial) -> float | None:
+        """The error that ``tried`` may have beyond the budget, because the model's own roundings explain it; else None.
+
+        A model that quantizes values lets them go to either of two steps by their last digit. What computes it in its
+        own precision may err by as much as that does, whichever engine or order of sums it has.
+        """
+        if not tried.is_in_own_precision or tried.errors.error <= self.budget.error:
+            return None
+        if self._by_steps is None:
+            pairs = zip(self.inputs, self.expected, strict=True)
+            trials = [ExpectedRun(list(one), list(right), True) for one, right in pairs]
+            is_rounded = rounds_to_steps(self.function)
+            self._by_steps = error_by_steps(self.module, self._judge_runs, trials) if is_rounded else 0.0
+        return self._by_steps if self._by_steps > self.budget.error else None
+
+    def _judge_runs(self, module: IRModule) -> RunOriginal:
+        return self.runner(module, Candidate(OWN, JUDGE, {}))
+
+
+def errors_of(
+    run: RunOriginal, inputs: Sequence[Sequence[Any]], expected: Sequence[Sequence[np.ndarray]]
+) -> list[RunErrors]:
+    """The errors of ``run`` on each of ``inputs``."""
+    pairs = zip(inputs, expected, strict=True)
+    return [RunErrors.of(right, run(given)[-len(right) :]) for given, right in pairs]
+
+
+def on_judge(one: Candidate) -> Candidate:
+    """``one`` on the engine that takes the least time to open a model.
+
+    Bytes are what they are on any engine, but for roundings; what is for PyTorch is judged there.
+    """
+    return replace(one, engine=judge_of(one), options={})
+
+
+def judge_of(one: Candidate) -> str:
+    """The engine that errors of ``one`` are measured on."""
+    return one.engine if one.engine == "torch" else JUDGE
