@@ -70,6 +70,15 @@ def test_what_is_rounded_to_another_step_by_its_last_digit_is_no_error_of_a_prec
     assert trial.row.outcome(trial.row).startswith("kept: errors of up to 0.049")
 
 
+def test_a_limit_that_was_asked_for_holds_for_other_steps_as_well() -> None:
+    search = _search(module_of((256, 64), _quantized), 3e-6)
+    search.trials.is_strict = True
+    row = search.attempt(Candidate(OWN, "onnxruntime", {})).row
+    assert row.problem is not None
+    assert row.problem.endswith("where 0.01 is allowed")
+    assert row.allowed is None
+
+
 def test_other_errors_of_a_model_in_few_bits_are_held_to_the_limit() -> None:
     problem = _problem(module_of((256, 64), _quantized), 0.3)
     assert problem is not None

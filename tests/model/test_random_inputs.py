@@ -19,6 +19,7 @@ from regraft.model.parts import MeasuredOn
 from regraft.model.samples import TriedOn
 from regraft.model.search import PrecisionSearch
 from regraft.model.timing import Deadline
+from regraft.model.trials import Trials
 from regraft.passes.quantize import QuantizeDynamic
 from tests.passes.harness import module_of
 
@@ -97,16 +98,17 @@ def test_what_errs_by_too_much_on_inputs_that_it_was_not_chosen_by_is_measured_o
     run = build(module, target="numpy")["main"]
     first, second = (random.standard_normal((40, 96)).astype(np.float32) for _ in range(2))
     other = ExpectedRun([second], [np.asarray(run(second)) + np.float32(1)], is_finite=True)
-    told = Bench("onnxruntime", 1), lambda inputs: [np.asarray(run(*inputs))], Deadline(10.0)
-    search = PrecisionSearch(module, "main", [[first]], [[np.asarray(run(first))]], Budget(0.05), *told)
-    search.others = [other]
+    trials = Trials(
+        module, "main", [[first]], [[np.asarray(run(first))]], Budget(0.05), Deadline(10.0), 1, others=[other]
+    )
+    search = PrecisionSearch(trials, Bench("onnxruntime", 1), lambda inputs: [np.asarray(run(*inputs))])
     one = Candidate("int8 dynamic", "onnxruntime", {}, lambda keep, _: QuantizeDynamic(keep))
     found = search.attempt(one)
     assert found.errs
     assert found.row.error is not None
     assert found.row.error > 0.1
-    assert len(search.inputs) == 2
-    search.others = [other._replace(outputs=[np.asarray(run(second))])]
-    search.inputs, search.expected = [[first]], [[np.asarray(run(first))]]
+    assert len(trials.inputs) == 2
+    trials.others = [other._replace(outputs=[np.asarray(run(second))])]
+    trials.inputs, trials.expected = [[first]], [[np.asarray(run(first))]]
     assert search.attempt(one).module is not None
-    assert len(search.inputs) == 1
+    assert len(trials.inputs) == 1

@@ -141,6 +141,7 @@ def choose(
         asked.deadline,
         asked.bench.threads,
         others=parts.held_back,
+        is_strict=asked.max_error is not None,
         as_onnx=form == "onnx" and asked.machine.is_here,
         in_float32=None if "torch" in engines else in_float32(module, opened.name),
     )

@@ -80,6 +80,8 @@ class Trials:
     threads: int | None = None
     others: Sequence[ExpectedRun] = ()
     """Inputs that nothing is chosen by. What is chosen has to be within the budget on all inputs, with these."""
+    is_strict: bool = False
+    """True if the error of the budget was asked for, so that no trial may have more of it, whatever explains that."""
     as_onnx: bool = False
     """True if what is chosen becomes an ONNX file that OpenVINO runs here, which it has to open as it is written."""
     in_float32: IRModule | None = None
@@ -214,9 +216,10 @@ class Trials:
         """The error that ``tried`` may have beyond the budget, because the model's own roundings explain it; else None.
 
         A model that quantizes values lets them go to either of two steps by their last digit. What computes it in its
-        own precision may err by as much as that does, whichever engine or order of sums it has.
+        own precision may err by as much as that does, whichever engine or order of sums it has, unless a limit was
+        asked for.
         """
-        if not tried.is_in_own_precision or tried.errors.error <= self.budget.error:
+        if self.is_strict or not tried.is_in_own_precision or tried.errors.error <= self.budget.error:
             return None
         if self._by_steps is None:
             pairs = zip(self.inputs, self.expected, strict=True)
