@@ -892,6 +892,14 @@ def test_a_file_that_onnx_runtime_does_not_open_gets_a_precision_on_an_engine_th
         lowered(model, "auto", engine="onnxruntime")
 
 
+def test_operators_of_a_library_are_told_how_to_be_loaded() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 17, "own.ops": 1]> odd (float[2] x) => (float[2] y) { y = own.ops.Odd(x) }'
+    )
+    with pytest.raises(BuildError, match=r"own.ops:Odd\(-1\) is not a registered .*; --custom-ops LIBRARY loads"):
+        lowered(model, "auto")
+
+
 def test_a_size_is_the_same_one_in_all_inputs_of_a_sample() -> None:
     n = SymVar("n")
     x, y = (Var(name, TensorType((n, 3), "float32")) for name in "xy")

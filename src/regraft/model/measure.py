@@ -189,7 +189,11 @@ def run_on(model: Model, bench: Bench) -> RunOriginal:
         try:
             return onnx_original(model.source, threads=bench.threads)
         except BuildError as error:
-            raise BuildError(f"{error}; --engine openvino may open it") from error
+            is_foreign = "is not a registered function/op" in str(error)
+            hint = (
+                "--custom-ops LIBRARY loads the library that has it" if is_foreign else "--engine openvino may open it"
+            )
+            raise BuildError(f"{error}; {hint}") from error
     if model.form in ("onnx", "openvino") and bench.engine == "openvino":
         with suppress(BuildError):
             return openvino_original(model.source, threads=bench.threads)
