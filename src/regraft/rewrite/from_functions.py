@@ -53,7 +53,8 @@ def rule(
 
     Args:
         before: a function of expressions, such as ``lambda x, y: R.exp(x) * R.exp(y)``. Each parameter stands for any
-            value; a default narrows it down: a pattern (``scale=is_const()``), or a type (``x=R.Tensor((2, 3))``).
+            value; a default narrows it down: a pattern (``scale=is_const()``), or a type (``x=R.Tensor((2, 3))``),
+            which several parameters may share and still stand for different values.
             With ``slope=any_attribute(0.1, 0.2)`` it stands for an attribute, with ``scale=any_number()`` for a
             constant of one number. ``any_of(x / 2.0, x * 0.5)`` is a value that may be computed in several ways. It may
             return several values, which are then replaced together. A part of a program serves as well
@@ -154,13 +155,8 @@ def _parameters(name: str, before: Callable[..., Any]) -> list[_Parameter]:
             case Type():
                 found.append(_Parameter(parameter.name, variable, wildcard().has_ty(default)))
             case DFPattern():
-                twin = next((one.name for one in found if one.pattern is default), None)
-                if twin is not None:
-                    raise RewriteError(
-                        f"rule {name!r}: the parameters {twin} and {parameter.name} of before have the same pattern, "
-                        f"which is one value; give each a pattern of its own, or write {twin} for both"
-                    )
-                found.append(_Parameter(parameter.name, variable, default))
+                is_shared = any(one.pattern is default for one in found)
+                found.append(_Parameter(parameter.name, variable, default.dup() if is_shared else default))
             case AnyNumber():
                 found.append(_Parameter(parameter.name, variable, is_const() & is_scalar(), default))
             case AnyAttribute():
