@@ -41,6 +41,16 @@ def test_a_call_of_more_workers_is_refused_when_it_runs() -> None:
         run(lambda x: ccl.allgather(x, 2))
 
 
+def test_a_sum_over_workers_of_a_constant_is_kept() -> None:
+    """In a program that Relax runs on four workers it is four times the constant."""
+    builder = rx.BlockBuilder()
+    with builder.function("main", []):
+        builder.emit_func_output(builder.emit(ccl.allreduce(rx.const(X), "sum")))
+    optimized = rx.optimize(builder.get())
+    assert "R.ccl.allreduce(" in optimized.script()
+    np.testing.assert_array_equal(rx.build(optimized, target="numpy")["main"](), X)
+
+
 def test_parts_are_equal() -> None:
     x = rx.Var("x", rx.TensorType((4, 3), "float32"))
     assert str(ccl.scatter_from_worker0(x, 3, axis=1).ty) == 'R.Tensor((4, 1), dtype="float32")'

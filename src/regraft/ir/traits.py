@@ -22,6 +22,7 @@ class Trait(Enum):
     REDUCTION = "folds whole axes of its operand"
     IMPURE = "has effects or is random: a call is never moved, copied, shared or dropped"
     STORED = "says how numbers are stored: of a constant it is kept, since engines compute with the stored form"
+    COLLECTIVE = "depends on what other workers have: a call of constants is kept"
     STOPS_GRADIENT = "its result carries no gradient to its operands"
 
 

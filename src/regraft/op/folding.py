@@ -28,6 +28,11 @@ bytes or not: the call takes as many."""
 _NOTHING: Final[Mapping[Var, Constant]] = {}
 
 
+def is_kept_of_constants(op: Op) -> bool:
+    """True if a call of ``op`` stays a call though its operands are constants."""
+    return not op.traits.isdisjoint((Trait.STORED, Trait.COLLECTIVE))
+
+
 def folded(call: Call, most_grown: int = 1024, most: int = _MOST_ELEMENTS) -> Constant | None:
     """The constant that a pure call of small constants gives, of ``most`` elements at most; None for any other call.
 
@@ -37,7 +42,7 @@ def folded(call: Call, most_grown: int = 1024, most: int = _MOST_ELEMENTS) -> Co
     op = call.op
     if not isinstance(op, Op) or not op.is_pure or op.reference is None or not isinstance(call.ty, TensorType):
         return None
-    if Trait.STORED in op.traits:
+    if is_kept_of_constants(op):
         return None
     if not call.args or not all(_is_small(arg) for arg in call.args) or _has_sizes(call):
         return None

@@ -22,7 +22,7 @@ from ..ir.tensor_data import TensorData
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
 from ..ir.visitor import iter_bindings
 from ..op.evaluate import EvaluationError, Evaluator
-from ..op.folding import MOST_KNOWN, folded
+from ..op.folding import MOST_KNOWN, folded, is_kept_of_constants
 from ..rewrite.session import EditSession, ValueKey, computation_key
 from .blocks import SessionWalk
 from .context import PassContext
@@ -94,7 +94,7 @@ class _Folding(SessionWalk):
         if is_call_of(value, "relax.grad.no_grad"):
             # A mark is there to be kept: behind it stand buffers that will not always hold what they hold now.
             return None
-        if Trait.STORED in value.op.traits:
+        if is_kept_of_constants(value.op):
             return None
         stated = _stated(value.ty)
         if stated is not None:
@@ -310,7 +310,7 @@ def folds_whole(function: Function, operands: tuple[Expr, ...], most_grown: int)
     """
     values = [binding.value for binding in iter_bindings(function)]
     calls = [value for value in values if isinstance(value, Call)]
-    if any(isinstance(call.op, Op) and Trait.STORED in call.op.traits for call in calls):
+    if any(isinstance(call.op, Op) and is_kept_of_constants(call.op) for call in calls):
         return False
     constants = [*_constants(operands), *(one for value in values for one in _constants(_operands(value)))]
     most = sum({id(constant.data): constant.data.nbytes for constant in constants}.values())

@@ -67,7 +67,7 @@ def _reduced_type(call: Call) -> Type:
     return same_type(call)
 
 
-@declares("relax.ccl.allreduce", infer=_reduced_type, reference=_of_one_worker, traits=(Trait.VIEW,))
+@declares("relax.ccl.allreduce", infer=_reduced_type, reference=_of_one_worker, traits=(Trait.COLLECTIVE,))
 def allreduce(x: Expr, op_type: str = "sum", in_group: bool = True) -> Call:
     """``x`` of all workers folded into one tensor, which each of them gets; follows ``relax.op.ccl.allreduce``.
 
@@ -77,7 +77,7 @@ def allreduce(x: Expr, op_type: str = "sum", in_group: bool = True) -> Call:
     ...
 
 
-@declares("relax.ccl.allgather", infer=_gathered_type, reference=_of_one_worker)
+@declares("relax.ccl.allgather", infer=_gathered_type, reference=_of_one_worker, traits=(Trait.COLLECTIVE,))
 def allgather(x: Expr, num_workers: int, in_group: bool = True) -> Call:
     """``x`` of all workers joined along axis 0; follows ``relax.op.ccl.allgather``.
 
@@ -96,7 +96,7 @@ def broadcast_from_worker0(x: Expr) -> Call:
     ...
 
 
-@declares("relax.ccl.scatter_from_worker0", infer=_scattered_type, reference=_of_one_worker)
+@declares("relax.ccl.scatter_from_worker0", infer=_scattered_type, reference=_of_one_worker, traits=(Trait.COLLECTIVE,))
 def scatter_from_worker0(x: Expr, num_workers: int, axis: int = 0) -> Call:
     """The ``x`` of the first worker, cut into equal parts, one for each worker; follows ``relax.op.ccl``.
 
