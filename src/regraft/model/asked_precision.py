@@ -19,12 +19,7 @@ from ..run.originals import RunOriginal, onnx_original, openvino_original, witho
 from ..run.processor import multiplies_bytes
 from .attempts import Budget, error_beyond, outputs_error
 from .by_layer import refuse_or_stream, weights_by_layer
-from .candidates import (
-    DEFAULT_ERRORS,
-    PRECISIONS,
-    Candidate,
-    installed_engines,
-)
+from .candidates import DEFAULT_ERRORS, PRECISIONS, Candidate, installed_engines
 from .comparison import compare_outputs
 from .errors import UsageError, VerificationError
 from .in_float32 import in_float32

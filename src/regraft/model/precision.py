@@ -23,13 +23,7 @@ from ..ir.visitor import iter_bindings
 from ..passes.quantize import OpenAttention, SmoothOutliers, has_attention, left_sides
 from .attempts import Attempt, Budget, PrecisionReport
 from .calibration import RangesOfSamples, magnitudes_of
-from .candidates import (
-    DEFAULT_ERRORS,
-    Candidate,
-    Refused,
-    candidates,
-    has_few_rows,
-)
+from .candidates import DEFAULT_ERRORS, Candidate, Refused, candidates, has_few_rows
 from .decisions import Decision, inputs_key, machine_key, pass_over, program_key
 from .errors import UsageError
 from .expected import expected_seconds

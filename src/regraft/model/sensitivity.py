@@ -92,7 +92,7 @@ def tolerances_by_steps(
     tolerance of its dtype, so that some values go to the next step. An output may differ by four times its largest
     change, but by no more than a sixteenth of its largest magnitude.
     """
-    moved = (run(_MovedRoundings(seed).mutate(module))(trial.inputs) for seed in range(_RUNS))
+    moved = (one(trial.inputs) for one in _with_moved_roundings(module, run))
     return _by_changes(moved, trial, lambda _: _MOST_BY_STEPS, made_in=made_in)
 
 
@@ -102,7 +102,7 @@ def error_by_steps(module: IRModule, run: Callable[[IRModule], RunOriginal], tri
     It is a part of the largest magnitude of each output: four times the largest of four runs on each of ``trials``,
     but no more than a sixteenth.
     """
-    runs = [run(_MovedRoundings(seed).mutate(module)) for seed in range(_RUNS)]
+    runs = _with_moved_roundings(module, run)
     errors = [outputs_error(one.outputs, moved(one.inputs)[-len(one.outputs) :])[0] for moved in runs for one in trials]
     return min(_TIMES * max(errors, default=0.0), _MOST_BY_STEPS)
 
@@ -206,6 +206,11 @@ def _by_changes(
                 change = _TIMES * largest_difference(own, other)[1]
                 found[index] = max(found[index], min(change, most(dtypes[index])))
     return found
+
+
+def _with_moved_roundings(module: IRModule, run: Callable[[IRModule], RunOriginal]) -> Iterator[RunOriginal]:
+    """Four runs of ``module``, each with other moves of what is quantized; each is made when it is asked for."""
+    return (run(_MovedRoundings(seed).mutate(module)) for seed in range(_RUNS))
 
 
 class _MovedRoundings(ExprMutator):

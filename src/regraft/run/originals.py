@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -119,12 +120,16 @@ def openvino_original(
         request = core().compile_model(opened, "CPU", settings).create_infer_request()
     except Exception as error:  # OpenVINO's errors share no base but this
         raise BuildError(f"OpenVINO cannot open the model: {reason(error)}") from error
-    names = _onnx_inputs(model)
-    where = range(len(opened.inputs)) if names is None else places(opened, names)
+    every = range(len(opened.inputs))
+
+    @cache
+    def where(count: int) -> Sequence[int | None]:
+        names = None if count == len(every) else _onnx_inputs(model)
+        return every if names is None else places(opened, names)
 
     def run(arrays: Sequence[Any]) -> list[np.ndarray]:
         try:
-            return infer(request, where, [np.asarray(array) for array in arrays])
+            return infer(request, where(len(arrays)), [np.asarray(array) for array in arrays])
         except ExecutionError:
             raise
         except Exception as error:  # OpenVINO's errors share no base but this
