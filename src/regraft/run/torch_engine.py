@@ -25,7 +25,7 @@ from .onnx_node import NodeEngine, carried_node, is_carried_node
 from .packed import LOWERINGS, helpers
 from .python_source import Dialect, PythonModule, kernel_texts
 from .torch_meanings import with_meanings
-from .torch_narrow import require_narrow_is_read_only
+from .torch_narrow import require_narrow_is_read_only, with_packed_numbers
 from .torch_speed import AS_IT_IS, Speed, with_speed
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def compile_program(
         raise BuildError(f"PyTorch has no device {device!r}: {str(error).splitlines()[0]}") from None
     require_narrow_is_read_only(module)
     with collection_paused():
-        module = with_meanings(module)
+        module = with_packed_numbers(with_meanings(module))
         program = write_module(module, dialect(place), f"<regraft torch {next(serial)}>", verify_types=verify_types)
     return program, {name: _entry(program, name, function, place, speed) for name, function in module.items()}
 
@@ -107,7 +107,7 @@ def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
     def numbers(value: Any) -> Any:
         return to_numpy(value, "what decides the meaning of a node")
 
-    table = {**KERNELS, **quantization.KERNELS} if goes_out else KERNELS
+    table = {**KERNELS, **quantization.GOING_OUT} if goes_out else KERNELS
     lowerings, kernels = kernel_texts("torch", table)
     tools = {
         **helpers(allocate, torch.clone, loop),

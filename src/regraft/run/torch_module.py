@@ -35,7 +35,7 @@ from .python_source import identifier
 from .torch_calls import restore_calls
 from .torch_engine import dialect, serial
 from .torch_full import with_numbers_written
-from .torch_narrow import require_narrow_is_read_only
+from .torch_narrow import require_narrow_is_read_only, with_packed_numbers
 from .torch_sizes import with_read_sizes
 from .torch_state import ModuleState
 
@@ -92,6 +92,7 @@ class RegraftModule(torch.nn.Module):
         with collection_paused():
             restored = restore_calls(with_read_sizes(module, name, signature.checks))
             require_narrow_is_read_only(restored)
+            restored = with_packed_numbers(restored)
             lifted = lift_constants(with_numbers_written(restored), held_as=dict.fromkeys(BYTES_FOR_BITS, "int8"))
             filename = f"<regraft torch module {next(serial)}>"
             program = write_module(lifted.module, dialect(None, goes_out=True), filename, verify_types=False)

@@ -154,6 +154,7 @@ def matmul_blocks(
     ``scales`` (m, blocks), floating; ``zeros``, uint8 of shape (m, bytes): the code that stands for 0 in each block,
     stored as the numbers are, by default ``2 ** (bits - 1)``. A number stands for ``(code - zero) * scale``.
     Attributes: ``bits``, 2, 4 or 8; ``block_size``, a power of 2 from 16 on. Result: shape (..., m), the dtype of
-    ``data``. An engine may round ``data`` to bytes. Raises `OpTypeError` for other dtypes and sizes.
+    ``data``. An engine may round ``data`` to bytes, or ``data`` and ``scales`` to bfloat16. Raises `OpTypeError` for
+    other dtypes and sizes.
     """
     ...

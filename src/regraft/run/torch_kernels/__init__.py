@@ -9,10 +9,24 @@ from typing import Final
 
 from .. import torch_namespace as xp
 from ..kernel_table import with_references
-from . import attention, convolution, elementwise, images, normalization, pooling, products, recurrent, sizes, splitting
+from . import (
+    attention,
+    blocks,
+    convolution,
+    elementwise,
+    images,
+    normalization,
+    pooling,
+    products,
+    quantization,
+    recurrent,
+    sizes,
+    splitting,
+)
 
 _FAMILIES: Final = (
-    attention, convolution, elementwise, images, normalization, pooling, products, recurrent, sizes, splitting
+    attention, blocks, convolution, elementwise, images, normalization, pooling, products, quantization, recurrent,
+    sizes, splitting,
 )  # fmt: skip
 
 KERNELS: Final = with_references([family.KERNELS for family in _FAMILIES], xp)
