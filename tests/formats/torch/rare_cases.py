@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -171,6 +172,15 @@ SCATTERS: dict[str, Case] = {
     "copysign": Case(torch.copysign, (f(2, 5), torch.tensor([0.0, -0.0, 1, -1, -torch.inf]))),
     "copysign_of_integers": Case(lambda x: torch.copysign(x, -0.0), (i(5),)),
     "cummax": Case(lambda x: torch.cummax(x, 1), (i(3, 7).float(),)),
+    "logcumsumexp": Case(lambda x: torch.logcumsumexp(x, 1), (f(3, 7) * 30,)),
+    "logcumsumexp_of_none": Case(lambda x: torch.logcumsumexp(x, 0), (torch.tensor([-math.inf, -math.inf, 2.0, 1.0]),)),
+    "cosine_similarity": Case(F.cosine_similarity, (f(3, 4), f(3, 4, seed=1))),
+    "cosine_similarity_of_each": Case(
+        lambda x, y: F.cosine_similarity(x[:, None], y, dim=-1, eps=0.5), (f(3, 4), f(2, 4, seed=1))
+    ),
+    "cosine_similarity_along_one": Case(F.cosine_similarity, (f(3, 4), f(3, 1, seed=1))),
+    "cosine_similarity_of_zeros": Case(F.cosine_similarity, (torch.zeros(3, 4), f(3, 4))),
+    "bilinear": Case(F.bilinear, (f(2, 3, 4), f(2, 3, 5), f(6, 4, 5), f(6))),
     "cummin_of_integers": Case(lambda x: torch.cummin(x, 0), (i(6, 2),)),
     "cummax_nan": Case(lambda x: torch.cummax(x, 0), (torch.tensor([1.0, 3, torch.nan, 2, 9, torch.nan, 4]),)),
     "pad_circular_and_cut": Case(lambda x: F.pad(x, (-1, 2, 3, -2), mode="circular"), (f(2, 3, 6, 5),)),

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from .... import op as R
+from ....ir.dims import dims_equal
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr, const
-from ..context import Context, arguments_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
+from ....op.rules import broadcast_dims
+from ..context import Context, arguments_of, axis_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
+from .unary import in_wide_floats
 
 
 @converts("linear")
@@ -77,6 +80,31 @@ def _pdist(context: Context, x: Expr, p: float = 2.0) -> Expr:
         context.unsupported(f"the pairs of a symbolic number of rows, {count}")
     first, second = [R.take(x, const(places, "int64"), axis=0) for places in np.triu_indices(count, 1)]
     return _distance(first, second, p)
+
+
+@converts("cosine_similarity")
+def _cosine_similarity(context: Context, x1: Expr, x2: Expr, dim: int = 1, eps: float = 1e-8) -> Expr:
+    x1, x2 = context.promoted(x1, x2)
+    axis = axis_of(dim, max(rank(x1), rank(x2))) - max(rank(x1), rank(x2))
+    sides = [x1, x2]
+    if rank(x1) != rank(x2) or dims_equal(shape_of(x1)[axis], shape_of(x2)[axis]) is not True:
+        common = broadcast_dims(shape_of(x1), shape_of(x2))
+        if not isinstance(common, tuple):
+            context.unsupported(f"operands of shapes {shape_of(x1)} and {shape_of(x2)}")
+        sides = [R.broadcast_to(x, common) for x in sides]
+
+    def length(x: Expr) -> Expr:
+        return R.sqrt(R.sum(R.square(x), axis, keepdims=True))
+
+    least = const(eps, dtype_of(x1))
+    units = [R.divide(x, R.maximum(in_wide_floats(length, x), least)) for x in map(context.emit, sides)]
+    return R.sum(R.multiply(*units), axis)
+
+
+@converts("bilinear")
+def _bilinear(context: Context, input1: Expr, input2: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
+    product = R.einsum([input1, weight, input2], "...i,oij,...j->...o")
+    return product if bias is None else R.add(product, bias)
 
 
 # --- one matrix for each group of rows

@@ -10,7 +10,7 @@ import numpy as np
 
 from .... import op as R
 from ....ir.dims import Dim, dim_product
-from ....ir.dtypes import is_float, numpy_dtype
+from ....ir.dtypes import HALF, is_float, numpy_dtype
 from ....ir.expr import Expr, const
 from ..context import Context, axes_of, axis_of, cast, converts, converts_by_name, dtype_of, fields_of, rank, shape_of
 from .unary import in_wide_floats
@@ -103,6 +103,25 @@ def _running(context: Context, x: Expr, dim: int, *, dtype: Any = None) -> Expr:
     x = cast(x, context.output_dtype())
     function = R.cumsum if context.operator() == "cumsum" else R.cumprod
     return x if rank(x) == 0 else function(x, axis=dim)
+
+
+@converts("logcumsumexp")
+def _log_of_running_sum(context: Context, x: Expr, dim: int) -> Expr:
+    if rank(x) == 0:
+        return x
+    axis = axis_of(dim, rank(x))
+    size = shape_of(x)[axis]
+    if not isinstance(size, int):
+        context.unsupported(f"running sums of exponentials along an axis of symbolic size {size}")
+    sums, reach = context.emit(cast(x, "float32") if dtype_of(x) in HALF else x), 1
+    # Each element knows of as many before it as it reaches, which doubles (Hillis and Steele, 1986).
+    while reach < size:
+        first, early, late = [
+            R.strided_slice(sums, [axis], [begin], [end])
+            for begin, end in ((0, reach), (0, size - reach), (reach, size))
+        ]
+        sums, reach = context.emit(R.concat([first, R.log_add_exp(early, late)], axis=axis)), 2 * reach
+    return cast(sums, dtype_of(x))
 
 
 @converts("cummax", "cummin")
