@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,24 @@ def test_a_named_tuple_comes_back_as_one() -> None:
     result = rx.to_torch(rx.from_torch(_model(lambda x: {"both": Pair(x + 1, x * 2)}), (x,)))(x)
     assert isinstance(result["both"], Pair)
     torch.testing.assert_close(result["both"].product, x * 2)
+
+
+@dataclass
+class Found:
+    """A result of a class that PyTorch is told of without a name."""
+
+    last: torch.Tensor
+    all: tuple[torch.Tensor, ...]
+    loss: torch.Tensor | None = None
+
+
+def test_a_data_class_comes_back_as_one() -> None:
+    torch.export.register_dataclass(Found)
+    x = torch.rand(3)
+    result = rx.to_torch(rx.from_torch(_model(lambda x: Found(x + 1, (x, x * 2))), (x,)))(x)
+    assert isinstance(result, Found)
+    assert result.loss is None
+    torch.testing.assert_close(result.all[1], x * 2)
 
 
 def test_named_tuples_of_operators_come_back_as_they_are_and_plain_in_a_file(tmp_path: Path) -> None:

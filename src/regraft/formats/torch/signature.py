@@ -221,7 +221,7 @@ def spec_text(spec: pytree.TreeSpec | None) -> str | None:
 
 
 def _name_classes(spec: pytree.TreeSpec) -> None:
-    """Give the named tuples in a tree the names under which PyTorch writes and finds them."""
+    """Give the named tuples and the other classes in a tree the names under which PyTorch writes and finds them."""
     register: Any = getattr(pytree, "_register_namedtuple", None)
     pending = [spec]
     while pending:
@@ -229,7 +229,28 @@ def _name_classes(spec: pytree.TreeSpec) -> None:
         pending.extend(node.children())
         kind: Any = node.context
         if register is not None and isinstance(kind, type) and hasattr(cast(Any, kind), "_fields"):
-            register(kind, serialized_type_name=f"{kind.__module__}.{kind.__qualname__}")
+            register(kind, serialized_type_name=_full_name(cast(Any, kind)))
+        elif not node.is_leaf():
+            _name_class(node.type)
+
+
+def _name_class(kind: Any) -> None:
+    """A name for a class that was registered without one, as `torch.export.register_dataclass` does.
+
+    Another class may have the name already, such as one of another call of the same function; it keeps it.
+    """
+    library: Any = pytree
+    known: dict[Any, Any] = library.SUPPORTED_SERIALIZED_TYPES
+    by_name: dict[str, Any] = library.SERIALIZED_TYPE_TO_PYTHON_TYPE
+    facts, name = known.get(kind), _full_name(kind)
+    if facts is None or facts.serialized_type_name != library.NO_SERIALIZED_TYPE_NAME_FOUND:
+        return
+    if by_name.setdefault(name, kind) is kind:
+        known[kind] = facts._replace(serialized_type_name=name)
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def constant_leaf(value: Any, place: str) -> Leaf:
