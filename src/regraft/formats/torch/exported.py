@@ -28,6 +28,7 @@ from ..errors import ConvertError
 from ..quiet import quiet
 from .autocast import with_parts_in_regions
 from .dropout import has_dropout, hide_dropout, show_dropout
+from .dynamic_sizes import reason_of_sizes
 from .gradient_stops import detach_regions, has_regions
 from .nodes import all_nodes, is_operator, is_transform
 from .outside import is_outside
@@ -43,11 +44,17 @@ def export(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
 ) -> ExportedProgram:
     """``module`` exported for the given example inputs; PyTorch's failures become `ConvertError`."""
-    try:
-        with torch.no_grad(), quiet():
+
+    def exported() -> ExportedProgram:
+        with torch.no_grad():
             return torch.export.export(module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
+
+    try:
+        with quiet():
+            return exported()
     except Exception as error:
-        raise ConvertError(f"torch.export cannot export {type(module).__name__}: {_reason(error)}") from error
+        reason = reason_of_sizes(str(error), exported) or _reason(error)
+        raise ConvertError(f"torch.export cannot export {type(module).__name__}: {reason}") from error
 
 
 _NO_FAKE_KERNEL: Final = (
@@ -76,7 +83,6 @@ _HINTS: Final = {
     "PackedParams": _EAGERLY_QUANTIZED,
     "torch.classes.rnn": _EAGERLY_QUANTIZED,
     "quantized nyi": _EAGERLY_QUANTIZED,
-    "Constraints violated": "a size was declared dynamic, but the model needs it fixed; leave it out of dynamic_shapes",
 }
 _RAISED_AT: Final = re.compile(r'following call raised this error:\n\s*File "([^"]+)", line (\d+)')
 
@@ -89,30 +95,6 @@ def _reason(error: Exception) -> str:
     where = f", at {place[1]}:{place[2]}" if place else ""
     hint = next((hint for sign, hint in _HINTS.items() if sign in f"{type(error).__name__} {text}"), None)
     return f"{first}{where}{f' ({hint})' if hint else ''}"
-
-
-def dim_names(program: ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
-    """The names that people gave sizes with `torch.export.Dim`, by PyTorch's own symbols."""
-    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
-    inputs = nodes[len(nodes) - len(program.graph_signature.user_inputs) :]
-    if isinstance(dynamic_shapes, Mapping):
-        shapes = cast("Mapping[str, Any]", dynamic_shapes)
-        given = [(node, shapes.get(node.name)) for node in inputs]
-    else:
-        given = list(zip(inputs, dynamic_shapes or (), strict=False))
-    found: dict[str, str] = {}
-    for node, axes in given:
-        value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor):
-            continue
-        named = cast("Mapping[int, Any]", axes if isinstance(axes, Mapping) else dict(enumerate(axes or ())))
-        for axis, size in named.items():
-            symbol: Any = value.shape[axis]
-            if isinstance(symbol, torch.SymInt) and isinstance(size, torch.export.Dim):
-                expression = cast(Any, symbol).node.expr
-                if expression.is_Symbol:
-                    found[str(expression.name)] = size.__name__
-    return found
 
 
 def prepared(program: ExportedProgram) -> ExportedProgram:

@@ -36,8 +36,9 @@ from .complex_numbers import (
 )
 from .context import PARTS, Context, UnsupportedCallError, fields_of
 from .custom import Conversion, Converter, converter_of
+from .dynamic_sizes import dim_names
 from .expansion import expansion, unchanged_operand
-from .exported import argument_names, dim_names, export, memory_of, prepared, state_tensor, unreadable_output
+from .exported import argument_names, export, memory_of, prepared, state_tensor, unreadable_output
 from .gradient_stops import detaching
 from .loops import computed_with_tensors, is_loop, read_loop
 from .nodes import (
@@ -110,7 +111,7 @@ def from_torch(
         if args is None and kwargs is None:
             raise ConvertError("a module needs example inputs: from_torch(module, args, kwargs)")
         exported = export(source, args or (), kwargs, dynamic_shapes)
-        names = dim_names(exported, dynamic_shapes)
+        names = dim_names(exported, dynamic_shapes, argument_names(exported))
     else:
         if args is not None or kwargs is not None or dynamic_shapes is not None:
             raise ConvertError("an exported program has its inputs and dynamic sizes already; give it alone")
