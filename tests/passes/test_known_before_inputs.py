@@ -101,6 +101,43 @@ def test_a_constant_that_would_grow_beyond_the_limit_is_left() -> None:
     assert "larger than the constants" in str(report(FoldConstant(), before))
 
 
+def _of_weights(body: str, *weights: np.ndarray) -> Function:
+    """A program of ``x`` and of the constants ``w``, ``v``, named as those of a model, as ``body`` says."""
+    names = ("w", "v")[: len(weights)]
+    shapes = {"x": weights[0].shape, **{name: one.shape for name, one in zip(names, weights, strict=True)}}
+    text = ", ".join(f'{name}: R.Tensor({shape}, "float32")' for name, shape in shapes.items())
+    named = {name: TensorData(one, name) for name, one in zip(names, weights, strict=True)}
+    return BindParams("main", named)(program(text, body, "r"))
+
+
+_NORMALIZED = "n = R.sqrt(R.sum(R.multiply(w, w), axis=[1], keepdims=True))\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("r = R.add(x, R.divide(w, n))", {"add": 1}),
+        ("r = R.add(x, R.multiply(R.divide(w, n), v))", {"add": 1}),
+        # The quotient would stand beside the weight, or beside another result of it.
+        ("r = R.multiply(R.add(x, R.divide(w, n)), w)", {"divide": 1, "add": 1, "multiply": 1}),
+        ("r = R.multiply(R.add(x, R.divide(w, n)), R.exp(w))", {"divide": 1, "add": 1, "multiply": 1, "exp": 1}),
+        ("r = R.add(x, R.add(R.divide(w, n), R.permute_dims(R.permute_dims(w))))", {"add": 1}),
+    ],
+)
+def test_a_weight_over_its_norm_is_computed_where_the_weight_then_goes(body: str, left: dict[str, int]) -> None:
+    before = _of_weights(_NORMALIZED + body, *[_random(6, 7) for _ in range(2 if "v" in body else 1)])
+    after = checked(FoldConstant(16, keep_named=True, keep_shared=True), before)
+    assert counts(after) == left
+
+
+def test_a_weight_that_is_quantized_and_back_stays_in_few_bits_where_constants_do_not_grow() -> None:
+    scale = 'R.const(0.1, "float32"), R.const(0, "int8")'
+    codes = f'q = R.quantize(w, {scale}, out_dtype="int8")\n'
+    before = _of_weights(codes + f"r = R.add(x, R.dequantize(q, {scale}))", _random(6, 7))
+    after = checked(FoldConstant(16, keep_named=True, keep_shared=True), before)
+    assert counts(after) == {"dequantize": 1, "add": 1}
+
+
 def test_large_weights_fold_where_they_are_only_rearranged() -> None:
     before = BindParams("main", {"w": _random(4, 3), "v": _random(5, 3)})(_linear())
     passes = Sequential([CombineParallelMatmul(), ReorderPermuteDimsAfterConcat(), FoldConstant(most_grown=1)])

@@ -5,26 +5,25 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from math import prod
 from typing import Any, Final, TypeGuard
 
 import numpy as np
 
 from ..analysis import remove_all_unused
-from ..analysis.tensors import is_static
 from ..analysis.values import leaves_of, resolve
 from ..ir.builder import with_operands
-from ..ir.dtypes import is_exact, itemsize
+from ..ir.dtypes import is_exact
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op, Trait, is_call_of
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
-from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
+from ..ir.types import PrimType, ShapeType, TensorType, Type, is_subtype
 from ..ir.visitor import iter_bindings
 from ..op.evaluate import EvaluationError, Evaluator
 from ..op.folding import MOST_KNOWN, folded, is_kept_of_constants
 from ..rewrite.session import EditSession, ValueKey, computation_key
 from .blocks import SessionWalk
+from .constant_groups import bytes_of, constants_in, foldable_call, groups_that_shrink, is_view, size_of
 from .context import PassContext
 from .passes import FunctionPass, Pass
 
@@ -54,6 +53,7 @@ class _Folding(SessionWalk):
         self._keep_whole = keep_whole
         self._readers = _readers(function) if keep_shared or keep_whole else Counter[int]()
         """The number of readers of a constant, by its data, where that counts."""
+        self._shrinking: Final = groups_that_shrink(function, most_grown) if keep_shared else frozenset[Var]()
         self._used: Final = _used_otherwise(function) if self._readers else frozenset[int]()
         """The constants that something reads which is no call of constants, by their data."""
         self._staying: Final = set(self._used)
@@ -89,19 +89,15 @@ class _Folding(SessionWalk):
         if type(value) is TupleGetItem or isinstance(value, Var):
             leaf = resolve(session.definitions, var)
             return leaf if isinstance(leaf, Constant | ShapeExpr | PrimValue) and session.users.get(var) else None
-        if type(value) is not Call or not isinstance(value.op, Op) or not value.is_pure:
+        call = foldable_call(value)
+        if call is None:
             return None
-        if is_call_of(value, "relax.grad.no_grad"):
-            # A mark is there to be kept: behind it stand buffers that will not always hold what they hold now.
-            return None
-        if is_kept_of_constants(value.op):
-            return None
-        stated = _stated(value.ty)
+        stated = _stated(call.ty)
         if stated is not None:
             return stated
-        operands = [self._opened(session, arg) for arg in value.args]
+        operands = [self._opened(session, arg) for arg in call.args]
         known = [operand for operand in operands if operand is not None]
-        return self._computed(session, var, with_operands(value, known)) if len(known) == len(operands) else None
+        return self._computed(session, var, with_operands(call, known)) if len(known) == len(operands) else None
 
     def _opened(self, session: EditSession, operand: Expr) -> Expr | None:
         """``operand`` with constants in the place of their names; None if a part of it is not known."""
@@ -121,9 +117,9 @@ class _Folding(SessionWalk):
 
     def _computed(self, session: EditSession, var: Var, call: Expr) -> Expr | None:
         assert isinstance(call, Call)
-        constants = _constants(call.args)
+        constants = constants_in(call.args)
         named = next((constant.data.name for constant in constants if constant.data.name is not None), None)
-        if self._keep_named and named is not None and _is_view(call) and _size(call.ty) is not None:
+        if self._keep_named and named is not None and is_view(call) and size_of(call.ty) is not None:
             self._views[var] = view = _later(call, named)
             is_shared = any(self._readers[id(one.data)] > 1 or id(one.data) in self._used for one in constants)
             if is_shared and not _is_exact_of_few(call):
@@ -136,9 +132,8 @@ class _Folding(SessionWalk):
         if self._keep_whole and (is_shared or not named.isdisjoint(self._staying)):
             self._context.tell("fold_constant", var.name_hint, "a weight that it is made of is used otherwise as well")
             return None
-        size = _size(call.ty)
-        apart = [constant for constant in constants if id(constant.data) not in self._staying]
-        if size is None or (size > self._most_grown and _grows(call.ty, apart, self._readers)):
+        size = size_of(call.ty)
+        if size is None or (size > self._most_grown and self._grows(var, call.ty, constants)):
             value = self._kept_known(session, var, call)
             if value is not None and size is None:
                 return value
@@ -149,16 +144,31 @@ class _Folding(SessionWalk):
         key = computation_key(call, lambda var: var), _sources(constants)
         if key in self._made:
             value = self._made[key][1]
-            self._shared.update(id(constant.data) for constant in _constants((value,)))
+            self._shared.update(id(constant.data) for constant in constants_in((value,)))
             return value
         value = self._value(var, call, size)
         if value is not None:
             self._made[key] = call, value
         return value
 
+    def _grows(self, var: Var, ty: Type, constants: Sequence[Constant]) -> bool:
+        """True if ``var``, of type ``ty``, takes more bytes than its part of the constants that it is made of.
+
+        A constant that n values are made of counts for each by an n-th part where readers count, and not at all if it
+        stays. It counts in full for each of a group that shrinks as a whole.
+        """
+        in_full = var in self._shrinking
+        sizes = {one: data.nbytes for one, data in ((id(constant.data), constant.data) for constant in constants)}
+        parts = [
+            size if in_full else size / max(1, self._readers.get(identity, 1))
+            for identity, size in sizes.items()
+            if in_full or identity not in self._staying
+        ]
+        return bytes_of(ty) > sum(parts)
+
     def _value(self, var: Var, call: Call, size: int) -> Expr | None:
         """The value of a call of constants; None, with the reason told, if it cannot be computed."""
-        constants = _constants(call.args)
+        constants = constants_in(call.args)
         waits = size > _MOST_AT_ONCE and _is_arrangement(call)
         waits |= not all(constant.data.is_loaded for constant in constants)
         is_defined = isinstance(call.op, Op) and call.op.reference is not None
@@ -202,17 +212,13 @@ def _is_exact_of_few(call: Call) -> bool:
     moves = isinstance(call.op, Op) and not {Trait.MOVES, Trait.VIEW}.isdisjoint(call.op.traits)
     if not moves and not all(isinstance(ty, TensorType) and ty.dtype and is_exact(ty.dtype) for ty in types):
         return False
-    sizes = [_size(ty) for ty in types]
+    sizes = [size_of(ty) for ty in types]
     return all(size is not None and size <= MOST_KNOWN for size in sizes)
-
-
-def _is_view(call: Call) -> bool:
-    return isinstance(call.op, Op) and Trait.VIEW in call.op.traits
 
 
 def _is_arrangement(call: Call) -> bool:
     """True if the result holds the elements of its operands and nothing else, so that computing it cannot fail."""
-    return _is_view(call) or is_call_of(call, "relax.concat")
+    return is_view(call) or is_call_of(call, "relax.concat")
 
 
 def _stated(ty: Type) -> Expr | None:
@@ -224,32 +230,12 @@ def _stated(ty: Type) -> Expr | None:
     return None
 
 
-def _constants(operands: tuple[Expr, ...]) -> list[Constant]:
-    found: list[Constant] = []
-    for operand in operands:
-        if isinstance(operand, Constant):
-            found.append(operand)
-        elif isinstance(operand, Tuple):
-            found.extend(_constants(operand.fields))
-    return found
-
-
-def _size(ty: Type) -> int | None:
-    """The number of elements; None if it is not known, or if a value of the type is no tensor or tuple of tensors."""
-    if isinstance(ty, TupleType):
-        sizes = [_size(field) for field in ty.fields]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
-    if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
-        return None
-    return prod(dim for dim in ty.shape if isinstance(dim, int)) if is_static(ty) else None
-
-
 def _readers(function: Function) -> Counter[int]:
     """The number of bindings of ``function`` that read each constant, by its data."""
     return Counter(
         identity
         for binding in iter_bindings(function)
-        for identity in {id(constant.data) for constant in _constants(_operands(binding.value))}
+        for identity in {id(constant.data) for constant in constants_in(_operands(binding.value))}
     )
 
 
@@ -260,16 +246,16 @@ def _used_otherwise(function: Function) -> frozenset[int]:
     for binding in iter_bindings(function):
         if not _is_of_constants(binding.value, views):
             users.append(binding.value)
-        elif _is_view(binding.value) or _is_exact_of_few(binding.value):
+        elif is_view(binding.value) or _is_exact_of_few(binding.value):
             views.add(binding.var)
-    return frozenset(id(constant.data) for value in users for constant in _constants(_operands(value)))
+    return frozenset(id(constant.data) for value in users for constant in constants_in(_operands(value)))
 
 
 def _viewed(function: Function) -> Iterator[int]:
     """The data of the constants with a name of which there are views."""
     for binding in iter_bindings(function):
-        if isinstance(binding.value, Call) and _is_view(binding.value):
-            yield from (id(one.data) for one in _constants(binding.value.args) if one.data.name is not None)
+        if isinstance(binding.value, Call) and is_view(binding.value):
+            yield from (id(one.data) for one in constants_in(binding.value.args) if one.data.name is not None)
 
 
 def _is_of_constants(value: Expr, views: Set[Var]) -> TypeGuard[Call]:
@@ -286,23 +272,6 @@ def _operands(value: Expr) -> tuple[Expr, ...]:
     return value.args if isinstance(value, Call) else (value,)
 
 
-def _grows(ty: Type, constants: Sequence[Constant], readers: Mapping[int, int]) -> bool:
-    """True if a value of that type takes more bytes than its part of the constants that it is made of.
-
-    A constant that n values are made of counts for each by an n-th part, where ``readers`` says how many they are.
-    ``constants`` are those that may go then.
-    """
-    sizes = {id(constant.data): constant.data.nbytes for constant in constants}
-    return _nbytes(ty) > sum(size / max(1, readers.get(identity, 1)) for identity, size in sizes.items())
-
-
-def _nbytes(ty: Type) -> int:
-    """The bytes of a value of that type, as far as its sizes are known."""
-    leaves = ty.fields if isinstance(ty, TupleType) else (ty,)
-    tensors = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
-    return sum((_size(leaf) or 0) * itemsize(leaf.dtype or "float32") for leaf in tensors)
-
-
 def folds_whole(function: Function, operands: tuple[Expr, ...], most_grown: int) -> bool:
     """True if `FoldConstant` with ``most_grown`` leaves nothing of ``function`` for constants ``operands``.
 
@@ -312,9 +281,9 @@ def folds_whole(function: Function, operands: tuple[Expr, ...], most_grown: int)
     calls = [value for value in values if isinstance(value, Call)]
     if any(isinstance(call.op, Op) and is_kept_of_constants(call.op) for call in calls):
         return False
-    constants = [*_constants(operands), *(one for value in values for one in _constants(_operands(value)))]
+    constants = [*constants_in(operands), *(one for value in values for one in constants_in(_operands(value)))]
     most = sum({id(constant.data): constant.data.nbytes for constant in constants}.values())
-    return all((_size(call.ty) or 0) <= most_grown or _nbytes(call.ty) <= most for call in calls)
+    return all((size_of(call.ty) or 0) <= most_grown or bytes_of(call.ty) <= most for call in calls)
 
 
 def _evaluate(call: Expr) -> Any:
@@ -348,7 +317,7 @@ def _later(call: Call, name: str | None = None) -> Constant:
         at_hand = with_operands(call, [_read(operand) for operand in call.args])
         return np.ascontiguousarray(_evaluate(at_hand)).reshape(shape)
 
-    sources = () if name is not None else _sources(_constants(call.args))
+    sources = () if name is not None else _sources(constants_in(call.args))
     return Constant(TensorData.lazy(shape, ty.dtype, load, name, sources))
 
 
@@ -370,7 +339,8 @@ def FoldConstant(
     large weights that are joined or arranged otherwise. With ``keep_named``, a tensor that the source model names is
     not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. With ``keep_shared``,
     a constant that several values are made of counts for each by its part only, since it stays until all of them are
-    folded, and one that is used otherwise as well does not count. With ``keep_whole``, nothing is made of such a one
+    folded, and one that is used otherwise as well does not count; values that may all be folded, so that no more bytes
+    are left in all, are. With ``keep_whole``, nothing is made of such a one
     that the source model names, nor several from one weight alone: what is trained stays one weight. Shapes and scalars
     that types say in full are written down. Values that nothing needs go.
 
