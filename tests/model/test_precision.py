@@ -682,13 +682,20 @@ def test_a_file_that_openvino_does_not_open_is_lowered_for_it_as_the_program_tha
         ("int4", "int4-weights"),
         ("fp16", "float16"),
         ("BF16", "bfloat16"),
-        ("int9", "int8"),
+        ("imt8", "int8"),
+        ("bflaot16", "bfloat16"),
         ("int8-dynamic", "int8"),
         ("int8-weights-only", "int8-weights"),
     ],
 )
 def test_a_precision_of_another_name_is_told_the_one_that_it_has_here(products: Path, asked: str, meant: str) -> None:
     with pytest.raises(UsageError, match=rf"there is no precision '{asked}'; did you mean {meant}\?"):
+        optimize(products, precision=asked)
+
+
+@pytest.mark.parametrize("asked", ["int3", "int9", "float8", "int2-weights", "fast"])
+def test_precisions_are_listed_where_another_number_of_bits_is_asked_for(products: Path, asked: str) -> None:
+    with pytest.raises(UsageError, match=rf"there is no precision '{asked}'; there are: float32, .*int4-weights, auto"):
         optimize(products, precision=asked)
 
 

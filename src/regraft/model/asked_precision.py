@@ -84,7 +84,9 @@ def check_precision(
         asked = _SHORT_NAMES.get(asked, asked)
         longer = [name for name in PRECISIONS if asked and name.startswith(asked)]
         shorter = sorted((name for name in PRECISIONS if asked.startswith(name)), key=len, reverse=True)
-        near = longer or shorter or get_close_matches(asked, PRECISIONS, n=1)
+        # Another number is no slip of the pen: who asks for three bits wants to know what there is.
+        misspelt = [name for name in get_close_matches(asked, PRECISIONS) if _digits(name) == _digits(asked)]
+        near = longer or shorter or misspelt
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PRECISIONS)}"
         raise UsageError(f"there is no precision {precision!r}; {hint}")
     limits = {"max_error": (max_error, inf), "min_cosine": (min_cosine, 1), "min_agreement": (min_agreement, 1)}
@@ -98,6 +100,10 @@ def check_precision(
         raise UsageError("a max_error is for a precision, or for measure; give one of them, such as precision auto")
     if target is not None:
         form_of(target)
+
+
+def _digits(text: str) -> str:
+    return "".join(character for character in text if character.isdigit())
 
 
 def choose(
