@@ -13,6 +13,7 @@ from regraft.ir import BlockBuilder, Expr, IRModule, SymVar, TensorType, Var, co
 from regraft.model import OptimizationReport
 from regraft.model.attempts import Budget, largest_expected, outputs_error
 from regraft.model.candidates import Candidate
+from regraft.model.errors import UsageError
 from regraft.model.inputs import ExpectedRun
 from regraft.model.measure import Bench
 from regraft.model.parts import MeasuredOn
@@ -52,6 +53,34 @@ def test_the_largest_error_to_expect_is_beyond_those_of_a_few_inputs() -> None:
     assert largest_expected([0.5] * 4) == 0.5
     assert largest_expected([0.5, np.inf]) == np.inf
     assert largest_expected([0.0] * 30 + [1.0]) == 1.0
+
+
+def _rows_above(limit: float) -> IRModule:
+    """The rows of a product that begin with more than ``limit``, as boxes with a score are found."""
+    matrix = const((np.random.default_rng(5).standard_normal((96, 64)) / 96**0.5).astype(np.float32))
+    x = Var("x", TensorType((4, 96), "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        rows = builder.emit(R.matmul(x, matrix))
+        scores = builder.emit(R.take(rows, const(np.array(0)), axis=1))
+        places = builder.emit(R.nonzero(builder.emit(R.greater(scores, const(np.float32(limit))))))
+        found = builder.match_cast(places, TensorType((1, SymVar("found")), "int64"))
+        builder.emit_func_output(builder.emit(R.take(rows, builder.emit(R.squeeze(found, [0])), axis=0)))
+    return builder.get()
+
+
+def test_inputs_in_which_nothing_is_found_are_not_those_that_errors_are_measured_on() -> None:
+    module = _rows_above(2.0)
+    run = build(module)["main"]
+    trials = TriedOn().several(module["main"], lambda inputs: [run(*inputs)], 10.0)
+    found = [run(*TriedOn(seed).trials(module["main"], lambda inputs: [run(*inputs)])[0].inputs) for seed in range(16)]
+    assert {0, 1} <= {len(one) for one in found}
+    assert sorted(len(one) for one in found if len(one)) == sorted(len(one.outputs[0]) for one in trials)
+
+
+def test_no_precision_is_chosen_where_nothing_is_found_in_any_input() -> None:
+    with pytest.raises(UsageError, match="gives no elements on the random inputs, so the error of a precision"):
+        optimize(_rows_above(100.0), precision="int8")
 
 
 def _rows_of_two_tables(builder: BlockBuilder, x: Expr) -> Expr:

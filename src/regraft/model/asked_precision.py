@@ -169,11 +169,13 @@ def _parts(opened: Model, asked: Asked, right: RunOriginal) -> Parts:
 
 
 def _check_numbers(trials: Sequence[ExpectedRun]) -> None:
-    """Raise `UsageError` where the outputs for samples are no numbers, or zeros, of which no error can be told."""
+    """Raise `UsageError` where the outputs for samples are no numbers, none at all, or zeros: no error can be told."""
     found = [[one for one in trial.outputs if one.dtype.kind == "f" and one.size] for trial in trials]
     lost = next((trial for trial, own in zip(trials, found, strict=True) if own and not _any(np.isfinite, own)), None)
     if lost is not None:
         raise UsageError(f"the model gives NaN or infinities only on {lost.place}, so {_GIVE_OTHERS}")
+    if trials and trials[0].outputs and not any(trial.with_elements for trial in trials):
+        raise UsageError(f"the model gives no elements on {trials[0].place}, so {_GIVE_OTHERS}")
     if trials and all(own and not _any(np.asarray, own) for own in found):
         raise UsageError(f"the model gives zeros only on {trials[0].place}, so {_GIVE_OTHERS}")
 

@@ -48,6 +48,15 @@ class ExpectedRun(NamedTuple):
     place: str = "the random inputs"
     """The inputs in a message."""
 
+    @property
+    def with_elements(self) -> int:
+        """The number of results that have elements: in some images nothing is found, and nothing errs by nothing."""
+        return sum(output.size > 0 for output in self.outputs)
+
+    def tells_more(self, other: ExpectedRun) -> bool:
+        """True if its results are numbers and those of ``other`` are not, or else if more of them have elements."""
+        return (self.is_finite, self.with_elements) > (other.is_finite, other.with_elements)
+
 
 class TrialInputs(NamedTuple):
     """Inputs to try, and whether a run on them takes long."""
@@ -127,7 +136,7 @@ def first_that_runs(
     dims: Mapping[str, int] | None = None,
     ranges: Mapping[str, ValueRange] | None = None,
 ) -> ExpectedRun:
-    """Random inputs on which ``run`` succeeds with finite results; if none are finite, the first that run.
+    """Random inputs on which ``run`` succeeds with finite results that have elements; else the first that tell most.
 
     Raises `UsageError`, with the first failure, where it runs on none.
     """
@@ -144,9 +153,9 @@ def first_that_runs(
             failure = failure or error
             continue
         trial = ExpectedRun(inputs, outputs, all(_is_finite(output) for output in outputs))
-        if trial.is_finite:
+        if trial.is_finite and trial.with_elements == len(outputs):
             return trial
-        fallback = fallback or trial
+        fallback = trial if fallback is None or trial.tells_more(fallback) else fallback
     if fallback is None:
         raise UsageError(
             f"the model as it is, before any change, ran on none of {tried} random inputs: {failure}; give inputs on "
@@ -166,8 +175,9 @@ def several_that_run(
 ) -> list[ExpectedRun]:
     """As `first_that_runs`, and more of the same sizes: as many as run in ``seconds``, but 4 at least and 16 at most.
 
-    Those after the first take rows of the whole of a table, not of its beginning. There are fewer where they take very
-    much memory, and one of a function without parameters.
+    There are only those that tell most (`ExpectedRun.tells_more`). Those after the first take rows of the whole of a
+    table, not of its beginning. There are fewer where they take very much memory, and one of a function without
+    parameters.
     """
     first = first_that_runs(function, run, seed, dims, ranges)
     found = [first]
@@ -181,7 +191,9 @@ def several_that_run(
             break
         with suppress(UsageError):
             trial = first_that_runs(function, run, seed + again, sizes, ranges)
-            if trial.is_finite or not first.is_finite:
+            if trial.tells_more(found[0]):
+                found = [trial]
+            elif not found[0].tells_more(trial):
                 found.append(trial)
     return found
 
