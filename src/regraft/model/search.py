@@ -109,6 +109,7 @@ class PrecisionSearch:
         problem = self.trials.missed(whole)
         if problem is None:
             return CandidateResult(row, None if row.problem else whole.module)
+        problem += self.trials.cause_of_error(one, whole)
         if row.problem is not None or not layers:
             return CandidateResult(
                 replace(row, problem=problem + ("" if row.problem is None else f"; and {row.problem}"))

@@ -18,7 +18,7 @@ from ..ir.module import IRModule
 from ..ir.program import Function
 from ..passes import report as report_passes
 from ..run import build
-from ..run.originals import RunOriginal, openvino_original, torch_original
+from ..run.originals import RunOriginal, openvino_original, overflows_here, torch_original
 from .attempts import Budget, Errors, RunErrors
 from .candidates import HALVES, Candidate
 from .inputs import ExpectedRun
@@ -183,10 +183,23 @@ class Trials:
         """What runs ``module``, which ``one`` made, on its engine."""
         if one.engine == "torch":
             return torch_original(torch_module(module, self.name), module[self.name])
-        if one.engine == "openvino" and self.as_onnx and constant_bytes(module) < _MOST_IN_MEMORY:
+        if self._is_opened_as_written(module, one):
             return openvino_original(to_onnx(module, function=self.name), threads=self.threads, **one.options)
         entry = build(module, target=one.engine, threads=self.threads, **one.options)[self.name]
         return lambda inputs: flat_arrays(entry(*inputs))
+
+    def _is_opened_as_written(self, module: IRModule, one: Candidate) -> bool:
+        return one.engine == "openvino" and self.as_onnx and constant_bytes(module) < _MOST_IN_MEMORY
+
+    def cause_of_error(self, one: Candidate, tried: Trial) -> str:
+        """What explains the error of ``tried``, which ``one`` made, as the end of a sentence; empty where nothing does.
+
+        A file of another tool may have weights of 8 bits, whose sums this processor cannot hold.
+        """
+        is_written = one.keeps_precision and self._is_opened_as_written(tried.module, one)
+        if is_written and overflows_here(to_onnx(tried.module, function=self.name)):
+            return ": sums of its bytes overflow on this processor, which has neither VNNI nor AMX"
+        return ""
 
     def start(self, one: Candidate) -> IRModule:
         """The module that ``one`` starts from: the rules of its engine applied to the module that it reads."""

@@ -33,10 +33,19 @@ def without_overflow_here(model: str | os.PathLike[str] | onnx.ModelProto) -> Ru
     None where ONNX Runtime's own kernels are exact: where the processor multiplies bytes (`multiplies_bytes`), or
     nothing in the model can overflow.
     """
+    content = _without_overflow_here(model)
+    return None if content is None else onnx_original(content, exact=True)
+
+
+def overflows_here(model: str | os.PathLike[str] | onnx.ModelProto) -> bool:
+    """True if engines that run ``model`` as it is add up products of its bytes in 16 bits, which are too few."""
+    return _without_overflow_here(model) is not None
+
+
+def _without_overflow_here(model: str | os.PathLike[str] | onnx.ModelProto) -> bytes | None:
     from .unsigned_bytes import model_without_overflow
 
-    content = None if multiplies_bytes() else model_without_overflow(model)
-    return None if content is None else onnx_original(content, exact=True)
+    return None if multiplies_bytes() else model_without_overflow(model)
 
 
 def onnx_original(
