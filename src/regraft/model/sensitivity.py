@@ -31,6 +31,7 @@ from ..ir.program import Function, SeqExpr, VarBinding
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..op.primitive.loop import LOOP
+from ..passes.quantize import WriteOutQuantized, has_quantized_operators
 from ..reference.trials import tolerance
 from ..run.originals import RunOriginal
 from .attempts import outputs_error
@@ -51,7 +52,6 @@ _WAVES: Final = (1e4, 2e4)
 _ROUNDING: Final = (
     "relax.quantize",
     "relax.dynamic_quantize",
-    "com.microsoft.QuantizeLinear",
     "com.microsoft.DynamicQuantizeLSTM",
     "com.microsoft.DynamicQuantizeMatMul",
 )
@@ -60,7 +60,7 @@ _ROUNDING: Final = (
 
 def rounds_to_steps(function: Function) -> bool:
     """True if ``function`` quantizes values as it runs."""
-    return any(_rounds(value) for value in _values(function))
+    return any(_rounds(value) for value in _values(function)) or has_quantized_operators(function)
 
 
 def has_loops(function: Function) -> bool:
@@ -210,6 +210,8 @@ def _by_changes(
 
 def _with_moved_roundings(module: IRModule, run: Callable[[IRModule], RunOriginal]) -> Iterator[RunOriginal]:
     """Four runs of ``module``, each with other moves of what is quantized; each is made when it is asked for."""
+    # What is quantized inside of an operator is moved as well.
+    module = WriteOutQuantized()(module)
     return (run(_MovedRoundings(seed).mutate(module)) for seed in range(_RUNS))
 
 

@@ -13,6 +13,7 @@ from .fold_constant import FoldConstant
 from .layout import RemoveRedundantReshape, SimplifyTransposes
 from .no_ops import RemoveNoOps
 from .passes import Sequential
+from .quantize.written_out import WriteOutQuantized
 
 ENGINES: Final = ("onnxruntime", "openvino", "torch")
 
@@ -24,7 +25,8 @@ def for_engine(engine: str, longest: int | None = None) -> Sequential:
     operator (`RotaryByKernel`). With ``longest``, the cache of a
     decoder has room for that many places and stays where it is (`CacheInPlace`), with queries, keys and values side by
     side; products of one left side become one then, since a step has few rows and waits for its weights.
-    ``"openvino"`` fuses by itself, and gets nothing; nor does ``"torch"``, whose forms come with its files. Left out,
+    ``"openvino"`` fuses by itself; operators on quantized tensors are written out for it (`WriteOutQuantized`).
+    ``"torch"`` gets nothing, since its forms come with its files. Left out,
     since they were measured to be no faster or slower: ``SkipLayerNormalization``, ``BiasGelu``, ``MultiHeadAttention``
     of fewer keys. Raises `PassError` for another engine, and when it runs, for a ``longest`` with a program that keeps
     no such cache.
@@ -34,7 +36,7 @@ def for_engine(engine: str, longest: int | None = None) -> Sequential:
     if engine != "onnxruntime" and longest is not None:
         raise PassError(f"{engine} keeps no cache in place; leave out longest")
     if engine != "onnxruntime":
-        return Sequential([], name=f"for {engine}")
+        return Sequential([WriteOutQuantized()] if engine == "openvino" else [], name=f"for {engine}")
     if longest is None:
         turned = [RotaryByKernel(), SimplifyTransposes(), RemoveRedundantReshape()]
         return Sequential([*turned, AttendInTiles()], name=f"for {engine}")

@@ -13,6 +13,7 @@ from .recurrent import QuantizeRecurrent
 from .smoothing import Magnitudes, SmoothOutliers, left_sides, with_magnitudes
 from .static import Quantize, observed, with_ranges
 from .weights import SIGNED_BYTES, WeightCodes
+from .written_out import WriteOutQuantized, has_quantized_operators
 
 __all__ = [
     "CONVOLUTIONS",
@@ -27,7 +28,9 @@ __all__ = [
     "SeenRange",
     "SmoothOutliers",
     "WeightCodes",
+    "WriteOutQuantized",
     "has_attention",
+    "has_quantized_operators",
     "left_sides",
     "observed",
     "with_magnitudes",

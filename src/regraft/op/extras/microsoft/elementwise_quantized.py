@@ -6,7 +6,7 @@ A result is rounded to the nearest step, ties to even, and limited to its dtype.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ....ir.expr import Expr
 from ....ir.op import REQUIRED, Call, Op, Reference, Trait, TypeRule, wrong_operand
@@ -14,11 +14,12 @@ from ....ir.types import TensorType, Type
 from ...primitive.join import concat
 from ...primitive.manipulate import permute_dims
 from ...rules import broadcast_types, tensor_operand
-from ...semantics import cast, dtype_name, integer_range
+from ...semantics import apply, cast, dtype_name, namespace_dtype
 from .declaring import contributed, is_given, shaped, sizes_of
-from .integers import shifted
 
 _QUANTIZED = (None, "int8", "uint8")
+_QUANTIZE: Final = Op.get("relax.quantize")
+_DEQUANTIZE: Final = Op.get("relax.dequantize")
 
 
 def quantized_operand(call: Call, index: int) -> TensorType:
@@ -44,18 +45,16 @@ def _dims(call: Call, indices: tuple[int, ...], dtype: str | None) -> tuple[Any,
     return dims, dtype, ndim
 
 
-def dequantized(xp: Any, x: Any, scale: Any, zero_point: Any) -> Any:
-    """The numbers that a quantized tensor stands for, in float32."""
-    return cast(xp, shifted(xp, x, zero_point), "float32") * scale
+def dequantized(xp: Any, x: Any, scale: Any, zero_point: Any, axis: int = -1) -> Any:
+    """The numbers that a quantized tensor stands for, in float32; parameters of one dimension lie along ``axis``."""
+    zeros = xp.zeros((), dtype=namespace_dtype(xp, "uint8")) if zero_point is None else zero_point
+    return apply(xp, _DEQUANTIZE, x, cast(xp, scale, "float32"), zeros, axis=axis)
 
 
-def quantized(xp: Any, x: Any, scale: Any, zero_point: Any, dtype: str) -> Any:
-    """``x`` of float32 in steps of ``scale``, as ``dtype``."""
-    steps = xp.round(x / scale)
-    if zero_point is not None:
-        steps = steps + cast(xp, zero_point, "float32")
-    low, high = integer_range(dtype)
-    return cast(xp, xp.clip(steps, float(low), float(high)), dtype)
+def quantized(xp: Any, x: Any, scale: Any, zero_point: Any, dtype: str, axis: int = -1) -> Any:
+    """``x`` of float32 in steps of ``scale``, as ``dtype``; parameters of one dimension lie along ``axis``."""
+    zeros = xp.zeros((), dtype=namespace_dtype(xp, dtype)) if zero_point is None else zero_point
+    return apply(xp, _QUANTIZE, x, cast(xp, scale, "float32"), zeros, axis=axis, out_dtype=dtype)
 
 
 def _between(function: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:
@@ -83,13 +82,6 @@ qlinear_mul = contributed("QLinearMul", _pair_type)(_between(lambda xp, a, b: a 
 # --- from and to floating numbers
 
 
-def _axis_of(xp: Any, x: Any, values: Any, axis: int | None) -> Any:
-    """``values``, one or one for each place on ``axis``, as they broadcast to ``x``."""
-    if values is None or values.ndim == 0 or axis is None:
-        return values
-    return xp.reshape(values, (-1, *(1,) * (x.ndim - axis % x.ndim - 1)))
-
-
 def _quantize_type(call: Call) -> Type:
     ty = tensor_operand(call, 0)
     return TensorType(ty.shape, tensor_operand(call, 2).dtype if is_given(call, 2) else "uint8", ty.ndim)
@@ -99,8 +91,7 @@ def _quantize_type(call: Call) -> Type:
 def quantize_linear(xp: Any, x: Any, y_scale: Any, y_zero_point: Any = None, *, axis: int | None = None) -> Any:
     """ONNX's QuantizeLinear, which ONNX Runtime also has for 16 bits and for opsets before those have it."""
     dtype = "uint8" if y_zero_point is None else dtype_name(y_zero_point.dtype)
-    scale, point = (_axis_of(xp, x, part, axis) for part in (y_scale, y_zero_point))
-    return quantized(xp, cast(xp, x, "float32"), cast(xp, scale, "float32"), point, dtype)
+    return quantized(xp, cast(xp, x, "float32"), y_scale, y_zero_point, dtype, -1 if axis is None else axis)
 
 
 def _dequantize_type(call: Call) -> Type:
@@ -111,8 +102,8 @@ def _dequantize_type(call: Call) -> Type:
 @contributed("DequantizeLinear", _dequantize_type, traits=(Trait.STORED,))
 def dequantize_linear(xp: Any, x: Any, x_scale: Any, x_zero_point: Any = None, *, axis: int | None = None) -> Any:
     """ONNX's DequantizeLinear, the way back from `quantize_linear`."""
-    scale, point = (_axis_of(xp, x, part, axis) for part in (x_scale, x_zero_point))
-    return cast(xp, dequantized(xp, x, cast(xp, scale, "float32"), point), dtype_name(x_scale.dtype))
+    wide = dequantized(xp, x, x_scale, x_zero_point, -1 if axis is None else axis)
+    return cast(xp, wide, dtype_name(x_scale.dtype))
 
 
 # --- one operand
@@ -142,19 +133,21 @@ def _of_one(name: str, infer: TypeRule, **attributes: Any) -> Callable[[Referenc
 @_of_one("QLinearSigmoid", _like_quantized)
 def qlinear_sigmoid(xp: Any, x: Any) -> Any:
     """The logistic function of a quantized tensor."""
-    return 1.0 / (xp.exp(-x) + 1.0)
+    return apply(xp, Op.get("relax.sigmoid"), x)
 
 
 @_of_one("QLinearLeakyRelu", _like_quantized, alpha=0.01)
 def qlinear_leaky_relu(xp: Any, x: Any, alpha: float) -> Any:
     """A quantized tensor with what is below zero times ``alpha``."""
-    return xp.where(x < 0.0, x * alpha, x)
+    return apply(xp, Op.get("relax.nn.leakyrelu"), x, alpha=alpha)
 
 
 @_of_one("QLinearSoftmax", _like_quantized, opset=REQUIRED, axis=-1)
 def qlinear_softmax(xp: Any, x: Any, opset: int, axis: int) -> Any:
     """Shares of a quantized tensor along ``axis``; before opset 13, along that axis and all that follow, as one."""
-    axes = axis % x.ndim if opset >= 13 else tuple(range(axis % x.ndim, x.ndim))
+    if opset >= 13 or axis % x.ndim == x.ndim - 1:
+        return apply(xp, Op.get("relax.nn.softmax"), x, axis=axis)
+    axes = tuple(range(axis % x.ndim, x.ndim))
     exponentials = xp.exp(x - xp.max(x, axis=axes, keepdims=True))
     return exponentials / xp.sum(exponentials, axis=axes, keepdims=True)
 
@@ -249,11 +242,12 @@ def qgemm(
 
     Quantized if ``y_scale`` is given, else float32.
     """
-    left = shifted(xp, xp.permute_dims(a, (1, 0)) if transA else a, a_zero_point)
-    right = shifted(xp, b, None if transB else b_zero_point)
-    if transB:  # a zero point for each row of b is one for each column of the product
-        right = xp.permute_dims(right, (1, 0)) - cast(xp, b_zero_point, "int32")
+    left = dequantized(xp, a, a_scale, a_zero_point)
+    # A scale for each row of a turned b is one for each column of the product.
+    right = dequantized(xp, b, b_scale, b_zero_point, 0 if transB else 1)
+    left = xp.permute_dims(left, (1, 0)) if transA else left
+    right = xp.permute_dims(right, (1, 0)) if transB else right
     found = xp.matmul(left, right)
-    found = found if c is None else found + c
-    wide = cast(xp, found, "float32") * (a_scale * b_scale * alpha)
-    return wide if y_scale is None else quantized(xp, wide, y_scale, y_zero_point, dtype_name(a.dtype))
+    found = found if alpha == 1 else found * alpha
+    found = found if c is None else found + dequantized(xp, c, a_scale * b_scale * alpha, None)
+    return found if y_scale is None else quantized(xp, found, y_scale, y_zero_point, dtype_name(a.dtype))

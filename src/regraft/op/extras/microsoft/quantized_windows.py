@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ....ir.expr import Expr
-from ....ir.op import REQUIRED, Call, wrong_operand
+from ....ir.op import REQUIRED, Call, Op, wrong_operand
 from ....ir.types import TensorType, Type
 from ...declare import meaning_of
 from ...nn import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from ...primitive.datatype import astype
 from ...primitive.manipulate import permute_dims
 from ...rules import tensor_operand
-from ...semantics import cast, dtype_name
+from ...semantics import apply, cast, dtype_name
 from .declaring import contributed
 from .elementwise_quantized import dequantized, quantized, quantized_operand
-from .integers import shifted
 from .windows import CONVOLUTIONS, WINDOW, to_first, to_last, window_arguments
 
 _AVERAGES = {1: ("relax.nn.avg_pool1d", avg_pool1d), 2: ("relax.nn.avg_pool2d", avg_pool2d)}
@@ -89,18 +88,14 @@ def qlinear_conv(
     of a group, *window). Its scale and zero point are one number, or one for each channel of the result.
     """
     rank = x.ndim
-
-    def by_channel(values: Any) -> Any:
-        return values if values.ndim == 0 else xp.reshape(values, (-1, *(1,) * (rank - 2)))
-
-    point = w_zero_point if w_zero_point.ndim == 0 else xp.reshape(w_zero_point, (-1, *(1,) * (rank - 1)))
-    data, kernel = (cast(xp, part, "float64") for part in (shifted(xp, x, x_zero_point), shifted(xp, w, point)))
+    data, kernel = dequantized(xp, x, x_scale, x_zero_point), dequantized(xp, w, w_scale, w_zero_point, 0)
     data = xp.permute_dims(data, to_first(rank)) if channels_last else data
-    arguments = window_arguments(window, rank, data.shape, w.shape)
-    found = meaning_of(CONVOLUTIONS[rank - 2][0], xp, data, kernel, **arguments)
-    found = found if b is None else found + by_channel(cast(xp, b, "float64"))
-    wide = cast(xp, found, "float32") * (x_scale * by_channel(w_scale))
-    result = quantized(xp, wide, y_scale, y_zero_point, dtype_name(y_zero_point.dtype))
+    name, _ = CONVOLUTIONS[rank - 2]
+    found = apply(xp, Op.get(name), data, kernel, **window_arguments(window, rank, data.shape, w.shape))
+    if b is not None:
+        bias = dequantized(xp, b, x_scale * w_scale, None)
+        found = found + xp.reshape(bias, (-1, *(1,) * (rank - 2)))
+    result = quantized(xp, found, y_scale, y_zero_point, dtype_name(y_zero_point.dtype), 1)
     return xp.permute_dims(result, to_last(rank)) if channels_last else result
 
 
