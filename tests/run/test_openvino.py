@@ -451,3 +451,31 @@ def test_a_file_runs_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "damaged.onnx").write_bytes(b"no model")
     with pytest.raises(BuildError, match="OpenVINO cannot open the model"):
         openvino_original(tmp_path / "damaged.onnx")
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_quantizations_to_16_bits_keep_their_limits_on_openvino(dtype: str, channels: int) -> None:
+    """OpenVINO leaves them out, and with them the limits that stand for an activation."""
+    zero = np.full(channels, np.iinfo(dtype).min, dtype)
+    scale = np.array([0.0001, 0.0002, 0.00005][:channels], np.float32)
+    parameters = [const(one if channels > 1 else one.reshape(())) for one in (scale, zero)]
+
+    def body(builder: BlockBuilder, x: Expr) -> Expr:
+        codes = builder.emit(R.quantize(x, *parameters, axis=1, out_dtype=dtype))
+        return R.dequantize(codes, *parameters, axis=1)
+
+    module = module_of((2, 3, 40), body)
+    x = 4 * np.random.default_rng(0).standard_normal((2, 3, 40)).astype(np.float32)
+    right = np.asarray(build(module, target="numpy")["main"](x))
+    assert right.min() == 0 < x.max() - right.max()
+    np.testing.assert_allclose(np.asarray(build(module, target="openvino")["main"](x)), right, atol=1e-6)
+
+
+def test_codes_of_16_bits_are_what_they_were_on_openvino() -> None:
+    scale, zero = const(np.float32(0.0001)), const(np.uint16(30_000))
+    module = module_of((2, 40), lambda _, x: R.quantize(x, scale, zero, out_dtype="uint16"))
+    x = 4 * np.random.default_rng(0).standard_normal((2, 40)).astype(np.float32)
+    right, found = (np.asarray(build(module, target=target)["main"](x)) for target in ("numpy", "openvino"))
+    assert right.min() == 0
+    assert np.abs(right.astype(int) - found).max() <= 1

@@ -9,7 +9,15 @@ import onnx_ir as ir
 
 from .attentions import ATTENTION, products_of, softplus_of, stand_alone, write_out_mish
 from .boxes import limit_overlap
-from .codes import hold_in_bytes, misread_codes, read_bytes, read_numbers, reads_codes
+from .codes import (
+    hold_in_bytes,
+    misread_codes,
+    read_bytes,
+    read_numbers,
+    reads_codes,
+    round_by_arithmetic,
+    rounds_to_16_bits,
+)
 from .convolutions import join_padding, pick_before, reaches_padding_alone, skips_padded_elements
 from .nodes import REDUCTIONS
 from .pools import axes_of_empty_windows, cut_windows, falls_somewhere, pool_again
@@ -22,14 +30,15 @@ def keep_apart(graph: ir.Graph) -> None:
 
     Reductions over the first or last of three axes read a matrix where numbers of channels follow, and in any case
     in a graph with quantized values, since OpenVINO moves their scales behind them. A max pool before an activation
-    that falls somewhere is followed by one of single elements. A convolution of single elements reads padded elements
-    that were picked before, and one that has windows of padding alone reads joined zeros. Of a pool that rounds up,
-    windows that begin behind all elements are cut off. In a graph with transposes, reductions keep their axes, which
-    are dropped after them, and a transpose of three axes that follows another one turns four. In a graph with
-    attention, Mish that follows no convolution is written out as OpenVINO does not know it, and attention that is added
-    to what is read twice is followed by a pool of single elements. Codes of 2 bits, and those of 4 that are converted,
-    have a byte each. Codes with a scale for each row of a product's right side, or for each column of a table of rows,
-    become the numbers that they stand for, and so does a bias. Boxes that may not overlap may by next to nothing.
+    that falls somewhere is followed by one of single elements. A convolution of single elements reads padded
+    elements that were picked before, and one that has windows of padding alone reads joined zeros. Of a pool that
+    rounds up, windows that begin behind all elements are cut off. In a graph with transposes, reductions keep their
+    axes, which are dropped after them, and a transpose of three axes that follows another one turns four. In a
+    graph with attention, Mish that follows no convolution is written out as OpenVINO does not know it, and
+    attention that is added to what is read twice is followed by a pool of single elements. Codes of 2 bits, and
+    those of 4 that are converted, have a byte each. Quantizations to 16 bits are written as arithmetic. Codes with
+    a scale for each row of a product's right side, or for each column of a table of rows, become the numbers that
+    they stand for, and so does a bias. Boxes that may not overlap may by next to nothing.
     Cost: linear in the nodes, and in such codes.
     """
     nodes = list(graph.all_nodes())
@@ -54,6 +63,8 @@ def keep_apart(graph: ir.Graph) -> None:
                 cut_windows(node, axes)
         elif node.op_type == "Cast" and reads_codes(node):
             read_bytes(node)
+        elif rounds_to_16_bits(node):
+            round_by_arithmetic(node)
         elif (place := misread_codes(node)) is not None:
             read_numbers(node, place)
         elif node.op_type == "Transpose" and follows_transpose(node):

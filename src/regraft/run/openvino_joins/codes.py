@@ -10,6 +10,8 @@ reads them as one for each row, or for each block of a row; with others it reads
 process. Products with blocks of 5, 6, 10, 14, 18, 40 or 48 elements have other values there; sizes that are powers of
 2, tried up to 256, are right.
 
+Quantizations to 16 bits, which OpenVINO leaves out, and with them the limits that stand for an activation.
+
 A bias that is quantized: where two layers share one, ONNX Runtime's quantizer writes that of the second twice, which
 OpenVINO fails to move behind the sum.
 """
@@ -23,7 +25,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...formats.onnx.write.known_nodes import evaluated
-from .nodes import Nodes, is_constant
+from .nodes import Nodes, is_constant, rank_of
 
 _BYTES: Final = {ir.DataType.INT4: np.int8, ir.DataType.UINT4: np.uint8}
 _TWO_BITS: Final = {ir.DataType.INT2: ir.DataType.INT8, ir.DataType.UINT2: ir.DataType.UINT8}
@@ -50,6 +52,34 @@ def hold_in_bytes(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
 
 def _in_bytes(value: ir.Value) -> ir.DataType | None:
     return None if value.dtype is None else _TWO_BITS.get(value.dtype)
+
+
+def rounds_to_16_bits(node: ir.Node) -> bool:
+    """True for a quantization of float32 to 16 bits."""
+    data, zero = node.inputs[0], node.inputs[2] if len(node.inputs) > 2 else None
+    is_wide = zero is not None and zero.dtype in (ir.DataType.INT16, ir.DataType.UINT16)
+    return node.op_type == "QuantizeLinear" and is_wide and data is not None and data.dtype == ir.DataType.FLOAT
+
+
+def round_by_arithmetic(node: ir.Node) -> None:
+    """Write a quantization to 16 bits as a quotient that is rounded and limited, in place."""
+    codes, (data, scale, zero) = node.outputs[0], node.inputs
+    assert data is not None
+    assert scale is not None
+    assert zero is not None
+    assert zero.dtype is not None
+    made, limits = Nodes(codes.name or ""), np.iinfo(zero.dtype.numpy())
+    rank, axis = rank_of(data), node.attributes.get_int("axis", 1)
+    wide = made.add("Cast", [zero], to=int(ir.DataType.FLOAT))
+    scale_rank = rank_of(scale)
+    if scale_rank and rank:
+        shape = made.constant([-1, *[1] * (rank - 1 - axis % rank)])
+        scale, wide = (made.add("Reshape", [one, shape]) for one in (scale, wide))
+    steps = made.add("Add", [made.add("Round", [made.add("Div", [data, scale])]), wide])
+    least, most = (made.number(limit, ir.DataType.FLOAT) for limit in (limits.min, limits.max))
+    result = made.add("Cast", [made.add("Clip", [steps, least, most])], to=int(zero.dtype))
+    assert node.graph is not None
+    ir.convenience.replace_nodes_and_values(node.graph, node, [node], made.nodes, [codes], [result])
 
 
 def reads_codes(node: ir.Node) -> bool:
