@@ -11,16 +11,21 @@ import onnxruntime as ort
 import pytest
 
 import regraft.op as R
-from regraft import build, optimize
+from regraft import build, from_onnx, optimize
 from regraft.ir import BlockBuilder, Expr, IRModule, const
 from regraft.model import OptimizationReport
 from regraft.model import search as room
+from regraft.model import trials as trials_room
 from regraft.model.attempts import Budget, PrecisionReport
 from regraft.model.candidates import Candidate
+from regraft.model.inputs import ExpectedRun
 from regraft.model.measure import Bench
 from regraft.model.search import PrecisionSearch
+from regraft.model.sensitivity import error_by_steps, rounds_to_steps
 from regraft.model.timing import Deadline
 from regraft.model.trials import OWN, Trials
+from regraft.run import originals
+from regraft.run.originals import RunOriginal
 from tests.model.clock import turns_of
 from tests.passes.harness import module_of
 
@@ -31,6 +36,12 @@ _QOPERATOR = """<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]> o
         codes = QuantizeLinear(x, step, zero)
         sums = com.microsoft.QGemm(codes, step, zero, weight, step, none, , step, zero)
         y = DequantizeLinear(sums, step, zero)
+    }"""
+_OF_ONNX_RUNTIME_ALONE = """<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>
+    own (float[4, 2] x) => (float[4, 4] y) <float step = {0.05}, uint8 zero = {128}> {
+        codes = QuantizeLinear(x, step, zero)
+        numbers = DequantizeLinear(codes, step, zero)
+        y = com.microsoft.CDist<metric = "euclidean">(numbers, numbers)
     }"""
 
 
@@ -101,7 +112,7 @@ def test_a_file_that_openvino_does_not_open_is_not_chosen_for_it(
 ) -> None:
     """What was tried was a program without the operators of the file, which then could not be handed over."""
     monkeypatch.setattr(room, "time_in_turns", turns_of([0.5] * 8))
-    onnx.save(onnx.parser.parse_model(_QOPERATOR), file := tmp_path / "own.onnx")
+    onnx.save(onnx.parser.parse_model(_OF_ONNX_RUNTIME_ALONE), file := tmp_path / "own.onnx")
     output = tmp_path / "out.onnx"
     report = _lowered(file, output=output, max_error=1.0)
     assert report.kept is None
@@ -111,6 +122,69 @@ def test_a_file_that_openvino_does_not_open_is_not_chosen_for_it(
     x = np.random.default_rng(4).standard_normal((4, 2)).astype(np.float32)
     before, after = (ort.InferenceSession(path).run(None, {"x": x})[0] for path in (file, output))
     assert np.array_equal(before, after)
+
+
+def test_operators_on_quantized_tensors_are_written_out_for_openvino(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of ONNX Runtime's quantizer in its form with such operators stayed where they were."""
+    monkeypatch.setattr(room, "time_in_turns", turns_of([0.5] * 8))
+    onnx.save(onnx.parser.parse_model(_QOPERATOR), file := tmp_path / "own.onnx")
+    output = tmp_path / "out.onnx"
+    report = _lowered(file, output=output, max_error=0.5)
+    assert report.kept is not None
+    assert (report.kept.name, report.kept.engine) == (OWN, "openvino")
+    written = [(node.domain, node.op_type) for node in onnx.load(output).graph.node]
+    assert ("com.microsoft", "QGemm") not in written
+    x = np.random.default_rng(4).standard_normal((4, 2)).astype(np.float32)
+    before, after = (ort.InferenceSession(path).run(None, {"x": x})[0] for path in (file, output))
+    np.testing.assert_allclose(before, after, atol=1.01 * _STEP)
+
+
+def test_roundings_inside_of_an_operator_are_the_models_own() -> None:
+    module = from_onnx(onnx.parser.parse_model(_QOPERATOR))
+    x = np.random.default_rng(3).standard_normal((4, 2)).astype(np.float32)
+
+    def run(one: IRModule) -> RunOriginal:
+        entry = build(one)["main"]
+        return lambda inputs: [np.asarray(entry(*inputs))]
+
+    trials = [ExpectedRun([x * step], run(module)([x * step]), True) for step in np.linspace(0.5, 1.5, 100, dtype="f4")]
+    assert rounds_to_steps(module["main"])
+    assert 0 < error_by_steps(module, run, trials) <= 1 / 16
+
+
+def test_sums_of_bytes_that_overflow_here_are_the_cause_of_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "time_in_turns", turns_of([0.5] * 8))
+    monkeypatch.setattr(originals, "multiplies_bytes", lambda: False)
+    monkeypatch.setattr(trials_room, "openvino_original", lambda *_, **__: lambda inputs: [inputs[0] + 1])
+    for largest, is_told in ((127, True), (60, False)):
+        text = _QOPERATOR.replace("3, -5, 7, 2", f"3, -5, {largest}, 2")
+        onnx.save(onnx.parser.parse_model(text), file := tmp_path / "own.onnx")
+        report = _lowered(file, output=tmp_path / "out.onnx")
+        row = next(one for one in report.attempts if one.engine == "openvino" and one.name == OWN)
+        assert row.problem is not None
+        assert ("is allowed: sums of its bytes overflow on this processor" in row.problem) is is_told
+
+
+def test_limits_of_16_bits_that_openvino_leaves_out_are_the_cause_of_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "time_in_turns", turns_of([0.5] * 8))
+    text = """<ir_version: 10, opset_import: ["" : 21]> own (float[4, 2] x) => (float[4, 2] y)
+        <float[2, 2] weight = {1, 2, -3, 4}, float step = {0.0005}, uint16 zero = {0}> {
+            products = MatMul(x, weight)
+            codes = QuantizeLinear(products, step, zero)
+            positive = DequantizeLinear(codes, step, zero)
+            y = MatMul(positive, weight)
+        }"""
+    onnx.save(onnx.parser.parse_model(text), file := tmp_path / "own.onnx")
+    report = _lowered(file, output=tmp_path / "out.onnx")
+    row = next(one for one in report.attempts if one.engine == "openvino" and one.name == OWN)
+    assert row.problem is not None
+    assert row.problem.endswith("OpenVINO leaves out quantizations to 16 bits, and their limits")
 
 
 def test_an_input_that_nothing_reads_does_not_keep_a_file_from_openvino(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
+from typing import Final
 
 import numpy as np
 
 from .. import op as ops
-from ..ir.dtypes import HALF
+from ..ir.dtypes import HALF, numpy_dtype
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, Tuple, Var
 from ..ir.leaf_types import leaf_tensors
@@ -17,8 +18,11 @@ from ..ir.op import Call
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding, merge_blocks
 from ..ir.tensor_data import TensorData
 from ..ir.types import TensorType, TupleType, Type
-from ..ir.visitor import iter_bindings
+from ..ir.visitor import iter_bindings, walk
 from ..passes import RemoveNoOps
+
+_LEAST_STORED: Final = 1024
+"""The elements of a constant that is worth a conversion."""
 
 
 def in_float32(module: IRModule, name: str) -> IRModule | None:
@@ -54,6 +58,18 @@ def in_float32(module: IRModule, name: str) -> IRModule | None:
     body = SeqExpr(blocks, Tuple(leaves) if isinstance(wide.body.body, Tuple) else leaves[0])
     made = Function(function.params, body, None, function.is_pure, function.attrs)
     return RemoveNoOps()(module.with_function(name, made))
+
+
+def stored_in_half(module: IRModule, before: IRModule) -> IRModule:
+    """``module``, made of ``before`` in float32, with large constants in the half precision that they had there.
+
+    They are converted as the program is opened: engines compute what depends on constants alone then. Only numbers that
+    come back exactly are stored so. Cost: linear, those constants read.
+    """
+    halves = dict.fromkeys(
+        one.data.dtype for one in walk(before) if isinstance(one, Constant) and one.data.dtype in HALF
+    )
+    return _StoredInHalf(tuple(halves)).mutate(module) if halves else module
 
 
 def wholly_in_float32(module: IRModule) -> tuple[IRModule, tuple[str, ...]]:
@@ -113,6 +129,35 @@ class _Widened(ExprMutator):
         """The call with its result in float32."""
         changed = {key: "float32" for key, value in call.attrs.items() if value in HALF}
         return Call(call.op, call.args, {**call.attrs, **changed}, call.ty_args) if changed else call
+
+
+class _StoredInHalf(ExprMutator):
+    """Gives large constants of float32 that hold numbers of ``halves`` that dtype, and converts them where they are
+    read."""
+
+    def __init__(self, halves: Sequence[str]) -> None:
+        super().__init__()
+        self._halves = halves
+        self._constants: dict[TensorData, Constant | None] = {}
+
+    def visit_call_(self, call: Call) -> Expr:
+        """The call with such constants among its operands converted before it."""
+        stored = [self._stored(arg) for arg in call.args]
+        if all(one is None for one in stored):
+            return call
+        pairs = zip(call.args, stored, strict=True)
+        return call.with_args([arg if one is None else self.emit(ops.astype(one, "float32")) for arg, one in pairs])
+
+    def _stored(self, expr: Expr) -> Constant | None:
+        if not isinstance(expr, Constant) or expr.data.dtype != "float32" or expr.data.size < _LEAST_STORED:
+            return None
+        data = expr.data
+        if data not in self._constants:
+            array = data.read()
+            narrow = (array.astype(numpy_dtype(dtype)) for dtype in self._halves)
+            same = next((one for one in narrow if np.array_equal(one.astype(np.float32), array)), None)
+            self._constants[data] = None if same is None else Constant(TensorData(same, data.name, data.sources))
+        return self._constants[data]
 
 
 def _is_half(ty: Type) -> bool:

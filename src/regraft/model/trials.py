@@ -14,13 +14,17 @@ import numpy as np
 
 from ..analysis import constant_bytes
 from ..formats.onnx import to_onnx
+from ..ir.expr import Expr
 from ..ir.module import IRModule
+from ..ir.op import Call, is_call_of
 from ..ir.program import Function
+from ..ir.visitor import iter_bindings
 from ..passes import report as report_passes
 from ..run import build
 from ..run.originals import RunOriginal, openvino_original, overflows_here, torch_original
 from .attempts import Budget, Errors, RunErrors
 from .candidates import HALVES, Candidate
+from .in_float32 import stored_in_half
 from .inputs import ExpectedRun
 from .models import torch_module
 from .sensitivity import error_by_steps, rounds_to_steps
@@ -151,6 +155,8 @@ class Trials:
 
     def _run(self, one: Candidate, module: IRModule, runs: int | None = None) -> Trial:
         """``module``, which ``one`` made, run on all inputs, or on the first ``runs``."""
+        if self.in_float32 is not None and self._read_by(one) is not self.module:
+            module = stored_in_half(module, self.module)
         run = self.runner(module, one)
         errors = Errors.of(errors_of(run, self.inputs[:runs], self.expected[:runs]))
         return Trial(module, run, errors, one.keeps_precision and self.in_float32 is None)
@@ -196,8 +202,11 @@ class Trials:
 
         A file of another tool may have weights of 8 bits, whose sums this processor cannot hold.
         """
-        is_written = one.keeps_precision and self._is_opened_as_written(tried.module, one)
-        if is_written and overflows_here(to_onnx(tried.module, function=self.name)):
+        if not one.keeps_precision or not self._is_opened_as_written(tried.module, one):
+            return ""
+        if any(_is_to_16_bits(binding.value) for binding in iter_bindings(tried.module[self.name])):
+            return ": OpenVINO leaves out quantizations to 16 bits, and their limits"
+        if overflows_here(to_onnx(tried.module, function=self.name)):
             return ": sums of its bytes overflow on this processor, which has neither VNNI nor AMX"
         return ""
 
@@ -243,6 +252,11 @@ class Trials:
 
     def _judge_runs(self, module: IRModule) -> RunOriginal:
         return self.runner(module, Candidate(OWN, JUDGE, {}))
+
+
+def _is_to_16_bits(value: Expr) -> bool:
+    is_quantized = isinstance(value, Call) and is_call_of(value, "relax.quantize")
+    return is_quantized and value.attrs.out_dtype in ("int16", "uint16")
 
 
 def errors_of(
