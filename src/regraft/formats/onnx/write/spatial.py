@@ -183,10 +183,12 @@ def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -
     rank = len(kernel)
     # ONNX Runtime refuses padding as wide as the window.
     narrow = all(pad < width for pad, width in zip(padding, (*kernel, *kernel), strict=True))
-    if not narrow or not has_kernel(op_type, dtype) or (is_float(dtype) and itemsize(dtype) == 1):
+    # What the engine has no pool of is pooled in float32, and rounded once.
+    work = "float32" if dtype == "bfloat16" and not has_kernel(op_type, dtype) else dtype
+    if not narrow or not has_kernel(op_type, work) or (is_float(dtype) and itemsize(dtype) == 1):
         return None
     letters = _LETTERS[rank + 2]
-    x = _arranged(graph, lowering.tensor(call.args[0]), attrs["layout"], letters)
+    x = _arranged(graph, graph.cast(lowering.tensor(call.args[0]), work), attrs["layout"], letters)
     if op_type == "MaxPool":
         _keep_padding_apart(graph, x, rank + 2)
     # The average pool on bytes that ONNX Runtime puts in its place knows no dilation, not even one of 1.
@@ -201,7 +203,7 @@ def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -
         ceil_mode=int(attrs["ceil_mode"]),
         **extra,
     )
-    return _arranged(graph, found, letters, attrs["out_layout"])
+    return _arranged(graph, graph.cast(found, dtype), letters, attrs["out_layout"])
 
 
 def _keep_padding_apart(graph: GraphWriter, x: ir.Value, rank: int) -> None:
