@@ -20,6 +20,7 @@ from regraft.model.attempts import Budget, PrecisionReport
 from regraft.model.candidates import Candidate
 from regraft.model.inputs import ExpectedRun
 from regraft.model.measure import Bench
+from regraft.model.models import open_model, run_exactly
 from regraft.model.search import PrecisionSearch
 from regraft.model.sensitivity import error_by_steps, rounds_to_steps
 from regraft.model.timing import Deadline
@@ -185,6 +186,26 @@ def test_limits_of_16_bits_that_openvino_leaves_out_are_the_cause_of_an_error(
     row = next(one for one in report.attempts if one.engine == "openvino" and one.name == OWN)
     assert row.problem is not None
     assert row.problem.endswith("OpenVINO leaves out quantizations to 16 bits, and their limits")
+
+
+def test_what_onnx_runtime_rounds_beside_weights_in_blocks_is_no_error(tmp_path: Path) -> None:
+    """It takes these products for those that it computes on bytes, so that what is right had an error of 1 %."""
+    codes = np.random.default_rng(0).integers(-8, 8, (64, 32))
+    scales = np.random.default_rng(1).uniform(0.5, 1, (2, 32))
+    text = """<ir_version: 10, opset_import: ["" : 21]> own (float[5, 64] x) => (float[5, 32] y) {
+        weight = DequantizeLinear<axis = 0, block_size = 32>(codes, scales)
+        y = MatMul(x, weight)
+    }"""
+    model = onnx.parser.parse_model(text)
+    scales = scales.astype(np.float32)
+    model.graph.initializer.append(onnx.helper.make_tensor("codes", onnx.TensorProto.INT4, [64, 32], codes.reshape(-1)))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(scales, "scales"))
+    onnx.save(model, file := tmp_path / "own.onnx")
+    run = run_exactly(open_model(file))
+    assert run is not None
+    x = np.random.default_rng(4).standard_normal((5, 64)).astype(np.float32)
+    right = x @ (codes * np.repeat(scales, 32, axis=0))
+    np.testing.assert_allclose(run([x])[0], right, atol=1e-4 * np.abs(right).max())
 
 
 def test_an_input_that_nothing_reads_does_not_keep_a_file_from_openvino(

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
-from ..ir.op import Call
+from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, Type
 from ..ir.visitor import iter_bindings
@@ -379,11 +379,23 @@ def _require_forms(function: Function) -> None:
 
 
 def run_exactly(model: Model) -> RunOriginal | None:
-    """The model run by its own framework, but for products of bytes that overflow there on this processor.
+    """The model run by its own framework, but for what that rounds of its own accord.
 
-    None where none does. It is what a model's values are, and what those of another form of it are held against.
+    That are sums of products of bytes that overflow on this processor, and the other operand of products with weights
+    in blocks of few bits. None where there is neither. It is what a model's values are, and what those of another form
+    of it are held against.
     """
-    return without_overflow_here(model.source) if model.form == "onnx" and _takes_tensors(model) else None
+    if model.form != "onnx" or not _takes_tensors(model):
+        return None
+    run = without_overflow_here(model.source)
+    return run_as_it_is(model) if run is None and _has_blocks(model.function) else run
+
+
+def _has_blocks(function: Function) -> bool:
+    """True if ``function`` has weights that are dequantized with a scale for each block of them."""
+    values = (binding.value for binding in iter_bindings(function))
+    scales = (value.args[1].ty for value in values if is_call_of(value, "relax.dequantize"))
+    return any(isinstance(ty, TensorType) and ty.ndim > 1 for ty in scales)
 
 
 def _takes_tensors(model: Model) -> bool:

@@ -18,6 +18,7 @@ from ..ir.expr import Expr
 from ..ir.module import IRModule
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
+from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..passes import report as report_passes
 from ..run import build
@@ -255,8 +256,8 @@ class Trials:
 
 
 def _is_to_16_bits(value: Expr) -> bool:
-    is_quantized = isinstance(value, Call) and is_call_of(value, "relax.quantize")
-    return is_quantized and value.attrs.out_dtype in ("int16", "uint16")
+    is_call = isinstance(value, Call) and is_call_of(value, "relax.quantize")
+    return is_call and isinstance(value.ty, TensorType) and value.ty.dtype in ("int16", "uint16")
 
 
 def errors_of(

@@ -6,7 +6,7 @@ ONNX Runtime has kernels for such operators. Other engines know the layers on by
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def _constant(bindings: Bindings, expr: Expr, depth: int) -> Constant | None:
         found = Evaluator({}, most_elements=_MOST_CHANNELS).value(with_operands(value, known))
     except EvaluationError:
         return None
-    return Constant(TensorData(found)) if isinstance(found, np.ndarray) else None
+    return Constant(TensorData(cast("Any", found))) if isinstance(found, np.ndarray) else None
 
 
 def WriteOutQuantized() -> Pass:
