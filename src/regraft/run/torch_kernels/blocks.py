@@ -19,7 +19,7 @@ _TORCH: Final[Any] = torch
 _ATEN: Final[Any] = torch.ops.aten
 _AT_ONCE: Final = 1 << 18
 """The numbers that are unpacked together: a megabyte of floats."""
-_MOST_ROWS: Final = {4: 64, 8: 16}
+_MOST_ROWS: Final = {4: 64, 8: 8}
 """The rows up to which the kernel takes no longer than unpacking, by bits (one core with AVX2, 2,048 x 2,048)."""
 _BLOCK_SIZES: Final = (32, 64, 128, 256)
 _COLUMNS: Final = 64
