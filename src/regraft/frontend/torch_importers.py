@@ -11,6 +11,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from ..analysis import remove_all_unused
 from ..formats.torch import from_torch
+from ..formats.torch.complex_numbers import is_complex_call
 from ..formats.torch.custom import Conversion, Converter
 from ..ir.attrs import Attrs
 from ..ir.dims import Dim, SymVar
@@ -116,6 +117,8 @@ def _converters_with_forms(given: Mapping[str, Converter], table: Mapping[str, R
 
 def _converter(form: RelaxForm) -> Converter:
     def convert(node: torch.fx.Node, conversion: Conversion) -> Any:
+        if is_complex_call(node):
+            return NotImplemented  # Relax has no complex numbers, nor forms for pairs of real ones
         named = {name: conversion.value(value) for name, value in node.kwargs.items()}
         return form(CallForm(node, conversion), *conversion.retrieve_args(node), **named)
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import regraft as rx
+from regraft.frontend.torch import relax_dynamo
 
 
 def _complex(*shape: int) -> torch.Tensor:
@@ -134,3 +135,18 @@ def test_a_complex_buffer_that_changes_is_one_tensor(read: Callable[[torch.Tenso
         for one in copies:
             assert list(one.state_dict()) == ["state"]
             torch.testing.assert_close(one.state_dict()["state"], copies[0].state_dict()["state"])
+
+
+def test_relaxs_backend_computes_with_complex_numbers_that_are_written_in_place() -> None:
+    class Spectrum(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            spectrum = torch.fft.rfft(x)
+            out = torch.zeros_like(spectrum)
+            out[:, :3] = spectrum[:, :3] * 2
+            return torch.fft.irfft(out, n=x.shape[-1])
+
+    model, x = Spectrum().eval(), torch.randn(2, 8)
+    torch.compiler.reset()
+    compiled: Any = torch.compile(model, backend=relax_dynamo())
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x))
