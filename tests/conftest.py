@@ -8,7 +8,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -50,11 +52,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+_GENERATORS: list[tuple[np.random.Generator, Any]] = []
+"""The generators of random numbers that modules of tests share, with their states before the first test."""
+
+
 def pytest_collection_finish() -> None:
     """What collecting the tests has made stays to the end, so no later collection of garbage goes through it."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("tests.")]
+    found = {
+        id(one): one for module in modules for one in vars(module).values() if isinstance(one, np.random.Generator)
+    }
+    _GENERATORS.extend((one, one.bit_generator.state) for one in found.values())
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Each test draws the same random numbers, whichever tests the worker has run before."""
+    for generator, state in _GENERATORS:
+        generator.bit_generator.state = state
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
