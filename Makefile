@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow fuzz bench lint lint-ruff lint-format lint-types lint-imports lint-pages docs ui browser site gallery wheel-check clean xla-lowest
+.PHONY: demo test test-slow fuzz bench lint lint-ruff lint-format lint-types lint-imports lint-pages docs ui browser site gallery wheel-check clean lowest
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/optimize_unet.py build/demo --wide
@@ -117,13 +117,13 @@ wheel-check: $(VENV)/created.stamp
 	build/wheel/venv/bin/python -m pip --disable-pip-version-check install --quiet build/wheel/*.whl
 	cd build/wheel && venv/bin/python $(CURDIR)/tests/cli/wheel_check.py
 
-# The engine that goes through JAX, on the lowest JAX that pyproject.toml allows.
-JAX := $(shell sed -n 's/^xla = \["jax>=\([0-9.]*\),.*/\1/p' pyproject.toml).0
+# The package and its engines on the lowest versions that pyproject.toml allows.
+LOWEST_TESTS := tests/op tests/run tests/formats/test_openvino_files.py tests/formats/onnx/test_quantized_files.py tests/training/test_sharded.py tests/training/test_checkpoint.py
 
-xla-lowest: $(VENV)/dev.stamp
-	rm -rf build/jax-lowest
-	$(INSTALL) --no-deps --target build/jax-lowest jax==$(JAX) jaxlib==$(JAX)
-	OMP_NUM_THREADS=1 PYTHONPATH=build/jax-lowest $(BIN)/python -m pytest tests/op tests/run/test_xla.py tests/run/test_xla_models.py tests/run/test_mesh.py tests/run/test_sharding.py tests/run/test_processes.py tests/training/test_sharded.py tests/training/test_checkpoint.py
+lowest: $(VENV)/dev.stamp
+	rm -rf build/lowest
+	$(INSTALL) --no-deps --target build/lowest $$($(BIN)/python -m tools.lowest_versions)
+	PYTHONPATH=build/lowest $(PYTEST) -m "not slow" $(or $(TESTS),$(LOWEST_TESTS))
 
 clean:
 	rm -rf $(VENV) build dist site docs/ops.md.new .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import regraft.op as R
 from regraft.engine import build
 from regraft.formats import from_onnx, to_onnx
+from regraft.formats.onnx.read import untold
 from regraft.formats.onnx.write.kernels import KERNELS
 from regraft.formats.onnx.write.lowering import LOWERINGS, REASONS
 from regraft.ir import (
@@ -83,6 +85,14 @@ def test_the_table_of_kernels_is_no_more_than_onnxruntime_has() -> None:
                 plain = [text.removeprefix("tensor(").rstrip(")") for text in types]
                 present.setdefault(kernel.op_name, set()).update(names.get(text, text) for text in plain)
     assert {op: types - present[op] for op, types in KERNELS.items() if types - present[op]} == {}
+
+
+def test_an_onnx_with_more_dtypes_than_onnx_ir_knows_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = onnx.TensorProto.DataType.items()
+    with monkeypatch.context() as patch:
+        patch.setattr(onnx.TensorProto.DataType, "items", lambda: [*known, ("FLOAT3", 999)])
+        importlib.reload(untold)
+    importlib.reload(untold)
 
 
 @I.ir_module

@@ -14,6 +14,8 @@ import onnx_ir as ir
 
 from ..attributes import bodies_of
 
+# The package `onnx` may be younger than `onnx_ir`, and know more dtypes.
+_NUMBERS = {dtype.value for dtype in ir.DataType} - {onnx.TensorProto.UNDEFINED}
 _TENSOR_OF = {
     name: ir.DataType(number)
     for name, number in {
@@ -21,7 +23,7 @@ _TENSOR_OF = {
         "tensor(double)": onnx.TensorProto.DOUBLE,
         **{f"tensor({name.lower()})": number for name, number in onnx.TensorProto.DataType.items()},
     }.items()
-    if number != onnx.TensorProto.UNDEFINED
+    if number in _NUMBERS
 }
 
 

@@ -1,0 +1,24 @@
+"""The lowest versions that ``pyproject.toml`` allows of what the package and its engines stand on, for pip.
+
+``make lowest`` runs the tests of operators, engines and files on them. PyTorch is left out: the tests pin its build.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+_EXTRAS = ("xla", "openvino")
+
+
+def lowest_versions(project: Path) -> list[str]:
+    """``name==version`` for each dependency of the package and of those extras; jaxlib goes with jax."""
+    facts = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+    ranges = [*facts["dependencies"], *(one for extra in _EXTRAS for one in facts["optional-dependencies"][extra])]
+    pinned = [re.sub(r">=([^,]+),.*", r"==\1", one) for one in ranges]
+    return [*pinned, *(one.replace("jax", "jaxlib") for one in pinned if one.startswith("jax=="))]
+
+
+if __name__ == "__main__":
+    print(*lowest_versions(Path(__file__).parent.parent / "pyproject.toml"))
