@@ -74,7 +74,7 @@ def pytest_runtest_setup() -> None:
     for generator, state in _GENERATORS:
         generator.bit_generator.state = state
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+        sys.modules["torch"].default_generator.manual_seed(0)
 
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
