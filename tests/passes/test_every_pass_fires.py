@@ -317,6 +317,7 @@ ELSEWHERE = {
     "SmoothOutliers",
     "SplitProjections",
     "VMBuiltinLower",
+    "WriteOutQuantized",
 }
 """Passes that have such a test of their own, beside what else is asked of them."""
 

@@ -94,6 +94,7 @@ from .quantize import QuantizeDynamic as QuantizeDynamic
 from .quantize import QuantizeRecurrent as QuantizeRecurrent
 from .quantize import QuantizeWeights as QuantizeWeights
 from .quantize import SmoothOutliers as SmoothOutliers
+from .quantize import WriteOutQuantized as WriteOutQuantized
 from .recognize_operators import RecognizeOperators as RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat as ReorderPermuteDimsAfterConcat
 from .reverse_mode import Gradient as Gradient
