@@ -14,10 +14,12 @@ import regraft
 import regraft.op as R
 from regraft import optimize
 from regraft.ir import BlockBuilder, Expr, const
+from regraft.ir.op import is_call_of
+from regraft.ir.visitor import iter_bindings
 from regraft.model import Measurement, OptimizationReport, PrecisionReport, UsageError, measure
 from regraft.model import search as room
 from regraft.model.decisions import CacheWarning, Decisions
-from regraft.model.expected import expected_seconds
+from regraft.model.expected import ComputedIn, expected_seconds, expected_seconds_of_layers
 from regraft.model.machines import PROFILES, MachineDescription, machine_of, this_machine
 from regraft.passes.quantize import QuantizeDynamic, QuantizeWeights
 from regraft.run.processor import FEATURES
@@ -268,6 +270,19 @@ def test_counted_times_follow_the_rates_of_what_is_computed_in() -> None:
     assert seconds(module, threads=1) == pytest.approx(operations / 10e9, rel=1e-3)
     assert seconds(module, precision="bfloat16") == pytest.approx(operations / 40e9, rel=1e-3)
     assert seconds(QuantizeDynamic()(module)) == pytest.approx(operations / 80e9, rel=0.1)
+
+
+def test_layers_are_counted_in_the_precision_that_each_of_them_has() -> None:
+    x = np.zeros((2048, 96), np.float32)
+    module = module_of(x.shape, _layers)
+    names = [binding.var.name_hint for binding in iter_bindings(module) if is_call_of(binding.value, "relax.matmul")]
+    machine = MachineDescription("given", "x86-64", (), 1, rates={"float32": 10.0, "int8": 40.0, "memory": 1e5})
+    kept = dict(zip(names, (None, "float32"), strict=True))
+    forms = {"relax.matmul": ComputedIn("int8", 0.25)}
+    found = expected_seconds_of_layers(module, "main", [x], machine, {**kept, "missing": None}, forms)
+    first, second = 2 * 2048 * 96 * 128 / 40e9, 2 * 2048 * 128 * 64 / 10e9
+    assert [found[name] for name in names] == pytest.approx([first, second], rel=0.01)
+    assert found.keys() == {*names}
 
 
 def test_one_row_waits_for_its_weights_so_fewer_bits_are_counted_as_faster() -> None:

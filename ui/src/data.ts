@@ -145,7 +145,7 @@ export interface Precision {
     name: string; engine: string; few: number; layers: number; error: number | null; agreement: number | null;
     seconds: number | null; timesAsFast: number | null; noise: number | null; says: string;
   }[];
-  layers: { name: string; precision: string; error: number | null }[];
+  layers: { name: string; precision: string; error: number | null; seconds: number | null }[];
   layersOf: string;
 }
 

@@ -160,9 +160,9 @@ function Precisions(props: { done: Precision }): VNode {
         <details><summary>{plural(done.layers.length, "layer")} of {done.layersOf}</summary>
           <div class="scroll">
             <table>
-              <thead><tr><th scope="col">layer</th><th scope="col">precision</th><th scope="col" class="number">error of it alone</th></tr></thead>
+              <thead><tr><th scope="col">layer</th><th scope="col">precision</th>{["error of it alone", "expected time"].map((name) => <th scope="col" class="number" key={name}>{name}</th>)}</tr></thead>
               <tbody>{done.layers.map((layer, index) => (
-                <tr key={index}><td><code>{layer.name}</code></td><td>{layer.precision}</td>{number(layer.error, (value) => value.toPrecision(2))}</tr>
+                <tr key={index}><td><code>{layer.name}</code></td><td>{layer.precision}</td>{number(layer.error, (value) => value.toPrecision(2))}{number(layer.seconds, seconds)}</tr>
               ))}</tbody>
             </table>
           </div>

@@ -17,20 +17,26 @@ from .timing import Gain
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """The report on one layer: its precision, and the error of the outputs if it alone is in few bits, if known."""
+    """The report on one layer: its precision, and the error of the outputs if it alone is in few bits, if known.
+
+    ``seconds`` are those that it is expected to take in its precision, by counts, where sizes are known.
+    """
 
     name: str
     precision: str
     error: float | None
+    seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {"name": self.name, "precision": self.precision, "error": plain_number(self.error)}
+        facts = {"name": self.name, "precision": self.precision, "error": plain_number(self.error)}
+        return {**facts, "seconds": plain_number(self.seconds)}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> LayerReport:
         """The object that `to_dict` gave; raises `ValueError` and `KeyError` for anything else."""
-        return cls(text_in(facts, "name"), text_in(facts, "precision"), number_in(facts, "error"))
+        seconds = number_in(facts, "seconds") if "seconds" in facts else None
+        return cls(text_in(facts, "name"), text_in(facts, "precision"), number_in(facts, "error"), seconds)
 
 
 @dataclass(frozen=True, slots=True)

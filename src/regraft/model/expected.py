@@ -45,6 +45,15 @@ class ComputedIn(NamedTuple):
     share: float
 
 
+_FLOAT32: Final = ComputedIn("float32", 1.0)
+_WIDER_FORMS: Final[Mapping[str, ComputedIn]] = {
+    "float32": _FLOAT32,
+    **dict.fromkeys(HALF, ComputedIn("bfloat16", 0.5)),
+    "int8 weights": ComputedIn("int8", 0.25),
+}
+"""What layers are computed in that went back to more bits."""
+
+
 def expected_seconds(
     module: IRModule,
     name: str,
@@ -72,17 +81,48 @@ def expected_seconds(
         if is_call_of(call, "relax.dequantize"):
             in_bytes.add(binding.var)
             continue
-        cost = call_cost(call)
-        if not isinstance(cost.operations, int) or not isinstance(cost.bytes, int):
-            continue
         given = (forms or {}).get(getattr(call.op, "name", ""))
         is_layer = given is not None and any(isinstance(arg, Constant) for arg in call.args)
-        dtype, share = given if given and is_layer else _computed_in(call, in_bytes, precision)
-        moved = cost.bytes * share / (_CACHES if cost.bytes * share <= _CACHED else 1)
-        taken += _OF_A_CALL + max(
-            cost.operations / machine.rate(dtype, threads), moved / machine.rate("memory", threads)
-        )
+        form = given if given and is_layer else _computed_in(call, in_bytes, precision)
+        taken += _seconds_of(call, form, machine, threads) or 0.0
     return taken
+
+
+def expected_seconds_of_layers(
+    module: IRModule,
+    name: str,
+    inputs: Sequence[Any],
+    machine: MachineDescription,
+    layers: Mapping[str, str | None],
+    forms: Mapping[str, ComputedIn],
+    threads: int | None = None,
+) -> dict[str, float]:
+    """The seconds that the calls bound to ``layers`` are expected to take, by these names, counted as a run is.
+
+    Each is computed in the precision given, and where that is None, in what ``forms`` says of its operator. Calls whose
+    sizes are not known are left out. Cost: linear.
+    """
+    found: dict[str, float] = {}
+    for binding in iter_bindings(_of_these_sizes(module, name, inputs)):
+        call, layer = binding.value, binding.var.name_hint
+        if layer in layers and isinstance(call, Call):
+            form = _WIDER_FORMS.get(layers[layer] or "") or forms.get(getattr(call.op, "name", ""), _FLOAT32)
+            seconds = _seconds_of(call, form, machine, threads)
+            if seconds is not None:
+                found[layer] = seconds
+    return found
+
+
+def _seconds_of(call: Call, form: ComputedIn, machine: MachineDescription, threads: int | None) -> float | None:
+    """The seconds of one call; None if its sizes are not known."""
+    cost = call_cost(call)
+    if not isinstance(cost.operations, int) or not isinstance(cost.bytes, int):
+        return None
+    moved = cost.bytes * form.share
+    moved /= _CACHES if moved <= _CACHED else 1
+    return _OF_A_CALL + max(
+        cost.operations / machine.rate(form.dtype, threads), moved / machine.rate("memory", threads)
+    )
 
 
 def _computed_in(call: Call, in_bytes: set[Expr], precision: str) -> ComputedIn:
@@ -97,7 +137,7 @@ def _computed_in(call: Call, in_bytes: set[Expr], precision: str) -> ComputedIn:
         return ComputedIn("int8", 0.25)
     if is_call_of(call, "relax.matmul_blocks"):
         return ComputedIn("int8", 1.0)
-    return ComputedIn("bfloat16", 0.5) if precision in HALF else ComputedIn("float32", 1.0)
+    return _WIDER_FORMS[precision] if precision in HALF else _FLOAT32
 
 
 def _of_these_sizes(module: IRModule, name: str, inputs: Sequence[Any]) -> Function:

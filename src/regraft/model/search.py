@@ -6,6 +6,7 @@ its layers go back, those that err the most for what they save first, until the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Final, NamedTuple
@@ -16,7 +17,7 @@ from ..ir.module import IRModule
 from ..run.originals import RunOriginal
 from .attempts import Attempt, Errors, LayerReport
 from .candidates import MOST_IN_FLOAT32, Candidate
-from .expected import expected_seconds
+from .expected import expected_seconds, expected_seconds_of_layers
 from .machines import MachineDescription, this_machine
 from .measure import Bench, out_of_time
 from .narrowing import Narrowing
@@ -104,8 +105,7 @@ class PrecisionSearch:
             self._narrowing.rest_errors[one.engine, one.rest] = whole.errors.error
         self._whole[one.name, one.engine] = whole.errors
         row = self._timed(one, whole, row, best)
-        layer_rows = tuple(LayerReport(name, one.name, None) for name in layers)
-        row = replace(row, layers=layer_rows, allowed=self.trials.allowed_beyond(whole))
+        row = replace(row, layers=self._layer_reports(one, layers, {}, {}), allowed=self.trials.allowed_beyond(whole))
         problem = self.trials.missed(whole)
         if problem is None:
             return CandidateResult(row, None if row.problem else whole.module)
@@ -181,9 +181,26 @@ class PrecisionSearch:
             rows = tuple(replace(layer, error=alone.get(layer.name)) for layer in row.layers)
             each = f"; no layer alone errs by less than {min(alone.values()):.3g}" if errors.are_all_measured else ""
             return CandidateResult(replace(row, layers=rows, problem=problem + each))
-        rows = tuple(LayerReport(name, kept.get(name, one.name), alone.get(name)) for name in layers)
+        rows = self._layer_reports(one, layers, kept, alone)
         row = replace(self._timed(one, found, replace(row, problem=None), best), layers=rows)
         return CandidateResult(row, None if row.problem else found.module)
+
+    def _layer_reports(
+        self, one: Candidate, layers: Sequence[str], kept: Mapping[str, str], alone: Mapping[str, float]
+    ) -> tuple[LayerReport, ...]:
+        """The ``layers`` of ``one``: those ``kept`` in more bits, and what is known of their errors ``alone``."""
+        seconds = expected_seconds_of_layers(
+            self.trials.start(one),
+            self.trials.name,
+            self.trials.inputs[0],
+            self.machine,
+            {layer: kept.get(layer) for layer in layers},
+            one.forms,
+            self.bench.threads,
+        )
+        return tuple(
+            LayerReport(layer, kept.get(layer, one.name), alone.get(layer), seconds.get(layer)) for layer in layers
+        )
 
 
 class CandidateResult(NamedTuple):
