@@ -16,7 +16,7 @@ from ..analysis import constant_bytes
 from ..formats.onnx import to_onnx
 from ..ir.expr import Expr
 from ..ir.module import IRModule
-from ..ir.op import Call, is_call_of
+from ..ir.op import is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
@@ -256,8 +256,8 @@ class Trials:
 
 
 def _is_to_16_bits(value: Expr) -> bool:
-    is_call = isinstance(value, Call) and is_call_of(value, "relax.quantize")
-    return is_call and isinstance(value.ty, TensorType) and value.ty.dtype in ("int16", "uint16")
+    is_wide = isinstance(value.ty, TensorType) and value.ty.dtype in ("int16", "uint16")
+    return is_wide and is_call_of(value, "relax.quantize")
 
 
 def errors_of(
