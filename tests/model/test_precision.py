@@ -382,9 +382,9 @@ def test_where_nothing_holds_the_rewritten_model_is_timed_on_the_samples(
     """Random inputs of a symbolic size were five times as large as the samples that all else was measured on."""
     timed_on: list[tuple[int, ...]] = []
 
-    def fastest_state(opened: Any, states: Any, make: Any, inputs: Sequence[Any], *more: Any) -> Any:
+    def fastest_state(originals: Any, states: Any, make: Any, inputs: Sequence[Any], *more: Any) -> Any:
         timed_on.append(inputs[0].shape)
-        return guard.fastest_state(opened, states, make, inputs, *more)
+        return guard.fastest_state(originals, states, make, inputs, *more)
 
     times[:] = [1.0] * 40
     monkeypatch.setattr(guard, "time_in_turns", turns_of([1.0] * 40))

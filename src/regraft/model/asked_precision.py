@@ -25,9 +25,9 @@ from .errors import UsageError, VerificationError
 from .in_float32 import in_float32
 from .inputs import ExpectedRun
 from .machines import MachineDescription
-from .measure import Bench, opened_on
+from .measure import Bench, Originals
 from .memory import free_memory, needed_to_run
-from .models import Model, form_of, run_as_it_is, run_exactly
+from .models import Model, form_of, run_as_it_is
 from .parts import Parts, halves, parted
 from .precision import Choice, choose_precision
 from .samples import Samples, TriedOn, read_samples, trials_on
@@ -107,16 +107,17 @@ def _digits(text: str) -> str:
 
 
 def choose(
-    opened: Model,
+    originals: Originals,
     module: IRModule,
     asked: Asked,
     target: Path | None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Choice:
-    """The precision to give ``module``, which was made of ``opened``; see `choose_precision`.
+    """The precision to give ``module``, which was made of a model; see `choose_precision`.
 
     Raises `UsageError` for samples and engines that do not fit, and what the model as it was raises.
     """
+    opened = originals.model
     form = opened.form if target is None else form_of(target)
     engines = installed_engines(asked.bench.engine or None, form, asked.machine.engines)
     allowed = DEFAULT_ERRORS[asked.precision] if asked.max_error is None else asked.max_error
@@ -128,8 +129,8 @@ def choose(
         return Choice(found, None, report, [], [])
     bench = replace(asked.bench, engine=engines[0] if asked.bench.engine and opened.form != "torch" else "")
     with asked.deadline.standing_still():
-        own, before = opened_on(opened, bench, engines)
-        parts = _parts(opened, asked, run_exactly(opened) or before)
+        own, before = originals.first_on(bench, engines)
+        parts = _parts(opened, asked, originals.exact or before)
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
     unchanged = own if timed and structural_equal(module, opened.module) else None

@@ -20,7 +20,7 @@ from .chosen_passes import Optimized, optimize_module, passes_for, rules_first
 from .describing import node_kinds
 from .errors import VerificationError
 from .files import sizes_of, sizes_of_files, staged
-from .measure import Bench, Measurement, Snapshots, fastest_state, opened_on
+from .measure import Bench, Measurement, Originals, Snapshots, fastest_state
 from .models import Model, as_it_is, as_source, form_of, is_read_again, open_model, write_as_it_is, write_model
 from .portability import (
     MOST_GROWN,
@@ -77,6 +77,10 @@ class Job:
     _opened_up: Callable[[IRModule], IRModule] = field(init=False, default=lambda module: module)
     _again: Callable[[Collection[str]], Optimized] | None = field(init=False, default=None)
     _held_back: bool = field(init=False, default=False)
+    _originals: Originals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._originals = Originals(self.opened)
 
     @property
     def is_guarded(self) -> bool:
@@ -152,7 +156,7 @@ class Job:
         """
         with self.stages.stage("choosing a precision"):
             done = self._with_whole_weights()
-            self.choice = choose(self.opened, done.module, asked, self.output, self.stages.detail)
+            self.choice = choose(self._originals, done.module, asked, self.output, self.stages.detail)
         if self.is_original_kept:
             why = "no attempt at a lower precision is good enough"
             self.done = self.done._replace(module=self.opened.module, kept=why)
@@ -184,11 +188,11 @@ class Job:
         if self.is_original_kept or (self.choice is not None and self.choice.module is not None):
             return
         with self.stages.stage("measuring"), tempfile.TemporaryDirectory(prefix="regraft-measure-") as folder:
-            engine, run = opened_on(self.opened, bench)
+            engine, run = self._originals.first_on(bench)
             bench, inputs = replace(bench, engine=engine), self._timed_on(tried_on, run)
             del run
             state, self.measurement = fastest_state(
-                self.opened,
+                self._originals,
                 self._states.found,
                 lambda module: self._handed_over_in(Path(folder), self._opened_up(module)),
                 inputs,
@@ -220,6 +224,7 @@ class Job:
 
     def hand_over(self, verify: Callable[[Model, Model], Verification] | None, reports: list[ReportTo]) -> Any:
         """The result, verified and reported: the path where it was written, else a model of the kind that came in."""
+        self._originals = Originals(self.opened)  # what was timed gives its memory back
         if self.output is None:
             with self.stages.stage("converting"):
                 result = self._result(None)

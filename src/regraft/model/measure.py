@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
 
 from ..ir.errors import RegraftError
@@ -162,22 +163,42 @@ def engine_of(form: ModelForm) -> str:
     return {"torch": "torch", "openvino": "openvino"}.get(form, "onnxruntime")
 
 
-def opened_on(model: Model, bench: Bench, engines: Sequence[str] = ("openvino",)) -> tuple[str, RunOriginal]:
-    """The engine that was asked for, else that of the model's form or of ``engines`` the first that opens it; its run.
+class Originals:
+    """A model as it was, opened once on each engine for all that is timed beside it or held against it."""
 
-    Raises what building raises on the first where none does.
-    """
-    own = engine_of(model.form)
-    if bench.engine or model.form == "torch":
-        return bench.engine or own, run_on(model, replace(bench, engine=bench.engine or own))
-    problem: BuildError | None = None
-    for engine in dict.fromkeys([own, *engines]):
-        try:
-            return engine, run_on(model, replace(bench, engine=engine))
-        except BuildError as error:
-            problem = problem or error
-    assert problem is not None
-    raise problem
+    def __init__(self, model: Model) -> None:
+        self.model: Final = model
+        self._runs: Final[dict[tuple[str, int | None], RunOriginal]] = {}
+
+    @cached_property
+    def exact(self) -> RunOriginal | None:
+        """The right values, where those of its own engine are not (`run_exactly`)."""
+        return run_exactly(self.model)
+
+    def on(self, bench: Bench) -> RunOriginal:
+        """The model on the engine of ``bench``, as `run_on` opens it."""
+        key = bench.engine, bench.threads
+        if key not in self._runs:
+            self._runs[key] = run_on(self.model, bench)
+        return self._runs[key]
+
+    def first_on(self, bench: Bench, engines: Sequence[str] = ("openvino",)) -> tuple[str, RunOriginal]:
+        """The engine that was asked for, else that of the model's form or of ``engines`` the first that opens it.
+
+        With its run. Raises what building raises on the first where none does.
+        """
+        own = engine_of(self.model.form)
+        if bench.engine or self.model.form == "torch":
+            engine = bench.engine or own
+            return engine, self.on(replace(bench, engine=engine))
+        problem: BuildError | None = None
+        for engine in dict.fromkeys([own, *engines]):
+            try:
+                return engine, self.on(replace(bench, engine=engine))
+            except BuildError as error:
+                problem = problem or error
+        assert problem is not None
+        raise problem
 
 
 def run_on(model: Model, bench: Bench) -> RunOriginal:
@@ -213,7 +234,7 @@ def _exactly(model: Model, run: RunOriginal, engine: str) -> RunOriginal:
 
 
 def fastest_state(
-    opened: Model,
+    originals: Originals,
     states: Sequence[Snapshot],
     hand_over: Callable[[IRModule], Model],
     inputs: Sequence[Any],
@@ -221,10 +242,10 @@ def fastest_state(
     allowed: float | None = None,
     deadline: Deadline | None = None,
 ) -> tuple[Snapshot | None, Measurement]:
-    """The state of ``opened`` to keep, None for the model as it was; and what was measured.
+    """The state of a model to keep, None for the model as it was; and what was measured.
 
     Args:
-        opened: the model as it was.
+        originals: the model as it was.
         states: what the passes made of it, one after another; the last is the result.
         hand_over: gives a state the form in which it would be given back, which is what is measured.
         inputs: what both are run on.
@@ -240,8 +261,7 @@ def fastest_state(
     """
     clock = clock_for(bench.threads, bench.clock)
     deadline = deadline or Deadline(bench.budget)
-    before = run_on(opened, bench)
-    exact = run_exactly(opened)
+    opened, before, exact = originals.model, originals.on(bench), originals.exact
     trial = ExpectedRun(list(inputs), (exact or before)(inputs), True)
     found: list[Measured] = []
     least: list[float] = []

@@ -20,7 +20,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call, is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, Type
-from ..ir.visitor import iter_bindings
+from ..ir.visitor import iter_bindings, walk
 from ..passes import BindSymbolicVars
 from ..passes.torch_forms import TorchForms
 from ..run import BuildError
@@ -387,8 +387,13 @@ def run_exactly(model: Model) -> RunOriginal | None:
     """
     if model.form != "onnx" or not _takes_tensors(model):
         return None
-    run = without_overflow_here(model.source)
+    run = without_overflow_here(model.source) if _has_signed_bytes(model.module) else None
     return run_as_it_is(model) if run is None and _has_blocks(model.function) else run
+
+
+def _has_signed_bytes(module: IRModule) -> bool:
+    """True if there are signed bytes in ``module``: without them no sum of products overflows (`unsigned_bytes`)."""
+    return any(isinstance(value.ty, TensorType) and value.ty.dtype == "int8" for value in walk(module))
 
 
 def _has_blocks(function: Function) -> bool:
