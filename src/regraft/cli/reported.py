@@ -134,7 +134,8 @@ def _show_precision(done: PrecisionReport) -> None:
     where = "" if done.target is None else f" for {done.target}, not this machine"
     on = "" if done.measured_on is None else f" on {done.measured_on.name}"
     features = ", ".join(done.features) or "a processor"
-    title = f"Precisions within an error of {done.max_error:.3g}{on}{where} ({features})"
+    of = "" if done.error_measure == "largest" else f" ({done.error_measure})"
+    title = f"Precisions within an error of {done.max_error:.3g}{of}{on}{where} ({features})"
     headings = "precision", "engine", "layers", "error", "cosine", "same choice", "least time", "times as fast", ""
     if rows:
         console.print_table(title, headings, rows)

@@ -84,6 +84,10 @@ def optimize(
     min_agreement: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="The least part of rows with the same largest element.")
     ] = None,
+    error_measure: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="What --max-error limits: largest, or detections where boxes come out."),
+    ] = "largest",
     calibrate: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Samples for int8: .npz files with inputs by name, or a folder of them."),
@@ -161,6 +165,7 @@ def optimize(
             max_error=max_error,
             min_cosine=min_cosine,
             min_agreement=min_agreement,
+            error_measure=error_measure,
             calibrate=calibrate,
             target=target,
             memory=None if memory is None else parse_memory(memory),

@@ -17,10 +17,11 @@ from ..ir.module import IRModule
 from ..run import build
 from ..run.originals import RunOriginal, onnx_original, openvino_original, without_overflow_here
 from ..run.processor import multiplies_bytes
-from .attempts import Budget, error_beyond, outputs_error
+from .attempts import Budget, error_beyond
 from .by_layer import refuse_or_stream, weights_by_layer
 from .candidates import DEFAULT_ERRORS, PRECISIONS, Candidate, installed_engines
 from .comparison import compare_outputs
+from .error_measures import GivenMeasure, check_measure, error_measure
 from .errors import UsageError, VerificationError
 from .in_float32 import in_float32
 from .inputs import ExpectedRun
@@ -45,6 +46,7 @@ class Asked:
     max_error: float | None
     min_cosine: float | None
     min_agreement: float | None
+    error_measure: GivenMeasure
     samples: Samples | None
     bench: Bench
     deadline: Deadline
@@ -71,14 +73,16 @@ def check_precision(
     max_error: float | None,
     min_cosine: float | None,
     min_agreement: float | None,
+    error_measure: GivenMeasure,
     *,
     measure: bool,
 ) -> None:
-    """Raise `UsageError` for a precision that does not exist, limits that are none, or an output of no known form.
+    """Raise `UsageError` for a precision or measure that does not exist, limits that are none, or an output of no form.
 
-    Samples for ranges, a cosine and an agreement are given only where float32 is not asked for, and a largest error
-    only there or where it is measured.
+    Samples for ranges, a cosine, an agreement and a measure are given only where float32 is not asked for, and a
+    largest error only there or where it is measured.
     """
+    check_measure(error_measure)
     if precision not in PRECISIONS:
         asked = str(precision).lower()
         asked = _SHORT_NAMES.get(asked, asked)
@@ -94,8 +98,10 @@ def check_precision(
         if limit is not None and not (isinstance(cast("object", limit), int | float) and 0 <= limit <= most):
             expected = "a number of 0 or more" if most == inf else "a number from 0 to 1"
             raise UsageError(f"{name} is {limit!r}; expected {expected}")
-    if precision == "float32" and any(one is not None for one in (samples, min_cosine, min_agreement)):
-        raise UsageError("samples for ranges, a cosine and an agreement are for a precision; give one, such as auto")
+    only_lower = samples, min_cosine, min_agreement, None if error_measure == "largest" else error_measure
+    if precision == "float32" and any(one is not None for one in only_lower):
+        what = "samples for ranges, a cosine, an agreement and an error measure"
+        raise UsageError(f"{what} are for a precision; give one, such as auto")
     if precision == "float32" and max_error is not None and not measure:
         raise UsageError("a max_error is for a precision, or for measure; give one of them, such as precision auto")
     if target is not None:
@@ -124,6 +130,8 @@ def choose(
     needed, free = needed_to_run(constant_bytes(opened.module)), asked.memory or free_memory()
     if free is not None and needed > free:
         refuse_or_stream(asked.precision, needed, free)
+        if asked.error_measure != "largest":
+            raise UsageError("memory does not hold the model beside another form, and the measure needs both to run")
         tell("layer by layer")
         found, report = weights_by_layer(module, asked.precision, allowed, asked.machine)
         return Choice(found, None, report, [], [])
@@ -133,6 +141,8 @@ def choose(
         parts = _parts(opened, asked, originals.exact or before)
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
+    right = parts.chosen[0].outputs
+    measure = error_measure(asked.error_measure, names_for(opened, len(right)), right)
     unchanged = own if timed and structural_equal(module, opened.module) else None
     trials = Trials(
         module,
@@ -142,6 +152,7 @@ def choose(
         budget,
         asked.deadline,
         asked.bench.threads,
+        measure=measure,
         others=parts.held_back,
         is_strict=asked.max_error is not None,
         as_onnx=form == "onnx" and asked.machine.is_here,
@@ -201,7 +212,7 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
     exact = choice.report.target is not None and multiplies_bytes(choice.report.features)
     run = _as_handed_over(result, choice.candidate, exact=exact)
     found = [run(inputs)[-len(expected) :] for inputs, expected in zip(choice.inputs, choice.expected, strict=True)]
-    errors = [outputs_error(before, after)[0] for before, after in zip(choice.expected, found, strict=True)]
+    errors = [choice.measure.of(before, after) for before, after in zip(choice.expected, found, strict=True)]
     kept = choice.report.kept
     most = choice.report.max_error if kept is None or kept.allowed is None else kept.allowed
     names = names_for(opened, len(found[0]))

@@ -145,7 +145,8 @@ class PrecisionReport:
     ``target`` names the machine where it is another than this one, whose times are expected ones. ``decided_before`` is
     the file that the decision was read from, where it was measured in an earlier run. ``by_layer``: errors are those of
     layers alone, since the model did not fit into memory to be run.
-    ``measured_on`` says which inputs errors were measured on, None where the model was not run.
+    ``measured_on`` says which inputs errors were measured on, None where the model was not run, and ``error_measure``
+    names how (`error_measures`).
     ``original_kept``: no attempt stays within what is allowed, so the model is handed over as it was, untouched.
     ``adds_before_norms``: the program has layer norms of sums, for which ONNX Runtime's own fusion is slower; a file
     cannot switch that off, whoever opens it has to.
@@ -161,6 +162,7 @@ class PrecisionReport:
     by_layer: bool = False
     original_kept: bool = False
     measured_on: MeasuredOn | None = None
+    error_measure: str = "largest"
 
     @property
     def nearest_miss(self) -> Attempt | None:
@@ -181,6 +183,7 @@ class PrecisionReport:
             "decided_before": self.decided_before,
             "by_layer": self.by_layer,
             "original_kept": self.original_kept,
+            "error_measure": self.error_measure,
             "measured_on": None if self.measured_on is None else self.measured_on.to_dict(),
             "nearest_miss": None if nearest is None else nearest.to_dict(),
         }

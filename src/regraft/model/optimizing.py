@@ -12,6 +12,7 @@ from ..run.torch_threads import torch_threads
 from .asked_precision import Asked, check_precision
 from .chosen_passes import Passes, passes_for, steps_of
 from .decisions import Cache, Decisions
+from .error_measures import GivenMeasure
 from .errors import UsageError
 from .inputs import ValueRange
 from .job import Job
@@ -46,6 +47,7 @@ def optimize(
     max_error: float | None = None,
     min_cosine: float | None = None,
     min_agreement: float | None = None,
+    error_measure: GivenMeasure = "largest",
     calibrate: Samples | None = None,
     target: MachineChoice | None = None,
     cache: Cache = True,
@@ -103,6 +105,10 @@ def optimize(
         min_cosine: the least cosine of the angle between an output as it was and as it is; by default any.
         min_agreement: the least part of rows whose largest element is the same one as before, for models that choose
             between classes or tokens; by default any.
+        error_measure: the measure of the error that ``max_error`` limits, where that is not the ``"largest"``
+            difference: ``"detections"`` for models that end in a choice of boxes (the part of the scores of all boxes
+            that is not found again in the same place with the same label), or a function of two dictionaries of
+            outputs by name, those as they were and those as they are, which gives 0 for equal ones.
         calibrate: samples, from which ranges for bytes come and by which errors are measured: `.npz` files with the
             inputs by name, a folder of these, or inputs one after another, each by name or in order. Of four or more
             one half gives ranges, and errors are measured on the other; with ``inputs`` beside them, on those.
@@ -140,7 +146,8 @@ def optimize(
     and writing the format raise. Cost: linear in the model, and what the verification runs.
     """
     chosen, path = passes_for(level, passes, rules), None if output is None else Path(output)
-    check_precision(precision, path, calibrate, max_error, min_cosine, min_agreement, measure=measure)
+    limits = max_error, min_cosine, min_agreement, error_measure
+    check_precision(precision, path, calibrate, *limits, measure=measure)
     lowers = precision != "float32"
     machine = _machine(target, precision, measure=measure)
     bench = Bench(engine or "", threads, clock, budget, Decisions.of(cache))
@@ -166,12 +173,12 @@ def optimize(
     deadline = Deadline(budget)
     with torch_threads(threads if "torch" in (opened.form, engine) else None):
         if lowers:
-            limits = max_error, min_cosine, min_agreement
             job.lower_precision(
                 Asked(precision, *limits, calibrate, bench, deadline, measure, tried_on, machine, memory)
             )
         if job.is_timed:
-            allowed = min((one for one in (tolerance, max_error) if one is not None), default=None)
+            limit = max_error if error_measure == "largest" else None
+            allowed = min((one for one in (tolerance, limit) if one is not None), default=None)
             job.measure(bench, tried_on, allowed, deadline)
     comparison = partial(compare, seed=seed, dims=dims, ranges=ranges, inputs=inputs, allowed=tolerance)
     return job.hand_over(comparison if verify else None, reports)

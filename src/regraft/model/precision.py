@@ -25,6 +25,7 @@ from .attempts import Attempt, Budget, PrecisionReport
 from .calibration import RangesOfSamples, magnitudes_of
 from .candidates import DEFAULT_ERRORS, Candidate, Refused, candidates, has_few_rows
 from .decisions import Decision, inputs_key, machine_key, pass_over, program_key
+from .error_measures import LARGEST, ErrorMeasure
 from .errors import UsageError
 from .expected import expected_seconds
 from .parts import Parts
@@ -39,7 +40,7 @@ class Choice(NamedTuple):
 
     ``candidate`` is None, too, for a module that was made layer by layer and not run.
     ``inputs`` and ``expected`` are what the result is to be checked on: those that its error was measured on, or others
-    where these were drawn at random.
+    where these were drawn at random. ``measure`` is that of its errors.
     """
 
     module: IRModule | None
@@ -47,6 +48,7 @@ class Choice(NamedTuple):
     report: PrecisionReport
     inputs: Sequence[Sequence[Any]]
     expected: Sequence[Sequence[np.ndarray]]
+    measure: ErrorMeasure = LARGEST
 
 
 def choose_precision(
@@ -68,7 +70,8 @@ def choose_precision(
     trials = search.trials
     function = trials.function
     decisions = search.bench.decisions
-    key = _key(search, precision, engines, parts) if search.timed and decisions.are_kept else None
+    is_kept = search.timed and decisions.are_kept and trials.measure.own
+    key = _key(search, precision, engines, parts) if is_kept else None
     samples = parts.ranges
     ranges = None if samples is None else RangesOfSamples(trials.name, samples, trials.deadline)
     listed = _listed(search, precision, engines, samples, ranges)
@@ -86,8 +89,8 @@ def choose_precision(
     if key is not None and (best is not None or not trials.is_cut_short):
         decisions.write(key, {"attempts": [row.to_dict() for row in rows], "kept": _place_of(kept, rows)})
     if best is None:
-        return Choice(None, None, report, trials.inputs, trials.expected)
-    choice = Choice(_marked(best[2], best[0], search), best[1], report, *trials.to_check)
+        return Choice(None, None, report, trials.inputs, trials.expected, trials.measure)
+    choice = Choice(_marked(best[2], best[0], search), best[1], report, *trials.to_check, trials.measure)
     return _with_ranges_of_all(choice, search, parts, ranges)
 
 
@@ -278,6 +281,7 @@ def _report(
         decided_before=file,
         original_kept=kept is None and not any(_is_within(trials.budget, row) for row in rows),
         measured_on=parts.measured_on(len(trials.others)),
+        error_measure=trials.measure.name,
     )
 
 
@@ -302,6 +306,7 @@ def _key(search: PrecisionSearch, precision: str, engines: Sequence[str], parts:
         "layers": [var.name_hint for var in left_sides(trials.function)],
         "precision": precision,
         "budget": list(trials.budget),
+        "measure": trials.measure.name,
         "measured": [bench.threads, clock_for(bench.threads, bench.clock), bench.budget],
         "engines": list(engines),
         "inputs": inputs_key(trials.inputs[:1] if parts.are_random else parts.all_inputs),
@@ -330,7 +335,7 @@ def _decided(
     adds = _adds_before_norms(trials.function)
     if kept is None:
         report = _report(search, parts, rows, None, adds, str(known.path))
-        return Choice(None, None, report, trials.inputs, trials.expected)
+        return Choice(None, None, report, trials.inputs, trials.expected, trials.measure)
     found = [one for one in listed if isinstance(one, Candidate)]
     one = next((one for one in found if (one.name, one.engine) == (kept.name, kept.engine)), None)
     if one is None:
@@ -342,7 +347,7 @@ def _decided(
     if trials.missed(trials.held_to_others(tried)) is not None:
         return None
     report = _report(search, parts, rows, kept, adds, str(known.path))
-    return Choice(_marked(tried.module, kept, search), one, report, *trials.to_check)
+    return Choice(_marked(tried.module, kept, search), one, report, *trials.to_check, trials.measure)
 
 
 def _adds_before_norms(function: Function) -> bool:

@@ -25,6 +25,7 @@ from ..run import build
 from ..run.originals import RunOriginal, openvino_original, overflows_here, torch_original
 from .attempts import Budget, Errors, RunErrors
 from .candidates import HALVES, Candidate
+from .error_measures import LARGEST, ErrorMeasure
 from .in_float32 import stored_in_half
 from .inputs import ExpectedRun
 from .models import torch_module
@@ -83,6 +84,8 @@ class Trials:
     budget: Budget
     deadline: Deadline
     threads: int | None = None
+    measure: ErrorMeasure = LARGEST
+    """The measure of the error that the budget limits."""
     others: Sequence[ExpectedRun] = ()
     """Inputs that nothing is chosen by. What is chosen has to be within the budget on all inputs, with these."""
     is_strict: bool = False
@@ -159,8 +162,15 @@ class Trials:
         if self.in_float32 is not None and self._read_by(one) is not self.module:
             module = stored_in_half(module, self.module)
         run = self.runner(module, one)
-        errors = Errors.of(errors_of(run, self.inputs[:runs], self.expected[:runs]))
+        errors = Errors.of(self._errors_of(run, self.inputs[:runs], self.expected[:runs]))
         return Trial(module, run, errors, one.keeps_precision and self.in_float32 is None)
+
+    def _errors_of(
+        self, run: RunOriginal, inputs: Sequence[Sequence[Any]], expected: Sequence[Sequence[np.ndarray]]
+    ) -> list[RunErrors]:
+        """The errors of ``run`` on each of ``inputs``."""
+        pairs = zip(inputs, expected, strict=True)
+        return [self.measure.of_run(right, run(given)[-len(right) :]) for given, right in pairs]
 
     def judged(self, one: Candidate, keep: Mapping[str, str], runs: int | None = None) -> Trial:
         """As `tried`, on the judge."""
@@ -181,7 +191,7 @@ class Trials:
         if not self.others or self.missed(tried) is not None:
             return tried
         inputs, expected = self.to_check
-        tried = tried._replace(errors=Errors.of([*tried.errors.runs, *errors_of(tried.run, inputs, expected)]))
+        tried = tried._replace(errors=Errors.of([*tried.errors.runs, *self._errors_of(tried.run, inputs, expected)]))
         if self.missed(tried) is not None:
             self.inputs, self.expected, self.others = [*self.inputs, *inputs], [*self.expected, *expected], ()
         return tried
@@ -258,14 +268,6 @@ class Trials:
 def _is_to_16_bits(value: Expr) -> bool:
     is_wide = isinstance(value.ty, TensorType) and value.ty.dtype in ("int16", "uint16")
     return is_wide and is_call_of(value, "relax.quantize")
-
-
-def errors_of(
-    run: RunOriginal, inputs: Sequence[Sequence[Any]], expected: Sequence[Sequence[np.ndarray]]
-) -> list[RunErrors]:
-    """The errors of ``run`` on each of ``inputs``."""
-    pairs = zip(inputs, expected, strict=True)
-    return [RunErrors.of(right, run(given)[-len(right) :]) for given, right in pairs]
 
 
 def on_judge(one: Candidate) -> Candidate:

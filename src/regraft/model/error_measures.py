@@ -1,0 +1,162 @@
+"""The measures of what a lower precision does to the outputs of a model, as one number that a budget limits.
+
+`LARGEST` suits outputs that change little when the computation does. A detector ends in a choice of boxes: where one
+box more is chosen, or two change places, all rows move, and no difference by rows says how good they still are.
+`DETECTIONS` compares the boxes themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isnan
+from numbers import Real
+from typing import Final, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from .attempts import RunErrors, outputs_error
+from .errors import UsageError
+
+Outputs: TypeAlias = Mapping[str, np.ndarray]
+"""The outputs of one run, by name."""
+
+GivenMeasure: TypeAlias = "str | Callable[[Outputs, Outputs], float]"
+"""The name of a measure, or a function of the outputs as they were and as they are, which gives 0 for equal ones."""
+
+
+class ErrorMeasure(NamedTuple):
+    """A measure: its ``name``, and the error of outputs, the right ones first, in order.
+
+    ``own`` is False for a function that was given, of which no other run can know what it computes.
+    """
+
+    name: str
+    of: Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], float]
+    own: bool = True
+
+    def of_run(self, expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> RunErrors:
+        """All that a budget limits, of one run."""
+        errors = RunErrors.of(expected, found)
+        return errors if self is LARGEST else errors._replace(error=self.of(expected, found))
+
+
+def _largest(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
+    return outputs_error(expected, found)[0]
+
+
+LARGEST: Final = ErrorMeasure("largest", _largest)
+"""The largest difference of any output, as a part of that output's largest magnitude."""
+
+
+def error_measure(given: GivenMeasure, names: Sequence[str], outputs: Sequence[np.ndarray]) -> ErrorMeasure:
+    """The measure that was ``given`` for outputs of these ``names``, such as ``outputs``.
+
+    Raises `UsageError` for a name that is none, where there are no detections among the outputs, and for a function
+    that gives no number for them.
+    """
+    if not isinstance(given, str):
+        measure = _checked(given, names)
+        measure(outputs, outputs)
+        return ErrorMeasure(getattr(given, "__name__", "a function"), measure, own=False)
+    if given == "detections":
+        if not list(_detections(outputs)):
+            shapes = ", ".join(f"{name} {one.shape}" for name, one in zip(names, outputs, strict=False))
+            raise UsageError(f"detections need an output of boxes, rows of 4 numbers; the model gives {shapes}")
+        return ErrorMeasure("detections", _error_of_detections)
+    check_measure(given)
+    return LARGEST
+
+
+def check_measure(given: GivenMeasure) -> None:
+    """Raise `UsageError` for what names no measure and is no function."""
+    if given not in ("largest", "detections") and not callable(given):
+        raise UsageError(f"there is no error measure {given!r}; there are: largest, detections, and functions")
+
+
+def _checked(
+    function: Callable[[Outputs, Outputs], float], names: Sequence[str]
+) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], float]:
+    """``function`` on outputs in order; raises `UsageError` where it gives no error."""
+
+    def measure(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
+        given: object = function(*(dict(zip(names, one, strict=True)) for one in (expected, found)))
+        if not isinstance(given, Real | np.number) or isnan(error := float(cast("float", given))) or error < 0:
+            raise UsageError(f"the error measure gives {given!r}; expected a number of 0 or more")
+        return error
+
+    return measure
+
+
+# --- detections
+
+
+class _Detections(NamedTuple):
+    """The boxes of an image, a row for each, as two corners; with a score and a label for each."""
+
+    boxes: np.ndarray
+    scores: np.ndarray
+    labels: np.ndarray
+
+
+_LEAST_OVERLAP: Final = 0.5
+"""Boxes that overlap by less, as a part of what both cover, are not the same object."""
+_WITH_SCORE_AND_LABEL: Final = 6
+"""The numbers in a row of the form that has all in one output: a box, its score and its label."""
+
+
+def _error_of_detections(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
+    """The part of the scores of all boxes that is not found again, in the same place, with the same label."""
+    same = all_scores = 0.0
+    for before, after in zip(_detections(expected), _detections(found), strict=True):
+        same += _found_again(before, after)
+        all_scores += float(before.scores.sum() + after.scores.sum())
+    return 1 - 2 * same / all_scores if all_scores else 0.0
+
+
+def _found_again(before: _Detections, after: _Detections) -> float:
+    """The scores of what both have, times the overlap: each box has one partner at most, best scores first."""
+    free, total = np.ones(len(after.boxes), bool), 0.0
+    for row in np.argsort(-before.scores, kind="stable"):
+        overlap = _overlaps(before.boxes[row], after.boxes) * (free & (after.labels == before.labels[row]))
+        best = int(overlap.argmax()) if overlap.size else -1
+        if best >= 0 and overlap[best] >= _LEAST_OVERLAP:
+            free[best] = False
+            total += min(before.scores[row], after.scores[best]) * overlap[best]
+    return total
+
+
+def _overlaps(box: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The area that ``box`` has in common with each of ``others``, as a part of what both cover."""
+    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
+    common = np.prod(np.maximum(high - low, 0), axis=1)
+    union = np.prod(box[2:] - box[:2]) + np.prod(others[:, 2:] - others[:, :2], axis=1) - common
+    equal = (others == box).all(axis=1)
+    return np.where(equal, 1.0, common / np.where(union > 0, union, 1.0))
+
+
+def _detections(outputs: Sequence[np.ndarray]) -> Iterator[_Detections]:
+    """The detections of each image among ``outputs``: for each output of boxes the scores and labels of its rows."""
+    for place, output in enumerate(outputs):
+        if output.dtype.kind != "f" or output.ndim not in (2, 3):
+            continue
+        if output.shape[-1] == 4:
+            shape = output.shape[:-1]
+            beside = [one for one in (*outputs[place + 1 :], *outputs[:place]) if one.shape == shape]
+            yield from _by_image(output, *_scores_and_labels(beside, shape))
+        elif output.shape[-1] == _WITH_SCORE_AND_LABEL:
+            yield from _by_image(output[..., :4], output[..., 4], output[..., 5])
+
+
+def _scores_and_labels(rows: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Which of ``rows`` are scores and which are labels, which some models give as floats; ones and zeros for none."""
+    labels = next((one for one in rows if one.dtype.kind in "iu" or (one == np.rint(one)).all()), np.zeros(shape))
+    scores = next((one for one in rows if one is not labels and one.dtype.kind == "f"), np.ones(shape))
+    return scores, labels
+
+
+def _by_image(boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> Iterator[_Detections]:
+    count = boxes.shape[0] if boxes.ndim == 3 else 1
+    rows = boxes.reshape(count, -1, 4).astype(np.float64)
+    each = scores.reshape(count, -1).astype(np.float64), labels.reshape(count, -1)
+    for own, score, label in zip(rows, *each, strict=True):
+        yield _Detections(own, score, label)
