@@ -17,6 +17,7 @@ from regraft.model import UsageError
 from regraft.model.error_measures import error_measure
 from tests.cli.harness import invoke
 from tests.model.test_precision import lowered
+from tests.view.pages import data_in
 
 BOXES = np.array([[0, 0, 10, 10], [20, 20, 40, 40], [50, 0, 60, 10]], np.float32)
 SCORES = np.array([0.9, 0.8, 0.3], np.float32)
@@ -179,10 +180,13 @@ def test_a_function_of_ones_own_decides(detector: Path, tmp_path: Path) -> None:
 def test_the_command_names_the_measure(detector: Path, tmp_path: Path) -> None:
     options = ["--precision", "int8", "--calibrate", str(tmp_path / "samples"), "--engine", "onnxruntime"]
     options += ["--error-measure", "detections", "--max-error", "0.1", "--report", str(tmp_path / "report.json")]
+    options += ["--html", str(tmp_path / "report.html")]
     done = invoke("optimize", str(detector), "-o", str(tmp_path / "out.onnx"), *options)
     assert done.exit_code == 0
     assert "Precisions within an error of 0.1 (detections)" in done.output
     assert json.loads((tmp_path / "report.json").read_text())["precision"]["error_measure"] == "detections"
+    shown = data_in((tmp_path / "report.html").read_text(encoding="utf-8"))["summary"]["precision"]
+    assert shown["errorMeasure"] == "detections"
 
 
 def test_measures_that_are_none_and_models_without_boxes(detector: Path) -> None:

@@ -296,6 +296,7 @@ def test_the_page_lists_the_precisions_that_were_tried_and_the_layers(tmp_path: 
     tried = done.attempts
     assert rows == [(one.name, one.engine, one.error, one.agreement, one is done.kept) for one in tried]
     assert shown["originalKept"] == (max_error < 0.1)
+    assert shown["errorMeasure"] is None
     assert shown["layers"] == [layer.to_dict() for layer in (done.kept or done.nearest_miss).layers]
     assert shown["layers"]
 

@@ -138,6 +138,7 @@ export interface Summary {
 /** The attempts at lower precisions within an error, and the layers of the one that was kept, or of the nearest miss. */
 export interface Precision {
   maxError: number;
+  errorMeasure: string | null;
   measuredOn: string | null;
   notes: string[];
   originalKept: boolean;

@@ -138,7 +138,7 @@ function Precisions(props: { done: Precision }): VNode {
   const number = (value: number | null, text: (value: number) => string): VNode => <td class="number">{value === null ? "" : text(value)}</td>;
   return (
     <section>
-      <h3>Precisions within an error of {done.maxError.toPrecision(3)}{done.measuredOn !== null && ` on ${done.measuredOn}`} {done.originalKept && <span class="quiet">the model is as it was: none is good enough</span>}</h3>
+      <h3>Precisions within an error of {done.maxError.toPrecision(3)}{done.errorMeasure !== null && ` (${done.errorMeasure})`}{done.measuredOn !== null && ` on ${done.measuredOn}`} {done.originalKept && <span class="quiet">the model is as it was: none is good enough</span>}</h3>
       <div class="scroll">
         <table>
           <thead><tr>{["precision", "engine"].map((name) => <th scope="col" key={name}>{name}</th>)}

@@ -241,6 +241,7 @@ def _precision(done: PrecisionReport) -> dict[str, Any]:
     shown = done.kept or done.nearest_miss
     return {
         "maxError": done.max_error,
+        "errorMeasure": None if done.error_measure == "largest" else done.error_measure,
         "measuredOn": None if done.measured_on is None else done.measured_on.name,
         "notes": [] if done.measured_on is None else done.measured_on.notes,
         "originalKept": done.original_kept,
