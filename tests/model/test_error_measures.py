@@ -149,7 +149,12 @@ def detector(tmp_path: Path) -> Path:
 
 
 def test_a_detector_is_kept_in_bytes_where_its_boxes_are_found_again(detector: Path, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"calibrate": tmp_path / "samples", "engine": "onnxruntime", "max_error": 0.1}
+    options: dict[str, Any] = {
+        "calibrate": tmp_path / "samples",
+        "engine": "onnxruntime",
+        "max_error": 0.1,
+        "budget": 5.0,
+    }
     _, by_rows = lowered(detector, "int8", output=tmp_path / "out.onnx", **options)
     assert by_rows.kept is None or by_rows.kept.gone_back, "a box that changed places with another is a large error"
     _, report = lowered(detector, "int8", output=tmp_path / "out.onnx", error_measure="detections", **options)
