@@ -37,6 +37,10 @@ COMPLEX: dict[str, Case] = {
     "abs_angle": Case(lambda x: (z(x).abs(), z(x).angle()), (f(3, 4, 2),)),
     "parts": Case(lambda x: (z(x).real, z(x).imag), (f(3, 4, 2),)),
     "exp_square": Case(lambda x: back(torch.exp(z(x)) ** 2), (f(3, 2),)),
+    "square_root_as_power": Case(lambda x: back(torch.square(z(x)) ** 0.5), (f(3, 4, 2),)),
+    "narrow_and_select": Case(
+        lambda x, n: back(z(x).narrow(1, -3, 2).index_select(0, n)), (f(3, 4, 2), torch.tensor([2, 0, 2]))
+    ),
     "views": Case(lambda x: back(z(x).transpose(0, 1).reshape(2, -1)[:, 1:].unsqueeze(0)), (f(3, 4, 2),)),
     "rotary": Case(
         lambda x, t: back(z(x.reshape(2, 3, 4, 2)) * torch.polar(torch.ones_like(t), t)).flatten(2),

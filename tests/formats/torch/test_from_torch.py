@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch.nn import functional as F
 import regraft as rx
 from regraft.formats.errors import ConvertError, UnsupportedOperatorError
 from regraft.formats.torch.tensors import from_numpy, to_numpy
-from regraft.ir import Constant, If, MissingDependencyError, iter_bindings, walk
+from regraft.ir import Call, Constant, If, MissingDependencyError, iter_bindings, walk
 from regraft.transform import Gradient
 from tests.kit import assert_close
 from tests.torch_kit import Of
@@ -346,3 +347,29 @@ def test_what_is_written_to_by_strides_keeps_its_gradient() -> None:
     wanted, found = [torch.autograd.grad((each(x) * weights).sum(), x)[0] for each in (write, rx.to_torch(program))]
     torch.testing.assert_close(found, wanted)
     torch.testing.assert_close(torch.as_tensor(rx.build(program, target="onnxruntime")["main"](x)), write(x.detach()))
+
+
+_NORMALIZATIONS: dict[str, torch.nn.Module] = {
+    "layer norm": torch.nn.LayerNorm(5),
+    "group norm": torch.nn.GroupNorm(2, 4),
+    "batch norm in training": torch.nn.BatchNorm1d(4),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", _NORMALIZATIONS)
+def test_normalizations_in_half_precision_are_read_in_core_operators_too(name: str, dtype: torch.dtype) -> None:
+    layer = copy.deepcopy(_NORMALIZATIONS[name]).to(dtype)
+    x = torch.sin(torch.arange(60.0)).reshape(3, 4, 5).to(dtype)
+    program = torch.export.export(layer, (x,)).run_decompositions()
+    found = torch.utils._pytree.tree_leaves(rx.build(rx.from_torch(program), target="numpy")["main"](x))[-1]
+    np.testing.assert_allclose(np.asarray(found, "float32"), layer(x).float().detach().numpy(), atol=0.02)
+
+
+def test_a_diagonal_of_a_matrix_is_one_take_of_its_elements() -> None:
+    for offset in (-1, 0, 2):
+        x = torch.arange(60.0).reshape(3, 4, 5)
+        program = rx.from_torch(Of(lambda x, offset=offset: torch.diagonal(x, offset, 1, 2)), (x,))
+        names = [binding.value.op.name for binding in iter_bindings(program["main"]) if isinstance(binding.value, Call)]
+        assert names == ["relax.reshape", "relax.take"]
+        assert_close(rx.build(program, target="numpy")["main"](x), to_numpy(x.diagonal(offset, 1, 2), "x"))

@@ -3,7 +3,11 @@
 A handler is a function ``handler(context, *args, **kwargs)`` that takes an operator's arguments under the names of its
 ATen schema, with tensors as expressions and sizes as dims, and gives the expression that the result becomes (a tuple
 of them where the operator has several results). `converts` registers it, `converts_by_name` one that reads the
-arguments by their names.
+arguments by their names, `converts_plainly` functions of the arguments alone.
+
+PyTorch takes most of its operators apart by itself (`expansion`). One has a handler where its parts are more operators
+after `optimize`, where they are less exact in half precision or hold for some sizes only, or where models have so many
+calls that tracing each, some 10 ms, is too slow.
 """
 
 from __future__ import annotations
@@ -68,6 +72,16 @@ def converts_by_name(*names: str, namespace: str = "aten") -> Callable[[_Decorat
         return handler
 
     return register
+
+
+def converts_plainly(functions: Mapping[str, Callable[..., Any]], namespace: str = "aten") -> None:
+    """Register, by the names of overloads, functions that take all arguments in the order of the schema."""
+    for name, function in functions.items():
+
+        def handler(_context: Context, given: Any, function: Callable[..., Any] = function) -> Any:
+            return function(*arguments_of(given).values())
+
+        converts_by_name(name, namespace=namespace)(handler)
 
 
 @cache

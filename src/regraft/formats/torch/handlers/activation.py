@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from .... import op as R
 from ....ir.expr import Expr
-from ..context import Context, cast, converts, converts_by_name, rank
+from ..context import Context, cast, converts, converts_by_name, converts_plainly, rank
 from .unary import expm1, in_wide_floats
 
 _SELU_ALPHA: Final = 1.6732632423543772
 _SELU_SCALE: Final = 1.0507009873554805
 
 
-@converts("gelu")
-def _gelu(context: Context, x: Expr, *, approximate: str = "none") -> Expr:
-    return R.nn.gelu_tanh(x) if approximate == "tanh" else R.nn.gelu(x)
-
-
-@converts("leaky_relu")
-def _leaky_relu(context: Context, x: Expr, negative_slope: float = 0.01) -> Expr:
-    return R.nn.leakyrelu(x, alpha=float(negative_slope))
+_PLAIN: Final[dict[str, Callable[..., Expr]]] = {
+    "gelu": lambda x, approximate: R.nn.gelu_tanh(x) if approximate == "tanh" else R.nn.gelu(x),
+    "hardsigmoid": R.nn.hardsigmoid,
+    "hardswish": R.nn.hardswish,
+    "leaky_relu": R.nn.leakyrelu,
+    "mish": R.nn.mish,
+    "relu6": R.nn.relu6,
+    "selu": R.nn.selu,
+    "silu": R.nn.silu,
+    "softplus": R.nn.softplus,
+}
+converts_plainly(_PLAIN)
 
 
 @converts_by_name("rrelu")
@@ -57,20 +62,10 @@ def _celu(context: Context, x: Expr, alpha: float = 1.0) -> Expr:
     return _elu(context, x, alpha, 1, 1.0 / alpha)
 
 
-@converts("softplus")
-def _softplus(context: Context, x: Expr, beta: float = 1, threshold: float = 20) -> Expr:
-    return R.nn.softplus(x, beta=float(beta), threshold=float(threshold))
-
-
 @converts("softmax.int", "_softmax", "special_softmax")
-def _softmax(context: Context, x: Expr, dim: int, dtype_or_half: object = None, **_dtype: object) -> Expr:
-    if rank(x) == 0:
-        return R.ones_like(x, dtype=context.output_dtype())
-    return R.nn.softmax(cast(x, context.output_dtype()), axis=dim)
-
-
 @converts("log_softmax.int", "_log_softmax", "special_log_softmax")
-def _log_softmax(context: Context, x: Expr, dim: int, dtype_or_half: object = None, **_dtype: object) -> Expr:
+def _softmax(context: Context, x: Expr, dim: int, dtype_or_half: object = None, **_dtype: object) -> Expr:
+    is_log = "log_softmax" in context.operator()
     if rank(x) == 0:
-        return R.zeros_like(x, dtype=context.output_dtype())
-    return R.nn.log_softmax(cast(x, context.output_dtype()), axis=dim)
+        return (R.zeros_like if is_log else R.ones_like)(x, dtype=context.output_dtype())
+    return (R.nn.log_softmax if is_log else R.nn.softmax)(cast(x, context.output_dtype()), axis=dim)

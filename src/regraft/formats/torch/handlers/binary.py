@@ -51,13 +51,6 @@ def _logical(function: Callable[..., Expr]) -> Callable[..., Expr]:
     return handler
 
 
-def _bitwise(function: Callable[..., Expr]) -> Callable[..., Expr]:
-    def handler(context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
-        return function(*context.promoted(x, other))
-
-    return handler
-
-
 def _extreme(function: Callable[..., Expr]) -> Callable[..., Expr]:
     """A handler for the greater or smaller of two that leaves out NaN."""
 
@@ -80,11 +73,11 @@ _TENSOR_AND_SCALAR: Final[dict[str, Callable[..., Expr]]] = {
     "le": _compared(R.less_equal),
     "gt": _compared(R.greater),
     "ge": _compared(R.greater_equal),
-    "bitwise_and": _bitwise(R.bitwise_and),
-    "bitwise_or": _bitwise(R.bitwise_or),
-    "bitwise_xor": _bitwise(R.bitwise_xor),
-    "__lshift__": _bitwise(R.left_shift),
-    "__rshift__": _bitwise(R.right_shift),
+    "bitwise_and": _arithmetic(R.bitwise_and),
+    "bitwise_or": _arithmetic(R.bitwise_or),
+    "bitwise_xor": _arithmetic(R.bitwise_xor),
+    "__lshift__": _arithmetic(R.left_shift),
+    "__rshift__": _arithmetic(R.right_shift),
 }
 _TWO_TENSORS: Final[dict[str, Callable[..., Expr]]] = {
     "atan2": _arithmetic(R.atan2),
@@ -99,10 +92,10 @@ _TWO_TENSORS: Final[dict[str, Callable[..., Expr]]] = {
     "logical_and": _logical(R.logical_and),
     "logical_or": _logical(R.logical_or),
     "logical_xor": _logical(R.logical_xor),
-    "bitwise_left_shift.Tensor": _bitwise(R.left_shift),
-    "bitwise_right_shift.Tensor": _bitwise(R.right_shift),
-    "bitwise_left_shift.Tensor_Scalar": _bitwise(R.left_shift),
-    "bitwise_right_shift.Tensor_Scalar": _bitwise(R.right_shift),
+    "bitwise_left_shift.Tensor": _arithmetic(R.left_shift),
+    "bitwise_right_shift.Tensor": _arithmetic(R.right_shift),
+    "bitwise_left_shift.Tensor_Scalar": _arithmetic(R.left_shift),
+    "bitwise_right_shift.Tensor_Scalar": _arithmetic(R.right_shift),
 }
 for _name, _handler in _TENSOR_AND_SCALAR.items():
     converts(f"{_name}.Tensor", f"{_name}.Scalar")(_handler)

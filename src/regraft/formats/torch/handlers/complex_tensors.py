@@ -17,7 +17,7 @@ converts_complex(
     "_unsafe_view", "alias", "broadcast_to", "cat", "chunk", "clone", "concat", "contiguous",
     "cumsum", "detach", "diagonal", "diagonal_scatter", "expand", "expand_as", "flatten.using_ints", "flip",
     "gather", "index.Tensor", "index_put", "index_select", "lift_fresh_copy",
-    "mT", "mean", "mean.dim", "narrow", "neg", "numpy_T", "permute", "ravel",
+    "mT", "mean", "mean.dim", "neg", "numpy_T", "permute", "ravel",
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "repeat", "repeat_interleave.self_int",
     "replication_pad1d", "replication_pad2d", "reshape", "reshape_as", "roll", "scatter.src", "select.int",
     "select_scatter", "slice.Tensor", "slice_scatter", "split.Tensor", "split_with_sizes", "squeeze", "squeeze.dim",
@@ -214,10 +214,3 @@ def _direction(context: Context, x: ComplexPair) -> ComplexPair:
     size = _OF_PARTS["abs"](context, x)
     divisor = context.emit(R.where(R.equal(size, const(0, dtype_of(size))), const(1, dtype_of(size)), size))
     return ComplexPair(x.real / divisor, x.imag / divisor)
-
-
-@converts_complex("pow.Tensor_Scalar", "square")
-def _power(context: Context, x: ComplexPair, exponent: float = 2) -> ComplexPair:
-    if exponent != 2:
-        context.unsupported(f"a complex tensor to the power of {exponent}")
-    return ComplexPair(*_multiplied(R.multiply, (x.real, x.imag), (x.real, x.imag)))

@@ -11,7 +11,7 @@ from .... import op as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
 from ..complex_numbers import converts_complex
-from ..context import Context, TorchOperand, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, TorchOperand, cast, converts, converts_plainly, dtype_of, rank, shape_of
 from ..tensors import to_numpy, torch_dtype
 from ..traced_constants import traced_number
 
@@ -30,21 +30,13 @@ def _constant(context: Context, *_like: Any, **_how: Any) -> Expr:
     return _made(context, 1 if "ones" in context.operator() else 0)
 
 
-@converts("full", "full_like", "new_full")
+@converts("full", "full_like", "new_full", "fill.Scalar", "fill.Tensor")
 def _full(context: Context, _like: Any, *values: Any, **named: Any) -> Expr:
     value = traced_number(values[-1] if values else named["fill_value"])
     if isinstance(value, int | float):
         return _made(context, value)
     dtype = context.output_dtype()
     return R.full(context.output_shape(), context.scalar(value, dtype), dtype)
-
-
-@converts("fill.Scalar", "fill.Tensor")
-def _fill(context: Context, x: Expr, value: TorchOperand) -> Expr:
-    number = traced_number(value)
-    if isinstance(number, int | float):
-        return _made(context, number)
-    return R.full(shape_of(x), context.scalar(value, dtype_of(x)), dtype_of(x))
 
 
 @converts("copy")
@@ -78,9 +70,7 @@ def _eye(context: Context, n: Dim, m: Dim | None = None, **_how: Any) -> Expr:
     return R.eye(n, n if m is None else m, 0, dtype=context.output_dtype())
 
 
-@converts("tril", "triu")
-def _triangle(context: Context, x: Expr, diagonal: int = 0) -> Expr:
-    return (R.tril if context.operator() == "tril" else R.triu)(x, diagonal)
+converts_plainly({"tril": R.tril, "triu": R.triu})
 
 
 @converts("one_hot")

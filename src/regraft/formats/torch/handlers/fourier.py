@@ -20,6 +20,7 @@ from ....op.axis_maps import matmul_along
 from ...padding import between
 from ..complex_numbers import ComplexPair, converts_complex, for_each_part
 from ..context import Context, axis_of, cast, dtype_of, rank, shape_of
+from .views import windows
 
 _Factor: TypeAlias = "float | Expr"
 _MOST_MULTIPLIED: Final = 256
@@ -97,8 +98,7 @@ def _stft(
     if align_to_window:
         context.unsupported("stft whose frames are aligned to the window")
     last, hop = rank(x) - 1, hop_length or n_fft // 4
-    starts = R.expand_dims(R.arange(context.output_shape()[last + 1], dtype="int64") * const(hop, "int64"), 1)
-    frames = R.take(x, starts + const(np.arange(n_fft), "int64"), axis=last)
+    frames = windows(context, x, last, context.output_shape()[last + 1], n_fft, hop)
     width = win_length or n_fft
     if window is None:
         window = None if width == n_fft else R.ones([width], dtype_of(x))

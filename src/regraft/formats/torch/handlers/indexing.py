@@ -43,13 +43,6 @@ def _slice(context: Context, given: Any) -> Expr:
     return R.strided_slice(x, [axis], [first], [last], [step])
 
 
-@converts("narrow")
-def _narrow(context: Context, x: Expr, dim: int, start: Dim, length: Dim) -> Expr:
-    axis = axis_of(dim, rank(x))
-    first = start + shape_of(x)[axis] if dim_at_least(start, 0) is False else start
-    return R.strided_slice(x, [axis], [first], [first + length], [1])
-
-
 @converts("select.int")
 def _select(context: Context, x: Expr, dim: int, index: Dim) -> Expr:
     axis = axis_of(dim, rank(x))
@@ -116,25 +109,30 @@ def _embedding(context: Context, given: Any) -> Expr:
 
 @converts("index.Tensor", "_unsafe_index.Tensor")
 def _index(context: Context, x: Expr, indices: Sequence[Expr | None]) -> Expr:
-    listed = without_masks(context, indices)
-    places = [axis for axis, index in enumerate(listed) if index is not None]
-    named = [index for index in listed if index is not None]
-    if len(places) == 1:
-        return R.take(x, named[0], axis=places[0])
-    rest = [axis for axis in range(rank(x)) if axis not in places]
-    turned = R.permute_dims(x, [*places, *rest]) if places != list(range(len(places))) else x
-    found = R.index_tensor(turned, named)
-    adjacent = places == list(range(places[0], places[0] + len(places)))
-    before = places[0] if adjacent else 0
+    named, order, before = indexed_axes(context, x, indices)
+    if len(named) == 1:
+        return R.take(x, named[0], axis=order[0])
+    found = R.index_tensor(x if order == sorted(order) else R.permute_dims(x, order), named)
     if not before:
         return found
-    # Indices that stand side by side leave their axes in place; others come first, as in NumPy.
-    width = rank(found) - len(rest)
+    width = rank(found) - (rank(x) - len(named))
     axes = [*range(width, width + before), *range(width), *range(width + before, rank(found))]
     return R.permute_dims(found, axes)
 
 
-def without_masks(context: Context, indices: Sequence[Expr | None]) -> list[Expr | None]:
+def indexed_axes(context: Context, x: Expr, indices: Sequence[Expr | None]) -> tuple[list[Expr], list[int], int]:
+    """The indices, all axes of ``x`` with the indexed ones first, and the number of others that stand before these.
+
+    Indices that stand side by side leave their axes in place; others come first, as in NumPy.
+    """
+    listed = _without_masks(context, indices)
+    places = [axis for axis, index in enumerate(listed) if index is not None]
+    adjacent = places == list(range(places[0], places[0] + len(places)))
+    order = [*places, *[axis for axis in range(rank(x)) if axis not in places]]
+    return [index for index in listed if index is not None], order, places[0] if adjacent else 0
+
+
+def _without_masks(context: Context, indices: Sequence[Expr | None]) -> list[Expr | None]:
     """The indices with each mask replaced by the places where it is true."""
     listed: list[Expr | None] = []
     for index in indices:

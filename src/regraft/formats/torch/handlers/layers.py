@@ -102,14 +102,16 @@ def _layer_norm(context: Context, given: Any) -> Expr:
 def _native_layer_norm(context: Context, given: Any) -> tuple[Expr, Expr, Expr]:
     ndim = rank(given.input)
     axes = list(range(ndim - len(given.normalized_shape), ndim))
-    mean, spread = _statistics(given.input, axes, given.eps)
+    mean, spread = _statistics(context, given.input, axes, given.eps)
     return _layer_norm(context, given), mean, spread
 
 
-def _statistics(x: Expr, axes: Sequence[int], eps: float) -> tuple[Expr, Expr]:
+def _statistics(context: Context, x: Expr, axes: Sequence[int], eps: float) -> list[Expr]:
+    """The mean over ``axes`` and 1 / deviation, which are the second and the third result."""
     wide = cast(x, "float32") if dtype_of(x) in HALF else x
     mean = R.mean(wide, axis=list(axes), keepdims=True)
-    return mean, R.rsqrt(R.variance(wide, axis=list(axes), keepdims=True) + eps)
+    spread = R.rsqrt(R.variance(wide, axis=list(axes), keepdims=True) + eps)
+    return [cast(value, context.output_dtype(index)) for index, value in enumerate((mean, spread), 1)]
 
 
 @converts("rms_norm")
@@ -143,7 +145,7 @@ def _group_norm(context: Context, given: Any) -> Expr:
 
 @converts_by_name("native_group_norm")
 def _native_group_norm(context: Context, given: Any) -> tuple[Expr, Expr, Expr]:
-    mean, spread = _statistics(R.reshape(given.input, [given.N, given.group, -1]), [2], given.eps)
+    mean, spread = _statistics(context, R.reshape(given.input, [given.N, given.group, -1]), [2], given.eps)
     normalized = _over_channels(R.nn.group_norm, given, num_groups=given.group)
     return normalized, R.squeeze(mean, axis=2), R.squeeze(spread, axis=2)
 
@@ -196,8 +198,9 @@ def _batch_norm_inference(context: Context, given: Any) -> tuple[Expr, Expr, Exp
 def _batch_norm_training(context: Context, given: Any) -> tuple[Expr, ...]:
     result, mean, var = _batch_normalized(context, given, training=given.training)
     axes = [axis for axis in range(rank(given.input)) if axis != 1]
-    saved = [R.squeeze(value, axis=axes) for value in _statistics(given.input, axes, given.eps)]
-    return (result, *saved, mean, var)[: len(context.results())]
+    saved = [R.squeeze(value, axis=axes) for value in _statistics(context, given.input, axes, given.eps)]
+    count = len(context.results())
+    return tuple([cast(value, context.output_dtype(i)) for i, value in enumerate((result, *saved, mean, var)[:count])])
 
 
 # --- padding

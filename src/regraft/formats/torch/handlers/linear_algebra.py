@@ -12,7 +12,18 @@ from ....ir.dims import dims_equal
 from ....ir.dtypes import is_integer
 from ....ir.expr import Expr, const
 from ....op.rules import broadcast_dims
-from ..context import Context, arguments_of, axis_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
+from ..context import (
+    Context,
+    arguments_of,
+    axis_of,
+    cast,
+    converts,
+    converts_by_name,
+    converts_plainly,
+    dtype_of,
+    rank,
+    shape_of,
+)
 from .unary import in_wide_floats
 
 
@@ -23,9 +34,7 @@ def _linear(context: Context, input: Expr, weight: Expr, bias: Expr | None = Non
     return product if bias is None else R.add(product, bias)
 
 
-@converts("matmul", "mm", "bmm", "mv", "dot", "vdot")
-def _matmul(context: Context, x: Expr, other: Expr) -> Expr:
-    return R.matmul(x, other)
+converts_plainly(dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot", "vdot"), R.matmul))
 
 
 @converts("outer", "ger")

@@ -11,14 +11,27 @@ from .... import op as R
 from ....ir.dtypes import is_float, is_integer
 from ....ir.expr import Expr, const
 from ....ir.op import Op
-from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, promoted_dtype, rank, shape_of
+from ..context import (
+    Context,
+    axis_of,
+    cast,
+    converts,
+    converts_by_name,
+    converts_plainly,
+    dtype_of,
+    promoted_dtype,
+    rank,
+    shape_of,
+)
 from ..tensors import dtype_name
 
 _NAMESPACE = "quantized_decomposed"
 
 
 def _number(value: Expr | float, dtype: str) -> Expr:
-    return R.reshape(cast(value, dtype), []) if isinstance(value, Expr) else const(value, dtype)
+    if not isinstance(value, Expr):
+        return const(value, dtype)
+    return cast(value if rank(value) == 0 else R.reshape(value, []), dtype)
 
 
 def _along(x: Expr, parameter: Expr, axis: int) -> Expr:
@@ -126,24 +139,17 @@ def _imitated_by_channel_of_pt2e(
     return (R.clip(places, float(quant_min), float(quant_max)) - offset) * factor
 
 
-@converts("convert_element_type.no_fuse", namespace=_NAMESPACE)
-def _converted(context: Context, x: Expr, dtype: Any) -> Expr:
-    return cast(x, dtype_name(dtype))
+converts_plainly({"convert_element_type.no_fuse": lambda x, dtype: cast(x, dtype_name(dtype))}, _NAMESPACE)
+converts_plainly({"_int_mm": lambda x, other: R.matmul(x, other, out_dtype="int32")})
 
 
 @converts("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine.tensor_qparams")
 def _imitated(
     context: Context, x: Expr, scale: Expr | float, zero_point: Expr | int, quant_min: int, quant_max: int
 ) -> Expr:
-    factor, zeros = _scalar(scale, "float32"), _scalar(zero_point, "int32")
+    factor, zeros = _number(scale, "float32"), _number(zero_point, "int32")
     op = Op.get("aten.fake_quantize_per_tensor_affine")
     return op(x, factor, zeros, quant_min=quant_min, quant_max=quant_max)
-
-
-def _scalar(value: Expr | float, dtype: str) -> Expr:
-    if not isinstance(value, Expr):
-        return const(value, dtype)
-    return value if rank(value) == 0 else R.reshape(value, [])
 
 
 @converts("fake_quantize_per_channel_affine")
@@ -154,11 +160,6 @@ def _imitated_by_channel(
         context.unsupported("zero points that are no whole numbers; write them as integers")
     op = Op.get("aten.fake_quantize_per_channel_affine")
     return op(x, scale, zero_point, axis=axis_of(axis, rank(x)), quant_min=quant_min, quant_max=quant_max)
-
-
-@converts("_int_mm")
-def _whole_product(context: Context, x: Expr, other: Expr) -> Expr:
-    return R.matmul(x, other, out_dtype="int32")
 
 
 @converts("choose_qparams.tensor", namespace=_NAMESPACE)

@@ -113,15 +113,31 @@ def _log_of_running_sum(context: Context, x: Expr, dim: int) -> Expr:
     size = shape_of(x)[axis]
     if not isinstance(size, int):
         context.unsupported(f"running sums of exponentials along an axis of symbolic size {size}")
-    sums, reach = context.emit(cast(x, "float32") if dtype_of(x) in HALF else x), 1
-    # Each element knows of as many before it as it reaches, which doubles (Hillis and Steele, 1986).
+    wide = cast(x, "float32") if dtype_of(x) in HALF else x
+    (sums,) = _scanned(context, [wide], axis, size, lambda early, late: [R.log_add_exp(early[0], late[0])])
+    return cast(sums, dtype_of(x))
+
+
+def _scanned(
+    context: Context,
+    parts: Sequence[Expr],
+    axis: int,
+    size: int,
+    joined: Callable[[Sequence[Expr], Sequence[Expr]], Sequence[Expr]],
+) -> list[Expr]:
+    """Tensors with each element along an axis joined with all before it.
+
+    Each knows of as many before it as it reaches, which doubles (Hillis and Steele, 1986).
+    """
+    found, reach = [context.emit(part) for part in parts], 1
     while reach < size:
         first, early, late = [
-            R.strided_slice(sums, [axis], [begin], [end])
+            [R.strided_slice(part, [axis], [begin], [end]) for part in found]
             for begin, end in ((0, reach), (0, size - reach), (reach, size))
         ]
-        sums, reach = context.emit(R.concat([first, R.log_add_exp(early, late)], axis=axis)), 2 * reach
-    return cast(sums, dtype_of(x))
+        pairs = zip(first, joined(early, late), strict=True)
+        found, reach = [context.emit(R.concat(list(pair), axis=axis)) for pair in pairs], 2 * reach
+    return found
 
 
 @converts("cummax", "cummin")
@@ -134,23 +150,15 @@ def _running_extreme(context: Context, x: Expr, dim: int) -> tuple[Expr, Expr]:
         context.unsupported(f"running extremes along an axis of symbolic size {size}")
     line = [size if place == axis else 1 for place in range(rank(x))]
     places = R.broadcast_to(R.reshape(R.arange(0, size, 1, "int64"), line), shape_of(x))
-    values, reach = context.emit(x), 1
     reaches = R.greater_equal if context.operator() == "cummax" else R.less_equal
-    # Each element knows of as many before it as it reaches, which doubles (Hillis and Steele, 1986).
-    while reach < size:
-        (early, early_places), (late, late_places) = [
-            [R.strided_slice(part, [axis], [first], [last]) for part in (values, places)]
-            for first, last in ((0, size - reach), (reach, size))
-        ]
-        later = reaches(late, early)
+
+    def joined(early: Sequence[Expr], late: Sequence[Expr]) -> list[Expr]:
+        is_later = reaches(late[0], early[0])
         if is_float(dtype_of(x)):
-            later = R.logical_or(R.isnan(late), R.logical_and(R.logical_not(R.isnan(early)), later))
-        chosen = (R.where(later, late, early), R.where(later, late_places, early_places))
-        starts = [R.strided_slice(part, [axis], [0], [reach]) for part in (values, places)]
-        values, places = [
-            context.emit(R.concat([start, part], axis=axis)) for start, part in zip(starts, chosen, strict=True)
-        ]
-        reach *= 2
+            is_later = R.logical_or(R.isnan(late[0]), R.logical_and(R.logical_not(R.isnan(early[0])), is_later))
+        return [R.where(is_later, after, before) for before, after in zip(early, late, strict=True)]
+
+    values, places = _scanned(context, [x, places], axis, size, joined)
     return values, places
 
 

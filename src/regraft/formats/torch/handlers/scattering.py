@@ -11,7 +11,7 @@ from ....ir.expr import Expr, const
 from ....op.primitive.manipulate import inverse
 from ....op.primitive.reduction import extreme_of_none
 from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, like, rank, shape_of
-from .indexing import without_masks
+from .indexing import indexed_axes
 
 ScatterReduction: TypeAlias = Literal["update", "add", "mul", "mean", "max", "min"]
 _REDUCTIONS: Final[dict[str, ScatterReduction]] = {
@@ -107,17 +107,11 @@ def _index_put(
         mask = cast(masks[0], "bool")
         wide = R.reshape(mask, [*shape_of(mask), *([1] * (rank(x) - rank(mask)))])
         return R.where(wide, values, x)
-    listed = without_masks(context, indices)
-    places = [axis for axis, index in enumerate(listed) if index is not None]
-    named = [index for index in listed if index is not None]
-    if places == list(range(len(places))):
+    named, order, before = indexed_axes(context, x, indices)
+    if order == sorted(order):
         return R.index_put(x, named, values, accumulate=accumulate)
-    rest = [axis for axis in range(rank(x)) if axis not in places]
-    order = [*places, *rest]
-    # Indices that stand side by side leave their axes in place; others come first, as in NumPy.
-    adjacent = places == list(range(places[0], places[0] + len(places)))
-    if adjacent and rank(values):
-        values = _indexed_first(values, max(map(rank, named)), len(rest), places[0])
+    if before and rank(values):
+        values = _indexed_first(values, max(map(rank, named)), rank(x) - len(named), before)
     put = R.index_put(R.permute_dims(x, order), named, values, accumulate=accumulate)
     return R.permute_dims(put, inverse(order))
 

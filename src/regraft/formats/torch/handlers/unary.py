@@ -12,8 +12,7 @@ from ....ir.dtypes import HALF, is_bool, is_float, is_integer, itemsize
 from ....ir.expr import Expr
 from ....op.primitive import elementary
 from ....op.program_xp import over_expressions
-from ..context import Context, cast, converts, dtype_of
-from ..tensors import dtype_name
+from ..context import Context, cast, converts, converts_plainly, dtype_of
 
 _BITS: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
@@ -37,14 +36,8 @@ _SAME: Final[dict[str, Callable[[Expr], Expr]]] = {
     "isinf": R.isinf,
     "isfinite": R.isfinite,
     "bitwise_not": R.bitwise_not,
-    "logical_not": lambda x: R.logical_not(cast(x, "bool")),
+    "logical_not": lambda x: R.logical_not(x) if is_bool(dtype_of(x)) else R.equal(x, 0),
     "signbit": is_signed,
-    "silu": R.nn.silu,
-    "relu6": R.nn.relu6,
-    "selu": R.nn.selu,
-    "mish": R.nn.mish,
-    "hardsigmoid": R.nn.hardsigmoid,
-    "hardswish": R.nn.hardswish,
     **dict.fromkeys(("_conj", "_conj_physical", "resolve_conj", "resolve_neg"), lambda x: x),
 }
 """Functions of the tensors that the overload takes, in their dtype."""
@@ -98,12 +91,6 @@ _WHOLE: Final = {*elementary.__all__, "special_expit"}
 """Functions that are one operator here, which rounds once by itself."""
 
 
-def _register_same(name: str, function: Callable[[Expr], Expr]) -> None:
-    @converts(name)
-    def handler(context: Context, x: Expr) -> Expr:
-        return function(x)
-
-
 def _register_rounding(name: str, function: Callable[[Expr], Expr]) -> None:
     @converts(name)
     def handler(context: Context, x: Expr) -> Expr:
@@ -117,8 +104,7 @@ def _register_floating(name: str, function: Callable[[Expr], Expr]) -> None:
         return function(operand) if name in _WHOLE else in_wide_floats(function, operand)
 
 
-for _name, _function in _SAME.items():
-    _register_same(_name, _function)
+converts_plainly(_SAME)
 for _name, _function in _ROUNDING.items():
     _register_rounding(_name, _function)
 for _name, _function in FLOATING.items():
@@ -147,30 +133,7 @@ def _round(context: Context, x: Expr, *, decimals: int = 0) -> Expr:
 # --- copies and casts
 
 
+@converts("_to_copy", "to.dtype", "to.device", "to.dtype_layout", "to.other", "to.prim_dtype", "type_as")
 @converts("clone", "contiguous")
-def _copy_of(context: Context, x: Expr, *, memory_format: Any = None) -> Expr:
-    return x
-
-
-@converts("_to_copy")
-def _to_copy(context: Context, x: Expr, *, dtype: Any = None, **_where: Any) -> Expr:
-    return x if dtype is None else _converted(x, dtype)
-
-
-@converts("to.dtype")
-def _to_dtype(context: Context, x: Expr, dtype: Any, *_how: Any, **_more: Any) -> Expr:
-    return _converted(x, dtype)
-
-
-@converts("to.device")
-def _to_device(context: Context, x: Expr, device: Any, dtype: Any, *_how: Any, **_more: Any) -> Expr:
-    return _converted(x, dtype)
-
-
-@converts("to.dtype_layout", "type_as", "to.other", "to.prim_dtype")
-def _to_result(context: Context, x: Expr, *_how: Any, **_more: Any) -> Expr:
+def _copied(context: Context, x: Expr, *_how: Any, **_more: Any) -> Expr:
     return cast(x, context.output_dtype())
-
-
-def _converted(x: Expr, dtype: Any) -> Expr:
-    return cast(x, dtype_name(dtype))

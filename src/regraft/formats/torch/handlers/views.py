@@ -13,7 +13,7 @@ from ....analysis.tensors import same_sizes
 from ....ir.dims import Dim, dim_less_equal, dim_product, dims_equal
 from ....ir.expr import Expr, const
 from ....op.primitive.manipulate import inverse
-from ..context import Context, axis_of, cast, converts, dtype_of, rank, shape_of
+from ..context import Context, axis_of, cast, converts, converts_plainly, dtype_of, rank, shape_of
 
 
 @converts("view", "reshape", "_unsafe_view", "flatten.using_ints", "unflatten.int", "view_as", "reshape_as", "ravel")
@@ -30,9 +30,7 @@ def _view_as_dtype(context: Context, x: Expr, dtype: Any) -> Expr:
     return R.bitcast(x, context.output_dtype())
 
 
-@converts("unsqueeze")
-def _unsqueeze(context: Context, x: Expr, dim: int) -> Expr:
-    return R.expand_dims(x, axis=dim)
+converts_plainly({"unsqueeze": R.expand_dims, "pixel_shuffle": R.nn.pixel_shuffle})
 
 
 @converts("squeeze", "squeeze.dim", "squeeze.dims")
@@ -145,15 +143,29 @@ def _windows(context: Context, x: Expr, dimension: int, size: int, step: int) ->
     if rank(x) == 0:
         return R.reshape(x, context.output_shape())
     axis = axis_of(dimension, rank(x))
-    count, shape = context.output_shape()[axis], shape_of(x)
+    found = windows(context, x, axis, context.output_shape()[axis], size, step)
+    return R.permute_dims(found, [*[place for place in range(rank(x) + 1) if place != axis + 1], axis + 1])
+
+
+def windows(context: Context, x: Expr, axis: int, count: Dim, size: int, step: Dim) -> Expr:
+    """``x`` with two axes in the place of one: ``count`` windows, and the ``size`` elements of each."""
+    shape = shape_of(x)
     if size == step:
         is_all = dims_equal(count * size, shape[axis]) is True
         inside = x if is_all else R.strided_slice(x, [axis], [0], [count * size])
-        found = R.reshape(inside, [*shape[:axis], count, size, *shape[axis + 1 :]])
-    else:
-        starts = R.expand_dims(R.arange(count, dtype="int64") * const(step, "int64"), 1)
-        found = R.take(x, starts + const(np.arange(size), "int64"), axis=axis)
-    return R.permute_dims(found, [*[place for place in range(rank(x) + 1) if place != axis + 1], axis + 1])
+        return R.reshape(inside, [*shape[:axis], count, size, *shape[axis + 1 :]])
+    starts = R.expand_dims(_every(context, count, step), 1)
+    return R.take(x, starts + const(np.arange(size), "int64"), axis=axis)
+
+
+def _every(context: Context, count: Dim, step: Dim, first: Dim = 0) -> Expr:
+    """``count`` places, ``step`` apart."""
+    if isinstance(count, int) and isinstance(step, int) and isinstance(first, int):
+        return const(np.arange(count) * step + first, "int64")
+    places = R.arange(count, dtype="int64")
+    if step != 1:
+        places = places * context.scalar(step, "int64")
+    return places if first == 0 else places + context.scalar(first, "int64")
 
 
 @converts("unfold_backward")
@@ -204,40 +216,38 @@ def _cartesian_product(context: Context, tensors: Sequence[Expr]) -> Expr:
     return R.stack([R.flatten(line) for line in grid], axis=1)
 
 
-@converts("pixel_shuffle")
-def _pixel_shuffle(context: Context, x: Expr, upscale_factor: int) -> Expr:
-    return R.nn.pixel_shuffle(x, upscale_factor)
-
-
-def _along_diagonal(length: Dim, offset: int) -> tuple[Expr, Expr]:
-    """The rows and columns of a diagonal."""
-    start = R.arange(0, length, 1, "int64")
-    return (start, start + offset) if offset > 0 else (start - offset if offset else start, start)
-
-
 @converts("diagonal")
 def _diagonal(context: Context, x: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
-    count = rank(x)
-    first, second = axis_of(dim1, count), axis_of(dim2, count)
-    rest = [axis for axis in range(count) if axis not in (first, second)]
-    rows, columns = _along_diagonal(context.output_shape()[-1], offset)
-    matrix = R.permute_dims(x, [first, second, *rest])
-    found = R.index_tensor(matrix, [rows, columns])
-    return R.permute_dims(found, [*range(1, len(rest) + 1), 0]) if rest else found
+    order = _diagonal_last(rank(x), dim1, dim2)
+    *lead, rows, columns = [shape_of(x)[axis] for axis in order]
+    line = R.reshape(x if order == sorted(order) else R.permute_dims(x, order), [*lead, rows * columns])
+    return R.take(line, _diagonal_places(context, columns, context.output_shape()[-1], offset), axis=-1)
+
+
+def _diagonal_last(count: int, dim1: int, dim2: int) -> list[int]:
+    """The order of ``count`` axes in which those of a diagonal are the last two."""
+    both = [axis_of(dim1, count), axis_of(dim2, count)]
+    return [*[axis for axis in range(count) if axis not in both], *both]
+
+
+def _diagonal_places(context: Context, columns: Dim, length: Dim, offset: int) -> Expr:
+    """The places of a diagonal among the elements of a matrix in order."""
+    return _every(context, length, columns + 1, offset if offset > 0 else -offset * columns)
 
 
 @converts("diagonal_scatter")
 def _diagonal_scatter(context: Context, x: Expr, src: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
-    count = rank(x)
-    first, second = axis_of(dim1, count), axis_of(dim2, count)
-    rest = [axis for axis in range(count) if axis not in (first, second)]
+    *rest, first, second = _diagonal_last(rank(x), dim1, dim2)
     order = [first, second, *rest]
+    turned = x if order == sorted(order) else R.permute_dims(x, order)
+    rows, columns, *others = [shape_of(x)[axis] for axis in order]
     values = cast(src, dtype_of(x))
     if rest:
         values = R.permute_dims(values, [len(rest), *range(len(rest))])
-    places = _along_diagonal(shape_of(src)[-1], offset)
-    put = R.index_put(R.permute_dims(x, order), list(places), values)
-    return R.permute_dims(put, inverse(order))
+    places = _diagonal_places(context, columns, shape_of(src)[-1], offset)
+    put = R.index_put(R.reshape(turned, [rows * columns, *others]), [places], values)
+    whole = R.reshape(put, [rows, columns, *others])
+    return whole if turned is x else R.permute_dims(whole, inverse(order))
 
 
 @converts("as_strided")
