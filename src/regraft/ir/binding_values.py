@@ -1,18 +1,20 @@
 """Putting values in the place of a function's parameters and sizes, and bodies in the place of its calls.
 
-What `Function.bind_params`, `bind_symbolic_vars` and `inline_functions` do. Knows the language only.
+What `Function.bind_params`, `bind_symbolic_vars` and `inline_functions` do; and other results in place of a function's
+own. Knows the language only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from .builder import NameSupply, in_normal_form
 from .dims import Dim, SymExpr, SymVar
 from .dims import substitute as substitute_dim
 from .errors import IRError
-from .expr import Constant, DataflowVar, Expr, GlobalVar, PrimValue, ShapeExpr, Var, const
+from .expr import Constant, DataflowVar, Expr, GlobalVar, PrimValue, ShapeExpr, Tuple, Var, const
 from .mutator import ExprMutator, NewDefinitions, NewVariables
 from .op import Call
 from .program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding, merge_blocks
@@ -252,6 +254,25 @@ def with_outputs(seq: SeqExpr) -> SeqExpr:
             if isinstance(var, DataflowVar) and home.get(var, number) != number:
                 seen[var] = Var(var.name_hint, var.ty, var.origins)
     return NewDefinitions(seen).mutate(seq) if seen else seq
+
+
+def giving(
+    function: Function,
+    results: Iterable[Expr],
+    *,
+    blocks: Sequence[BindingBlock] | None = None,
+    params: Sequence[Var] | None = None,
+) -> Function:
+    """``function`` giving a tuple of ``results``, expressions over its values, with ``blocks`` and ``params`` if given.
+
+    It has no attributes: those tell how the function was called before. Cost: linear in the bindings.
+    """
+    names = NameSupply.beside(function)
+    last = [VarBinding(Var(names.fresh("result"), value.ty), value) for value in results]
+    blocks = function.body.blocks if blocks is None else blocks
+    body = SeqExpr([*blocks, DataflowBlock(last)], Tuple([one.var for one in last]))
+    params = function.params if params is None else params
+    return in_normal_form(Function(params, with_outputs(body), None, function.is_pure))
 
 
 def called_name(value: Expr) -> str:

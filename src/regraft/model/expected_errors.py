@@ -17,7 +17,7 @@ eight directions, 0.6 to 1.6 times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -26,13 +26,13 @@ from .. import op as ops
 from ..analysis.cost import estimate_cost
 from ..analysis.values import leaves_of
 from ..gradient import Gradient, GradientError
-from ..ir.binding_values import with_outputs
-from ..ir.builder import NameSupply, in_normal_form
+from ..ir.binding_values import giving
+from ..ir.builder import NameSupply
 from ..ir.dtypes import is_float
-from ..ir.expr import Expr, Tuple, Var, const
+from ..ir.expr import Var, const
 from ..ir.module import IRModule
 from ..ir.op import Call
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from ..ir.program import Binding, BindingBlock, Function, VarBinding
 from ..ir.types import TensorType
 from ..passes import BindSymbolicVars
 from ..run.originals import RunOriginal
@@ -151,10 +151,10 @@ def _with_gradients(module: IRModule, name: str, layers: Sequence[Var], outputs:
     for leaf, factor in zip(leaves, factors, strict=True):
         if isinstance(leaf.ty, TensorType) and is_float(leaf.ty.dtype):
             total = ops.add(total, ops.sum(ops.multiply(ops.astype(leaf, "float32"), factor)))
-    scalar = _giving(function, function.body.blocks, [total], [*function.params, *factors])
+    scalar = giving(function, [total], params=[*function.params, *factors])
     adjoint = Gradient(name, layers, fields_apart=True)(module.with_function(name, scalar))[f"{name}_adjoint"]
     gradients = leaves_of(adjoint.body.body)[1:]
-    return module.with_function(name, _giving(adjoint, adjoint.body.blocks, gradients))
+    return module.with_function(name, giving(adjoint, gradients))
 
 
 def _with_noise(function: Function, layers: Collection[Var]) -> Function:
@@ -168,18 +168,4 @@ def _with_noise(function: Function, layers: Collection[Var]) -> Function:
                 seconds[binding.var] = var
                 added.append(VarBinding(var, Call(call.op, call.args, call.attrs)))
         blocks.append(type(block)([*block, *added]))
-    return _giving(function, blocks, [ops.subtract(seconds[one], one) for one in layers])
-
-
-def _giving(
-    function: Function, blocks: Sequence[BindingBlock], results: Iterable[Expr], params: Sequence[Var] | None = None
-) -> Function:
-    """``function`` with ``blocks`` in place of its own, giving a tuple of ``results``; with ``params``, if given.
-
-    It has no attributes: those tell how PyTorch calls the function as it was.
-    """
-    names = NameSupply.beside(function)
-    last = [VarBinding(Var(names.fresh("result"), value.ty), value) for value in results]
-    body = SeqExpr([*blocks, DataflowBlock(last)], Tuple([one.var for one in last]))
-    params = function.params if params is None else params
-    return in_normal_form(Function(params, with_outputs(body), None, function.is_pure))
+    return giving(function, [ops.subtract(seconds[one], one) for one in layers], blocks=blocks)

@@ -21,13 +21,13 @@ import numpy as np
 from .. import op as ops
 from ..analysis import get_var2val
 from ..analysis.values import Definitions, definition, leaves_of, resolve
-from ..ir.builder import in_normal_form
+from ..ir.binding_values import giving
 from ..ir.dtypes import as_dtype, is_float, numpy_dtype
-from ..ir.expr import Constant, Expr, Tuple, Var, const
+from ..ir.expr import Constant, Expr, Tuple, const
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op, Trait, is_call_of
-from ..ir.program import Function, SeqExpr, VarBinding
+from ..ir.program import Function
 from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..op.primitive.loop import LOOP
@@ -122,16 +122,19 @@ def codes_within_steps(
     leaves = leaves_of(function.body.body)[-count:]
     sources = [_quantizations(values, leaf) or () for leaf in leaves]
     calls = list(dict.fromkeys(call for one in sources for call in one))
-    if not calls or len(leaves) != count or len(function.body.blocks) != 1:
+    if not calls or len(leaves) != count:
         return [False] * count
-    data = _giving(module, name, [call.args[0] for call in calls])
+    data = module.with_function(name, giving(function, [call.args[0] for call in calls]))
     before = trial._replace(outputs=run(data)(trial.inputs))
     limits = tolerances_by_steps(data, run, before)
     sizes = [max(1.0, float(np.abs(one.astype(np.float64)).max(initial=0))) for one in before.outputs]
-    least, most = (
-        run(_giving(module, name, [_shifted(values, leaf, shifts) for leaf in leaves]))(trial.inputs)
-        for shifts in (dict(zip(calls, np.multiply(limits, sizes) * sign, strict=True)) for sign in (-1.0, 1.0))
-    )
+
+    def moved(sign: float) -> list[np.ndarray]:
+        shifts = dict(zip(calls, np.multiply(limits, sizes) * sign, strict=True))
+        results = [_shifted(values, leaf, shifts) for leaf in leaves]
+        return run(module.with_function(name, giving(function, results)))(trial.inputs)
+
+    least, most = moved(-1.0), moved(1.0)
     rows = zip(sources, trial.outputs, found, least, most, strict=True)
     return [bool(one) and _is_between(own, other, low, high) for one, own, other, low, high in rows]
 
@@ -175,16 +178,6 @@ def _shifted(values: Definitions, leaf: Expr, shifts: Mapping[Call, float]) -> E
         return call.with_args([ops.add(data, shift), *call.args[1:]])
     moved = [_shifted(values, one, shifts) for one in _moved_by(call)]
     return call.with_args([Tuple(moved) if isinstance(call.args[0], Tuple) else moved[0], *call.args[1:]])
-
-
-def _giving(module: IRModule, name: str, results: Sequence[Expr]) -> IRModule:
-    """``module`` with ``results``, computed in the one block of function ``name``, in place of its own."""
-    function = module[name]
-    [block] = function.body.blocks
-    named = [VarBinding(Var(f"result_{place}", value.ty), value) for place, value in enumerate(results)]
-    body = SeqExpr([type(block)([*block, *named])], Tuple([binding.var for binding in named]))
-    made = Function(function.params, body, None, function.is_pure, function.attrs)
-    return module.with_function(name, in_normal_form(made))
 
 
 def _own(trial: ExpectedRun, made_in: str | None) -> list[float]:
