@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import regraft.op as R
 from regraft import build, from_onnx, optimize
-from regraft.ir import BlockBuilder, Expr, IRModule, const
+from regraft.ir import BlockBuilder, Expr, IRModule, TensorType, Var, const
 from regraft.model import OptimizationReport
 from regraft.model import search as room
 from regraft.model import trials as trials_room
@@ -22,9 +23,10 @@ from regraft.model.inputs import ExpectedRun
 from regraft.model.measure import Bench
 from regraft.model.models import open_model, run_exactly
 from regraft.model.search import PrecisionSearch
-from regraft.model.sensitivity import error_by_steps, rounds_to_steps
+from regraft.model.sensitivity import codes_within_steps, error_by_steps, rounds_to_steps
 from regraft.model.timing import Deadline
 from regraft.model.trials import OWN, Trials
+from regraft.model.verification import run_program
 from regraft.run import originals
 from regraft.run.originals import RunOriginal
 from tests.model.clock import turns_of
@@ -217,3 +219,18 @@ def test_an_input_that_nothing_reads_does_not_keep_a_file_from_openvino(
     onnx.save(onnx.parser.parse_model(text), file := tmp_path / "two.onnx")
     report = _lowered(file, output=tmp_path / "out.onnx", max_error=0.1)
     assert report.kept is not None, report
+
+
+def test_a_code_that_rounding_explains_is_told_from_a_wrong_one_behind_a_block_of_its_own() -> None:
+    x, builder = Var("x", TensorType((3,), "float32")), BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            data = builder.emit_output(R.multiply(x, const(np.float32(0.5))))
+        builder.emit_func_output(builder.emit(R.quantize(data, const(np.float32(0.5)), const(np.int8(0)))))
+    module = builder.get()
+    assert len(module["main"].body.blocks) > 1
+    own = np.array([0, 2, 3], np.int8)  # the first one lies in the middle between 0 and 1
+    trial = ExpectedRun([np.array([0.5, 2, 3], np.float32)], [own], True)
+    for found, is_near in (([1, 2, 3], True), ([0, 3, 3], False)):
+        codes = np.array(found, np.int8)
+        assert codes_within_steps(module, "main", partial(run_program, name="main"), trial, [codes]) == [is_near]
