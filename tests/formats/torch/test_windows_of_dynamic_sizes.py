@@ -28,6 +28,13 @@ def small(x: torch.Tensor) -> torch.Tensor:
     return x[:, :, ::4, ::4]
 
 
+def spread(x: torch.Tensor) -> torch.Tensor:
+    """Each element at the first of four places."""
+    height, width = x.shape[-2:]
+    places = torch.arange(height)[:, None] * (4 * width) + torch.arange(width) * 2
+    return F.max_unpool2d(x, places.expand_as(x), 2)
+
+
 IMAGES = image(9, 8), image(12, 13)
 TALL, EVEN_ROWS = (image(9, 8), image(12, 8)), (image(6, 8), image(10, 8))
 CASES: dict[str, tuple[Callable[..., torch.Tensor], dict[int, Any], tuple[torch.Tensor, ...]]] = {
@@ -46,6 +53,9 @@ CASES: dict[str, tuple[Callable[..., torch.Tensor], dict[int, Any], tuple[torch.
         (image(8, 12), image(16, 8)),
     ),
     "maxima": (lambda x: F.adaptive_max_pool2d(x, (3, 5)), {2: ROWS, 3: COLUMNS}, IMAGES),
+    "maxima at their places": (spread, {2: ROWS, 3: COLUMNS}, IMAGES),
+    "diagonals": (lambda x: x.diagonal(1, 2, 3), {2: ROWS, 3: COLUMNS}, IMAGES),
+    "diagonals put": (lambda x: x.diagonal_scatter(x.diagonal(0, 2, 1) * 2, 0, 2, 1), {2: ROWS}, TALL),
     "columns": (lambda x: F.unfold(x, 2, padding=1, stride=2, dilation=2), {2: ROWS, 3: COLUMNS}, IMAGES),
     "columns and back": (lambda x: F.fold(F.unfold(x, 2, stride=2), x.shape[-2:], 2, stride=2), {2: EVEN}, EVEN_ROWS),
     "windows that overlap": (lambda x: x.unfold(2, 4, 3).mean(-1), {2: ROWS}, TALL),

@@ -10,6 +10,7 @@ from ....ir.expr import Expr, const
 from ....ir.op import Call, Op
 from ..context import Context, cast, converts, converts_by_name, dtype_of, rank, shape_of
 from .layers import convolved
+from .scattering import put_at_places
 
 
 def _adjoints(forward: Expr, adjoint: Expr) -> Sequence[Expr | None]:
@@ -94,11 +95,7 @@ def _embedding_backward(context: Context, given: Any) -> Expr:
 @converts("max_pool2d_with_indices_backward")
 def _max_pool_backward(context: Context, grad_output: Expr, x: Expr, *window: Any) -> Expr:
     *_, indices = window
-    lead, (height, width) = shape_of(x)[:-2], shape_of(x)[-2:]
-    start = R.zeros([*lead, height * width], dtype_of(grad_output))
-    lines = [R.reshape(value, [*lead, -1]) for value in (indices, grad_output)]
-    summed = R.scatter_elements(start, lines[0], lines[1], axis=len(lead), reduction="add")
-    return R.reshape(summed, shape_of(x))
+    return put_at_places(shape_of(x), indices, grad_output, 2, "add")
 
 
 @converts_by_name("avg_pool2d_backward")

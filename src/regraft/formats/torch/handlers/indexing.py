@@ -43,12 +43,16 @@ def _slice(context: Context, given: Any) -> Expr:
     return R.strided_slice(x, [axis], [first], [last], [step])
 
 
+def _from_front(index: Dim, size: Dim) -> Dim:
+    return index + size if dim_at_least(index, 0) is False else index
+
+
 @converts("select.int")
 def _select(context: Context, x: Expr, dim: int, index: Dim) -> Expr:
     axis = axis_of(dim, rank(x))
     size = shape_of(x)[axis]
     if isinstance(index, SymExpr) or not isinstance(size, int):
-        first = index + size if dim_at_least(index, 0) is False else index
+        first = _from_front(index, size)
         return R.squeeze(R.strided_slice(x, [axis], [first], [first + 1], [1]), axis=axis)
     return R.take(x, const(index % size, "int64"), axis=axis)
 
@@ -56,7 +60,7 @@ def _select(context: Context, x: Expr, dim: int, index: Dim) -> Expr:
 @converts("select_scatter")
 def _select_scatter(context: Context, x: Expr, src: Expr, dim: int, index: Dim) -> Expr:
     axis = axis_of(dim, rank(x))
-    first = index + shape_of(x)[axis] if dim_at_least(index, 0) is False else index
+    first = _from_front(index, shape_of(x)[axis])
     return R.slice_scatter(x, R.expand_dims(cast(src, dtype_of(x)), axis=axis), first, first + 1, 1, axis=axis)
 
 

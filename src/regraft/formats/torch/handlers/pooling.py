@@ -14,7 +14,8 @@ from ....ir.expr import Expr
 from ....op.composite.adaptive_pooling import divides, means_of_spread_windows, of_spread_windows
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from ...places import Line, greatest_in_windows
-from ..context import Context, batched, converts, converts_by_name, dtype_of, each_axis, rank, shape_of
+from ..context import Context, batched, converts, converts_by_name, each_axis, rank, shape_of
+from .scattering import put_at_places
 
 _MAX: Final[list[Callable[..., Expr]]] = [R.nn.max_pool1d, R.nn.max_pool2d, R.nn.max_pool3d]
 _AVERAGE: Final[list[Callable[..., Expr]]] = [R.nn.avg_pool1d, R.nn.avg_pool2d, R.nn.avg_pool3d]
@@ -150,9 +151,4 @@ def _greatest(context: Context, x: Expr, lines: Sequence[Line]) -> tuple[Expr, E
 
 @converts("max_unpool2d", "max_unpool3d")
 def _max_unpool(context: Context, x: Expr, indices: Expr, output_size: Sequence[Dim], *_window: Any) -> Expr:
-    count = _spatial_axes(context)
-    shape = context.output_shape()
-    lead = shape[:-count]
-    start = R.zeros([*lead, math.prod(_known(context, shape, count))], dtype_of(x))
-    places, values = [R.reshape(value, [*lead, -1]) for value in (indices, x)]
-    return R.reshape(R.scatter_elements(start, places, values, axis=len(lead)), shape)
+    return put_at_places(context.output_shape(), indices, x, _spatial_axes(context), "update")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from .... import op as R
+from ....ir.dims import Dim, dim_product
 from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
 from ....op.primitive.manipulate import inverse
@@ -69,6 +70,14 @@ def _neutral(reduce: str, x: Expr) -> Expr:
     if reduce in ("amax", "amin"):
         return like(x, extreme_of_none(dtype_of(x), greatest=reduce == "amax"))
     return like(x, 0)
+
+
+def put_at_places(shape: Sequence[Dim], places: Expr, values: Expr, count: int, reduction: ScatterReduction) -> Expr:
+    """Zeros of ``shape`` with ``values`` at ``places``, counted in order along the last ``count`` axes together."""
+    lead = shape[:-count]
+    start = R.zeros([*lead, dim_product(shape[-count:])], dtype_of(values))
+    lines = [R.reshape(value, [*lead, -1]) for value in (places, values)]
+    return R.reshape(R.scatter_elements(start, *lines, axis=len(lead), reduction=reduction), shape)
 
 
 # --- along one axis
