@@ -14,8 +14,12 @@ _SELU_ALPHA: Final = 1.6732632423543772
 _SELU_SCALE: Final = 1.0507009873554805
 
 
+def _gelu(x: Expr, approximate: str) -> Expr:
+    return R.nn.gelu_tanh(x) if approximate == "tanh" else R.nn.gelu(x)
+
+
 _PLAIN: Final[dict[str, Callable[..., Expr]]] = {
-    "gelu": lambda x, approximate: R.nn.gelu_tanh(x) if approximate == "tanh" else R.nn.gelu(x),
+    "gelu": _gelu,
     "hardsigmoid": R.nn.hardsigmoid,
     "hardswish": R.nn.hardswish,
     "leaky_relu": R.nn.leakyrelu,

@@ -5,6 +5,7 @@ They follow ``torch.ao.quantization.fx._decomposed``. PyTorch multiplies by the 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .... import op as R
@@ -24,6 +25,7 @@ from ..context import (
     shape_of,
 )
 from ..tensors import dtype_name
+from .unary import copied
 
 _NAMESPACE = "quantized_decomposed"
 
@@ -139,8 +141,8 @@ def _imitated_by_channel_of_pt2e(
     return (R.clip(places, float(quant_min), float(quant_max)) - offset) * factor
 
 
-converts_plainly({"convert_element_type.no_fuse": lambda x, dtype: cast(x, dtype_name(dtype))}, _NAMESPACE)
-converts_plainly({"_int_mm": lambda x, other: R.matmul(x, other, out_dtype="int32")})
+converts("convert_element_type.no_fuse", namespace=_NAMESPACE)(copied)
+converts_plainly({"_int_mm": partial(R.matmul, out_dtype="int32")})
 
 
 @converts("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine.tensor_qparams")

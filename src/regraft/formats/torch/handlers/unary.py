@@ -135,5 +135,6 @@ def _round(context: Context, x: Expr, *, decimals: int = 0) -> Expr:
 
 @converts("_to_copy", "to.dtype", "to.device", "to.dtype_layout", "to.other", "to.prim_dtype", "type_as")
 @converts("clone", "contiguous")
-def _copied(context: Context, x: Expr, *_how: Any, **_more: Any) -> Expr:
+def copied(context: Context, x: Expr, *_how: Any, **_more: Any) -> Expr:
+    """``x`` in the dtype of the result, wherever it lies."""
     return cast(x, context.output_dtype())
