@@ -7,7 +7,9 @@ from copy import deepcopy
 from typing import Any, cast
 
 import torch
+from torch.utils import _pytree as pytree
 
+from ..formats.torch.complex_numbers import is_complex
 from ..ir.dims import Dim, SymVar
 from ..ir.errors import IRError
 from ..ir.module import IRModule
@@ -23,6 +25,7 @@ def relax_dynamo(
     Each graph is read by `from_fx`, goes through ``pipeline``, a pass or a `Sequential`, and is run by the engine
     ``torch``, so that gradients and dynamic sizes work. As in Relax, dropout does nothing, and buffers that the model
     changes, such as the statistics of a batch norm in training, keep their values: the backend is for inference.
+    ``pipeline`` sees two real tensors for each complex one.
 
     Raises what `from_fx` and `regraft.build` raise, when a graph is first called.
     """
@@ -30,13 +33,15 @@ def relax_dynamo(
     def backend(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         graph, inputs = _without_sizes_as_inputs(graph_module, example_inputs)
         compiled: Callable[..., Any] | None = None
+        kinds = _kinds_of_results(graph_module)
 
         def run(*args: Any) -> Any:
             nonlocal compiled
             if compiled is None:  # not while PyTorch traces the model: exporting is tracing, too
                 module = from_fx(graph, inputs)
                 compiled = build(module if pipeline is None else pipeline(module), target="torch")["main"]
-            return compiled(*[arg for arg in args if isinstance(arg, torch.Tensor)])
+            given = [part for arg in args if isinstance(arg, torch.Tensor) for part in _parts(arg)]
+            return _with_complex_results(compiled(*given), kinds)
 
         return run
 
@@ -67,6 +72,27 @@ def dynamo_capture_subgraphs(
     ]
     names = [f"subgraph_{index}" for index in range(len(functions))]
     return IRModule({name: one.with_attr("global_symbol", name) for name, one in zip(names, functions, strict=True)})
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The real tensors that stand for an input."""
+    return [torch.real(tensor), torch.imag(tensor)] if tensor.is_complex() else [tensor]
+
+
+def _kinds_of_results(graph_module: torch.fx.GraphModule) -> list[bool]:
+    """Whether each result of a graph is complex."""
+    output = next(node for node in graph_module.graph.nodes if node.op == "output")
+    return [
+        is_complex(node.meta.get("example_value")) for node in pytree.tree_leaves(output.args[0]) if node is not None
+    ]
+
+
+def _with_complex_results(results: Any, kinds: Sequence[bool]) -> Any:
+    """The results of a program with a complex tensor for the two that stand for one."""
+    if not any(kinds):
+        return results
+    parts = iter(cast("Sequence[torch.Tensor]", results))
+    return tuple([torch.complex(next(parts), next(parts)) if kind else next(parts) for kind in kinds])
 
 
 def _shape(tensor: torch.Tensor) -> list[Dim]:

@@ -11,8 +11,9 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from ..analysis import remove_all_unused
 from ..formats.torch import from_torch
-from ..formats.torch.complex_numbers import is_complex_call
+from ..formats.torch.complex_numbers import is_complex, is_complex_call
 from ..formats.torch.custom import Conversion, Converter
+from ..formats.torch.signature import part_names
 from ..ir.attrs import Attrs
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import Constant, Expr, Tuple, Var
@@ -78,8 +79,9 @@ def from_fx(
 
     ``input_info`` gives shape and dtype of each input, and the model is exported for such inputs; a size variable among
     the sizes stands for any size. Its parameters are
-    called ``inp_0``, ``inp_1`` ... . The other arguments are those of `from_exported_program`, but that a single result
-    which the model returns as it is never becomes a tuple.
+    called ``inp_0``, ``inp_1`` ... . A complex input is two real ones, ``inp_0_real`` and ``inp_0_imag``, and so is a
+    complex result. The other arguments are those of `from_exported_program`, but that a single result which the model
+    returns as it is never becomes a tuple.
     """
     if default_image_layout != "NCHW":
         raise NotImplementedError(f"default_image_layout={default_image_layout!r}: PyTorch's images are NCHW")
@@ -94,14 +96,26 @@ def from_fx(
         is_traced=True,
     )
     function = module["main"]
-    renamed = [
-        Var(f"inp_{index}", param.ty, param.origins) for index, param in enumerate(function.params[: len(input_info)])
-    ]
+    names, shapes = _real_inputs(input_info)
+    renamed = [Var(name, param.ty, param.origins) for name, param in zip(names, function.params, strict=False)]
     bound = function.bind_params(dict(zip(function.params, renamed, strict=False)))
     params = [*renamed, *bound.params]
-    attrs = {**bound.attrs, **({"num_input": len(input_info)} if keep_params_as_input else {})}
+    attrs = {**bound.attrs, **({"num_input": len(names)} if keep_params_as_input else {})}
     function = Function(params, bound.body, bound.ret_ty, bound.is_pure, attrs)
-    return module.with_function("main", function.bind_symbolic_vars(_sizes_as_given(renamed, input_info)))
+    return module.with_function("main", function.bind_symbolic_vars(_sizes_as_given(renamed, shapes)))
+
+
+def _real_inputs(
+    input_info: Sequence[tuple[Sequence[Dim], str | torch.dtype]],
+) -> tuple[list[str], list[Sequence[Dim]]]:
+    """The names and the shapes of the parameters for inputs: complex ones have two each."""
+    names: list[str] = []
+    shapes: list[Sequence[Dim]] = []
+    for index, (shape, dtype) in enumerate(input_info):
+        own = (f"inp_{index}_real", f"inp_{index}_imag") if _kind(dtype).is_complex else (f"inp_{index}",)
+        names += own
+        shapes += [shape] * len(own)
+    return names, shapes
 
 
 def _converters_with_forms(given: Mapping[str, Converter], table: Mapping[str, RelaxForm]) -> dict[str, Converter]:
@@ -154,8 +168,15 @@ def _returning_the_users_results(function: Function, program: torch.export.Expor
     results = function.body.body
     if not isinstance(results, Tuple):
         return function
-    users = [spec for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
-    changed = len(results.fields) - sum(not isinstance(spec.arg, ConstantArgument) for spec in users)
+    values = next(node for node in program.graph.nodes if node.op == "output").args[0]
+    pairs = zip(program.graph_signature.output_specs, cast("Sequence[Any]", values), strict=True)
+    users = [(spec, value) for spec, value in pairs if spec.kind is OutputKind.USER_OUTPUT]
+    fields = [
+        1 + is_complex(getattr(value, "meta", {}).get("val"))
+        for spec, value in users
+        if not isinstance(spec.arg, ConstantArgument)
+    ]
+    changed = len(results.fields) - sum(fields)
     if changed <= 0 or not users:
         return function
     kept = results.fields[changed:]
@@ -168,26 +189,41 @@ def _with_parameters(function: Function, program: torch.export.ExportedProgram, 
 
     Parameters are in the order in which the program takes them, or sorted ``by_name``, and called by their modules.
     """
-    state = [spec for spec in program.graph_signature.input_specs if spec.kind is not InputKind.USER_INPUT]
-    first = len(function.params) - len(state)
-    tensors: dict[str, Any] = {**program.state_dict, **program.constants}
-    values = [TensorData(tensors[str(spec.target)].detach().cpu().numpy(), str(spec.target)) for spec in state]
+    state = _real_state(program)
+    params = function.params[len(function.params) - len(state) :]
     kept: list[TensorData] = []
     bound: dict[str | Var, Any] = {}
     named: dict[str, Var] = {}
-    for spec, param, value in zip(state, function.params[first:], values, strict=True):
-        if spec.kind is not InputKind.PARAMETER:
+    for (is_parameter, value), param in zip(state, params, strict=True):
+        if not is_parameter:
             bound[param] = Constant(value)
             continue
         kept.append(value)
         if by_name:
-            name = str(spec.target)
+            name = str(value.name)
             bound[param] = named[name] = Var(name, param.ty, param.origins)
     if by_name:
         kept.sort(key=lambda value: str(value.name))
     new = function.bind_params(bound).with_attr("params", tuple(kept))
     params = [*new.params, *[named[name] for name in sorted(named)]]
     return Function(params, new.body, new.ret_ty, new.is_pure, new.attrs)
+
+
+def _real_state(program: torch.export.ExportedProgram) -> list[tuple[bool, TensorData]]:
+    """The tensors of a model's state, two for a complex one, each with whether it is a parameter."""
+    tensors: dict[str, Any] = {**program.state_dict, **program.constants}
+    found: list[tuple[bool, TensorData]] = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind is InputKind.USER_INPUT:
+            continue
+        name, tensor = str(spec.target), tensors[str(spec.target)].detach().cpu().resolve_conj()
+        parts = (tensor,)
+        if tensor.is_complex():
+            parts = (tensor.real.contiguous(), tensor.imag.contiguous())
+        names = part_names(name) if tensor.is_complex() else (name,)
+        is_parameter = spec.kind is InputKind.PARAMETER
+        found += [(is_parameter, TensorData(part.numpy(), own)) for own, part in zip(names, parts, strict=True)]
+    return found
 
 
 def _bounds_of_sizes(program: torch.export.ExportedProgram) -> dict[str, Attrs]:
@@ -219,17 +255,19 @@ def _exported(
 
 
 def _example(shape: Sequence[Any], dtype: str | torch.dtype) -> torch.Tensor:
-    kind: torch.dtype = getattr(torch, str(dtype).removeprefix("torch."))
+    kind = _kind(dtype)
     return torch.zeros(tuple(shape), dtype=kind) if not kind.is_floating_point else torch.rand(tuple(shape)).to(kind)
 
 
-def _sizes_as_given(
-    params: Sequence[Var], input_info: Sequence[tuple[Sequence[Dim], str | torch.dtype]]
-) -> dict[str | SymVar, Any]:
-    """The size variables of ``input_info`` by those that stand in their places."""
+def _kind(dtype: str | torch.dtype) -> torch.dtype:
+    return getattr(torch, str(dtype).removeprefix("torch."))
+
+
+def _sizes_as_given(params: Sequence[Var], shapes: Sequence[Sequence[Dim]]) -> dict[str | SymVar, Any]:
+    """The size variables of the ``shapes`` of inputs by those that stand in their places."""
     return {
         own: given
-        for param, (shape, _) in zip(params, input_info, strict=True)
+        for param, shape in zip(params, shapes, strict=True)
         for own, given in zip(cast(TensorType, param.ty).shape or (), shape, strict=True)
         if isinstance(own, SymVar) and own is not given
     }

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import regraft as rx
-from regraft.frontend.torch import relax_dynamo
+from regraft.frontend import detach_params
+from regraft.frontend.torch import from_exported_program, from_fx, relax_dynamo
+from tests.torch_kit import Of
 
 
 def _complex(*shape: int) -> torch.Tensor:
@@ -150,3 +153,59 @@ def test_relaxs_backend_computes_with_complex_numbers_that_are_written_in_place(
     compiled: Any = torch.compile(model, backend=relax_dynamo())
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), model(x))
+
+
+class Turning(torch.nn.Module):
+    """Complex numbers that a parameter and a buffer, both complex, turn: given as they are, or as real ones."""
+
+    def __init__(self, read: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(_complex(5, 5))
+        self.register_buffer("shift", _complex(5))
+        self.read = read
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.read(torch.fft.rfft(x) @ self.weight + self.shift)
+
+
+_READ: dict[str, Callable[[torch.Tensor], Any]] = {
+    "real numbers": torch.abs,
+    "complex numbers": lambda x: x,
+    "both": lambda x: (x.abs(), x * 2),
+}
+
+
+@pytest.mark.parametrize("read", _READ.values(), ids=_READ)
+def test_relaxs_importers_give_all_results_of_a_model_with_complex_weights(read: Callable[[torch.Tensor], Any]) -> None:
+    model, x = Turning(read).eval(), torch.randn(3, 8)
+    with torch.no_grad():
+        wanted = [torch.view_as_real(one) if one.is_complex() else one for one in _tensors(model(x))]
+    for keep in (False, True):
+        read_models = [
+            from_exported_program(torch.export.export(model, (x,)), keep_params_as_input=keep),
+            from_fx(torch.fx.symbolic_trace(model), [((3, 8), "float32")], keep_params_as_input=keep),
+        ]
+        for module in read_models:
+            module, weights = detach_params(module)
+            given = [one.numpy() for one in weights.get("main", [])]
+            assert len(given) == (2 if keep else 0)
+            results = rx.build(module, "numpy")["main"](x.numpy(), *given)
+            parts = iter(results if isinstance(results, tuple) else (results,))
+            for one in wanted:
+                found = next(parts) if one.ndim == 2 else np.stack([next(parts), next(parts)], -1)
+                np.testing.assert_allclose(found, one.numpy(), rtol=1e-4, atol=1e-4)
+            assert next(parts, None) is None
+
+
+@pytest.mark.parametrize("read", _READ.values(), ids=_READ)
+def test_relaxs_backend_takes_and_gives_complex_numbers(read: Callable[[torch.Tensor], Any]) -> None:
+    model = torch.nn.Sequential(Turning(lambda x: x), Of(lambda x: read(x * x.conj()))).eval()
+    torch.compiler.reset()
+    compiled: Any = torch.compile(model, backend=relax_dynamo())
+    for x in (torch.randn(3, 8), torch.randn(7, 8)):
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), model(x))
+
+
+def _tensors(results: Any) -> tuple[torch.Tensor, ...]:
+    return results if isinstance(results, tuple) else (results,)

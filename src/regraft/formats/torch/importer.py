@@ -205,7 +205,8 @@ class _Importer:
         origin = (origin_of(node),)
         if isinstance(value, torch.Tensor):
             if value.is_complex():
-                self._complex_input(node, value)
+                self._input_leaves.append((COMPLEX, (len(self._inputs), len(self._inputs) + 1)))
+                self._values[node] = self._complex_params(node, value, self._inputs)
                 return
             variable = Var(node.name, TensorType(self._sizes.shape(value), dtype_name(value.dtype)), origin)
             self._values[node] = variable
@@ -221,13 +222,11 @@ class _Importer:
         self._input_leaves.append((VALUE, len(self._inputs)))
         self._inputs.append(variable)
 
-    def _complex_input(self, node: torch.fx.Node, value: torch.Tensor) -> None:
-        """A complex input as two real ones."""
-        ty = TensorType(self._sizes.shape(value), PARTS[dtype_name(value.dtype)])
-        parts = [Var(f"{node.name}_{side}", ty, (origin_of(node),)) for side in ("real", "imag")]
-        self._values[node] = ComplexPair(*parts)
-        self._input_leaves.append((COMPLEX, (len(self._inputs), len(self._inputs) + 1)))
-        self._inputs.extend(parts)
+    def _complex_params(self, node: torch.fx.Node, tensor: torch.Tensor, params: list[Var]) -> ComplexPair:
+        """A complex tensor as two real ones, put at the end of ``params``."""
+        ty = TensorType(self._sizes.shape(tensor), PARTS[dtype_name(tensor.dtype)])
+        params += [Var(f"{node.name}_{side}", ty, (origin_of(node),)) for side in ("real", "imag")]
+        return ComplexPair(*params[-2:])
 
     def _state_input(self, node: torch.fx.Node, spec: Any) -> None:
         tensor, kind = self._state_tensor(spec)
@@ -239,7 +238,7 @@ class _Importer:
             self._values[node] = self._constants[first]
             return
         if tensor.is_complex():
-            self._values[node] = self._constants[name] = self._complex_state(tensor, name, kind)
+            self._values[node] = self._constants[name] = self._complex_state(node, tensor, name, kind)
             return
         self._tensors[name] = kind
         if self._keep:
@@ -265,14 +264,14 @@ class _Importer:
                         lambda part, name=node.name: self.builder.emit(R.grad.no_grad(part), name), value
                     )
 
-    def _complex_state(self, tensor: torch.Tensor, name: str, kind: StateKind) -> ComplexPair:
+    def _complex_state(self, node: torch.fx.Node, tensor: torch.Tensor, name: str, kind: StateKind) -> ComplexPair:
         """A complex tensor of the state as two real ones, of which each has a name."""
-        parts = torch.view_as_real(tensor.detach().resolve_conj())
-        values: list[Expr] = []
-        for index, label in enumerate(part_names(name)):
-            self._tensors[label] = kind
-            values.append(Constant(TensorData(to_numpy(parts[..., index].contiguous(), label), label)))
-        return ComplexPair(*values)
+        if self._keep:
+            return self._complex_params(node, tensor, self._state)
+        parts, labels = torch.view_as_real(tensor.detach().resolve_conj()), part_names(name)
+        self._tensors.update(dict.fromkeys(labels, kind))
+        sides = [to_numpy(parts[..., index].contiguous(), label) for index, label in enumerate(labels)]
+        return ComplexPair(*[Constant(TensorData(side, label)) for side, label in zip(sides, labels, strict=True)])
 
     def _state_tensor(self, spec: Any) -> tuple[torch.Tensor, StateKind]:
         tensor = state_tensor(self._program, spec)
