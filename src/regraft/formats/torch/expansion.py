@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from ..quiet import quiet
 from .context import UnsupportedCallError
 from .nodes import writes_in_place
+from .own_decompositions import OWN_DECOMPOSITIONS
 from .tensors import have_one_shape
 
 
@@ -157,7 +158,7 @@ def _tables() -> tuple[Mapping[Any, Callable[..., Any]], Mapping[Any, Callable[.
 
 def _rule(operator: Any) -> Callable[..., Any] | None:
     single, composite = _tables()
-    rule = single.get(operator)
+    rule = OWN_DECOMPOSITIONS.get(operator) or single.get(operator)
     if rule is None and operator in composite:
         return composite[operator]
     return rule or _rule_beside_tables(operator)
