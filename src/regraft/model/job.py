@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -99,17 +100,58 @@ class Job:
     # --- the stages
 
     def rewrite(self, *, verify: bool) -> None:
-        """Run the passes; with ``verify`` each rewrite is checked by values as it is made."""
-        whole = self.opened.module
-        if self.is_guarded:
-            whole, self._opened_up = _keeping_calls(self.opened)
+        """Run the passes; with ``verify`` each rewrite is checked by values as it is made.
+
+        Calls of PyTorch's operators that this took apart into more operators are kept whole in a second run.
+        """
         context = PassContext.current()
         instruments = [*context.instruments, self.stages, *([self._states] if self.is_timed else [])]
+        context = PassContext(instruments=instruments, verify="values" if verify else context.verify)
+        self._rewrite(context, frozenset())
+        if self._counts_calls:
+            self._put_together(PassContext(verify=context.verify))
+
+    @property
+    def _counts_calls(self) -> bool:
+        """True if a call of PyTorch's is to stay one: the passes are our own choice, and no time decides."""
+        may_be_torch = self.opened.form == "torch" or (self.opened.form == "relax" and "torch" in sys.modules)
+        is_asked_for = not self.of_level or self.rules is not None or level_number(self.level) >= _AGGRESSIVE
+        return may_be_torch and self._keeps_form and not is_asked_for and not self.is_timed
+
+    def _put_together(self, context: PassContext) -> None:
+        """Rewrite again with those calls whole that were taken apart, and keep what has the fewest operators."""
+        from ..run.torch_taken_apart import has_source_calls, remains_of_calls
+
+        if not has_source_calls(self.opened.module):
+            return
+        kept: frozenset[Any] = frozenset()
+        found = remains_of_calls(self.done.module)
+        fewest, best = found.operators, self._state
+        for _ in range(_MOST_TIMES):
+            if not found.taken_apart - kept:
+                break
+            kept |= found.taken_apart
+            self._rewrite(context, kept)
+            found = remains_of_calls(self.done.module)
+            if found.operators < fewest:
+                fewest, best = found.operators, self._state
+        self.done, self._opened_up, self._again, self._held_back = best
+
+    @property
+    def _state(self) -> tuple[Any, ...]:
+        """What `_rewrite` makes."""
+        return self.done, self._opened_up, self._again, self._held_back
+
+    def _rewrite(self, context: PassContext, kept: Collection[Any]) -> None:
+        """Run the passes, with the calls of PyTorch's operators in ``kept`` as one value each."""
+        whole = self.opened.module
+        if self.is_guarded or kept:
+            whole, self._opened_up = _keeping_calls(self.opened, kept)
         is_small = self.is_guarded and not self.is_timed
         # Of a PyTorch model the operators count: a few bytes more may save some.
         apart = {GROWING_CONSTANTS} if is_small and self.opened.form != "torch" else set[str]()
         chosen = self._without(apart) if apart else self.chosen
-        with PassContext(instruments=instruments, verify="values" if verify else context.verify):
+        with context:
             done = optimize_module(whole, passes=chosen)
         if is_small:
             done = self._portable(whole, done, apart)
@@ -385,13 +427,18 @@ class Job:
         )
 
 
-def _keeping_calls(opened: Model) -> tuple[IRModule, Callable[[IRModule], IRModule]]:
-    """A module with the operators of its source whole that have no like here, and what takes them apart again."""
+def _keeping_calls(opened: Model, kept: Collection[Any] = ()) -> tuple[IRModule, Callable[[IRModule], IRModule]]:
+    """A module with the operators of its source whole that have no like here, and what takes them apart again.
+
+    Calls of PyTorch's operators in ``kept`` are whole, too; where a module came in, only these.
+    """
     from ..formats.whole_calls import fold_calls, unfold_calls
 
-    if opened.form == "torch":
-        from ..formats.torch.whole_calls import whole_call_of as whole_of
-    else:
+    if opened.form == "onnx":
         from ..formats.onnx.whole_nodes import whole_node_of as whole_of
+    else:
+        from ..formats.torch.whole_calls import whole_calls_of
+
+        whole_of = whole_calls_of(kept, only_these=opened.form != "torch")
     folded = fold_calls(opened.module, whole_of)
     return folded.module, lambda rewritten: unfold_calls(rewritten, folded.functions)

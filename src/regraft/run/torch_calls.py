@@ -438,6 +438,11 @@ def is_aten(function: ExternFunc) -> bool:
     return function.global_symbol.startswith(_PREFIX)
 
 
+def calls_aten(function: ExternFunc, target: str) -> bool:
+    """True if it is the operator ``target`` of PyTorch that `aten_call` calls."""
+    return function.global_symbol == f"{_PREFIX}{target}"
+
+
 def write_extern(writer: FunctionWriter, call: Call) -> str:
     """The text of a call of an outside function, operators of PyTorch among them."""
     assert isinstance(call.op, ExternFunc)

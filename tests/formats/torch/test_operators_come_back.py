@@ -13,7 +13,7 @@ import torch
 import regraft as rx
 from regraft.ir import Function, TensorType, Var, const
 from regraft.script import relax as R
-from tests.torch_kit import Of
+from tests.torch_kit import Of, kinds_called
 
 _ATEN: Any = torch.ops.aten
 
@@ -121,3 +121,69 @@ def test_rows_and_elements_are_put_by_one_operator(accumulate: bool) -> None:
             torch.testing.assert_close(made(x), wanted)
             program = torch.export.export(made, (x,))
             assert (len(_names(program)) == 1) == (dtype != "int8")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("reduction", ["update", "add"])
+def test_elements_are_scattered_by_one_operator(reduction: Any, dtype: str) -> None:
+    shapes = (TensorType((4, 5), dtype), TensorType((2, 5), "int64"), TensorType((2, 5), dtype))
+    params = [Var(name, ty) for name, ty in zip("xip", shapes, strict=True)]
+    program = Function(params, R.scatter_elements(*params, axis=0, reduction=reduction))
+    places = np.array([[0, 3, -1, 1, 2], [-4 if reduction == "add" else 1, 2, 0, -2, -1]])
+    given = np.arange(20).reshape(4, 5).astype(dtype), places, np.arange(50, 60).reshape(2, 5).astype(dtype)
+    wanted = given[0].copy()
+    for row, column in np.ndindex(2, 5):
+        before = wanted[places[row, column], column] if reduction == "add" else 0
+        wanted[places[row, column], column] = before + given[2][row, column]
+    tensors = [torch.from_numpy(one) for one in given]
+    made = rx.to_torch(program)
+    np.testing.assert_array_equal(made(*tensors).numpy(), wanted)
+    name = "aten.scatter.src" if reduction == "update" else "aten.scatter_add.default"
+    exported = _names(torch.export.export(made, tuple(tensors)))
+    assert exported[name] == 1
+    assert exported.total() == 4
+
+
+def _summed_products(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    return torch.addbmm(torch.tanh(x), y, z, beta=0.5, alpha=0.2) * 2
+
+
+def _pooled_twice(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    both = torch.nn.functional.adaptive_max_pool2d, {"output_size": 1, "return_indices": True}
+    return (*both[0](x, **both[1]), *both[0](x, **both[1]))
+
+
+def _likelihood(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    factor = torch.linalg.cholesky(torch.cdist(x, x).neg().exp() + torch.eye(4))
+    normal = torch.distributions.MultivariateNormal(torch.zeros(4), scale_tril=factor, validate_args=False)
+    return normal.log_prob(x[:, 0]), normal.entropy(), torch.cholesky_solve(x, factor)
+
+
+def _norm_of_batch(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return _ATEN._native_batch_norm_legit(x, None, None, True, 0.1, 1e-5)
+
+
+_TAKEN_APART: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "running maxima": (lambda x: torch.cummax(torch.tanh(x), 1), (torch.sin(torch.arange(27.0)).reshape(3, 9),)),
+    "a cross product": (
+        torch.linalg.cross,
+        (_IMAGE.reshape(-1)[:6].reshape(2, 3), _IMAGE.reshape(-1)[6:12].reshape(2, 3)),
+    ),
+    "a sum of products": (_summed_products, (_IMAGE[0, 0], _IMAGE[0], _IMAGE[1])),
+    "the same pooling twice": (_pooled_twice, (_IMAGE,)),
+    "a likelihood": (_likelihood, (_IMAGE.reshape(-1)[:12].reshape(4, 3),)),
+    "a loss": (torch.nn.functional.multi_margin_loss, (_IMAGE[0, 0], torch.tensor([0, 1, 3, 2]))),
+    "statistics beside a norm": (_norm_of_batch, (_IMAGE,)),
+    "a diagonal": (lambda x: (x.diagonal().exp(), (x + 1).diagonal()), (_IMAGE[0, 0],)),
+    "a triangle": (lambda x: torch.tril(torch.sin(x) @ x), (_IMAGE[0, 0],)),
+}
+
+
+@pytest.mark.parametrize("name", _TAKEN_APART)
+def test_a_module_that_was_optimized_calls_no_more_operators_than_the_model(name: str) -> None:
+    function, args = _TAKEN_APART[name]
+    model = torch.export.export(Of(function), args)
+    made = rx.to_torch(rx.optimize(rx.from_torch(model)))
+    counts = [sum(kinds_called(one, args).values()) for one in (model.module(), made)]
+    assert counts[1] <= counts[0], counts
+    torch.testing.assert_close(made(*args), function(*args), rtol=1e-4, atol=1e-5)

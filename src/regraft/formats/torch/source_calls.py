@@ -7,19 +7,23 @@ stand in a program unchanged, and what the operands of the call are there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias, cast
 
+import numpy as np
 import torch
 
 from ...ir.dims import Dim, SymExpr, SymVar, dims_equal, substitute
 from ...ir.equality import structural_equal
+from ...ir.errors import RegraftError
 from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ...ir.op import Attrs, Call, Op, attribute_key
 from ...ir.program import Binding, MatchCast
+from ...ir.tensor_data import TensorData
 from ...ir.types import Type, bind_type, type_symvars
+from ...op.evaluate import Evaluator
 from ...op.primitive.manipulate import inverse
 from .complex_numbers import ComplexPair
 
@@ -321,31 +325,73 @@ class FoundCall:
             pending.append((step.operands[0], leaf))
             self._types.append((step.ty, leaf.ty))
             return True
-        if binding is None:
-            operand = self._weight_before(step, leaf)
-            if operand is None:
-                return False
-            self._types.append((step.ty, leaf.ty))
-            self._steps[index] = leaf
-            pending.append((step.operands[0], operand))
+        operands = self._weight_before(step, leaf) if binding is None else self._operands_of(step, binding)
+        if operands is not None and len(operands) == len(step.operands):
+            pending.extend(zip(step.operands, operands, strict=True))
+        elif self._changes_nothing(step):
+            pending.append((step.operands[0], leaf))
             return True
+        elif not self._is_folded(index, leaf):
+            return False
         self._types.append((step.ty, leaf.ty))
         self._steps[index] = leaf
-        value = binding.value
-        if isinstance(binding, MatchCast):
-            operands: Sequence[Expr] = (value,) if step.head is None else ()
-        elif isinstance(value, TupleGetItem):
-            operands = (value.tuple_value,) if step.head == value.index and isinstance(step.head, int) else ()
-        elif isinstance(value, Call) and value.op is step.head and self._same_attributes(step.attrs, value.attrs):
-            operands = value.args
-        else:
-            return False
-        if len(operands) != len(step.operands):
-            return False
-        pending.extend(zip(step.operands, operands, strict=True))
         return True
 
-    def _weight_before(self, step: BindingForm, leaf: Expr) -> Constant | None:
+    def _operands_of(self, step: BindingForm, binding: Binding) -> Sequence[Expr] | None:
+        """The operands of a binding of the form of ``step``; None for another one."""
+        value = binding.value
+        if isinstance(binding, MatchCast):
+            return (value,) if step.head is None else None
+        if isinstance(value, TupleGetItem):
+            return (value.tuple_value,) if step.head == value.index and isinstance(step.head, int) else None
+        if isinstance(value, Call) and value.op is step.head and self._same_attributes(step.attrs, value.attrs):
+            return value.args
+        return None
+
+    def _changes_nothing(self, step: BindingForm) -> bool:
+        """True if a step gives its operand as it is, so that rewriting may have left it out."""
+        name = step.head.name if isinstance(step.head, Op) else ""
+        if name == "relax.permute_dims":
+            axes = None if step.attrs is None else step.attrs.get("axes")
+            return axes is not None and tuple(axes) == tuple(range(len(axes)))
+        given = step.operands[0] if name in _OF_ONE_TYPE else None
+        if isinstance(given, Slot):
+            return self.call.slots[given.index] == step.ty
+        return isinstance(given, Inner) and self.call.steps[given.step].ty == step.ty
+
+    def _is_folded(self, index: int, leaf: Expr) -> bool:
+        """True if ``leaf`` is the constant that folding makes of a step without operands from outside of the call."""
+        step = self.call.steps[index]
+        if not isinstance(leaf, Constant) or leaf.data.name is not None or leaf.ty != step.ty:
+            return False
+        folded = self._folded(index)
+        return folded is not None and folded.data.numpy().tobytes() == leaf.data.numpy().tobytes()
+
+    def _folded(self, index: int) -> Constant | None:
+        """The constant that a step and those that it reads compute; None where they read anything else."""
+        needed, pending = {index}, [index]
+        while pending:
+            for pattern in _parts_of(self.call.steps[pending.pop()].operands):
+                if isinstance(pattern, Slot):
+                    return None
+                if isinstance(pattern, Inner) and pattern.step not in needed:
+                    needed.add(pattern.step)
+                    pending.append(pattern.step)
+        values: dict[int, Var] = {}
+        evaluator = Evaluator({})
+        try:
+            for place in sorted(needed):
+                step = self.call.steps[place]
+                if not isinstance(step.head, Op) or step.attrs is None:
+                    return None
+                value = Call(step.head, [_with_values(operand, values) for operand in step.operands], step.attrs)
+                values[place] = Var("folded", value.ty)
+                evaluator.values[values[place]] = evaluator.value(value)
+            return Constant(TensorData(np.ascontiguousarray(evaluator.values[values[index]])))
+        except (RegraftError, ArithmeticError, TypeError, ValueError):
+            return None
+
+    def _weight_before(self, step: BindingForm, leaf: Expr) -> tuple[Constant] | None:
         """The constant that a step would turn into the constant ``leaf``, which folding made of it; None if unknown."""
         if not isinstance(leaf, Constant) or leaf.data.name is not None or leaf.ty != step.ty:
             return None
@@ -358,7 +404,7 @@ class FoundCall:
         if found is None:
             back = inverse([axis % len(axes) for axis in axes])
             found = self._weights[id(leaf.data), axes] = Constant(leaf.data.permuted(back))
-        return found
+        return (found,)
 
     def _same_attributes(self, old: Attrs | None, new: Attrs) -> bool:
         return old is new or (
@@ -386,6 +432,31 @@ class FoundCall:
 
 def _is_same(known: Expr, leaf: Expr) -> bool:
     return known is leaf or (isinstance(known, Constant) and isinstance(leaf, Constant) and known.data is leaf.data)
+
+
+_OF_ONE_TYPE: Final = ("relax.reshape", "relax.astype", "relax.broadcast_to")
+"""Operators that give their operand as it is where that has the type of the result already."""
+
+
+def _parts_of(operands: Iterable[Pattern]) -> Iterator[Pattern]:
+    """The operands of a step, those in tuples included."""
+    pending = list(operands)
+    while pending:
+        pattern = pending.pop()
+        if isinstance(pattern, tuple):
+            pending.extend(pattern)
+        else:
+            yield pattern
+
+
+def _with_values(pattern: Pattern, values: Mapping[int, Var]) -> Expr:
+    """An operand with a variable for each step that it is the value of."""
+    if isinstance(pattern, tuple):
+        return Tuple([_with_values(part, values) for part in pattern])
+    if isinstance(pattern, Inner):
+        return values[pattern.step]
+    assert isinstance(pattern, Expr)
+    return pattern
 
 
 def _slots_in(value: Any) -> Iterator[Slot]:

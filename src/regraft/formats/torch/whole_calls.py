@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from ...ir.op import Op
 from ...ir.program import Binding
-from ..whole_calls import Whole
+from ..whole_calls import Whole, WholeOf
 from .source_calls import SourceCall
 
 _MOST_STEPS: Final = 5
@@ -30,10 +31,19 @@ _ARRANGEMENTS: Final = frozenset({"relax.reshape", "relax.permute_dims", "relax.
 """Several of these in a row are one that PyTorch has a name for, such as `channel_shuffle` and `unfold`."""
 
 
-def whole_call_of(binding: Binding) -> Whole | None:
-    """The call of PyTorch that a binding is a step of, where that is kept whole."""
-    call = _call_of(binding)
-    return None if call is None or _is_open(call) else Whole(id(call), call.target, len(call.steps))
+def whole_calls_of(kept: Collection[SourceCall] = (), *, only_these: bool = False) -> WholeOf:
+    """What says of a binding the call of PyTorch that it is a step of, where that is kept whole.
+
+    Those in ``kept`` are, and unless ``only_these`` says so, all others without an equivalent here.
+    """
+
+    def whole_of(binding: Binding) -> Whole | None:
+        call = _call_of(binding)
+        if call is None or (call not in kept and (only_these or _is_open(call))):
+            return None
+        return Whole(id(call), call.target, len(call.steps))
+
+    return whole_of
 
 
 def _is_open(call: SourceCall) -> bool:

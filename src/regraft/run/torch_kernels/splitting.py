@@ -33,8 +33,18 @@ def _index_put(data: Any, indices: tuple[Any, ...], values: Any, *, accumulate: 
     return torch.index_put(data, indices, values, accumulate)
 
 
+def _scatter_elements(data: Any, indices: Any, updates: Any, *, axis: int, reduction: str) -> Any:
+    if reduction not in ("update", "add") or data.dtype in (torch.float16, torch.bfloat16, torch.bool):
+        return NotImplemented
+    indices = indices if indices.dtype == torch.int64 else indices.long()
+    places = torch.where(indices < 0, indices + data.shape[axis], indices)
+    put = torch.scatter if reduction == "update" else torch.scatter_add
+    return put(data, axis, places, updates)
+
+
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
     "relax.split": _split,
     "relax.slice_scatter": _slice_scatter,
     "relax.index_put": _index_put,
+    "relax.scatter_elements": _scatter_elements,
 }

@@ -1,0 +1,106 @@
+"""Calls of ATen operators that rewriting took apart: what is left of one takes more operators than the call did.
+
+`optimize` asks for these, and rewrites the program once more with each of them as one value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Set
+from typing import Final, NamedTuple
+
+from ..formats.torch.source_calls import SourceCall, is_alias
+from ..ir.expr import ExternFunc, TupleGetItem, Var
+from ..ir.module import IRModule
+from ..ir.op import Call
+from ..ir.program import Binding, Function, If, MatchCast
+from ..ir.visitor import iter_bindings
+from .torch_calls import calls_aten, restore_calls
+
+
+class Remains(NamedTuple):
+    """A program as it goes back to PyTorch: how many operators it calls, and the ATen calls that were taken apart."""
+
+    operators: int
+    taken_apart: frozenset[SourceCall]
+
+
+def remains_of_calls(module: IRModule) -> Remains:
+    """How ``module``, of which `restore_calls` restores what it can, computes the calls that it was read from.
+
+    Calls that share a value are counted together: several may be fewer operators than they were. Cost: linear.
+    """
+    bindings = [binding for binding in _all_bindings(restore_calls(module)) if _computes(binding)]
+    restored = {call for binding in bindings for call in calls_of(binding.var) if _is_call_of(binding, call)}
+    groups = _SharingCalls(restored)
+    for binding in bindings:
+        if not _is_aten(binding):
+            groups.add(calls_of(binding.var))
+    return Remains(len(bindings), frozenset(groups.taken_apart()))
+
+
+def has_source_calls(module: IRModule) -> bool:
+    """True if ``module`` was read from PyTorch by this process, and so remembers the calls of ATen operators."""
+    return any(calls_of(binding.var) for binding in _all_bindings(module))
+
+
+def calls_of(var: Var) -> list[SourceCall]:
+    """The calls of ATen operators that a variable was made for."""
+    return [origin.call for origin in var.origins if isinstance(origin.call, SourceCall)]
+
+
+class _SharingCalls:
+    """Calls in groups of those that share values, with the number of values of each call and of each group.
+
+    ``restored`` are calls that stand in the program beside these values.
+    """
+
+    def __init__(self, restored: Set[SourceCall]) -> None:
+        self._restored: Final = restored
+        self._leader: Final[dict[SourceCall, SourceCall]] = {}
+        self._values: Final[Counter[SourceCall]] = Counter()
+        self._firsts: Final[Counter[SourceCall]] = Counter()
+
+    def add(self, calls: list[SourceCall]) -> None:
+        """Count a value that was made for ``calls``."""
+        for call in calls:
+            self._leader.setdefault(call, call)
+            self._leader[self._found(call)] = self._found(calls[0])
+        self._values.update(calls)
+        self._firsts.update(calls[:1])
+
+    def taken_apart(self) -> Iterator[SourceCall]:
+        """The calls that have several values each, of groups that have more values than calls."""
+        surplus: Counter[SourceCall] = Counter()
+        for call in self._leader:
+            surplus[self._found(call)] += self._firsts[call] - (call not in self._restored)
+        for call, count in self._values.items():
+            if count + (call in self._restored) > 1 and surplus[self._found(call)] > 0:
+                yield call
+
+    def _found(self, call: SourceCall) -> SourceCall:
+        while self._leader[call] is not call:
+            self._leader[call] = self._leader[self._leader[call]]
+            call = self._leader[call]
+        return call
+
+
+def _all_bindings(module: IRModule) -> Iterator[Binding]:
+    """The bindings of all functions, with those of branches and of loops."""
+    for function in module.functions.values():
+        yield from iter_bindings(function)
+
+
+def _computes(binding: Binding) -> bool:
+    """True if an operator runs for a binding."""
+    is_read = isinstance(binding, MatchCast) or is_alias(binding)
+    return not is_read and not isinstance(binding.value, TupleGetItem | Function | If)
+
+
+def _is_aten(binding: Binding) -> bool:
+    return isinstance(binding.value, Call) and isinstance(binding.value.op, ExternFunc)
+
+
+def _is_call_of(binding: Binding, call: SourceCall) -> bool:
+    value = binding.value
+    return isinstance(value, Call) and isinstance(value.op, ExternFunc) and calls_aten(value.op, call.target)
