@@ -14,6 +14,7 @@ import regraft as rx
 from regraft.formats.errors import ConvertError, UnsupportedOperatorError
 from regraft.formats.torch.tensors import from_numpy, to_numpy
 from regraft.ir import Call, Constant, If, MissingDependencyError, iter_bindings, walk
+from regraft.ir.op import is_call_of
 from regraft.transform import Gradient
 from tests.kit import assert_close
 from tests.torch_kit import Of
@@ -373,3 +374,11 @@ def test_a_diagonal_of_a_matrix_is_one_take_of_its_elements() -> None:
         names = [binding.value.op.name for binding in iter_bindings(program["main"]) if isinstance(binding.value, Call)]
         assert names == ["relax.reshape", "relax.take"]
         assert_close(rx.build(program, target="numpy")["main"](x), to_numpy(x.diagonal(offset, 1, 2), "x"))
+
+
+def test_a_transform_of_real_numbers_over_two_axes_multiplies_no_imaginary_parts_of_zeros() -> None:
+    x = torch.sin(torch.arange(24.0)).reshape(2, 3, 4)
+    program = rx.from_torch(Of(lambda x: torch.view_as_real(torch.fft.fft2(x))), (x,))
+    products = [one for one in iter_bindings(program["main"]) if is_call_of(one.value, "relax.matmul")]
+    assert len(products) == 6  # two along the last axis, and four along the other
+    assert_close(rx.build(program, target="numpy")["main"](x), torch.view_as_real(torch.fft.fft2(x)).numpy())

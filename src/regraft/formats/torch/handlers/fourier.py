@@ -1,85 +1,30 @@
 """Handlers of ATen's Fourier transforms, which are between pairs of real tensors here.
 
 A transform of a short axis is a product with the matrix of its cosines and sines, which is the fastest there; that of a
-longer one, or of one whose size is symbolic, is the operator for it.
+longer one, or of one whose size is symbolic, is the operator for it. PyTorch takes its transforms by name, such as
+`rfft2`, apart into those that are here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from .... import op as R
-from ....ir.dims import Dim, SymExpr, dim_product, dims_equal
-from ....ir.expr import Expr, const
+from ....ir.dims import Dim, dim_product
+from ....ir.expr import Expr, Var, const
+from ....ir.op import is_call_of
 from ....op.axis_maps import matmul_along
-from ...padding import between
-from ..complex_numbers import ComplexPair, converts_complex, for_each_part
-from ..context import Context, axis_of, cast, dtype_of, rank, shape_of
+from ..complex_numbers import ComplexPair, converts_complex
+from ..context import Context, axis_of, dtype_of, rank, shape_of
 from .views import windows
 
 _Factor: TypeAlias = "float | Expr"
 _MOST_MULTIPLIED: Final = 256
 """The longest axis that is transformed by a product with a matrix."""
-_NORMALIZATIONS: Final = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
-"""PyTorch's numbers for what a transform is divided by, where the inverse one is divided by the rest."""
-
-
-# --- transforms by name
-
-
-def _by_name(context: Context, x: Expr | ComplexPair, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
-    """``fft``, ``ifft``, ``rfft`` and ``irfft``, of one axis, of two or of all."""
-    kind = context.operator().removeprefix("fft_")
-    to_real = kind.startswith("irfft")
-    shape = shape_of(x.real if isinstance(x, ComplexPair) else x)
-    sizes: list[Dim] | None = None if s is None else [s] if isinstance(s, int | SymExpr) else list(s)
-    if dim is None:
-        count = {"t": 1, "2": 2}.get(kind[-1], len(shape) if sizes is None else len(sizes))
-        dim = range(-count, 0)
-    axes = [axis_of(axis, len(shape)) for axis in ([dim] if isinstance(dim, int) else dim)]
-    wanted = [shape[axis] for axis in axes]
-    if to_real:
-        wanted[-1] = (shape[axes[-1]] - 1) * 2
-    if sizes is not None:
-        wanted = [own if size == -1 else size for own, size in zip(wanted, sizes, strict=True)]
-    length = wanted[-1]
-    if to_real:
-        wanted[-1] = length // 2 + 1
-    dtype = context.output_dtype()
-    for axis, size in zip(axes, wanted, strict=True):
-        x = for_each_part(partial(_resized, context, axis=axis, size=size), x)
-    x = for_each_part(partial(cast, dtype=dtype), x)
-    forward = not kind.startswith("i")
-    normalization = _NORMALIZATIONS[norm] if forward else 2 - _NORMALIZATIONS[norm]
-    if to_real:
-        return _transform_to_real(context, _as_pair(x), axes, normalization, length)
-    if forward and not isinstance(x, ComplexPair):
-        return _transform_of_real(context, x, axes, normalization, kind.startswith("r"))
-    return _complex_transform(context, _as_pair(x), axes, normalization, forward)
-
-
-for _kind in ("fft", "ifft", "rfft", "irfft"):
-    converts_complex(f"fft_{_kind}", f"fft_{_kind}2", f"fft_{_kind}n")(_by_name)
-
-
-def _as_pair(x: Expr | ComplexPair) -> ComplexPair:
-    return x if isinstance(x, ComplexPair) else ComplexPair(x, R.zeros_like(x))
-
-
-def _resized(context: Context, x: Expr, axis: int, size: Dim) -> Expr:
-    """``x`` with ``size`` elements along an axis: its first ones, and zeros after them."""
-    own = shape_of(x)[axis]
-    if dims_equal(own, size) is True:
-        return x
-    if not isinstance(own, int) or not isinstance(size, int) or own < size:
-        more = size - own if isinstance(own, int) and isinstance(size, int) else size
-        x = between(x, axis, (0, more), const(0, dtype_of(x)), context.emit)
-    return R.strided_slice(x, [axis], [0], [size])
 
 
 @converts_complex("stft")
@@ -178,11 +123,19 @@ def _scaled(x: Expr, factor: _Factor) -> Expr:
 def _complex_transform(
     context: Context, x: ComplexPair, dim: Sequence[int], normalization: int = 0, forward: bool = True
 ) -> ComplexPair:
+    if forward and _is_real(context, x):
+        return _transform_of_real(context, x.real, dim, normalization, onesided=False)
     axes = [axis_of(axis, rank(x.real)) for axis in dim]
     for axis in axes:
         x = _transformed(context, x, axis, forward)
     factor = _scale(context, [shape_of(x.real)[axis] for axis in axes], normalization, dtype_of(x.real))
     return ComplexPair(_scaled(x.real, factor), _scaled(x.imag, factor))
+
+
+def _is_real(context: Context, x: ComplexPair) -> bool:
+    """True if PyTorch made complex numbers of real ones to transform them."""
+    value = context.builder.lookup_binding(x.imag) if isinstance(x.imag, Var) else x.imag
+    return is_call_of(value, "relax.zeros")
 
 
 @converts_complex("_fft_r2c")
