@@ -189,7 +189,10 @@ class _RestoredBody:
                     break
         match.add_casts(tagged, list(outputs.values()))
         members = {var for var in match.members if var in self._position}
-        if not outputs or not self._supply_unread(match, members) or not match.is_whole():
+        # A call of which rewriting left nothing gives its operand, which no step of it computes.
+        if not outputs or not members.issuperset(outputs.values()):
+            return None
+        if not self._supply_unread(match, members) or not match.is_whole():
             return None
         place = self._earliest(match, members)
         results = set(outputs.values())

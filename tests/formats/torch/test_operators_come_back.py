@@ -179,6 +179,17 @@ _TAKEN_APART: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 }
 
 
+@pytest.mark.parametrize("make", [torch.exp, lambda x: torch.cummax(x, -1)[0]])
+@pytest.mark.parametrize("same", [lambda x: x.view(x.shape), lambda x: x.expand(x.shape), lambda x: x.to(x.dtype)])
+def test_calls_that_change_nothing_are_gone(make: Callable[..., Any], same: Callable[..., Any]) -> None:
+    model = torch.export.export(Of(lambda x: same(torch.relu(same(make(x))))), (_IMAGE,))
+    again = rx.optimize(model)
+    made = rx.to_torch(rx.optimize(rx.from_torch(model)))
+    assert sum(kinds_called(again.module(), (_IMAGE,)).values()) == 2
+    torch.testing.assert_close(again.module()(_IMAGE), model.module()(_IMAGE))
+    torch.testing.assert_close(made(_IMAGE), model.module()(_IMAGE))
+
+
 @pytest.mark.parametrize("name", _TAKEN_APART)
 def test_a_module_that_was_optimized_calls_no_more_operators_than_the_model(name: str) -> None:
     function, args = _TAKEN_APART[name]
