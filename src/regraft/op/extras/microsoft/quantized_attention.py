@@ -9,10 +9,10 @@ from ....ir.op import Call
 from ....ir.types import TupleType, Type
 from ...declare import meaning_of
 from ...rules import require_float, tensor_operand
-from ...semantics import cast
+from ...semantics import cast, dtype_name
 from .attention import SELF_ATTENTION, attention_type, self_attended
 from .declaring import contributed, shaped, sizes_of
-from .elementwise_quantized import dequantized, quantized_operand
+from .elementwise_quantized import quantized_operand
 from .integers import shifted
 
 
@@ -52,8 +52,8 @@ def qattention(
 
 def _embed_type(call: Call) -> Type:
     (batch, sequence), (_, hidden) = sizes_of(call, 0, 2), sizes_of(call, 2, 2)
-    require_float(call, 8)
-    return TupleType((shaped((batch, sequence, hidden), "float32"), shaped((batch,), tensor_operand(call, 0).dtype)))
+    dtype = require_float(call, 8).dtype
+    return TupleType((shaped((batch, sequence, hidden), dtype), shaped((batch,), tensor_operand(call, 0).dtype)))
 
 
 @contributed(
@@ -84,6 +84,11 @@ def qembed_layer_normalization(xp: Any, *operands: Any, epsilon: float = 1e-12) 
     """`embed_layer_normalization` of tables and factors in bytes, each with its scale and its zero point."""
     ids, segments, word, position, segment, gamma, beta, mask, *parameters = operands
     tables = zip((word, position, segment, gamma, beta), parameters[:5], parameters[5:], strict=True)
-    wide = [None if table is None else dequantized(xp, table, scale, point) for table, scale, point in tables]
+    wide = [None if table is None else _numbers(xp, table, scale, point) for table, scale, point in tables]
     embed = partial(meaning_of, "com.microsoft.EmbedLayerNormalization", xp)
     return embed(ids, segments, *wide, mask, None, epsilon=epsilon)[:2]
+
+
+def _numbers(xp: Any, codes: Any, scale: Any, zero_point: Any) -> Any:
+    """What ``codes`` stand for, in the dtype of ``scale``: `dequantized` gives float32, and gradients need float64."""
+    return cast(xp, shifted(xp, codes, zero_point), dtype_name(scale.dtype)) * scale
