@@ -2,7 +2,7 @@
 
 `LARGEST` suits outputs that change little when the computation does. A detector ends in a choice of boxes: where one
 box more is chosen, or two change places, all rows move, and no difference by rows says how good they still are.
-`DETECTIONS` compares the boxes themselves.
+The measure ``detections`` compares the boxes themselves.
 """
 
 from __future__ import annotations

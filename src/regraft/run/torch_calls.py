@@ -67,7 +67,7 @@ def sums_of_products(module: IRModule) -> frozenset[Expr]:
         while pending:
             for binding in (binding for block in pending.pop().blocks for binding in block.bindings):
                 pending.extend(_bodies_of(binding.value))
-                targets = {call.target for call in _calls_of(binding.var)}
+                targets = {call.target for call in calls_of(binding.var)}
                 if targets & _MULTIPLY_AND_ADD and not targets & _ADD:
                     found.add(binding.value)
     return frozenset(found)
@@ -170,7 +170,7 @@ class _RestoredBody:
     def _found(self) -> Iterator[_Found]:
         tagged: dict[SourceCall, list[Var]] = {}
         for binding in self._bindings:
-            for call in () if is_alias(binding) else _calls_of(binding.var):
+            for call in () if is_alias(binding) else calls_of(binding.var):
                 tagged.setdefault(call, []).append(binding.var)
         for call, variables in tagged.items():
             found = self._match(call, variables) if call.steps else None
@@ -230,14 +230,15 @@ class _RestoredBody:
 
     def _is_tagged(self, place: int) -> bool:
         """True if the binding at a place may belong to another call, and go with it."""
-        return place != _OUTCOME and bool(_calls_of(self._bindings[place].var))
+        return place != _OUTCOME and bool(calls_of(self._bindings[place].var))
 
 
 def _if_known(var: Var, *known: Iterable[Var]) -> list[Var]:
     return [var] if any(var in group for group in known) else []
 
 
-def _calls_of(var: Var) -> list[SourceCall]:
+def calls_of(var: Var) -> list[SourceCall]:
+    """The calls of ATen operators that a variable was made for."""
     return [origin.call for origin in var.origins if isinstance(origin.call, SourceCall)]
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Set
 from typing import Final, NamedTuple
 
 from ..formats.torch.source_calls import SourceCall, is_alias
-from ..ir.expr import ExternFunc, TupleGetItem, Var
+from ..ir.expr import ExternFunc, TupleGetItem
 from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Binding, Function, If, MatchCast
 from ..ir.visitor import iter_bindings
-from .torch_calls import calls_aten, restore_calls
+from .torch_calls import calls_aten, calls_of, restore_calls
 
 
 class Remains(NamedTuple):
@@ -30,7 +30,7 @@ def remains_of_calls(module: IRModule) -> Remains:
 
     Calls that share a value are counted together: several may be fewer operators than they were. Cost: linear.
     """
-    bindings = [binding for binding in _all_bindings(restore_calls(module)) if _computes(binding)]
+    bindings = [binding for binding in iter_bindings(restore_calls(module)) if _computes(binding)]
     restored = {call for binding in bindings for call in calls_of(binding.var) if _is_call_of(binding, call)}
     groups = _SharingCalls(restored)
     for binding in bindings:
@@ -41,12 +41,7 @@ def remains_of_calls(module: IRModule) -> Remains:
 
 def has_source_calls(module: IRModule) -> bool:
     """True if ``module`` was read from PyTorch by this process, and so remembers the calls of ATen operators."""
-    return any(calls_of(binding.var) for binding in _all_bindings(module))
-
-
-def calls_of(var: Var) -> list[SourceCall]:
-    """The calls of ATen operators that a variable was made for."""
-    return [origin.call for origin in var.origins if isinstance(origin.call, SourceCall)]
+    return any(calls_of(binding.var) for binding in iter_bindings(module))
 
 
 class _SharingCalls:
@@ -83,12 +78,6 @@ class _SharingCalls:
             self._leader[call] = self._leader[self._leader[call]]
             call = self._leader[call]
         return call
-
-
-def _all_bindings(module: IRModule) -> Iterator[Binding]:
-    """The bindings of all functions, with those of branches and of loops."""
-    for function in module.functions.values():
-        yield from iter_bindings(function)
 
 
 def _computes(binding: Binding) -> bool:
