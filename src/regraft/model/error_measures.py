@@ -7,7 +7,7 @@ The measure ``detections`` compares the boxes themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import isnan
 from numbers import Real
 from typing import Final, NamedTuple, TypeAlias, cast
@@ -17,7 +17,7 @@ import numpy as np
 from .attempts import RunErrors, outputs_error
 from .errors import UsageError
 
-Outputs: TypeAlias = Mapping[str, np.ndarray]
+Outputs: TypeAlias = dict[str, np.ndarray]
 """The outputs of one run, by name."""
 
 GivenMeasure: TypeAlias = "str | Callable[[Outputs, Outputs], float]"
