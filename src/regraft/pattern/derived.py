@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final, cast
 
 from ..ir.op import Op
@@ -48,7 +48,18 @@ def duplicate(pattern: DFPattern, done: dict[DFPattern, DFPattern]) -> DFPattern
     return done[pattern]
 
 
-def _with_copies(value: Any, copies: Mapping[DFPattern, DFPattern]) -> Any:
+def form_of(parts: Sequence[DFPattern], fixed: Container[DFPattern]) -> list[Any]:
+    """An outline of a pattern of ``parts``: of the ``fixed`` ones, and repeats, which they are, of others what kind."""
+    numbers = {part: number for number, part in enumerate(parts)}
+    return [
+        part
+        if part in fixed or isinstance(part, RepeatPattern)
+        else (type(part), [_with_copies(value, numbers) for _, value in part.fields_of()])
+        for part in parts
+    ]
+
+
+def _with_copies(value: Any, copies: Mapping[DFPattern, Any]) -> Any:
     """A field of a pattern, with copies in the place of patterns."""
     if isinstance(value, tuple):
         return tuple([_with_copies(item, copies) for item in cast("tuple[Any, ...]", value)])

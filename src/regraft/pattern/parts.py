@@ -1,4 +1,4 @@
-"""Questions about a pattern: where its parts stand, which of them mean one value, which operators it must meet."""
+"""Questions about a pattern: where parts stand, which are one value, how far it reaches, what operators it meets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from ..ir import walks
+from ..ir.dims import SymVar
 from ..ir.op import Op
+from ..ir.types import ShapeType, type_symvars
 from .chain_pattern import ChainPattern
 from .pattern import (
     AndPattern,
@@ -20,8 +22,13 @@ from .pattern import (
     NotPattern,
     OrPattern,
     PatternError,
+    PrimArrPattern,
     RepeatPattern,
+    ShapePattern,
     TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    UnorderedTuplePattern,
     UsersPattern,
     all_patterns,
 )
@@ -74,6 +81,63 @@ def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
 def inner_first(root: DFPattern) -> list[DFPattern]:
     """``root`` and every pattern inside it, each once, after its own parts."""
     return walks.inner_first(root, lambda pattern: pattern.children())
+
+
+def size_variables(pattern: DFPattern) -> Sequence[SymVar]:
+    """The size variables that ``pattern`` itself mentions, and may bind."""
+    match pattern:
+        case TypePattern(ty=ty):
+            return type_symvars(ty)
+        case ShapePattern(shape=dims) | PrimArrPattern(fields=dims):
+            return type_symvars(ShapeType(dims))
+        case _:
+            return ()
+
+
+def depth(pattern: DFPattern) -> int:
+    """The number of definitions below the root that a match may read: an edit there changes nothing further up.
+
+    Of a chain of any length one link counts.
+    """
+    same_value = (OrPattern, AndPattern, NotPattern, ConstrainedPattern, RepeatPattern)
+    levels: dict[DFPattern, int] = {}
+    for part in inner_first(pattern):
+        if isinstance(part, ChainPattern):
+            levels[part] = levels[part.until] + levels[part.links] * (part.links.max or 1)
+            continue
+        step = 0 if isinstance(part, same_value) else 1
+        levels[part] = max((levels[child] + step for child in part.children()), default=0)
+    return levels[pattern]
+
+
+def height_above(root: DFPattern, part: DFPattern) -> int | None:
+    """The most uses that may lie between the value of ``part`` and that of ``root``.
+
+    None if some match of ``root`` leaves ``part`` out (it stands only in one alternative, or in a run of none), or has
+    it any number of uses below (at the end of a chain).
+    """
+    above: dict[DFPattern, int | None] = {part: 0}
+    for pattern in inner_first(root):
+        if pattern is part:
+            continue
+        parts = pattern.args if isinstance(pattern, CallPattern) else pattern.children()
+        known = [height for one in parts if (height := above[one]) is not None]
+        match pattern:
+            case NotPattern() | ChainPattern():
+                known = []
+            case RepeatPattern() if pattern.min == 0:
+                known = []
+            case OrPattern() if len(known) < 2:
+                known = []
+            case FunctionPattern() | IfPattern():
+                # What is used inside of a branch or a function is used by the binding that holds it.
+                known = [1 for _ in known]
+            case CallPattern() | TuplePattern() | UnorderedTuplePattern() | TupleGetItemPattern():
+                known = [height + 1 for height in known]
+            case _:
+                pass
+        above[pattern] = max(known, default=None)
+    return above[root]
 
 
 def refuse_two_runs(roots: Sequence[DFPattern], shared: Container[DFPattern]) -> None:

@@ -9,20 +9,7 @@ from ...analysis.values import BlockView, Definitions, definition, resolve
 from ...ir.builder import operands_of
 from ...ir.expr import Expr, Tuple, Var
 from ...ir.op import Op
-from ..chain_pattern import ChainPattern
-from ..parts import inner_first
-from ..pattern import (
-    CallPattern,
-    DFPattern,
-    FunctionPattern,
-    IfPattern,
-    NotPattern,
-    OrPattern,
-    RepeatPattern,
-    TupleGetItemPattern,
-    TuplePattern,
-    UnorderedTuplePattern,
-)
+from ..pattern import DFPattern
 from .machine import MatchState
 
 
@@ -89,33 +76,3 @@ def _held_below(definitions: Definitions, leaf: Expr) -> list[Expr]:
             if type(whole) is Tuple:
                 pending.extend(reversed(whole.fields))
     return list(found)
-
-
-def height_above(root: DFPattern, part: DFPattern) -> int | None:
-    """The most uses that may lie between the value of ``part`` and that of ``root``.
-
-    None if some match of ``root`` leaves ``part`` out (it stands only in one alternative, or in a run of none), or has
-    it any number of uses below (at the end of a chain).
-    """
-    above: dict[DFPattern, int | None] = {part: 0}
-    for pattern in inner_first(root):
-        if pattern is part:
-            continue
-        parts = pattern.args if isinstance(pattern, CallPattern) else pattern.children()
-        known = [height for one in parts if (height := above[one]) is not None]
-        match pattern:
-            case NotPattern() | ChainPattern():
-                known = []
-            case RepeatPattern() if pattern.min == 0:
-                known = []
-            case OrPattern() if len(known) < 2:
-                known = []
-            case FunctionPattern() | IfPattern():
-                # What is used inside of a branch or a function is used by the binding that holds it.
-                known = [1 for _ in known]
-            case CallPattern() | TuplePattern() | UnorderedTuplePattern() | TupleGetItemPattern():
-                known = [height + 1 for height in known]
-            case _:
-                pass
-        above[pattern] = max(known, default=None)
-    return above[root]

@@ -19,27 +19,24 @@ from ..chain_pattern import ChainPattern
 from ..parts import fixed_op, root_ops
 from ..pattern import CallPattern, DFPattern, all_patterns
 from .machine import FAILED, BoundValue, Goal, Goals, MatchState, Step
-from .rows import Run, bind_run
+from .rows import Run, gather
 
 
 class _Way(NamedTuple):
-    """One way down, of so many ``links``: for each pattern of a link what it stands for in them, from the end up.
+    """One way down, of so many ``links``: a row for each of them as `gather` takes them, from the end up.
 
-    Of a pattern these are the leaves, and what is shown of them; the links themselves come first. Longer ways share the
-    lists, so only the first ``links`` are this way's. ``ends`` are the patterns below the links.
+    Longer ways share the list, so only the first ``links`` are this way's. ``ends`` are the patterns below the links.
     """
 
-    columns: list[list[Any]]
+    rows: list[Sequence[Any]]
     links: int
     ends: Sequence[tuple[DFPattern, BoundValue]]
 
-    def under(self, rows: list[list[Any]]) -> _Way:
+    def under(self, rows: Sequence[Sequence[Any]]) -> _Way:
         """This way with more links above it, given from the end up."""
-        is_longest = len(self.columns[0]) == self.links
-        columns = self.columns if is_longest else [column[: self.links] for column in self.columns]
-        for index, column in enumerate(columns):
-            column.extend([row[index] for row in rows])
-        return _Way(columns, len(columns[0]), self.ends)
+        below = self.rows if len(self.rows) == self.links else self.rows[: self.links]
+        below.extend(rows)
+        return _Way(below, len(below), self.ends)
 
 
 class _Known(NamedTuple):
@@ -64,7 +61,7 @@ class _KnownWays(dict[Expr, dict[int, _Known]]):
 
 
 class _ChainState(NamedTuple):
-    """The state of a chain below some links: ``rows`` has their leaves and parts, innermost first, as pairs.
+    """The state of a chain below some links: ``rows`` has theirs, innermost first, as nested pairs.
 
     From an operand in ``in_vain`` no match was found, whatever the way to it. ``passed`` are the operands on the way,
     the last first, each with its number of links. A way that the search was given before it is one of ``again``.
@@ -157,16 +154,16 @@ class Chain:
 
     def _below_a_link(self, search: MatchState, goal: Goal) -> Goals:
         outer, place = goal[1]
-        row, run = search.forget(self.run.own), self.run
-        if len(search.awaiting) > place.awaiting and not run.keep_awaiting(search, place.awaiting, row):
+        row = search.forget(self.run.own)
+        if not search.may_hold_in_element(place.awaiting, self.run.own, row):
             return FAILED
         length = place.length + 1
         search.longest = max(search.longest, length)
-        rows = ((resolve(search.definitions, place.operand), row), place.rows)
-        below = row[self.hole]
+        rows = ([resolve(search.definitions, place.operand), *row], place.rows)
+        below = row[2 * self.hole + 1]
         place = place._replace(length=length, rows=rows, awaiting=len(search.awaiting))
         if below is not None:
-            return self._onward(search, outer, place._replace(operand=below[1]))
+            return self._onward(search, outer, place._replace(operand=below))
         return self._ended(search, outer, place) if length >= self.pattern.links.min else FAILED
 
     def _at_the_end(self, search: MatchState, goal: Goal) -> Goals:
@@ -183,24 +180,23 @@ class Chain:
                 place.again.pop()
                 place.known.passed_over += 1
                 return FAILED
-        above: list[list[Any]] = []
+        above: list[Sequence[Any]] = []
         while rows is not None:
-            (leaf, row), rows = rows
-            above.append([leaf, *(part for pair in row for part in (pair or _NOTHING))])
+            row, rows = rows
+            above.append(row)
         is_known = below is not None
         if below is None:
             ends = [(part, bound[part]) for part in self.ends if part in bound] if place.known is not None else ()
-            below = _Way([[] for _ in range(1 + 2 * len(own))], 0, ends)
+            below = _Way([], 0, ends)
         for part, pair in below.ends:
             if part not in bound:
                 search.bind(part, *pair)
         way = below._replace(links=below.links - skipped).under(above)
-        leaves, *columns = [column[way.links - 1 :: -1] if way.links else [] for column in way.columns]
-        bind_run(search, pattern.links, own, leaves, columns)
-        for index, callee, op in self.callees if is_known and leaves else ():
+        gather(search, pattern.links, own, way.rows[way.links - 1 :: -1] if way.links else [])
+        for index, callee, op in self.callees if is_known and way.links else ():
             if own[index] in bound and callee not in bound:
                 search.bind(callee, op, op)
-        shown = columns[2 * self.link + 1][0] if leaves else bound[pattern.until][1]
+        shown = way.rows[way.links - 1][2 * self.link + 2] if way.links else bound[pattern.until][1]
         search.bind(pattern, resolve(search.definitions, goal[1]), shown)
         passed = place.passed
         while passed is not None:
@@ -210,5 +206,4 @@ class Chain:
         return goal[2]
 
 
-_NOTHING: Final = (None, None)
 _NO_WAY: Final = _Known(None, 0, is_only=True)

@@ -1,21 +1,21 @@
-"""The checks that patterns without parts, and conditions on values, make: one small function for each."""
+"""The conditions that patterns put on one value: one small function for each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
-from ...analysis.values import Definitions, definition, is_number, is_single, resolve, same_attribute, same_value
+from ...analysis.values import definition, is_number, is_single, resolve, same_attribute, same_value
 from ...ir.dims import SymVar
 from ...ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Var
 from ...ir.op import Call, Op, attribute_key
 from ...ir.program import Function
 from ...ir.types import ShapeType, TensorType, Type, bind_type, type_symvars
 from ..chain_pattern import HolePattern
+from ..parts import size_variables
 from ..pattern import (
     AttrPattern,
     ConstantPattern,
-    ConstrainedPattern,
     DataflowVarPattern,
     DataTypePattern,
     DFPattern,
@@ -35,68 +35,47 @@ from ..pattern import (
 from .machine import MatchState
 from .uses import has_users
 
+Condition: TypeAlias = "Callable[[MatchState, Expr], bool]"
+"""A condition on a resolved leaf; it may bind size variables."""
 
-def leaf_check(pattern: DFPattern) -> Callable[[Definitions, Expr], bool]:
-    """The check that a leaf pattern makes of a resolved leaf."""
+
+def condition(pattern: DFPattern) -> Condition:
+    """The condition of a pattern without parts, or of one around another that the leaf has matched."""
     match pattern:
         case WildcardPattern() | HolePattern():
-            return lambda _d, leaf: True
+            return lambda _, leaf: True
         case ConstantPattern(value=None):
-            return lambda _d, leaf: type(leaf) is Constant
+            return lambda _, leaf: type(leaf) is Constant
         case ConstantPattern(value=float() | int() as value, rtol=rtol):
-            return lambda _d, leaf: type(leaf) is Constant and is_number(leaf, value, rtol)
+            return lambda _, leaf: type(leaf) is Constant and is_number(leaf, value, rtol)
         case ScalarPattern():
-            return lambda _d, leaf: is_single(leaf.ty)
+            return lambda _, leaf: is_single(leaf.ty)
         case OpPattern(accepts=accepts):
-            return lambda _d, leaf: type(leaf) is Op and bool(accepts(leaf))
+            return lambda _, leaf: type(leaf) is Op and bool(accepts(leaf))
         case DataflowVarPattern(name=name):
-            return lambda _d, leaf: type(leaf) is DataflowVar and (not name or leaf.name_hint == name)
+            return lambda _, leaf: type(leaf) is DataflowVar and (not name or leaf.name_hint == name)
         case VarPattern(name=name):
-            return lambda _d, leaf: isinstance(leaf, Var) and (not name or leaf.name_hint == name)
+            return lambda _, leaf: isinstance(leaf, Var) and (not name or leaf.name_hint == name)
         case GlobalVarPattern(name=name):
-            return lambda _d, leaf: isinstance(leaf, GlobalVar) and (not name or leaf.name_hint == name)
+            return lambda _, leaf: isinstance(leaf, GlobalVar) and (not name or leaf.name_hint == name)
         case ExternFuncPattern(global_symbol=name):
-            return lambda _d, leaf: isinstance(leaf, ExternFunc) and (not name or leaf.global_symbol == name)
+            return lambda _, leaf: isinstance(leaf, ExternFunc) and (not name or leaf.global_symbol == name)
         case ExprPattern(expr=Op() as op):
-            return lambda _d, leaf: leaf is op
+            return lambda _, leaf: leaf is op
         case ExprPattern(expr=expr):
-            return lambda d, leaf: same_value(d, definition(d, leaf), expr) or same_value(d, leaf, resolve(d, expr))
-        case _:
-            raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
-
-
-def leaf_condition(pattern: DFPattern) -> Callable[[MatchState, Expr], bool]:
-    """The condition that a pattern without parts puts on a resolved leaf."""
-    if isinstance(pattern, PrimArrPattern):
-        shape = ShapeType(pattern.fields)
-        return _typed(
-            pattern, lambda leaf, sizes: isinstance(leaf, ShapeExpr) and bind_type(shape, leaf.ty, sizes) is True
-        )
-    accepts = leaf_check(pattern)
-    return lambda search, leaf: accepts(search.definitions, leaf)
-
-
-def size_variables(pattern: DFPattern) -> Sequence[SymVar]:
-    """The size variables that ``pattern`` itself mentions, and may bind."""
-    match pattern:
+            return lambda search, leaf: _is_expr(search, leaf, expr)
+        case PrimArrPattern(fields=dims):
+            shape = ShapeType(dims)
+            return _sized(
+                pattern, lambda leaf, sizes: isinstance(leaf, ShapeExpr) and bind_type(shape, leaf.ty, sizes) is True
+            )
         case TypePattern(ty=ty):
-            return type_symvars(ty)
-        case ShapePattern(shape=dims) | PrimArrPattern(fields=dims):
-            return type_symvars(ShapeType(dims))
-        case _:
-            return ()
-
-
-def condition(pattern: ConstrainedPattern) -> Callable[[MatchState, Expr], bool]:
-    """The condition that ``pattern`` puts on a leaf that has matched what is inside of it."""
-    match pattern:
-        case TypePattern(ty=ty):
-            return _typed(pattern, lambda leaf, sizes: bind_type(ty, leaf.ty, sizes) is True)
+            return _sized(pattern, lambda leaf, sizes: bind_type(ty, leaf.ty, sizes) is True)
         case ShapePattern(shape=dims):
             shape = ShapeType(dims)
-            return _typed(pattern, lambda leaf, sizes: _has_shape(leaf.ty, shape, sizes))
+            return _sized(pattern, lambda leaf, sizes: _has_shape(leaf.ty, shape, sizes))
         case DataTypePattern(dtype=dtype):
-            return lambda _search, leaf: isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
+            return lambda _, leaf: isinstance(leaf.ty, TensorType) and leaf.ty.dtype == dtype
         case AttrPattern(attrs=attrs):
             return _attributes(attrs)
         case UsersPattern():
@@ -105,7 +84,12 @@ def condition(pattern: ConstrainedPattern) -> Callable[[MatchState, Expr], bool]
             raise PatternError(f"{type(pattern).__name__} is a kind of pattern that the matcher does not know")
 
 
-def _typed(pattern: DFPattern, holds: Callable[[Expr, dict[SymVar, Any]], bool]) -> Callable[[MatchState, Expr], bool]:
+def _is_expr(search: MatchState, leaf: Expr, expr: Expr) -> bool:
+    known = search.definitions
+    return same_value(known, definition(known, leaf), expr) or same_value(known, leaf, resolve(known, expr))
+
+
+def _sized(pattern: DFPattern, holds: Callable[[Expr, dict[SymVar, Any]], bool]) -> Condition:
     """A condition on the type of a leaf, which binds the size variables of ``pattern``."""
     if not size_variables(pattern):
         return lambda _search, leaf: holds(leaf, {})
@@ -131,17 +115,14 @@ def _has_shape(ty: Type, shape: ShapeType, sizes: dict[SymVar, Any]) -> bool:
     return bind_type(shape, found, sizes) is True
 
 
-def _attributes(attrs: Mapping[str, Any]) -> Callable[[MatchState, Expr], bool]:
+def _attributes(attrs: Mapping[str, Any]) -> Condition:
     wanted = [(name, attribute_key(value), value) for name, value in attrs.items()]
 
     def holds(search: MatchState, leaf: Expr) -> bool:
         expr = definition(search.definitions, leaf)
-        if not isinstance(expr, Call | Function):
-            return False
-        attrs = expr.attrs
-        for name, key, value in wanted:
-            if name not in attrs or (attribute_key(attrs[name]) != key and not same_attribute(expr, name, value)):
-                return False
-        return True
+        return isinstance(expr, Call | Function) and all(
+            name in expr.attrs and (attribute_key(expr.attrs[name]) == key or same_attribute(expr, name, value))
+            for name, key, value in wanted
+        )
 
     return holds

@@ -12,55 +12,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import combinations, compress, islice
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final
 
 from ...analysis.values import BlockView, resolve
 from ...ir.expr import Expr, Var
 from ...ir.types import TensorType, shapes_equal
 from .. import reasons
 from ..context import PatternContext, SameShapeConstraint, UseConstraint
-from ..parts import fixed_op, own_parts, root_ops
+from ..derived import form_of
+from ..parts import fixed_op, height_above, own_parts, root_ops, size_variables
 from ..pattern import DFPattern, PatternError, RepeatPattern, UsersPattern, all_patterns
-from .candidates import Near, height_above, values_of
-from .conditions import size_variables
+from .candidates import Near, values_of
 from .goals import CompiledPatterns
-from .machine import FAILED, BoundValue, Goal, Goals, MatchState, Step, Tracer
+from .machine import FAILED, Goal, Goals, Late, MatchState, Step, Tracer
 from .rows import gather
 from .uses import other_users, uses
 
 _WHOLE: Final = -1
 """The place of goals that belong to the context as a whole."""
 
-_Constraint: TypeAlias = tuple[Sequence[DFPattern], Step]
-"""The patterns that are tied to each other, and the check of it."""
 
-
-class _Open(NamedTuple):
-    """The rest of a context: the roots that are placed, those that wait, and the constraints to be checked."""
-
-    placed: tuple[_Root, ...]
-    waiting: tuple[_Root, ...]
-    pending: tuple[_Constraint, ...]
-
-    def place(self, roots: Sequence[_Root]) -> _Open:
-        """This, with ``roots`` placed as well."""
-        waiting = tuple(root for root in self.waiting if root not in roots)
-        return self._replace(placed=(*self.placed, *roots), waiting=waiting)
-
-    def taken(self, search: MatchState) -> set[Expr]:
-        """The values that the placed roots stand for."""
-        found: set[Expr] = set()
-        for root in self.placed:
-            leaf = search.bound[root.pattern][0]
-            found.update(leaf if isinstance(leaf, list) else (leaf,))  # pyright: ignore[reportUnknownArgumentType]
-        return found
-
-
-class _Plan:
-    """The goals of a context: to place its roots one after the other, and check constraints as soon as that can be.
+class CompiledContext:
+    """A context ready to run: its roots are placed one after the other, each constraint is checked as soon as can be.
 
     ``several`` are the patterns that stand in more than one root, and ``tied`` those that a constraint names.
+
+    Cost of a search: one run per candidate anchor, plus the users of the values that are shared. Alike roots and
+    repeats cost their candidates once; combinations are only gone through while the caller declines them.
     """
 
     def __init__(self, context: PatternContext) -> None:
@@ -70,19 +50,18 @@ class _Plan:
         self.steps = CompiledPatterns(patterns)
         places = Counter(part for pattern in patterns for part in all_patterns(pattern))
         self.several = {part for part, count in places.items() if count > 1}
-        checks: list[_Constraint] = [((use.source, use.user), _use_check(use)) for use in context.uses]
-        checks += [(constraint.args, _shape_check(constraint)) for constraint in context.same_shapes]
-        self.tied = {part for parts, _ in checks for part in parts}
+        self._checks = [((use.source, use.user), _use_check(use)) for use in context.uses]
+        self._checks += [(constraint.args, _shape_check(constraint)) for constraint in context.same_shapes]
+        self.tied = {part for parts, _ in self._checks for part in parts}
         self._refuse_constraints()
-        self._next = Step(patterns[0], self._go_on)
-        roots: list[_Root] = []
-        for pattern in patterns:
-            is_repeat = isinstance(pattern, RepeatPattern)
-            root = _RepeatedRoot(self, pattern) if is_repeat else _SingleRoot(self, pattern)
-            root.kind = next((other.kind for other in roots if other.form == root.form), len(roots))
-            roots.append(root)
-        self.anchor = min(roots, key=_reluctance)
-        self._start = _Open((), tuple(roots), tuple(checks))
+        self.next: Goal = (Step(patterns[0], self._go_on), None, None, None, _WHOLE)
+        roots = [_RepeatedRoot(self, p) if isinstance(p, RepeatPattern) else _SingleRoot(self, p) for p in patterns]
+        self._roots: Sequence[_Root] = sorted(roots, key=_reluctance)
+        for root in self._roots:
+            first = next(other for other in self._roots if other.form == root.form)
+            root.alike = first.alike
+            first.alike.append(root)
+        self.anchor_ops = self._roots[0].ops
 
     def _refuse_constraints(self) -> None:
         for part in self.tied:
@@ -95,29 +74,63 @@ class _Plan:
             if part not in self.steps.standing:
                 raise PatternError(f"{part!r} stands only under ~, so it stands for no value and cannot be used")
 
-    def goal(self, anchor: Expr) -> Goal:
-        """The goal of a match whose anchor is the value ``anchor``."""
-        return (self.anchor.seek, (Near(None, 0, None), self._start, anchor), None, None, _WHOLE)
+    def search(self, view: BlockView, tracer: Tracer | None = None) -> Iterator[dict[Any, Any]]:
+        """Each match in the block, anchors in block order."""
+        seen: set[Any] = set()
+        for anchor in values_of(view, self.anchor_ops):
+            yield from self.at(view, anchor, seen, tracer)
 
-    def after(self, left: _Open) -> Goal:
-        """The goal of placing what is ``left``."""
-        return (self._next, left, None, None, _WHOLE)
+    def at(
+        self, view: BlockView, anchor: Var, seen: set[Any], tracer: Tracer | None = None
+    ) -> Iterator[dict[Any, Any]]:
+        """Each match whose anchor is the binding ``anchor``; ``seen`` holds the groups that were offered already."""
+        search = MatchState(view.definitions, view, tracer, seen)
+        checks = (((check, None, None, None, _WHOLE), parts) for parts, check in self._checks)
+        search.awaiting = tuple(Late(goal, view.definitions, parts, None) for goal, parts in checks)
+        place = (Near(None, 0, None), resolve(view.definitions, anchor))
+        for _ in search.solutions((self._roots[0].seek, place, None, None, _WHOLE)):
+            yield search.shown(as_leaves=True)
 
-    def _go_on(self, search: MatchState, goal: Goal) -> Goals:
-        left: _Open = goal[1]
-        # Where an alternative was not taken, a constraint on its patterns says nothing; that is known at the end.
-        ready = [one for one in left.pending if not left.waiting or all(p in search.bound for p in one[0])]
+    def placed(self, search: MatchState) -> Iterator[_Root]:
+        """The roots that stand for something."""
+        return (root for root in self._roots if root.pattern in search.bound)
+
+    def taken(self, search: MatchState) -> set[Expr]:
+        """The values that the placed roots stand for."""
+        found: set[Expr] = set()
+        for root in self.placed(search):
+            leaf = search.bound[root.pattern][0]
+            found.update(leaf if isinstance(leaf, list) else (leaf,))  # pyright: ignore[reportUnknownArgumentType]
+        return found
+
+    def _go_on(self, search: MatchState, _goal: Goal) -> Goals:
+        """The constraints on what is placed, and then the next root: the first one that is near to what is known."""
+        ready: Goals = None
+        later: list[Late] = []
+        for late in search.awaiting:
+            # Where an alternative was not taken, a constraint on its patterns says nothing; that is known at the end.
+            if late.own is None and late.awaited and all(part in search.bound for part in late.awaited):
+                ready = (*late.goal[:2], ready or self.next, *late.goal[3:])
+            else:
+                later.append(late)
         if ready:
-            goals = self.after(left._replace(pending=tuple(one for one in left.pending if one not in ready)))
-            for _, check in reversed(ready):
-                goals = (check, None, goals, None, _WHOLE)
-            return goals
-        if not left.waiting:
+            search.change("awaiting", tuple(later))
+            return ready
+        waiting = [root for root in self._roots if root.pattern not in search.bound]
+        if not waiting:
             return None
-        waiting = [root for root in left.waiting if isinstance(root, _SingleRoot)]
-        places = [(root, root.nearest(search)) for root in waiting or [min(left.waiting, key=_reluctance)]]
+        singles = [root for root in waiting if isinstance(root, _SingleRoot)]
+        places = [(root, root.nearest(search)) for root in singles or waiting[:1]]
         root, near = next((one for one in places if one[1].part is not None), places[0])
-        return (root.seek, (near, left, None), None, None, _WHOLE)
+        return (root.seek, (near, None), None, None, _WHOLE)
+
+
+def compiled_context(context: PatternContext) -> CompiledContext:
+    """``context`` ready to run; compiled on first use."""
+    found: CompiledContext | None = context.compiled_form
+    if found is None:
+        found = context.compiled_form = CompiledContext(context)
+    return found
 
 
 def _refuse_empty(patterns: Sequence[DFPattern]) -> None:
@@ -129,33 +142,43 @@ def _refuse_empty(patterns: Sequence[DFPattern]) -> None:
         )
 
 
+def _reluctance(root: _Root) -> tuple[bool, bool, bool]:
+    """The order in which roots are placed: single ones, best with a known operator, then repeats, best not empty."""
+    if isinstance(root, _RepeatedRoot):
+        return True, root.repeat.min == 0, False
+    return False, False, root.ops is None
+
+
 # --- roots
 
 
 class _Root:
     """A pattern that stands for a binding of its own, or, a repeat, for a set of them; each matches ``element``.
 
-    ``shared`` are the parts whose value other roots, or all elements, agree on. Roots of one ``kind`` have one
-    ``form``: they differ only in which parts of their own they bind. The goal of ``seek`` is to place the root and all
-    after it; its operand says where to look, what is left, and the anchor, if the root is to be placed there.
+    ``own`` are the parts that each of these binds for itself, ``shared`` those whose value other roots, or all
+    elements, agree on. Roots that are ``alike`` have one ``form``: they differ only in their own parts. The goal of
+    ``seek`` is to place the root; its operand says near what, or else at which value.
     """
 
     seek: Step
     form: list[Any]
-    kind = -1
+    own: Sequence[DFPattern]
 
-    def __init__(self, plan: _Plan, pattern: DFPattern, element: DFPattern, agreed: Container[DFPattern]) -> None:
-        steps, uses = plan.steps, plan.context.uses
-        self.plan = plan
+    def __init__(
+        self, context: CompiledContext, pattern: DFPattern, element: DFPattern, agreed: Container[DFPattern]
+    ) -> None:
+        steps, used = context.steps, context.context.uses
+        self.context = context
         self.pattern = pattern
         self.element = steps.root(element)
         self.ops = root_ops(pattern)
+        self.alike: list[_Root] = []
         self.binds_sizes = any(map(size_variables, all_patterns(pattern)))
         inside = [part for part in all_patterns(element) if fixed_op(part) is None]
         self.shared = [part for part in inside if part in agreed and part in steps.standing]
         places = [(part, height_above(element, part)) for part in self.shared]
-        places += [(use.source, 1) for use in uses if use.user is pattern]
-        places += [(use.user, -1) for use in uses if use.source is pattern]
+        places += [(use.source, 1) for use in used if use.user is pattern]
+        places += [(use.user, -1) for use in used if use.source is pattern]
         self._places = [Near(part, height, self.ops) for part, height in places if height is not None]
 
     def nearest(self, search: MatchState) -> Near:
@@ -167,66 +190,57 @@ class _Root:
         """True if it is known what all the candidates that match have to agree on."""
         return not self.binds_sizes and all(part in search.bound for part in self.shared)
 
-    def matches(
-        self, search: MatchState, candidates: Iterable[Var], own: Sequence[DFPattern]
-    ) -> Iterator[tuple[Var, list[BoundValue | None]]]:
-        """The ``candidates`` that match, each by itself, with what the parts ``own`` stand for then."""
+    def matches(self, search: MatchState, candidates: Iterable[Var]) -> Iterator[list[Any]]:
+        """A row, as `gather` takes them, for each of the ``candidates`` that matches by itself."""
         for candidate in candidates:
-            row = search.trial((self.element, candidate, None, None, 0), own)
+            row = search.trial((self.element, candidate, None, None, 0), self.own)
             if row is not None:
-                yield candidate, row
+                yield [candidate, *row]
 
 
 class _SingleRoot(_Root):
     """A root that stands for one value."""
 
-    def __init__(self, plan: _Plan, pattern: DFPattern) -> None:
-        super().__init__(plan, pattern, pattern, plan.several)
-        self.parts = all_patterns(pattern)
-        self.form = _form(self.parts, plan.several | plan.tied)
-        self._asks_for_users = any(isinstance(p, UsersPattern) and p.count is None for p in self.parts)
-        self._own = [at for at, p in enumerate(self.parts) if p not in plan.several and fixed_op(p) is None]
+    def __init__(self, context: CompiledContext, pattern: DFPattern) -> None:
+        super().__init__(context, pattern, pattern, context.several)
+        parts = all_patterns(pattern)
+        self.form = form_of(parts, context.several | context.tied)
+        self._asks_for_users = any(isinstance(p, UsersPattern) and p.count is None for p in parts)
+        self.own = [part for part in parts if part not in context.several and fixed_op(part) is None]
         self.seek = Step(pattern, self._seek, self._why)
 
     def _seek(self, search: MatchState, goal: Goal) -> Goals:
-        near, left, anchor = goal[1]
-        group = self._group(search, left)
+        near, anchor = goal[1]
+        group = self._group(search, anchor)
         if group:
-            return search.choose(self._together(search, near, left, group))
-        candidates = near.candidates(search) if anchor is None else (anchor,)
-        taken, after = left.taken(search), self.plan.after(left.place([self]))
-        return search.choose((self.element, c, after, None, 0) for c in candidates if c not in taken)
+            return search.choose(self._together(search, near, group))
+        candidates, taken = near.candidates(search) if anchor is None else (anchor,), self.context.taken(search)
+        return search.choose((self.element, c, self.context.next, None, 0) for c in candidates if c not in taken)
 
-    def _group(self, search: MatchState, left: _Open) -> list[_SingleRoot]:
+    def _group(self, search: MatchState, anchor: Var | None) -> Sequence[_Root]:
         """The waiting roots that are alike and can be placed together with this one; empty if it is placed alone.
 
         Size variables may be shared without being bound by any one pattern, and who else uses a value can be told when
         all roots are placed, so roots that ask for these are placed alone.
         """
-        if not left.placed or self._asks_for_users or not self.may_agree(search):
+        if anchor is not None or len(self.alike) == 1 or self._asks_for_users or not self.may_agree(search):
             return []
-        group = [root for root in left.waiting if isinstance(root, _SingleRoot) and root.kind == self.kind]
-        return group if len(group) > 1 or left.placed[-1].kind == self.kind else []
+        return [root for root in self.alike if root.pattern not in search.bound]
 
-    def _together(self, search: MatchState, near: Near, left: _Open, group: Sequence[_SingleRoot]) -> Iterator[Goals]:
-        """The candidates are found once, and handed out in combinations, in block order."""
-        candidates, taken, last = near.candidates(search), left.taken(search), left.placed[-1]
-        value = search.bound[last.pattern][0]
-        if last.kind == self.kind and value in candidates:
-            candidates = candidates[candidates.index(value) + 1 :]
-        own = [self.parts[at] for at in self._own]
-        rows = [row for _, row in self.matches(search, [c for c in candidates if c not in taken], own)]
-        after = self.plan.after(left.place(group))
+    def _together(self, search: MatchState, near: Near, group: Sequence[_Root]) -> Iterator[Goals]:
+        """The candidates are found once, and handed out in combinations, in block order, after those of alike roots."""
+        candidates, taken = near.candidates(search), self.context.taken(search)
+        before = [search.bound[root.pattern][0] for root in self.alike if root.pattern in search.bound]
+        last = max((candidates.index(value) for value in before if value in candidates), default=-1)
+        rows = [*self.matches(search, (c for c in candidates[last + 1 :] if c not in taken))]
         for chosen in combinations(rows, len(group)):
             for root, row in zip(group, chosen, strict=True):
-                for at, pair in zip(self._own, row, strict=True):
-                    if pair is not None:
-                        search.bind(root.parts[at], *pair)
-            yield after
+                search.bind_again(root.own, row[1:])
+            yield self.context.next
 
     def _why(self, search: MatchState, goal: Goal) -> reasons.Reason:
-        near, left, _ = goal[1]
-        group, taken = self._group(search, left), left.taken(search)
+        near, anchor = goal[1]
+        group, taken = self._group(search, anchor), self.context.taken(search)
         others = [] if group else [leaf for leaf in near.candidates(search) if leaf in taken]
         return reasons.taken(self.pattern, others[0]) if others else _none(self.pattern, near, search, len(group) or 1)
 
@@ -238,43 +252,41 @@ class _RepeatedRoot(_Root):
     stand for. Cost of a set: one trial per candidate near the shared value that has the fewest users.
     """
 
-    def __init__(self, plan: _Plan, repeat: RepeatPattern) -> None:
-        super().__init__(plan, repeat, repeat.pattern, plan.steps.shared)
+    def __init__(self, context: CompiledContext, repeat: RepeatPattern) -> None:
+        super().__init__(context, repeat, repeat.pattern, context.steps.shared)
         self.repeat = repeat
         self.form = [repeat]
-        self._own = own_parts(repeat, plan.steps.shared)
+        self.own = own_parts(repeat, context.steps.shared)
         self.seek = Step(repeat, self._seek, lambda search, goal: _none(repeat, goal[1][0], search))
         self._agreed = Step(repeat, self._agree)
-        apart = frozenset(p for p in all_patterns(repeat) if p not in plan.several)
-        self._too_few = Step(repeat, _fail, self._wrong_count, apart=apart)
+        wrong = partial(Step, repeat, _fail, lambda _, goal: reasons.wrong_count(*goal[1]))
+        apart = frozenset(p for p in all_patterns(repeat) if p not in context.several)
+        self._too_few = wrong(apart=apart)
         # Where only the length is wrong, that counts as further than any value that did not match.
-        self._of_other_length = Step(repeat, _fail, self._wrong_count, apart=apart, further=len(self._own) + 1)
-
-    def _wrong_count(self, _search: MatchState, goal: Goal) -> reasons.Reason:
-        return reasons.wrong_count(self.repeat, *goal[1])
+        self._of_other_length = wrong(apart=apart, further=len(self.own) + 1)
 
     def _seek(self, search: MatchState, goal: Goal) -> Goals:
-        near, left, anchor = goal[1]
+        near, anchor = goal[1]
         if anchor is None and self.may_agree(search):
-            return self._gather(search, near, left)
-        return search.choose(self._agreements(search, near, left, anchor))
+            return self._gathered(search, near)
+        return search.choose(self._agreements(search, near, anchor))
 
-    def _free(self, search: MatchState, candidates: Iterable[Var], left: _Open) -> list[Var]:
+    def _free(self, search: MatchState, candidates: Iterable[Var]) -> list[Var]:
         """The candidates that the block binds and no other root stands for."""
-        taken, bound = left.taken(search), search.block.position
+        taken, bound = self.context.taken(search), search.block.position
         return [candidate for candidate in candidates if candidate in bound and candidate not in taken]
 
-    def _agreements(self, search: MatchState, near: Near, left: _Open, anchor: Var | None) -> Iterator[Goals]:
+    def _agreements(self, search: MatchState, near: Near, anchor: Var | None) -> Iterator[Goals]:
         """The sets that agree with what is matched so far, or those of the anchor that were not offered before."""
-        seen, count = set[Any]() if anchor is None else search.seen, len(search.awaiting)
-        agreed = (self._agreed, (seen, left, count), None, None, _WHOLE)
-        for candidate in self._free(search, near.candidates(search) if anchor is None else (anchor,), left):
+        seen = set[Any]() if anchor is None else search.seen
+        agreed = (self._agreed, (seen, len(search.awaiting)), None, None, _WHOLE)
+        for candidate in self._free(search, near.candidates(search) if anchor is None else (anchor,)):
             yield (self.element, candidate, agreed, None, 0)
         if anchor is None and not seen:
-            yield self._settle(search, [], left)
+            yield self._settled(search, [])
 
     def _agree(self, search: MatchState, goal: Goal) -> Goals:
-        seen, left, count = goal[1]
+        seen, count = goal[1]
         earlier, fresh = search.awaiting[:count], search.awaiting[count:]
         # Who else uses a value that all elements share can be told when all are known.
         waits = [late.own is None and late.goal[0].pattern in self.shared for late in fresh]
@@ -287,26 +299,24 @@ class _RepeatedRoot(_Root):
                 search.tracer.seen_before()
             return FAILED
         seen.add(key)
-        search.forget(self._own)
+        search.forget(self.own)
         search.change("awaiting", (*earlier, *compress(fresh, waits)))
-        return self._gather(search, self.nearest(search), left)
+        return self._gathered(search, self.nearest(search))
 
-    def _gather(self, search: MatchState, near: Near, left: _Open) -> Goals:
-        candidates = self._free(search, near.candidates(search), left)
-        return self._settle(search, islice(self.matches(search, candidates, self._own), self.repeat.max), left)
+    def _gathered(self, search: MatchState, near: Near) -> Goals:
+        found = self.matches(search, self._free(search, near.candidates(search)))
+        return self._settled(search, [*islice(found, self.repeat.max)])
 
-    def _settle(self, search: MatchState, found: Iterable[tuple[Var, list[BoundValue | None]]], left: _Open) -> Goals:
-        repeat, elements = self.repeat, list(found)
-        extent, count = repeat.extent, len(elements)
+    def _settled(self, search: MatchState, elements: Sequence[list[Any]]) -> Goals:
+        repeat, extent, count = self.repeat, self.repeat.extent, len(elements)
         wanted = None if extent is None else search.extents.get(extent)
-        if count < repeat.min:
-            return (self._too_few, (count, wanted), None, None, _WHOLE)
-        if wanted not in (None, count):
-            return (self._of_other_length, (count, wanted), None, None, _WHOLE)
+        if count < repeat.min or wanted not in (None, count):
+            wrong = self._too_few if count < repeat.min else self._of_other_length
+            return (wrong, (repeat, count, wanted), None, None, _WHOLE)
         if extent is not None:
             search.change("extents", {**search.extents, extent: count})
-        gather(search, repeat, self._own, [leaf for leaf, _ in elements], [row for _, row in elements])
-        return self.plan.after(left.place([self]))
+        gather(search, repeat, self.own, elements)
+        return self.context.next
 
 
 def _fail(_search: MatchState, _goal: Goal) -> Goals:
@@ -322,32 +332,6 @@ def _none(root: DFPattern, near: Near, search: MatchState, count: int = 1) -> re
     linked = None if near.part is None else search.bound[near.part][0]
     users = () if linked is None else search.block.users_of(linked)
     return reasons.no_candidate(root, linked, users, search.block.definitions, count)
-
-
-def _reluctance(root: _Root) -> tuple[bool, bool, bool]:
-    """The order in which roots are placed: single ones, best with a known operator, then repeats, best not empty."""
-    if isinstance(root, _RepeatedRoot):
-        return True, root.repeat.min == 0, False
-    return False, False, root.ops is None
-
-
-def _form(parts: Sequence[DFPattern], fixed: Container[DFPattern]) -> list[Any]:
-    """An outline of a pattern of ``parts``: of the ``fixed`` ones which they are, of others of what kind."""
-    numbers = {part: number for number, part in enumerate(parts)}
-    return [
-        part
-        if part in fixed or isinstance(part, RepeatPattern)
-        else (type(part), _own_fields(part), [numbers[child] for child in part.children()])
-        for part in parts
-    ]
-
-
-def _own_fields(pattern: DFPattern) -> list[Any]:
-    return [v for _, v in pattern.fields_of() if not isinstance(v, DFPattern) and not _holds_patterns(v)]
-
-
-def _holds_patterns(value: object) -> bool:
-    return isinstance(value, tuple) and any(isinstance(item, DFPattern) for item in cast("tuple[Any, ...]", value))
 
 
 # --- constraints
@@ -381,43 +365,3 @@ def _shape_check(constraint: SameShapeConstraint) -> Step:
         return goal[2] if same else FAILED
 
     return Step(constraint.args[0], run, lambda search, _goal: reasons.same_shape(leaves(search)))
-
-
-# --- a context
-
-
-class CompiledContext:
-    """A context ready to run.
-
-    Cost of a search: one run per candidate anchor, plus the users of the values that are shared. Alike roots and
-    repeats cost their candidates once; combinations are only gone through while the caller declines them.
-    """
-
-    __slots__ = ("_plan", "anchor_ops", "context")
-
-    def __init__(self, context: PatternContext) -> None:
-        self.context = context
-        self._plan = _Plan(context)
-        self.anchor_ops = self._plan.anchor.ops
-
-    def search(self, view: BlockView, tracer: Tracer | None = None) -> Iterator[dict[Any, Any]]:
-        """Each match in the block, anchors in block order."""
-        seen: set[Any] = set()
-        for anchor in values_of(view, self.anchor_ops):
-            yield from self.at(view, anchor, seen, tracer)
-
-    def at(
-        self, view: BlockView, anchor: Var, seen: set[Any], tracer: Tracer | None = None
-    ) -> Iterator[dict[Any, Any]]:
-        """Each match whose anchor is the binding ``anchor``; ``seen`` holds the groups that were offered already."""
-        search = MatchState(view.definitions, view, tracer, seen)
-        for _ in search.solutions(self._plan.goal(resolve(view.definitions, anchor))):
-            yield search.shown(as_leaves=True)
-
-
-def compiled_context(context: PatternContext) -> CompiledContext:
-    """``context`` ready to run; compiled on first use."""
-    found: CompiledContext | None = context.compiled_form
-    if found is None:
-        found = context.compiled_form = CompiledContext(context)
-    return found

@@ -16,7 +16,16 @@ from ...ir.op import Call, Op
 from ...ir.program import Function, If, VarBinding
 from .. import reasons
 from ..chain_pattern import ChainPattern, HolePattern
-from ..parts import bindable, fixed_op, inner_first, is_decided_last, own_parts, refuse_two_runs, shared_throughout
+from ..parts import (
+    bindable,
+    fixed_op,
+    inner_first,
+    is_decided_last,
+    own_parts,
+    refuse_two_runs,
+    shared_throughout,
+    size_variables,
+)
 from ..pattern import (
     AndPattern,
     CallPattern,
@@ -36,9 +45,9 @@ from ..pattern import (
     all_patterns,
 )
 from .chains import Chain
-from .conditions import condition, leaf_condition, size_variables
+from .conditions import condition
 from .machine import FAILED, Goal, Goals, Late, MatchState, Step
-from .rows import ChildRow, Run
+from .rows import AnyOrder, Row, Run
 from .uses import users_of
 
 
@@ -63,7 +72,8 @@ class CompiledPatterns:
             if isinstance(part, RepeatPattern):
                 self.runs[part] = Run(part, self.root(part.pattern), own_parts(part, self.shared))
             else:
-                self.of[part] = self._made(part)
+                step = self._made(part)
+                self.of[part] = _looked_up(step) if part in self._met_again else step
 
     def root(self, part: DFPattern) -> Step:
         """The step of ``part``, which stands for one value; raises `PatternError` for a repeat."""
@@ -74,34 +84,40 @@ class CompiledPatterns:
             )
         return self.of[part]
 
+    def _of_each(self, parts: Sequence[DFPattern]) -> list[Step]:
+        return [self.runs[part].step if isinstance(part, RepeatPattern) else self.of[part] for part in parts]
+
     def _made(self, pattern: DFPattern) -> Step:
         match pattern:
             case CallPattern():
-                step = self._call(pattern)
-            case TuplePattern():
-                step = self._tuple(pattern)
-            case UnorderedTuplePattern():
-                step = self._unordered(pattern)
+                return self._call(pattern)
+            case TuplePattern(fields=fields):
+                return _opened(pattern, Tuple, Row(pattern, self._of_each(fields)), lambda whole: whole.fields)
+            case UnorderedTuplePattern(fields=fields):
+                return _opened(pattern, Tuple, AnyOrder(pattern, self._of_each(fields)), lambda whole: whole.fields)
+            case FunctionPattern(params=params, body=body):
+                row = Row(pattern, [*self._of_each(params), _inside(pattern, self.root(body))])
+                return _opened(pattern, Function, row, lambda function: (*function.params, function.body))
+            case IfPattern(cond=cond, then=then, otherwise=otherwise):
+                bodies = [_inside(pattern, self.root(branch)) for branch in (then, otherwise)]
+                row = Row(pattern, [self.root(cond), *bodies])
+                return _opened(pattern, If, row, lambda one: (one.cond, one.true_branch, one.false_branch))
             case TupleGetItemPattern():
-                step = self._projection(pattern)
+                return self._projection(pattern)
             case OrPattern():
-                step = self._or(pattern)
-            case ChainPattern():
-                run, until = self.runs[pattern.links], self.root(pattern.until)
-                step = Chain(pattern, run, until, self._forgets(pattern), self._is_closed(pattern)).step
+                return self._or(pattern)
             case AndPattern():
-                step = self._and(pattern)
+                return self._and(pattern)
             case NotPattern():
-                step = self._not(pattern)
+                return self._not(pattern)
             case ConstrainedPattern():
-                step = self._constrained(pattern)
-            case FunctionPattern():
-                step = self._function(pattern)
-            case IfPattern():
-                step = self._if(pattern)
+                return self._constrained(pattern)
+            case ChainPattern(links=links, until=until):
+                return Chain(
+                    pattern, self.runs[links], self.root(until), self._forgets(pattern), self._is_closed(pattern)
+                ).step
             case _:
-                step = _leaf(pattern)
-        return _looked_up(step) if pattern in self._met_again else step
+                return _leaf(pattern)
 
     def _forgets(self, pattern: ChainPattern) -> bool:
         """True if nothing in the rest of a match depends on the way by which a chain came to where it ends."""
@@ -122,70 +138,39 @@ class CompiledPatterns:
             for p in all_patterns(pattern.until)
         )
 
-    def _row(self, owner: DFPattern, parts: Sequence[DFPattern], first: int, *, allow_rest: bool = False) -> ChildRow:
-        steps = [self.runs[p].step if isinstance(p, RepeatPattern) else self.root(p) for p in parts]
-        return ChildRow(owner, parts, steps, first, allow_rest=allow_rest)
-
     def _call(self, pattern: CallPattern) -> Step:
-        callee, op, count = pattern.op, fixed_op(pattern.op), len(pattern.args)
-        callee_step, allow_rest = self.root(callee), pattern.varg_default_wildcard
-        row = self._row(pattern, pattern.args, 1, allow_rest=allow_rest)
-        is_open = row.is_open
-        commutes = (op is None or op.is_commutative) and (is_open or allow_rest or _differ(pattern.args))
+        callee, op = pattern.op, fixed_op(pattern.op)
+        callee_step = self.root(callee)
+        row = Row(pattern, self._of_each(pattern.args), 1, allow_rest=pattern.varg_default_wildcard)
+        commutes = (op is None or op.is_commutative) and (row.most > row.least or _differ(pattern.args))
 
         def run(search: MatchState, goal: Goal) -> Goals:
-            definitions = search.definitions
-            leaf = resolve(definitions, goal[1])
-            call = definitions.get(leaf, leaf)
+            leaf = resolve(search.definitions, goal[1])
+            call = definition(search.definitions, leaf)
             if type(call) is not Call or (op is not None and call.op is not op):
                 return FAILED
-            given = len(call.args)
-            if given != count and not is_open and not (allow_rest and given > count):
+            if not row.least <= len(call.args) <= row.most:
                 return FAILED
-            search.bound[pattern] = (leaf, call)
-            search.trail.append(pattern)
+            search.bind(pattern, leaf, call)
             if op is None:
                 return (callee_step, call.op, (operands_step, call, *goal[2:]), goal, 0)
             if callee not in search.bound:
-                search.bound[callee] = (op, op)
-                search.trail.append(callee)
+                search.bind(callee, op, op)
             return operands(search, call, goal)
 
         def operands(search: MatchState, call: Call, goal: Goal) -> Goals:
-            args = call.args
-            turns = commutes and len(args) == 2 and args[0] is not args[1]
-            if turns and type(call.op) is Op and call.op.is_commutative:
-                other = row.goals(args[::-1], goal[2], goal)
-                search.choices.append((len(search.trail), iter((other,))))
-            return row.goals(args, goal[2], goal)
+            args, called = call.args, call.op
+            if (
+                not commutes
+                or len(args) != 2
+                or args[0] is args[1]
+                or not (type(called) is Op and called.is_commutative)
+            ):
+                return row.goals(args, goal[2], goal)
+            return search.choose(row.goals(order, goal[2], goal) for order in (args, args[::-1]))
 
-        operands_step = Step(pattern, lambda search, goal: operands(search, goal[1], goal), apart=frozenset({pattern}))
+        operands_step = Step(pattern, lambda search, goal: operands(search, goal[1], goal))
         return Step(pattern, run, _wrong_value)
-
-    def _tuple(self, pattern: TuplePattern) -> Step:
-        row = self._row(pattern, pattern.fields, 0)
-        accepts = _is_tuple_of(None if row.is_open else len(pattern.fields))
-        return _opened(pattern, accepts, lambda _, whole, goal: row.goals(whole.fields, goal[2], goal))
-
-    def _unordered(self, pattern: UnorderedTuplePattern) -> Step:
-        """Each part takes any field that is left."""
-        parts = [self.root(part) for part in pattern.fields]
-
-        def pick(search: MatchState, goal: Goal) -> Goals:
-            left: tuple[Any, ...] = goal[1]
-            if not left:
-                return goal[2]
-            number = len(parts) - len(left)
-
-            def ways() -> Iterator[Goals]:
-                for at, field in enumerate(left):
-                    others = (pick_step, left[:at] + left[at + 1 :], *goal[2:])
-                    yield (parts[number], field, others, goal, number)
-
-            return search.choose(ways())
-
-        pick_step = Step(pattern, pick, apart=frozenset({pattern}))
-        return _opened(pattern, _is_tuple_of(len(parts)), lambda _, whole, goal: (pick_step, whole.fields, *goal[2:]))
 
     def _projection(self, pattern: TupleGetItemPattern) -> Step:
         inner, index = self.root(pattern.tuple), pattern.index
@@ -200,14 +185,13 @@ class CompiledPatterns:
         return Step(pattern, lambda search, goal: search.choose(ways(search, goal)), _wrong_value)
 
     def _or(self, pattern: OrPattern) -> Step:
-        left, right = ((self.root(side), _stands_for(pattern, side)) for side in (pattern.left, pattern.right))
+        sides = [(self.root(side), _stands_for(pattern, side)) for side in pattern.children()]
 
-        def run(search: MatchState, goal: Goal) -> Goals:
-            other = (right[0], goal[1], (right[1], None, *goal[2:]), goal, 1)
-            search.choices.append((len(search.trail), iter((other,))))
-            return (left[0], goal[1], (left[1], None, *goal[2:]), goal, 0)
+        def ways(goal: Goal) -> Iterator[Goals]:
+            for index, (side, end) in enumerate(sides):
+                yield (side, goal[1], (end, None, *goal[2:]), goal, index)
 
-        return Step(pattern, run)
+        return Step(pattern, lambda search, goal: search.choose(ways(goal)))
 
     def _and(self, pattern: AndPattern) -> Step:
         left, right, end = self.root(pattern.left), self.root(pattern.right), _stands_for(pattern, pattern.left)
@@ -230,9 +214,7 @@ class CompiledPatterns:
 
         def run(search: MatchState, goal: Goal) -> Goals:
             late = Late((decide_step, *goal[1:]), search.definitions, None if is_last else awaited, {})
-            if is_last or any(p not in search.bound for p in awaited):
-                search.change("awaiting", (*search.awaiting, late))
-            elif not search.holds(late):
+            if not search.may_hold(late):
                 return FAILED
             leaf = resolve(search.definitions, goal[1])
             search.bind(pattern, leaf, leaf)
@@ -252,8 +234,7 @@ class CompiledPatterns:
         def check(search: MatchState, goal: Goal) -> Goals:
             leaf, shown = search.bound[pattern.pattern]
             if is_late:
-                late = Late((decide_step, leaf, None, *goal[3:]), search.definitions, None, None)
-                search.change("awaiting", (*search.awaiting, late))
+                search.may_hold(Late((decide_step, leaf, None, *goal[3:]), search.definitions, None, None))
             elif not holds(search, leaf):
                 return FAILED
             search.bind(pattern, leaf, shown)
@@ -271,64 +252,52 @@ class CompiledPatterns:
         check_step, decide_step = Step(pattern, check, why), Step(pattern, decide, why)
         return Step(pattern, lambda _, goal: (inner, goal[1], (check_step, None, *goal[2:]), goal, 0))
 
-    def _function(self, pattern: FunctionPattern) -> Step:
-        """The parameters and the result."""
-        count = len(pattern.params)
-        row, body = self._row(pattern, pattern.params, 0), _inside(pattern, self.root(pattern.body), count)
-        return _opened(
-            pattern,
-            lambda value: isinstance(value, Function) and len(value.params) == count,
-            lambda _, function, goal: row.goals(function.params, (body, function.body, *goal[2:]), goal),
-        )
-
-    def _if(self, pattern: IfPattern) -> Step:
-        """The condition, and the results of both branches."""
-        cond = self.root(pattern.cond)
-        then, otherwise = (_inside(pattern, self.root(p), i) for i, p in ((1, pattern.then), (2, pattern.otherwise)))
-
-        def goals(_search: MatchState, branch: If, goal: Goal) -> Goals:
-            bodies = (then, branch.true_branch, (otherwise, branch.false_branch, *goal[2:]), *goal[3:])
-            return (cond, branch.cond, bodies, goal, 0)
-
-        return _opened(pattern, lambda value: isinstance(value, If), goals)
-
 
 def _opened(
-    pattern: DFPattern, accepts: Callable[[Expr], bool], goals: Callable[[MatchState, Any, Goal], Goals]
+    pattern: DFPattern, kind: type[Expr], row: Row | AnyOrder, operands: Callable[[Any], Sequence[Expr]]
 ) -> Step:
-    """The step of a pattern with parts: a value that it ``accepts`` is bound, and opened into ``goals``."""
+    """The step of a pattern with parts: a value of ``kind`` is bound, and its ``operands`` are matched by ``row``."""
 
     def run(search: MatchState, goal: Goal) -> Goals:
         leaf = resolve(search.definitions, goal[1])
         value = definition(search.definitions, leaf)
-        if not accepts(value):
+        if type(value) is not kind:
+            return FAILED
+        values = operands(value)
+        if not row.least <= len(values) <= row.most:
             return FAILED
         search.bind(pattern, leaf, value)
-        return goals(search, value, goal)
+        return row.goals(values, goal[2], goal)
 
     return Step(pattern, run, _wrong_value)
 
 
-def _is_tuple_of(count: int | None) -> Callable[[Expr], bool]:
-    return lambda value: type(value) is Tuple and (count is None or len(value.fields) == count)
+def _inside(owner: DFPattern, result: Step) -> Step:
+    """The step for the result of a body of ``owner``'s, looking through the bindings inside."""
+
+    def enter(search: MatchState, goal: Goal) -> Goals:
+        body, outer = goal[1], search.definitions
+        bindings = (binding for block in body.blocks for binding in block)
+        inside: Definitions = {b.var: b.value for b in bindings if isinstance(b, VarBinding)}
+        search.change("definitions", ChainMap(inside, outer))  # pyright: ignore[reportArgumentType]
+        return (result, body.body, (leave_step, outer, *goal[2:]), *goal[3:])
+
+    def leave(search: MatchState, goal: Goal) -> Goals:
+        search.change("definitions", goal[1])
+        return goal[2]
+
+    leave_step = Step(owner, leave)
+    return Step(owner, enter)
 
 
 def _leaf(pattern: DFPattern) -> Step:
     """The step of a pattern without parts."""
+    holds, is_hole = condition(pattern), isinstance(pattern, HolePattern)
 
     def anything(search: MatchState, goal: Goal) -> Goals:
         leaf = resolve(search.definitions, goal[1])
-        search.bound[pattern] = (leaf, leaf)
-        search.trail.append(pattern)
+        search.bind(pattern, leaf, goal[1] if is_hole else leaf)
         return goal[2]
-
-    def as_written(search: MatchState, goal: Goal) -> Goals:
-        search.bind(pattern, resolve(search.definitions, goal[1]), goal[1])
-        return goal[2]
-
-    if isinstance(pattern, WildcardPattern | HolePattern):
-        return Step(pattern, anything if isinstance(pattern, WildcardPattern) else as_written)
-    holds = leaf_condition(pattern)
 
     def run(search: MatchState, goal: Goal) -> Goals:
         leaf = resolve(search.definitions, goal[1])
@@ -337,7 +306,11 @@ def _leaf(pattern: DFPattern) -> Step:
         search.bind(pattern, leaf, leaf)
         return goal[2]
 
-    return Step(pattern, run, _wrong_value)
+    return (
+        Step(pattern, anything)
+        if isinstance(pattern, WildcardPattern | HolePattern)
+        else Step(pattern, run, _wrong_value)
+    )
 
 
 def _stands_for(outer: DFPattern, inner: DFPattern) -> Step:
@@ -354,24 +327,6 @@ def _wrong_value(search: MatchState, goal: Goal) -> reasons.Reason:
     return reasons.wrong_value(goal[0].pattern, resolve(search.definitions, goal[1]), search.definitions)
 
 
-def _inside(owner: DFPattern, result: Step, index: int) -> Step:
-    """The step for the result of a body, child ``index`` of ``owner``, looking through the bindings inside."""
-
-    def enter(search: MatchState, goal: Goal) -> Goals:
-        body, outer = goal[1], search.definitions
-        bindings = (binding for block in body.blocks for binding in block)
-        inside: Definitions = {b.var: b.value for b in bindings if isinstance(b, VarBinding)}
-        search.change("definitions", ChainMap(inside, outer))  # pyright: ignore[reportArgumentType]
-        return (result, body.body, (leave_step, outer, *goal[2:]), goal, index)
-
-    def leave(search: MatchState, goal: Goal) -> Goals:
-        search.change("definitions", goal[1])
-        return goal[2]
-
-    leave_step = Step(owner, leave)
-    return Step(owner, enter, apart=frozenset({owner}))
-
-
 def _differ(args: Sequence[DFPattern]) -> bool:
     """True if two patterns match other operands if these are turned round.
 
@@ -386,16 +341,14 @@ def _differ(args: Sequence[DFPattern]) -> bool:
 def _looked_up(step: Step) -> Step:
     """``step`` of a pattern that may be met again: then the value has to be the same."""
     pattern, first, why_first = step.pattern, step.run, step.why
-    asks_how = _asks_how_it_is_written(pattern)
 
     def run(search: MatchState, goal: Goal) -> Goals:
         known = search.bound.get(pattern)
         if known is None:
             return first(search, goal)
         leaf = resolve(search.definitions, goal[1])
-        if leaf is not known[0] and not same_value(search.definitions, leaf, known[0]):
-            return FAILED
-        return FAILED if asks_how and not _is_written_so(pattern, goal[1], search) else goal[2]
+        is_same = leaf is known[0] or same_value(search.definitions, leaf, known[0])
+        return goal[2] if is_same and _is_written_so(pattern, goal[1], search) else FAILED
 
     def why(search: MatchState, goal: Goal) -> reasons.Reason:
         known = search.bound.get(pattern)
@@ -405,21 +358,6 @@ def _looked_up(step: Step) -> Step:
         return why_first(search, goal)
 
     return Step(pattern, run, why)
-
-
-def _asks_how_it_is_written(pattern: DFPattern) -> bool:
-    """True if a value may match in one place and not in another, since it is written as a field of a tuple in one."""
-    match pattern:
-        case TupleGetItemPattern():
-            return True
-        case OrPattern() | AndPattern():
-            return _asks_how_it_is_written(pattern.left) or _asks_how_it_is_written(pattern.right)
-        case ConstrainedPattern():
-            return _asks_how_it_is_written(pattern.pattern)
-        case ChainPattern():
-            return _asks_how_it_is_written(pattern.until)
-        case _:
-            return False
 
 
 def _is_written_so(pattern: DFPattern, operand: Expr, search: MatchState) -> bool:

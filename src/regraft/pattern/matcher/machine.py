@@ -66,13 +66,14 @@ class Late(NamedTuple):
     """A condition that is decided once all that it speaks of is known; it holds if its ``goal`` is reached.
 
     That is when the patterns ``awaited`` stand for something; if None, when the whole match is known. ``own`` is what
-    its element of a repeat says of the element's own patterns; None for a condition on the match as a whole.
+    its element of a repeat says of the element's own patterns (`MatchState.forget`); None for a condition on the match
+    as a whole.
     """
 
     goal: Goal
     definitions: Definitions
     awaited: Sequence[DFPattern] | None
-    own: Mapping[DFPattern, BoundValue | None] | None
+    own: Mapping[DFPattern, BoundValue] | None
 
 
 class Tracer(Protocol):
@@ -150,16 +151,21 @@ class MatchState:
         self.trail.append((name, getattr(self, name)))
         setattr(self, name, value)
 
-    def forget(self, patterns: Iterable[DFPattern]) -> list[BoundValue | None]:
-        """Let ``patterns`` stand for nothing again; gives what they stood for."""
-        bound, trail = self.bound, self.trail
-        found: list[BoundValue | None] = []
+    def forget(self, patterns: Iterable[DFPattern]) -> list[Any]:
+        """Let ``patterns`` stand for nothing again; gives the leaf of each, and what was shown, or None and None."""
+        row: list[Any] = []
         for pattern in patterns:
-            known = bound.pop(pattern, None)
-            found.append(known)
+            known = self.bound.pop(pattern, None)
+            row += known or (None, None)
             if known is not None:
-                trail.append((pattern, known))
-        return found
+                self.trail.append((pattern, known))
+        return row
+
+    def bind_again(self, patterns: Iterable[DFPattern], row: Sequence[Any]) -> None:
+        """Let ``patterns`` stand for what a ``row`` says that `forget` gave for them."""
+        for pattern, leaf, shown in zip(patterns, row[::2], row[1::2], strict=True):
+            if leaf is not None:
+                self.bind(pattern, leaf, shown)
 
     def undo(self, mark: int) -> None:
         """Take back all changes since the trail was ``mark`` long."""
@@ -242,17 +248,17 @@ class MatchState:
                 found[id(shown)] = leaf
         return found
 
-    def trial(self, start: Goal, read: Sequence[DFPattern] = ()) -> list[BoundValue | None] | None:
-        """The values of the patterns ``read`` in the first way to reach ``start``; None if there is none.
+    def trial(self, start: Goal, read: Sequence[DFPattern] = ()) -> list[Any] | None:
+        """The values of the patterns ``read``, as `forget` gives them, in the first way to reach ``start``.
 
-        Nothing is changed.
+        None if there is none. Nothing is changed.
         """
         mark, choices = len(self.trail), self.choices
         self.choices = []
         self.change("awaiting", ())
         found = None
         for _ in self.solutions(start):
-            found = [self.bound.get(pattern) for pattern in read]
+            found = self.forget(read)
             break
         self.choices = choices
         self.undo(mark)
@@ -264,12 +270,28 @@ class MatchState:
         self.change("definitions", late.definitions)
         own = late.own or {}
         self.forget(own)
-        for pattern, pair in own.items():
-            if pair is not None:
-                self.bind(pattern, *pair)
+        self.bind_again(own, [side for pair in own.values() for side in pair])
         is_reached = late.goal[0].run(self, late.goal) is not FAILED
         self.undo(mark)
         return is_reached
+
+    def may_hold(self, late: Late) -> bool:
+        """True if ``late`` holds, or may hold: if it awaits what is not known yet it is kept for later."""
+        awaited, own = late.awaited, late.own or {}
+        if awaited is not None and all(pattern in self.bound or pattern in own for pattern in awaited):
+            return self.holds(late)
+        self.change("awaiting", (*self.awaiting, late))
+        return True
+
+    def may_hold_in_element(self, count: int, own: Sequence[DFPattern], row: Sequence[Any]) -> bool:
+        """`may_hold` of all conditions but the first ``count``; of an element's ``own`` patterns its ``row`` speaks."""
+        fresh = self.awaiting[count:]
+        if not fresh:
+            return True
+        pairs = dict(zip(own, zip(row[::2], row[1::2], strict=True), strict=True))
+        self.change("awaiting", self.awaiting[:count])
+        in_element = (late if late.own is None else late._replace(own={**late.own, **pairs}) for late in fresh)
+        return all(map(self.may_hold, in_element))
 
 
 def progress(search: MatchState, goal: Goal) -> tuple[int, int]:

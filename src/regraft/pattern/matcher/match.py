@@ -8,40 +8,19 @@ from typing import Any
 
 from ...analysis.values import BlockView, Definitions
 from ...ir.expr import Expr, Var
+from ...ir.op import Op
 from ..chain_pattern import ChainPattern
 from ..matchings import Matchings
-from ..parts import callee_ops, inner_first, root_ops
+from ..parts import callee_ops, depth, root_ops
 from ..pattern import (
-    AndPattern,
     CallPattern,
-    ConstrainedPattern,
     DFPattern,
-    NotPattern,
     OpPattern,
-    OrPattern,
-    RepeatPattern,
     UsersPattern,
     all_patterns,
 )
-from .conditions import leaf_check
 from .goals import CompiledPatterns
 from .machine import MatchState, Remembered, Tracer
-
-
-def depth(pattern: DFPattern) -> int:
-    """The number of definitions below the root that a match may read: an edit there changes nothing further up.
-
-    Of a chain of any length one link counts.
-    """
-    same_value = (OrPattern, AndPattern, NotPattern, ConstrainedPattern, RepeatPattern)
-    levels: dict[DFPattern, int] = {}
-    for part in inner_first(pattern):
-        if isinstance(part, ChainPattern):
-            levels[part] = levels[part.until] + levels[part.links] * (part.links.max or 1)
-            continue
-        step = 0 if isinstance(part, same_value) else 1
-        levels[part] = max((levels[child] + step for child in part.children()), default=0)
-    return levels[pattern]
 
 
 def link_tests(pattern: DFPattern) -> list[Callable[[Expr], bool]]:
@@ -52,8 +31,7 @@ def link_tests(pattern: DFPattern) -> list[Callable[[Expr], bool]]:
 
 def _callee_test(callee: DFPattern) -> Callable[[Expr], bool]:
     if isinstance(callee, OpPattern):
-        check = leaf_check(callee)
-        return lambda op: check({}, op)
+        return lambda op: isinstance(op, Op) and callee.accepts(op)
     ops = callee_ops(callee)
     return lambda op: ops is None or op in ops
 
