@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from regraft.dpl import DFPattern, PatternContext
 from regraft.ir import BlockBuilder, Expr, Tuple, Var
 from regraft.ir.program import DataflowBlock
 from regraft.pattern.matcher.context_match import compiled_context
+from regraft.pattern.matcher.goals import CompiledPatterns
 from regraft.pattern.matcher.match import compiled
 from tests.kit import python_calls
 from tests.pattern.programs import program, tensor
@@ -47,7 +49,7 @@ def test_alternatives_that_share_their_parts_match_at_any_depth(depth: int) -> N
 
 
 def test_a_pattern_has_as_many_steps_as_parts_however_deep_alternatives_share_them() -> None:
-    steps = [compiled(either_of_two(depth)[0]).step_count for depth in (50, 100)]
+    steps = [len(CompiledPatterns([either_of_two(depth)[0]]).of) for depth in (50, 100)]
     assert steps[1] < 2.1 * steps[0]
 
 
@@ -216,7 +218,9 @@ def test_a_run_between_thousands_of_single_parts_is_found_at_once() -> None:
     before, after = ([wildcard() for _ in range(1000)] for _ in range(2))
     run = repeat(wildcard())
     value = Tuple([tensor(f"x{i}") for i in range(30_000)])
+    start = process_time()
     found = is_tuple([*before, run, *after]).extract_matched_expr(value)
+    assert process_time() - start < 3, "about 0.3 s; 7 s where each single part is tried at each place"
     assert found is not None
     assert len(found[run]) == 28_000
     assert (found[before[-1]].name_hint, found[after[0]].name_hint) == ("x999", "x29000")

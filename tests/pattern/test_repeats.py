@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
+
 import pytest
 
 from regraft import op
 from regraft.dpl import *
-from regraft.dpl import DFPattern, Extent, PatternError
+from regraft.dpl import DFPattern, Extent, PatternError, RepeatPattern
 from regraft.ir import Expr, SymVar, Tuple, Var, const
 from regraft.pattern.matcher.match import compiled
 from regraft.script import relax as R
@@ -212,3 +215,19 @@ def test_a_rejection_of_an_element_waits_for_the_sizes_that_the_rest_of_the_patt
     pattern = is_tuple([repeat(~wildcard().has_shape([size, 3])), sized])
     assert pattern.match(Tuple([tensor("a", (2, 3)), tensor("b", (5, 3))]))
     assert not pattern.match(Tuple([tensor("a", (5, 3)), tensor("b", (5, 3))]))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+@pytest.mark.parametrize("single", [is_const, wildcard, lambda: is_var("x1")], ids=["const", "wildcard", "var"])
+def test_a_row_is_shared_out_if_any_lengths_of_its_runs_fit(count: int, single: Callable[[], DFPattern]) -> None:
+    names = [f"x{i}" for i in range(count)]
+    value = Tuple([tensor(name) for name in names])
+    for most, runs, place in product((None, 0, 1, 2), (1, 2), (0, 1, 2)):
+        parts: list[DFPattern] = [repeat(is_var(), min=0, max=most) for _ in range(runs)]
+        parts.insert(place, single())
+        alone = parts.index(next(part for part in parts if not isinstance(part, RepeatPattern)))
+        fits = [
+            sum(lengths) + 1 == count and single().match(value.fields[sum(lengths[:alone])])
+            for lengths in product(range(3 if most is None else most + 1), repeat=runs)
+        ]
+        assert is_tuple(parts).match(value) == any(fits), (most, runs, place)

@@ -8,7 +8,7 @@ patterns together. `match_dfb` finds the first match in a block; `regraft.rewrit
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -23,6 +23,7 @@ from .pattern import (
     ExprPattern,
     OpPattern,
     PatternError,
+    RepeatPattern,
     ScalarPattern,
     VarPattern,
     WildcardPattern,
@@ -158,6 +159,30 @@ class PatternContext:
             return None
         values = {part: leaf for part, leaf in found.items() if not (names_a_callee(part) or isinstance(leaf, Tuple))}
         return Matchings(values, dfb)
+
+
+def refuse_impossible(context: PatternContext, shared: Container[DFPattern], standing: Container[DFPattern]) -> None:
+    """Raise `PatternError` if ``context`` matches nothing, or has a constraint on what stands for no single value.
+
+    ``shared`` are the patterns that mean one value throughout, and ``standing`` those that stand for something.
+    """
+    roots = context.roots()
+    if not roots:
+        raise PatternError("the context has no pattern: make patterns inside `with PatternContext() as ctx:`")
+    if all(isinstance(root, RepeatPattern) and root.min == 0 for root in roots):
+        raise PatternError(
+            "every root of the context is a repeat with min=0, which nothing would match; give one min=1"
+        )
+    used = {part: None for use in context.uses for part in (use.source, use.user)}
+    for part in (*used, *(part for constraint in context.same_shapes for part in constraint.args)):
+        if part not in shared:
+            raise PatternError(
+                f"{part!r} is part of a repeat, so it stands for many values and cannot be in a constraint; "
+                "put it in `shared`, or check it in the rewriter"
+            )
+    for part in used:
+        if part not in standing:
+            raise PatternError(f"{part!r} stands only under ~, so it stands for no value and cannot be used")
 
 
 class PatternWarning(UserWarning):

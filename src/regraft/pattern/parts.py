@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from ..ir import walks
 from ..ir.dims import SymVar
+from ..ir.expr import Expr
 from ..ir.op import Op
 from ..ir.types import ShapeType, type_symvars
-from .chain_pattern import ChainPattern
+from .chain_pattern import ChainPattern, HolePattern
 from .pattern import (
     AndPattern,
     CallPattern,
@@ -20,6 +21,7 @@ from .pattern import (
     FunctionPattern,
     IfPattern,
     NotPattern,
+    OpPattern,
     OrPattern,
     PatternError,
     PrimArrPattern,
@@ -140,6 +142,17 @@ def height_above(root: DFPattern, part: DFPattern) -> int | None:
     return above[root]
 
 
+def differ_turned(args: Sequence[DFPattern]) -> bool:
+    """True if two patterns match other operands if these are turned round.
+
+    One pattern in both places does if it has a projection or a hole, which see how the first operand is written.
+    """
+    same = len(args) == 2 and args[0] is args[1]
+    return len(args) == 2 and (
+        not same or any(isinstance(p, TupleGetItemPattern | HolePattern) for p in all_patterns(args[0]))
+    )
+
+
 def refuse_two_runs(roots: Sequence[DFPattern], shared: Container[DFPattern]) -> None:
     """Raise `PatternError` if a pattern that is not ``shared`` would have to stand for two runs of one match."""
     runs: dict[DFPattern, dict[DFPattern, Any]] = {}
@@ -209,6 +222,19 @@ def callee_ops(pattern: DFPattern) -> Ops:
             op = fixed_op(part)
             found[part] = None if op is None else (op,)
     return found[pattern]
+
+
+def link_tests(pattern: DFPattern) -> list[Callable[[Expr], bool]]:
+    """For the calls in links of chains of any length: whether a callee may be theirs. `depth` counts one link each."""
+    endless = [p.links for p in all_patterns(pattern) if isinstance(p, ChainPattern) and p.links.max is None]
+    return [_callee_test(part.op) for links in endless for part in all_patterns(links) if isinstance(part, CallPattern)]
+
+
+def _callee_test(callee: DFPattern) -> Callable[[Expr], bool]:
+    if isinstance(callee, OpPattern):
+        return lambda op: isinstance(op, Op) and callee.accepts(op)
+    ops = callee_ops(callee)
+    return lambda op: ops is None or op in ops
 
 
 def _either(left: Ops, right: Ops) -> Ops:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ...analysis.values import BlockView, Definitions, definition, resolve
+from ...analysis.values import BlockView, definition, resolve
 from ...ir.builder import operands_of
-from ...ir.expr import Expr, Tuple, Var
+from ...ir.expr import Var
 from ...ir.op import Op
 from ..pattern import DFPattern
 from .machine import MatchState
+from .uses import held
 
 
 class Near(NamedTuple):
@@ -39,7 +40,8 @@ class Near(NamedTuple):
         if value is None:
             return values_of(view, self.ops)
         if self.height < 0:
-            return [v for v in _held_below(view.definitions, value) if isinstance(v, Var)]
+            operands = operands_of(definition(view.definitions, value))
+            return [leaf for leaf in held(view.definitions, operands) if isinstance(leaf, Var)]
         reached: dict[Var, None] = {value: None}
         frontier: list[Var] = [value]
         for _ in range(self.height):
@@ -62,17 +64,3 @@ def values_of(view: BlockView, ops: Iterable[Op] | None) -> list[Var]:
     outside = [var for var in view.users if var not in view.position]
     found = (*outside, *sorted(view.position, key=view.rank))
     return [var for var in found if resolve(view.definitions, var) is var]
-
-
-def _held_below(definitions: Definitions, leaf: Expr) -> list[Expr]:
-    """The operands of ``leaf``, resolved, and what the tuples among them hold."""
-    found: dict[Expr, None] = {}
-    pending = list(reversed(operands_of(definition(definitions, leaf))))
-    while pending:
-        operand = resolve(definitions, pending.pop())
-        if operand not in found:
-            found[operand] = None
-            whole = definition(definitions, operand)
-            if type(whole) is Tuple:
-                pending.extend(reversed(whole.fields))
-    return list(found)

@@ -12,8 +12,9 @@ from ...ir.op import Call, Op, attribute_key
 from ...ir.program import Function
 from ...ir.types import ShapeType, TensorType, Type, bind_type, type_symvars
 from ..chain_pattern import HolePattern
-from ..parts import size_variables
+from ..parts import Ops, size_variables
 from ..pattern import (
+    AndPattern,
     AttrPattern,
     ConstantPattern,
     DataflowVarPattern,
@@ -23,6 +24,7 @@ from ..pattern import (
     ExternFuncPattern,
     GlobalVarPattern,
     OpPattern,
+    OrPattern,
     PatternError,
     PrimArrPattern,
     ScalarPattern,
@@ -39,10 +41,15 @@ Condition: TypeAlias = "Callable[[MatchState, Expr], bool]"
 """A condition on a resolved leaf; it may bind size variables."""
 
 
+def may_call(search: MatchState, leaf: Expr, ops: Ops) -> bool:
+    """True if a resolved leaf is a call of one of ``ops``; if None, any value may match."""
+    return ops is None or getattr(definition(search.definitions, leaf), "op", None) in ops
+
+
 def condition(pattern: DFPattern) -> Condition:
-    """The condition of a pattern without parts, or of one around another that the leaf has matched."""
+    """The condition of ``pattern`` itself, beside those of its parts."""
     match pattern:
-        case WildcardPattern() | HolePattern():
+        case WildcardPattern() | HolePattern() | OrPattern() | AndPattern():
             return lambda _, leaf: True
         case ConstantPattern(value=None):
             return lambda _, leaf: type(leaf) is Constant

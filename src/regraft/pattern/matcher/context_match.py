@@ -20,10 +20,10 @@ from ...analysis.values import BlockView, resolve
 from ...ir.expr import Expr, Var
 from ...ir.types import TensorType, shapes_equal
 from .. import reasons
-from ..context import PatternContext, SameShapeConstraint, UseConstraint
+from ..context import PatternContext, SameShapeConstraint, UseConstraint, refuse_impossible
 from ..derived import form_of
 from ..parts import fixed_op, height_above, own_parts, root_ops, size_variables
-from ..pattern import DFPattern, PatternError, RepeatPattern, UsersPattern, all_patterns
+from ..pattern import DFPattern, RepeatPattern, UsersPattern, all_patterns
 from .candidates import Near, values_of
 from .goals import CompiledPatterns
 from .machine import FAILED, Goal, Goals, Late, MatchState, Step, Tracer
@@ -45,7 +45,6 @@ class CompiledContext:
 
     def __init__(self, context: PatternContext) -> None:
         patterns = context.roots()
-        _refuse_empty(patterns)
         self.context = context
         self.steps = CompiledPatterns(patterns)
         places = Counter(part for pattern in patterns for part in all_patterns(pattern))
@@ -53,7 +52,7 @@ class CompiledContext:
         self._checks = [((use.source, use.user), _use_check(use)) for use in context.uses]
         self._checks += [(constraint.args, _shape_check(constraint)) for constraint in context.same_shapes]
         self.tied = {part for parts, _ in self._checks for part in parts}
-        self._refuse_constraints()
+        refuse_impossible(context, self.steps.shared, self.steps.standing)
         self.next: Goal = (Step(patterns[0], self._go_on), None, None, None, _WHOLE)
         roots = [_RepeatedRoot(self, p) if isinstance(p, RepeatPattern) else _SingleRoot(self, p) for p in patterns]
         self._roots: Sequence[_Root] = sorted(roots, key=_reluctance)
@@ -62,17 +61,6 @@ class CompiledContext:
             root.alike = first.alike
             first.alike.append(root)
         self.anchor_ops = self._roots[0].ops
-
-    def _refuse_constraints(self) -> None:
-        for part in self.tied:
-            if part not in self.steps.shared:
-                raise PatternError(
-                    f"{part!r} is part of a repeat, so it stands for many values and cannot be in a constraint; "
-                    "put it in `shared`, or check it in the rewriter"
-                )
-        for part in (part for use in self.context.uses for part in (use.source, use.user)):
-            if part not in self.steps.standing:
-                raise PatternError(f"{part!r} stands only under ~, so it stands for no value and cannot be used")
 
     def search(self, view: BlockView, tracer: Tracer | None = None) -> Iterator[dict[Any, Any]]:
         """Each match in the block, anchors in block order."""
@@ -91,14 +79,10 @@ class CompiledContext:
         for _ in search.solutions((self._roots[0].seek, place, None, None, _WHOLE)):
             yield search.shown(as_leaves=True)
 
-    def placed(self, search: MatchState) -> Iterator[_Root]:
-        """The roots that stand for something."""
-        return (root for root in self._roots if root.pattern in search.bound)
-
     def taken(self, search: MatchState) -> set[Expr]:
         """The values that the placed roots stand for."""
         found: set[Expr] = set()
-        for root in self.placed(search):
+        for root in (root for root in self._roots if root.pattern in search.bound):
             leaf = search.bound[root.pattern][0]
             found.update(leaf if isinstance(leaf, list) else (leaf,))  # pyright: ignore[reportUnknownArgumentType]
         return found
@@ -131,15 +115,6 @@ def compiled_context(context: PatternContext) -> CompiledContext:
     if found is None:
         found = context.compiled_form = CompiledContext(context)
     return found
-
-
-def _refuse_empty(patterns: Sequence[DFPattern]) -> None:
-    if not patterns:
-        raise PatternError("the context has no pattern: make patterns inside `with PatternContext() as ctx:`")
-    if all(isinstance(pattern, RepeatPattern) and pattern.min == 0 for pattern in patterns):
-        raise PatternError(
-            "every root of the context is a repeat with min=0, which nothing would match; give one min=1"
-        )
 
 
 def _reluctance(root: _Root) -> tuple[bool, bool, bool]:

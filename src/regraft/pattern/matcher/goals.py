@@ -18,6 +18,7 @@ from .. import reasons
 from ..chain_pattern import ChainPattern, HolePattern
 from ..parts import (
     bindable,
+    differ_turned,
     fixed_op,
     inner_first,
     is_decided_last,
@@ -41,7 +42,6 @@ from ..pattern import (
     TuplePattern,
     UnorderedTuplePattern,
     UsersPattern,
-    WildcardPattern,
     all_patterns,
 )
 from .chains import Chain
@@ -71,6 +71,7 @@ class CompiledPatterns:
         for part in parts:
             if isinstance(part, RepeatPattern):
                 self.runs[part] = Run(part, self.root(part.pattern), own_parts(part, self.shared))
+                self.of[part] = self.runs[part].step
             else:
                 step = self._made(part)
                 self.of[part] = _looked_up(step) if part in self._met_again else step
@@ -84,19 +85,17 @@ class CompiledPatterns:
             )
         return self.of[part]
 
-    def _of_each(self, parts: Sequence[DFPattern]) -> list[Step]:
-        return [self.runs[part].step if isinstance(part, RepeatPattern) else self.of[part] for part in parts]
-
     def _made(self, pattern: DFPattern) -> Step:
+        steps = [self.of[part] for part in pattern.children()]
         match pattern:
             case CallPattern():
-                return self._call(pattern)
-            case TuplePattern(fields=fields):
-                return _opened(pattern, Tuple, Row(pattern, self._of_each(fields)), lambda whole: whole.fields)
-            case UnorderedTuplePattern(fields=fields):
-                return _opened(pattern, Tuple, AnyOrder(pattern, self._of_each(fields)), lambda whole: whole.fields)
-            case FunctionPattern(params=params, body=body):
-                row = Row(pattern, [*self._of_each(params), _inside(pattern, self.root(body))])
+                return self._call(pattern, steps[1:])
+            case TuplePattern():
+                return _opened(pattern, Tuple, Row(pattern, steps), lambda whole: whole.fields)
+            case UnorderedTuplePattern():
+                return _opened(pattern, Tuple, AnyOrder(pattern, steps), lambda whole: whole.fields)
+            case FunctionPattern(body=body):
+                row = Row(pattern, [*steps[:-1], _inside(pattern, self.root(body))])
                 return _opened(pattern, Function, row, lambda function: (*function.params, function.body))
             case IfPattern(cond=cond, then=then, otherwise=otherwise):
                 bodies = [_inside(pattern, self.root(branch)) for branch in (then, otherwise)]
@@ -105,19 +104,19 @@ class CompiledPatterns:
             case TupleGetItemPattern():
                 return self._projection(pattern)
             case OrPattern():
-                return self._or(pattern)
+                return self._of_same_value(pattern, [0], [1])
             case AndPattern():
-                return self._and(pattern)
+                return self._of_same_value(pattern, [0, 1])
+            case ConstrainedPattern():
+                return self._of_same_value(pattern, [0])
             case NotPattern():
                 return self._not(pattern)
-            case ConstrainedPattern():
-                return self._constrained(pattern)
             case ChainPattern(links=links, until=until):
                 return Chain(
                     pattern, self.runs[links], self.root(until), self._forgets(pattern), self._is_closed(pattern)
                 ).step
             case _:
-                return _leaf(pattern)
+                return _checked(pattern)
 
     def _forgets(self, pattern: ChainPattern) -> bool:
         """True if nothing in the rest of a match depends on the way by which a chain came to where it ends."""
@@ -138,11 +137,11 @@ class CompiledPatterns:
             for p in all_patterns(pattern.until)
         )
 
-    def _call(self, pattern: CallPattern) -> Step:
+    def _call(self, pattern: CallPattern, args: Sequence[Step]) -> Step:
         callee, op = pattern.op, fixed_op(pattern.op)
         callee_step = self.root(callee)
-        row = Row(pattern, self._of_each(pattern.args), 1, allow_rest=pattern.varg_default_wildcard)
-        commutes = (op is None or op.is_commutative) and (row.most > row.least or _differ(pattern.args))
+        row = Row(pattern, args, 1, allow_rest=pattern.varg_default_wildcard)
+        commutes = (op is None or op.is_commutative) and (row.most > row.least or differ_turned(pattern.args))
 
         def run(search: MatchState, goal: Goal) -> Goals:
             leaf = resolve(search.definitions, goal[1])
@@ -159,18 +158,14 @@ class CompiledPatterns:
             return operands(search, call, goal)
 
         def operands(search: MatchState, call: Call, goal: Goal) -> Goals:
-            args, called = call.args, call.op
-            if (
-                not commutes
-                or len(args) != 2
-                or args[0] is args[1]
-                or not (type(called) is Op and called.is_commutative)
-            ):
-                return row.goals(args, goal[2], goal)
-            return search.choose(row.goals(order, goal[2], goal) for order in (args, args[::-1]))
+            given = call.args
+            turns = commutes and len(given) == 2 and given[0] is not given[1]
+            if turns and type(call.op) is Op and call.op.is_commutative:
+                return search.choose(row.goals(order, goal[2], goal) for order in (given, given[::-1]))
+            return row.goals(given, goal[2], goal)
 
         operands_step = Step(pattern, lambda search, goal: operands(search, goal[1], goal))
-        return Step(pattern, run, _wrong_value)
+        return Step(pattern, run, _why)
 
     def _projection(self, pattern: TupleGetItemPattern) -> Step:
         inner, index = self.root(pattern.tuple), pattern.index
@@ -182,24 +177,23 @@ class CompiledPatterns:
                     search.bind(pattern, leaf, item)
                     yield (inner, item.tuple_value, goal[2], goal, 0)
 
-        return Step(pattern, lambda search, goal: search.choose(ways(search, goal)), _wrong_value)
+        return Step(pattern, lambda search, goal: search.choose(ways(search, goal)), _why)
 
-    def _or(self, pattern: OrPattern) -> Step:
-        sides = [(self.root(side), _stands_for(pattern, side)) for side in pattern.children()]
+    def _of_same_value(self, pattern: DFPattern, *ways: Sequence[int]) -> Step:
+        """A pattern of the value of its parts, of which those numbered in one of the ``ways`` have to match."""
+        parts = pattern.children()
+        made = [([(at, self.root(parts[at])) for at in way[::-1]], _checked(pattern, parts[way[0]])) for way in ways]
 
-        def ways(goal: Goal) -> Iterator[Goals]:
-            for index, (side, end) in enumerate(sides):
-                yield (side, goal[1], (end, None, *goal[2:]), goal, index)
+        def goals(goal: Goal) -> Iterator[Goals]:
+            for steps, end in made:
+                rest: Goal = (end, *goal[1:])
+                for at, step in steps:
+                    rest = (step, goal[1], rest, goal, at)
+                yield rest
 
-        return Step(pattern, lambda search, goal: search.choose(ways(goal)))
-
-    def _and(self, pattern: AndPattern) -> Step:
-        left, right, end = self.root(pattern.left), self.root(pattern.right), _stands_for(pattern, pattern.left)
-
-        def run(_search: MatchState, goal: Goal) -> Goals:
-            return (left, goal[1], (right, goal[1], (end, None, *goal[2:]), goal, 1), goal, 0)
-
-        return Step(pattern, run)
+        if len(made) == 1:
+            return Step(pattern, lambda _, goal: next(goals(goal)))
+        return Step(pattern, lambda search, goal: search.choose(goals(goal)))
 
     def _not(self, pattern: NotPattern) -> Step:
         """Decided at once if all that the rejected pattern shares with the rest is known, else later."""
@@ -224,33 +218,8 @@ class CompiledPatterns:
             search.change("tracer", None)
             return None if search.trial((inner, goal[1], None, None, 0)) is None else FAILED
 
-        decide_step = Step(pattern, decide, _wrong_value)
-        return Step(pattern, run, _wrong_value)
-
-    def _constrained(self, pattern: ConstrainedPattern) -> Step:
-        """The pattern inside, and then the condition."""
-        inner, holds, is_late = self.root(pattern.pattern), condition(pattern), is_decided_last(pattern)
-
-        def check(search: MatchState, goal: Goal) -> Goals:
-            leaf, shown = search.bound[pattern.pattern]
-            if is_late:
-                search.may_hold(Late((decide_step, leaf, None, *goal[3:]), search.definitions, None, None))
-            elif not holds(search, leaf):
-                return FAILED
-            search.bind(pattern, leaf, shown)
-            return goal[2]
-
-        def decide(search: MatchState, goal: Goal) -> Goals:
-            return None if holds(search, goal[1]) else FAILED
-
-        def why(search: MatchState, goal: Goal) -> reasons.Reason:
-            leaf = search.bound[pattern.pattern][0] if goal[1] is None else goal[1]
-            if isinstance(pattern, UsersPattern):
-                return reasons.user_count(pattern, leaf, users_of(search, pattern, leaf))
-            return reasons.condition(pattern, leaf, definition(search.definitions, leaf), search.sizes)
-
-        check_step, decide_step = Step(pattern, check, why), Step(pattern, decide, why)
-        return Step(pattern, lambda _, goal: (inner, goal[1], (check_step, None, *goal[2:]), goal, 0))
+        decide_step = Step(pattern, decide, _why)
+        return Step(pattern, run, _why)
 
 
 def _opened(
@@ -269,7 +238,7 @@ def _opened(
         search.bind(pattern, leaf, value)
         return row.goals(values, goal[2], goal)
 
-    return Step(pattern, run, _wrong_value)
+    return Step(pattern, run, _why)
 
 
 def _inside(owner: DFPattern, result: Step) -> Step:
@@ -290,52 +259,40 @@ def _inside(owner: DFPattern, result: Step) -> Step:
     return Step(owner, enter)
 
 
-def _leaf(pattern: DFPattern) -> Step:
-    """The step of a pattern without parts."""
-    holds, is_hole = condition(pattern), isinstance(pattern, HolePattern)
+def _checked(pattern: DFPattern, inside: DFPattern | None = None) -> Step:
+    """The step of what ``pattern`` asks of a value by itself; with ``inside``, a part of it that the value has matched.
 
-    def anything(search: MatchState, goal: Goal) -> Goals:
-        leaf = resolve(search.definitions, goal[1])
-        search.bind(pattern, leaf, goal[1] if is_hole else leaf)
-        return goal[2]
-
-    def run(search: MatchState, goal: Goal) -> Goals:
-        leaf = resolve(search.definitions, goal[1])
-        if not holds(search, leaf):
-            return FAILED
-        search.bind(pattern, leaf, leaf)
-        return goal[2]
-
-    return (
-        Step(pattern, anything)
-        if isinstance(pattern, WildcardPattern | HolePattern)
-        else Step(pattern, run, _wrong_value)
-    )
-
-
-def _stands_for(outer: DFPattern, inner: DFPattern) -> Step:
-    """``outer`` stands for what ``inner`` stands for."""
-
-    def run(search: MatchState, goal: Goal) -> Goals:
-        search.bind(outer, *search.bound[inner])
-        return goal[2]
-
-    return Step(outer, run)
-
-
-def _wrong_value(search: MatchState, goal: Goal) -> reasons.Reason:
-    return reasons.wrong_value(goal[0].pattern, resolve(search.definitions, goal[1]), search.definitions)
-
-
-def _differ(args: Sequence[DFPattern]) -> bool:
-    """True if two patterns match other operands if these are turned round.
-
-    One pattern in both places does if it has a projection or a hole, which see how the first operand is written.
+    It then stands for what that part stands for.
     """
-    same = len(args) == 2 and args[0] is args[1]
-    return len(args) == 2 and (
-        not same or any(isinstance(p, TupleGetItemPattern | HolePattern) for p in all_patterns(args[0]))
-    )
+    holds, is_late, is_hole = condition(pattern), is_decided_last(pattern), isinstance(pattern, HolePattern)
+
+    def run(search: MatchState, goal: Goal) -> Goals:
+        leaf = resolve(search.definitions, goal[1])
+        if is_late:
+            search.may_hold(Late((decide_step, *goal[1:]), search.definitions, None, None))
+        elif not holds(search, leaf):
+            return FAILED
+        shown = leaf if inside is None else search.bound[inside][1]
+        search.bind(pattern, leaf, goal[1] if is_hole else shown)
+        return goal[2]
+
+    def decide(search: MatchState, goal: Goal) -> Goals:
+        return None if holds(search, resolve(search.definitions, goal[1])) else FAILED
+
+    decide_step = Step(pattern, decide, _why)
+    return Step(pattern, run, _why)
+
+
+def _why(search: MatchState, goal: Goal) -> reasons.Reason:
+    """The reason why the pattern of ``goal`` does not match its operand, by itself or after the one inside of it."""
+    pattern, leaf = goal[0].pattern, resolve(search.definitions, goal[1])
+    match pattern:
+        case UsersPattern():
+            return reasons.user_count(pattern, leaf, users_of(search, pattern, leaf))
+        case ConstrainedPattern():
+            return reasons.condition(pattern, leaf, definition(search.definitions, leaf), search.sizes)
+        case _:
+            return reasons.wrong_value(pattern, leaf, search.definitions)
 
 
 def _looked_up(step: Step) -> Step:
@@ -347,8 +304,8 @@ def _looked_up(step: Step) -> Step:
         if known is None:
             return first(search, goal)
         leaf = resolve(search.definitions, goal[1])
-        is_same = leaf is known[0] or same_value(search.definitions, leaf, known[0])
-        return goal[2] if is_same and _is_written_so(pattern, goal[1], search) else FAILED
+        is_same = same_value(search.definitions, leaf, known[0]) and _is_written_so(pattern, goal[1], search)
+        return goal[2] if is_same else FAILED
 
     def why(search: MatchState, goal: Goal) -> reasons.Reason:
         known = search.bound.get(pattern)

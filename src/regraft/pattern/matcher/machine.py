@@ -89,23 +89,11 @@ class Tracer(Protocol):
 
 
 class MatchState:
-    """The state of one search: what patterns, sizes and extents stand for, and how to take that back."""
+    """The state of one search: what patterns, sizes and extents stand for, and how to take that back.
 
-    __slots__ = (
-        "bound",
-        "choices",
-        "definitions",
-        "extents",
-        "found",
-        "longest",
-        "awaiting",
-        "remembered",
-        "seen",
-        "sizes",
-        "tracer",
-        "trail",
-        "view",
-    )
+    ``seen`` are the groups of a context that were offered already; None where one pattern is searched for. ``longest``
+    is the number of elements of the longest run, and ``found`` that of the matches so far.
+    """
 
     def __init__(
         self,
@@ -283,15 +271,19 @@ class MatchState:
         self.change("awaiting", (*self.awaiting, late))
         return True
 
-    def may_hold_in_element(self, count: int, own: Sequence[DFPattern], row: Sequence[Any]) -> bool:
-        """`may_hold` of all conditions but the first ``count``; of an element's ``own`` patterns its ``row`` speaks."""
-        fresh = self.awaiting[count:]
-        if not fresh:
-            return True
-        pairs = dict(zip(own, zip(row[::2], row[1::2], strict=True), strict=True))
-        self.change("awaiting", self.awaiting[:count])
-        in_element = (late if late.own is None else late._replace(own={**late.own, **pairs}) for late in fresh)
-        return all(map(self.may_hold, in_element))
+    def end_element(self, own: Sequence[DFPattern], count: int) -> list[Any] | None:
+        """`forget` what an element of a run has bound for itself; it gives that, or None if a condition does not hold.
+
+        The conditions that have come since there were ``count`` keep what they speak of.
+        """
+        row, fresh = self.forget(own), self.awaiting[count:]
+        if fresh:
+            pairs = dict(zip(own, zip(row[::2], row[1::2], strict=True), strict=True))
+            self.change("awaiting", self.awaiting[:count])
+            kept = (late if late.own is None else late._replace(own={**late.own, **pairs}) for late in fresh)
+            if not all(map(self.may_hold, kept)):
+                return None
+        return row
 
 
 def progress(search: MatchState, goal: Goal) -> tuple[int, int]:

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...analysis.values import BlockView, Definitions
 from ...ir.expr import Expr, Var
-from ...ir.op import Op
-from ..chain_pattern import ChainPattern
 from ..matchings import Matchings
-from ..parts import callee_ops, depth, root_ops
+from ..parts import depth, link_tests, root_ops
 from ..pattern import (
-    CallPattern,
     DFPattern,
-    OpPattern,
     UsersPattern,
     all_patterns,
 )
 from .goals import CompiledPatterns
 from .machine import MatchState, Remembered, Tracer
-
-
-def link_tests(pattern: DFPattern) -> list[Callable[[Expr], bool]]:
-    """For the calls in links of chains of any length: whether a callee may be theirs. `depth` counts one link each."""
-    endless = [p.links for p in all_patterns(pattern) if isinstance(p, ChainPattern) and p.links.max is None]
-    return [_callee_test(part.op) for links in endless for part in all_patterns(links) if isinstance(part, CallPattern)]
-
-
-def _callee_test(callee: DFPattern) -> Callable[[Expr], bool]:
-    if isinstance(callee, OpPattern):
-        return lambda op: isinstance(op, Op) and callee.accepts(op)
-    ops = callee_ops(callee)
-    return lambda op: ops is None or op in ops
 
 
 class CompiledPattern:
@@ -42,13 +25,10 @@ class CompiledPattern:
     ``most_users`` is the largest number of users that it asks for, -1 if it asks for none.
     """
 
-    __slots__ = ("depth", "links", "most_users", "ops", "pattern", "step", "step_count")
+    __slots__ = ("depth", "links", "most_users", "ops", "step")
 
     def __init__(self, pattern: DFPattern) -> None:
-        steps = CompiledPatterns([pattern])
-        self.pattern = pattern
-        self.step = steps.root(pattern)
-        self.step_count = len(steps.of) + len(steps.runs)
+        self.step = CompiledPatterns([pattern]).root(pattern)
         self.ops = root_ops(pattern)
         self.depth = depth(pattern)
         self.links = link_tests(pattern)

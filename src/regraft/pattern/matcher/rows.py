@@ -8,15 +8,16 @@ value with each repeat once: rows that cannot be shared out are found to be so i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import accumulate, cycle, islice
+from operator import is_not
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ...analysis.values import definition, resolve
+from ...analysis.values import resolve
 from ...ir.expr import Expr
 from .. import reasons
 from ..parts import is_decided_last, root_ops
 from ..pattern import DFPattern, Extent, PrimArrPattern, RepeatPattern, all_patterns
-from .conditions import condition
+from .conditions import condition, may_call
 from .machine import FAILED, Goal, Goals, MatchState, Step
 
 _MOST_TO_EXPLAIN: Final = 1000
@@ -43,10 +44,10 @@ class Run:
     def _next(self, search: MatchState, goal: Goal) -> Goals:
         values, index, rows, awaiting = goal[1]
         if index:
-            row = search.forget(self.own)
-            rows = ([resolve(search.definitions, values[index - 1]), *row], rows)
-            if not search.may_hold_in_element(awaiting, self.own, row):
+            row = search.end_element(self.own, awaiting)
+            if row is None:
                 return FAILED
+            rows = ([resolve(search.definitions, values[index - 1]), *row], rows)
         if index == len(values):
             found: list[Sequence[Any]] = []
             while rows is not None:
@@ -65,7 +66,7 @@ def gather(search: MatchState, repeat: RepeatPattern, own: Sequence[DFPattern], 
     """
     leaves, *columns = map(list, zip(*rows, strict=True)) if rows else [[] for _ in range(1 + 2 * len(own))]
     for pattern, found, shown in zip(own, columns[::2], columns[1::2], strict=True):
-        if not found or found.count(None) < len(found):
+        if not found or any(map(is_not, found, cycle([None]))):
             search.bind(pattern, found, shown)
     search.bind(repeat, leaves, leaves)
 
@@ -114,6 +115,10 @@ class Row:
             many = len(self.repeats) + allow_rest > 2
             pairs = zip(self.parts, steps, strict=True)
             self._accepts = [_acceptance(part, step, by_trial=many) for part, step in pairs]
+            # The first and the last place at which each part may begin.
+            bounds = [(p.min, p.max) if isinstance(p, RepeatPattern) else (1, 1) for p in self.parts]
+            self._earliest = [*accumulate((least for least, _ in bounds), initial=0)]
+            self._latest = [*accumulate((float("inf") if most is None else most for _, most in bounds), initial=0)]
 
     def goals(self, values: Sequence[Expr], rest: Goals, place: Goal) -> Goals:
         """The goals of matching ``values``, in front of ``rest``; ``place`` is a goal of the owner."""
@@ -166,12 +171,14 @@ class Row:
     def _shares(self, count: int, limits: Sequence[_Limit], known: Mapping[Extent, int]) -> Iterator[Sequence[_Share]]:
         """The ways to share ``count`` values out; nothing is begun that cannot be completed, extents aside.
 
-        Cost before the first: repeats * count, and the single parts between repeats as often as they may be moved.
+        Cost before the first: repeats * count, and the single parts of which something is known, as often as they may
+        be moved.
         """
         for total in range(count, -1, -1) if self._allow_rest else (count,):
-            begins: list[Collection[int]] = [{total}]
-            for part, limit in zip(self.parts[::-1], limits[::-1], strict=True):
-                begins.append(_begins(part, limit, begins[-1], total))
+            begins: list[Collection[int]] = [range(total, total + 1)]
+            for number in range(len(self.parts) - 1, -1, -1):
+                places = range(self._earliest[number], int(min(self._latest[number], total)) + 1)
+                begins.append(_begins(self.parts[number], limits[number], begins[-1], places))
             ends = begins[-2::-1]
             shares: list[_Share] = []
             ways = [_options(self.parts[0], limits[0], ends[0], 0, known)] if 0 in begins[-1] else []
@@ -201,20 +208,22 @@ _Limit: TypeAlias = "list[bool] | None"
 """For a part, and each value: whether it may match that part, or be in its run, by itself; None: nothing is known."""
 
 
-def _begins(part: DFPattern, limit: _Limit, ends: Collection[int], total: int) -> Collection[int]:
-    """The places of a row of ``total`` from which ``part`` can take the values up to one of ``ends``."""
+def _begins(part: DFPattern, limit: _Limit, ends: Collection[int], places: range) -> Collection[int]:
+    """Those of the ``places`` of a row from which ``part`` can take the values up to one of ``ends``."""
     if not isinstance(part, RepeatPattern):
-        return {end - 1 for end in ends if end and (limit is None or limit[end - 1])}
+        if limit is None and isinstance(ends, range):
+            return range(ends.start - 1, ends.stop - 1)
+        return {end - 1 for end in ends if end > 0 and (limit is None or limit[end - 1])}
+    last, most = max(ends, default=-1), float("inf") if part.max is None else part.max
     if limit is None and part.max is None:
-        return range(max(ends, default=-1) - part.min + 1)
+        return range(places.start, min(places.stop, last - part.min + 1))
     begins: set[int] = set()
-    most = total if part.max is None else part.max
-    ahead, nearest = 0, 2 * total + 1
-    for begin in range(total, -1, -1):
-        ahead = ahead + 1 if begin < total and (limit is None or limit[begin]) else 0
+    ahead, nearest = 0, float("inf")
+    for begin in range(last, places.start - 1, -1):
+        ahead = ahead + 1 if begin < last and (limit is None or limit[begin]) else 0
         if begin + part.min in ends:
             nearest = begin + part.min
-        if nearest - begin <= min(ahead, most):
+        if nearest - begin <= min(ahead, most) and begin in places:
             begins.add(begin)
     return begins
 
@@ -252,8 +261,7 @@ def _acceptance(part: DFPattern, step: Step, *, by_trial: bool) -> Callable[[Mat
         return None
 
     def may_match(search: MatchState, value: Expr) -> bool:
-        call = definition(search.definitions, resolve(search.definitions, value))
-        if ops is not None and getattr(call, "op", None) not in ops:
+        if not may_call(search, resolve(search.definitions, value), ops):
             return False
         return not fits_alone or search.trial((step, [value], None, None, 0)) is not None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...analysis.values import BlockView, Definitions, arguments_of, definition, resolve
@@ -15,24 +15,21 @@ from .machine import MatchState
 def uses(view: BlockView, user: Expr, source: Expr, index: int) -> bool:
     """True if ``source`` is argument ``index`` (any, if -1) of ``user``, by itself or in a tuple."""
     operands = arguments_of(view.definitions, user)
-    if index >= 0:
-        operands = operands[index : index + 1]
-    return any(holds(view.definitions, operand, source) for operand in operands)
+    operands = operands if index < 0 else operands[index : index + 1]
+    return any(leaf is source for leaf in held(view.definitions, operands))
 
 
-def holds(definitions: Definitions, expr: Expr, source: Expr, beside: Expr | None = None) -> bool:
-    """True if ``expr`` is ``source``, or a tuple written out that holds it; ``beside`` is not looked into."""
-    stack = [expr]
-    while stack:
-        leaf = resolve(definitions, stack.pop())
-        if leaf is beside:
-            continue
-        if leaf is source:
-            return True
-        whole = definition(definitions, leaf)
-        if type(whole) is Tuple:
-            stack.extend(whole.fields)
-    return False
+def held(definitions: Definitions, operands: Sequence[Expr], beside: Expr | None = None) -> Iterator[Expr]:
+    """The leaves of ``operands`` and of what tuples written out among them hold, each once; nothing of ``beside``."""
+    found: set[Expr] = set() if beside is None else {beside}
+    pending = [*reversed(operands)]
+    while pending:
+        leaf = resolve(definitions, pending.pop())
+        if leaf not in found:
+            found.add(leaf)
+            yield leaf
+            whole = definition(definitions, leaf)
+            pending += reversed(whole.fields) if type(whole) is Tuple else ()
 
 
 def other_users(view: BlockView, source: Expr, user: Expr | None = None) -> tuple[list[Var], bool]:
@@ -48,7 +45,7 @@ def other_users(view: BlockView, source: Expr, user: Expr | None = None) -> tupl
     while pending:
         name = pending.pop()
         # A field taken out of `user`, where that is a tuple, may be the source again, so names of it are followed too.
-        is_source = holds(definitions, name, source, beside=user)
+        is_source = any(leaf is source for leaf in held(definitions, [name], beside=user))
         is_output = is_output or (is_source and name in view.outputs)
         for other in view.users.get(name, ()):
             is_name = resolve(definitions, other) is not other or type(definitions.get(other)) is Tuple
