@@ -1,19 +1,7 @@
 """Relax's name for values and devices at run time: what `regraft.run` holds of them."""
 
 from .ir import Node as Object
-from .run import (
-    DataType,
-    Device,
-    Executable,
-    ShapeTuple,
-    Tensor,
-    convert,
-    cpu,
-    device,
-    empty,
-    from_dlpack,
-    tensor,
-)
+from .run import DataType, Device, Executable, ShapeTuple, Tensor, convert, cpu, device, empty, from_dlpack, tensor
 from .run.saved_executable import load_module
 from .second_paths import attach_second_paths
 

@@ -55,17 +55,22 @@ def with_operands(expr: Expr, operands: Sequence[Expr]) -> Expr:
     """``expr`` over other ``operands`` (as `operands_of` lists them); itself if none differs. Types follow."""
     if all(a is b for a, b in zip(operands_of(expr), operands, strict=True)):
         return expr
+    if isinstance(expr, Call) and is_leaf(expr.op):
+        return expr.with_args(operands)
+    return with_parts(expr, operands)
+
+
+def with_parts(expr: Expr, parts: Sequence[Expr]) -> Expr:
+    """``expr`` over other ``parts``: callee and arguments, fields, or the one part of a projection or branch."""
     match expr:
         case Call():
-            if is_leaf(expr.op):
-                return expr.with_args(operands)
-            return Call(operands[0], operands[1:], expr.attrs, expr.ty_args)
+            return Call(parts[0], parts[1:], expr.attrs, expr.ty_args)
         case Tuple():
-            return Tuple(operands)
+            return Tuple(parts)
         case TupleGetItem():
-            return TupleGetItem(operands[0], expr.index)
+            return TupleGetItem(parts[0], expr.index)
         case If():
-            return If(operands[0], expr.true_branch, expr.false_branch)
+            return If(parts[0], expr.true_branch, expr.false_branch)
         case _:
             return expr
 
@@ -132,10 +137,11 @@ class NameSupply:
         self._next: dict[str, int] = {}
 
     @classmethod
-    def beside(cls, function: Function) -> NameSupply:
-        """Names that no parameter and no binding of ``function`` has, branches included. Cost: linear."""
-        params = [param.name_hint for param in function.params]
-        return cls([*params, *(binding.var.name_hint for binding in iter_bindings(function))])
+    def beside(cls, program: Expr | IRModule) -> NameSupply:
+        """Names that no parameter and no binding of ``program`` has, branches included. Cost: linear."""
+        functions = program.functions.values() if isinstance(program, IRModule) else [program]
+        params = [param.name_hint for one in functions if isinstance(one, Function) for param in one.params]
+        return cls([*params, *(binding.var.name_hint for binding in iter_bindings(program))])
 
     def reserve(self, name: str) -> None:
         """Mark ``name`` as taken."""

@@ -11,16 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast, final
 
-from .builder import NameSupply, flatten
+from .builder import NameSupply, flatten, with_parts
 from .errors import IRError
-from .expr import (
-    DataflowVar,
-    Expr,
-    GlobalVar,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from .expr import DataflowVar, Expr, GlobalVar, Var
 from .module import IRModule
 from .op import Call
 from .origin import Origins
@@ -39,7 +32,7 @@ from .program import (
 )
 from .steps import Steps, run_steps
 from .types import Type, erase_unbound, is_subtype, type_symvars
-from .visitor import COMPOUND, METHODS, iter_bindings, parts_of
+from .visitor import COMPOUND, METHODS, parts_of
 
 _T = TypeVar("_T")
 
@@ -115,12 +108,7 @@ class ExprMutator:
 
     def _fresh(self, prefix: str) -> str:
         if self._names is None:
-            names = [binding.var.name_hint for binding in iter_bindings(self._root)]
-            functions = self._root.functions.values() if isinstance(self._root, IRModule) else [self._root]
-            for function in functions:
-                if isinstance(function, Function):
-                    names.extend(param.name_hint for param in function.params)
-            self._names = NameSupply(names)
+            self._names = NameSupply.beside(self._root)
         return self._names.fresh(prefix)
 
     # --- methods to override
@@ -308,14 +296,7 @@ class ExprMutator:
             ty_args = tuple([self.visit_type(ty) for ty in expr.ty_args])
             if not same_items(ty_args, expr.ty_args):
                 return Call(new[0], new[1:], expr.attrs, ty_args)
-        if same_items(new, old):
-            return expr
-        if isinstance(expr, Call):
-            return Call(new[0], new[1:], expr.attrs, expr.ty_args)
-        if isinstance(expr, Tuple):
-            return Tuple(new)
-        assert isinstance(expr, TupleGetItem)
-        return TupleGetItem(new[0], expr.index)
+        return expr if same_items(new, old) else with_parts(expr, new)
 
 
 class NewVariables(ExprMutator):

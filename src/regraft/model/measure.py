@@ -20,17 +20,7 @@ from ..passes import Pass, PassInstrument
 from ..run import BuildError
 from ..run.originals import RunOriginal, onnx_original, openvino_original
 from .comparison import problems_of
-from .decisions import (
-    NOWHERE,
-    Decision,
-    Decisions,
-    inputs_key,
-    machine_key,
-    number_in,
-    pass_over,
-    program_key,
-    text_in,
-)
+from .decisions import NOWHERE, Decision, Decisions, inputs_key, machine_key, number_in, pass_over, program_key, text_in
 from .inputs import ExpectedRun
 from .models import Model, ModelForm, run_as_it_is, run_exactly
 from .timing import CLOCKS, Clock, Deadline, Gain, clock_for, gain, time_in_turns

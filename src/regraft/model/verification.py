@@ -28,13 +28,7 @@ from .errors import UsageError, VerificationError
 from .inputs import ExpectedRun, ValueRange
 from .models import Model, form_of, open_model, output_names, output_types, run_as_it_is, run_exactly
 from .samples import Samples, TriedOn
-from .sensitivity import (
-    codes_within_steps,
-    has_loops,
-    rounds_to_steps,
-    tolerances_by_own_change,
-    tolerances_by_steps,
-)
+from .sensitivity import codes_within_steps, has_loops, rounds_to_steps, tolerances_by_own_change, tolerances_by_steps
 
 _BY_STEPS: Final = "; where values were rounded to other steps of its quantization, by what that changes"
 """The end of the same where the tolerance comes from the scales of a quantization."""

@@ -43,11 +43,7 @@ def known_shape(call: Call, operand: Expr, name: str) -> tuple[Dim, ...]:
     """The sizes of ``operand``, without which the rule cannot say where its elements went."""
     dims = tensor_type(operand).shape
     if dims is None:
-        assert isinstance(call.op, Op)
-        raise GradientError(
-            f"{call.op.name}: the gradient needs the shape of {name}, which is {operand.ty!r}; "
-            "give it one with R.match_cast"
-        )
+        raise _unknown(call, operand, f"the shape of {name}")
     return dims
 
 
@@ -55,12 +51,15 @@ def known_rank(call: Call, operand: Expr, name: str) -> int:
     """The rank of ``operand``, without which the rule cannot say which axes are which."""
     ndim = tensor_type(operand).ndim
     if ndim == UNKNOWN_NDIM:
-        assert isinstance(call.op, Op)
-        raise GradientError(
-            f"{call.op.name}: the gradient needs the rank of {name}, which is {operand.ty!r}; "
-            "give it one with R.match_cast"
-        )
+        raise _unknown(call, operand, f"the rank of {name}")
     return ndim
+
+
+def _unknown(call: Call, operand: Expr, what: str) -> GradientError:
+    assert isinstance(call.op, Op)
+    return GradientError(
+        f"{call.op.name}: the gradient needs {what}, which is {operand.ty!r}; give it one with R.match_cast"
+    )
 
 
 def number_of(value: Expr) -> float | None:

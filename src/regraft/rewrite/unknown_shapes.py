@@ -14,14 +14,7 @@ from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, attribute_key
 from ..ir.types import TensorType
-from ..pattern.pattern import (
-    CallPattern,
-    ConstrainedPattern,
-    DFPattern,
-    OrPattern,
-    TupleGetItemPattern,
-    TuplePattern,
-)
+from ..pattern.pattern import CallPattern, ConstrainedPattern, DFPattern, OrPattern, TupleGetItemPattern, TuplePattern
 
 Build: TypeAlias = Callable[[Mapping[str, Expr]], Sequence[Expr] | None]
 """One side of a rule over operands, by their names; None where it declines them."""

@@ -14,18 +14,7 @@ from typing import Any, ClassVar, Self, cast, final
 from ..ir.dims import Dim
 from ..ir.errors import IRError
 from ..ir.expr import Expr, PrimValue, ShapeExpr
-from ..ir.types import (
-    OBJECT,
-    STRING,
-    UNKNOWN_NDIM,
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from ..ir.types import OBJECT, STRING, UNKNOWN_NDIM, FuncType, PrimType, ShapeType, TensorType, TupleType, Type
 from ..ir.vdevice import VDevice
 from .sizes import SizeScope
 
@@ -166,36 +155,29 @@ class PrimConstructor(TypeConstructor):
         return PrimType(dtype, self.sizes.resolve(value))
 
 
-@final
 class ObjectConstructor(TypeConstructor):
     """``R.Any`` (and ``R.Object``, its older name): any value."""
 
     __slots__ = ()
     name = "R.Any"
+    type: ClassVar[Type] = OBJECT
 
     def default(self) -> Type:
-        """Any value."""
-        return OBJECT
+        """The one type that there is of this kind."""
+        return self.type
 
-    def __call__(self) -> ObjectType:
-        """Any value."""
-        return OBJECT
+    def __call__(self) -> Type:
+        """The same as `default`."""
+        return self.type
 
 
 @final
-class StringConstructor(TypeConstructor):
+class StringConstructor(ObjectConstructor):
     """``I.StringType``: a string."""
 
     __slots__ = ()
     name = "I.StringType"
-
-    def default(self) -> Type:
-        """A string."""
-        return STRING
-
-    def __call__(self) -> Type:
-        """A string."""
-        return STRING
+    type = STRING
 
 
 @final

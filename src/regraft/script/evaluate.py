@@ -24,18 +24,12 @@ from .environment import Environment
 from .errors import ParseError
 from .macros import Macro
 from .names import Namespace, OperatorPath
-from .sizes import ARITHMETIC, COMPARISON_SIGNS, checked_number, compare_sizes, size_arithmetic, sizes_among
+from .sizes import ARITHMETIC, COMPARISONS, checked_number, compare_sizes, size_arithmetic, sizes_among
 from .source import SourceText
 
 MOST_NESTED: Final = 100
 """The greatest depth of the operands of one expression in the source."""
 
-_COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.GtE: lambda a, b: a >= b,
-}
 _UNKNOWN: Final = object()
 _PLAIN: Final = frozenset({int, float, bool, str, type(None)})
 
@@ -66,30 +60,15 @@ def as_operand(value: Any) -> Any:
     return value if isinstance(value, bool | int | float) else as_value(value)
 
 
-def as_attribute(value: Any) -> Any:
-    """An attribute in the form that calls hold it in: scalars as plain numbers, lists as tuples."""
-    if isinstance(value, PrimValue):
-        return value.value
-    if isinstance(value, list | tuple):
-        return tuple([as_attribute(item) for item in cast("Sequence[Any]", value)])
-    return value
-
-
-def _without_constructors(value: Any) -> Any:
+def _plain(value: Any, *, numbers: bool = True) -> Any:
+    """``value`` with types for their bare names and, if ``numbers``, plain numbers for scalars, in lists as well."""
     if isinstance(value, TypeConstructor):
         return value.default()
-    if isinstance(value, list):
-        return [_without_constructors(item) for item in cast("list[Any]", value)]
-    if isinstance(value, tuple):
-        return tuple([_without_constructors(item) for item in cast("tuple[Any, ...]", value)])
-    return value
-
-
-def _without_scalars(value: Any) -> Any:
-    if isinstance(value, PrimValue):
+    if numbers and isinstance(value, PrimValue):
         return value.value
     if isinstance(value, list | tuple):
-        return [_without_scalars(item) for item in cast("Sequence[Any]", value)]
+        items = [_plain(item, numbers=numbers) for item in cast("Sequence[Any]", value)]
+        return items if isinstance(value, list) else tuple(items)
     return value
 
 
@@ -270,18 +249,18 @@ class ScriptEvaluator:
     def _compare(self, node: ast.Compare) -> Any:
         operands = [self.evaluate(node.left), *map(self.evaluate, node.comparators)]
         sizes = sizes_among(operands)
-        if sizes is not None and all(type(op) in COMPARISON_SIGNS for op in node.ops):
-            return self.guarded(node, compare_sizes, [COMPARISON_SIGNS[type(op)] for op in node.ops], sizes)
+        if sizes is not None and all(type(op) in COMPARISONS for op in node.ops):
+            return self.guarded(node, compare_sizes, [COMPARISONS[type(op)][0] for op in node.ops], sizes)
         if not any(isinstance(operand, Expr) for operand in operands):
             return self._foreign(node)
         kind = type(node.ops[0])
         if len(node.ops) > 1:
             raise self.source.error(node, "compare two values at a time; join the results with R.logical_and")
-        if kind not in _COMPARISONS:
+        if kind not in COMPARISONS or kind in (ast.Eq, ast.NotEq):
             if self.python is not None and kind in (ast.Is, ast.IsNot):
                 return self._foreign(node)
             raise self.source.error(node, "== and != compare identity in Python; call R.equal or R.not_equal")
-        return self.guarded(node, _COMPARISONS[kind], *operands)
+        return self.guarded(node, COMPARISONS[kind][1], *operands)
 
     def _call(self, node: ast.Call) -> Any:
         return self.call(node, self.evaluate(node.func))
@@ -326,9 +305,9 @@ class ScriptEvaluator:
         """A call of an operator by its declaration: operands in order, attributes by name."""
         operands = [value if value is None else self.guarded(node, as_operand, value) for value in args]
         if "ty_args" in keywords:
-            stated = _without_constructors(keywords["ty_args"])
+            stated = _plain(keywords["ty_args"], numbers=False)
             keywords["ty_args"] = stated if isinstance(stated, list | tuple) else (stated,)
-        attributes = {name: as_attribute(_without_constructors(value)) for name, value in keywords.items()}
+        attributes = {name: _plain(value) for name, value in keywords.items()}
         return self.guarded(node, op, *operands, **attributes)
 
     def _plain_attributes(self, function: ast.expr, keywords: dict[str, Any]) -> dict[str, Any]:
@@ -338,13 +317,12 @@ class ScriptEvaluator:
         """
         if all(type(value) in _PLAIN for value in keywords.values()):
             return keywords
-        keywords = {name: _without_constructors(value) for name, value in keywords.items()}
         path = ast.unparse(function).partition(".")[2]
         try:
             attributes = Op.get(f"relax.{path}").attributes
         except IRError:
-            return keywords
-        return {name: _without_scalars(value) if name in attributes else value for name, value in keywords.items()}
+            attributes = {}
+        return {name: _plain(value, numbers=name in attributes) for name, value in keywords.items()}
 
     # --- Python's part
 

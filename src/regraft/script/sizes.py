@@ -8,6 +8,7 @@ is bounded here: no expression of a few characters may take a gigabyte or a minu
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final, TypeVar, cast, final
@@ -50,15 +51,15 @@ ARITHMETIC: Final[Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], An
 
 _ON_SIZES: Final = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 
-COMPARISON_SIGNS: Final[Mapping[type[ast.cmpop], str]] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
+COMPARISONS: Final[Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]]] = {
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
 }
-"""Python's comparisons that make conditions on sizes."""
+"""Python's comparisons that make conditions on sizes: sign and meaning."""
 
 
 def sizes_among(values: Sequence[Any]) -> list[Dim] | None:
@@ -196,9 +197,9 @@ class SizeScope:
                     return SIZE_FUNCTIONS[name](self._computed(left), self._computed(right))
             case ast.Call(func=ast.Attribute(value=ast.Name(id="T"), attr="if_then_else"), args=[_, _, _] as args):
                 return select(*[self._computed(arg) for arg in args])
-            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in COMPARISON_SIGNS for op in ops):
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in COMPARISONS for op in ops):
                 sizes = [self._computed(operand) for operand in (left, *others)]
-                return compare_sizes([COMPARISON_SIGNS[type(op)] for op in ops], sizes)
+                return compare_sizes([COMPARISONS[type(op)][0] for op in ops], sizes)
             case ast.BoolOp(op=op, values=values):
                 return reduce(both if isinstance(op, ast.And) else either, map(self._computed, values))
             case ast.UnaryOp(op=ast.Not(), operand=operand):

@@ -16,16 +16,7 @@ from ..ir.dims import SymVar
 from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.op import Call
 from ..ir.origin import Origin, Origins
-from ..ir.program import (
-    DataflowBlock,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    VarBinding,
-    is_leaf,
-    merge_blocks,
-)
+from ..ir.program import DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding, is_leaf, merge_blocks
 from ..ir.types import PrimType, TupleType, Type, common_supertype, is_subtype, without_numbers
 from . import intrinsics
 from .annotations import as_type

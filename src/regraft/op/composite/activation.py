@@ -23,15 +23,7 @@ from ..primitive.reduction import sum
 from ..primitive.reshaping import expand_dims
 from ..primitive.ternary import CLIP, clip, where
 from ..public_function import declares, operator_of
-from ..rules import (
-    OfKinds,
-    normalize_axis,
-    require_float,
-    require_rank,
-    same_float_type,
-    same_type,
-    tensor_operand,
-)
+from ..rules import OfKinds, normalize_axis, require_float, require_rank, same_float_type, same_type, tensor_operand
 from ..semantics import PROGRAM, apply, normalized_exponentials, rounded_once, special_function
 
 __all__ = [

@@ -25,13 +25,7 @@ from ..layouts import (
     from_canonical,
     to_canonical,
 )
-from ..primitive.windows import (
-    padding_pairs,
-    require_at_least,
-    static_window_count,
-    window_counts,
-    windows,
-)
+from ..primitive.windows import padding_pairs, require_at_least, static_window_count, window_counts, windows
 from ..public_function import Padding, ResultLayout, Spatial, declares
 from ..row import Facts
 from ..rules import tensor_operand

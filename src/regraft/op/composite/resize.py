@@ -21,14 +21,7 @@ from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import converted_like, known_shape
 from ..adjoints import widened as widened_expr
 from ..axis_maps import map_axis, rearranged
-from ..layouts import (
-    SPATIAL_NAMES,
-    arranged_type,
-    canonical_dims,
-    data_letters,
-    from_canonical,
-    to_canonical,
-)
+from ..layouts import SPATIAL_NAMES, arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..primitive.reshaping import reshape
 from ..public_function import ResultDtype, SpatialSizes, declares, operator_of
 from ..rules import shape_operand, tensor_operand

@@ -28,11 +28,7 @@ from ..primitive.unary import isnan, logical_not
 from ..primitive.windows import padding_pairs
 from ..public_function import operator_of
 from .adaptive_pooling import adaptive_avg_pool1d
-from .backward import (
-    avg_pool2d_backward,
-    max_pool2d_backward,
-    take_backward,
-)
+from .backward import avg_pool2d_backward, max_pool2d_backward, take_backward
 from .padding import PAD, pad
 from .pooling import avg_pool2d, max_pool2d
 

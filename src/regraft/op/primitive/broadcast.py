@@ -13,14 +13,7 @@ from ...ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
 from .. import adjoints
 from ..public_function import ShapeOperand, declares, operator_of
 from ..row import primitive
-from ..rules import (
-    as_int_tuple,
-    format_dims,
-    normalize_axis,
-    shape_operand,
-    tensor_of_shape,
-    tensor_operand,
-)
+from ..rules import as_int_tuple, format_dims, normalize_axis, shape_operand, tensor_of_shape, tensor_operand
 from ..semantics import cast, dtype_name, widened
 from . import reduction, reshaping
 

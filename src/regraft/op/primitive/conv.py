@@ -30,13 +30,7 @@ from ..layouts import (
 from ..public_function import Padding, ResultDtype, ResultLayout, Spatial, declares
 from ..rules import common_dtype, tensor_operand
 from ..semantics import accumulator, cast, dtype_name, filled, pad_constant, with_attrs
-from .windows import (
-    padding_pairs,
-    require_at_least,
-    static_window_count,
-    window_counts,
-    windows,
-)
+from .windows import padding_pairs, require_at_least, static_window_count, window_counts, windows
 
 __all__ = ["conv1d", "conv2d", "conv3d"]
 

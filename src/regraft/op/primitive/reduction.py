@@ -19,13 +19,7 @@ from ...ir.op import Call, GradientRule, Op, Reference, Trait, TypeRule, wrong_a
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
 from ..row import ReductionFunction, primitive, reduction_function
-from ..rules import (
-    OfKinds,
-    all_axes,
-    normalize_axes,
-    require_ordered,
-    tensor_operand,
-)
+from ..rules import OfKinds, all_axes, normalize_axes, require_ordered, tensor_operand
 from ..semantics import cast, dtype_name, truncated_divide, widened
 from . import comparison, manipulate, reshaping, scan, ternary
 

@@ -198,26 +198,24 @@ class NodeImporter:
 
     def integers(self, index: int, what: str) -> list[int] | None:
         """The integers of operand ``index``; None when it is left out. Raises `UnsupportedNodeError` if unknown."""
-        if not self.has(index):
-            return None
-        array = self.array(index)
-        if array is None:
+        found = self.known_integers(index)
+        if found is None and self.has(index):
             raise UndecidedNodeError(f"{what} (input {index}) are computed at run time")
-        return [int(value) for value in np.asarray(array).reshape(-1)]
+        return found
 
     def known_integers(self, index: int) -> list[int] | None:
-        """The integers of operand ``index``; None when they are computed at run time."""
+        """The integers of operand ``index``; None when it is left out, or when they are computed at run time."""
         array = self.array(index)
-        return None if array is None else [int(value) for value in array.reshape(-1)]
+        return None if array is None else [int(value) for value in np.asarray(array).reshape(-1)]
 
     def number(self, index: int, what: str) -> Any:
         """The number of operand ``index``; None when it is left out. Raises `UnsupportedNodeError` if unknown."""
-        if not self.has(index):
-            return None
         array = self.array(index)
-        if array is None:
+        if array is not None:
+            return np.asarray(array).reshape(-1)[0].item()
+        if self.has(index):
             raise UndecidedNodeError(f"{what} (input {index}) is computed at run time")
-        return np.asarray(array).reshape(-1)[0].item()
+        return None
 
     def axes(self, index: int = 1, name: str = "axes") -> list[int] | None:
         """Axes as newer opsets give them (an input) or older ones (an attribute); None when they are left out."""
