@@ -16,7 +16,7 @@ from typing import Final
 THEN: Final = "3708ec3"
 """The state of the repository that the table compares with."""
 _SOURCE: Final = "src/regraft"
-_ROOMS: Final = (
+ROOMS: Final = (
     *("ir", "op", "reference", "script", "analysis", "pattern", "rewrite", "passes", "gradient", "formats", "run"),
     *("training", "testing", "model", "view", "cli", "frontend", "facades"),
 )
@@ -39,33 +39,33 @@ _REWRITTEN: Final = (
 parts that stood in longer modules."""
 
 
-def _git(*arguments: str) -> str:
+def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
 
 
 def _modules(state: str) -> list[str]:
     """The modules of the package at ``state``, as paths within it."""
-    listed = _git("ls-tree", "-r", "--name-only", state, _SOURCE).splitlines()
+    listed = git("ls-tree", "-r", "--name-only", state, _SOURCE).splitlines()
     return [path.removeprefix(f"{_SOURCE}/") for path in listed if path.endswith(".py")]
 
 
-def _room(path: str) -> str:
+def room_of(path: str) -> str:
     """The room of a module, under its name of today."""
     first, *rest = PurePosixPath(path).parts
     name = _NAMES_OF_THEN.get(first, first) if rest else "facades"
-    return name if name in _ROOMS else "facades"
+    return name if name in ROOMS else "facades"
 
 
 def _subject(path: str) -> tuple[str, ...]:
     """The room, the format within `formats`, and the name of a module: the same for a module that was only moved."""
     parts = PurePosixPath(path).parts
-    return (_room(path), *parts[1:2], parts[-1]) if _room(path) == "formats" else (_room(path), parts[-1])
+    return (room_of(path), *parts[1:2], parts[-1]) if room_of(path) == "formats" else (room_of(path), parts[-1])
 
 
 def _sources(state: str) -> dict[str, str]:
     """For each module at ``state`` the module of then that git finds it to come from."""
     options = ("-c", "diff.renameLimit=100000", "diff", "-M40%", "-C40%", "--name-status")
-    changes = [line.split("\t") for line in _git(*options, THEN, state, "--", _SOURCE).splitlines()]
+    changes = [line.split("\t") for line in git(*options, THEN, state, "--", _SOURCE).splitlines()]
     found = {path: path for path in _modules(state)}
     for status, *paths in changes:
         source, target = (path.removeprefix(f"{_SOURCE}/") for path in (paths[0], paths[-1]))
@@ -77,26 +77,32 @@ def _sources(state: str) -> dict[str, str]:
 
 
 def _lines(state: str, path: str) -> int:
-    return len(_git("show", f"{state}:{_SOURCE}/{path}").splitlines())
+    return len(git("show", f"{state}:{_SOURCE}/{path}").splitlines())
+
+
+def modules_of_then(state: str) -> set[str]:
+    """The modules at ``state`` that are of then."""
+    sources = _sources(state)
+    others = {_subject(path) for path in _modules(THEN) if path not in sources.values()}
+    rest = (path for path in _modules(state) if _subject(path) in others or path.startswith(_REWRITTEN))
+    return {*sources, *rest}
 
 
 def counts(state: str) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """By room: the lines of then, those of today in modules of then, and those of today in new modules."""
     then, kept, new = Counter[str](), Counter[str](), Counter[str]()
-    sources = _sources(state)
-    others = {_subject(path) for path in _modules(THEN) if path not in sources.values()}
+    of_then = modules_of_then(state)
     for path in _modules(THEN):
-        then[_room(path)] += _lines(THEN, path)
+        then[room_of(path)] += _lines(THEN, path)
     for path in _modules(state):
-        is_of_then = path in sources or _subject(path) in others or path.startswith(_REWRITTEN)
-        (kept if is_of_then else new)[_room(path)] += _lines(state, path)
+        (kept if path in of_then else new)[room_of(path)] += _lines(state, path)
     return then, kept, new
 
 
 def table(state: str = "HEAD") -> str:
     """The table as Markdown."""
     then, kept, new = counts(state)
-    rows = [(f"`{room}`" if room != "facades" else room, then[room], kept[room], new[room]) for room in _ROOMS]
+    rows = [(f"`{room}`" if room != "facades" else room, then[room], kept[room], new[room]) for room in ROOMS]
     rows.append(("**all**", then.total(), kept.total(), new.total()))
     lines = ["| room | then | today, modules of then | today, new modules | today |", "|---|---:|---:|---:|---:|"]
     lines += [f"| {name} | {a:,} | {b:,} | {c:,} | {b + c:,} |" for name, a, b, c in rows]
