@@ -41,13 +41,9 @@ class _Known(NamedTuple):
 
 
 class _KnownWays(dict[Expr, dict[int, _Known]]):
-    """The known ways down from operands, by the number of links above them, as far as it matters.
-
-    ``ways`` counts all that were found so far, and ``passed_over`` those of them that were not given again.
-    """
+    """The known ways down from operands, by the number of links above them; ``ways`` counts all found so far."""
 
     ways = 0
-    passed_over = 0
 
 
 class _ChainState(NamedTuple):
@@ -117,15 +113,14 @@ class Chain:
             if first.is_only:
                 return
             place = place._replace(again=[None])
-        ways, passed_over = (0, 0) if known is None else (known.ways, known.passed_over)
+        ways = 0 if known is None else known.ways
         is_more = links.max is None or length < links.max
         if is_more and (search.tracer is not None or may_call(search, key[0], self.ops)):
             each = (self._each, None, None, goal, 0)
             yield (self.run.inner, operand, (self._next, (goal, place), *goal[2:]), each, length)
         if length >= links.min:
             yield (self.until, operand, (self._last, (goal, place), *goal[2:]), goal, 1)
-        is_in_vain = search.found == found and (known is None or known.passed_over == passed_over)
-        if place.in_vain is not None and is_in_vain:
+        if place.in_vain is not None and search.found == found:
             place.in_vain.add(key)
         if known is not None and known.ways - ways < 2 and isinstance(operand, Var):
             of_operand = known.setdefault(operand, {})
@@ -151,7 +146,7 @@ class Chain:
             known.ways += 1
             if place.again:
                 place.again.pop()
-                known.passed_over += 1
+                search.found += 1  # It was found before, so no chain around this one came here in vain.
                 return FAILED
         way = known_way or _Way(ends=[(part, bound[part]) for part in self.ends if part in bound])
         operand, above, length = place.operand, place.above, place.length
