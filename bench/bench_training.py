@@ -87,7 +87,9 @@ def _our_step(model: nn.Module, inputs: Sequence[torch.Tensor], target: str) -> 
     module = Gradient("main", required)(module).with_function("SGD", optimizer.get_function())
     engine, _, is_compiled = target.partition(", ")
     options: dict[str, Any] = {"threads": 1} if engine == "onnxruntime" else {}
-    built = build(module, target=engine, **options, **({"compile": True} if is_compiled else {}))
+    if is_compiled:
+        options = {"compile": True, "donate": ("params", "optim_states")}
+    built = build(module, target=engine, **options)
     arrays: list[Any] = [value.detach().numpy().copy() for value in weights.values() if value is not None]
     batch = [tensor.numpy() for tensor in inputs]
     states: Any = optimizer.state

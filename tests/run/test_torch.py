@@ -441,3 +441,35 @@ def test_arithmetic_in_fewer_than_8_bits_is_refused() -> None:
     for make in (rx.to_torch, lambda one: build(one, target="torch")):
         with pytest.raises(BuildError, match=r"computes in numbers of fewer than 8 bits.*R\.astype"):
             make(module)
+
+
+@pytest.mark.parametrize(("size", "extents"), [((2, 2), (4, 6)), ((3, 1), (6, 2)), ((2, 2), (5, 6))])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_the_gradient_of_a_max_pool_is_the_same_compiled(
+    size: tuple[int, int], extents: tuple[int, int], layout: str
+) -> None:
+    shape = (2, 3, *extents) if layout == "NCHW" else (2, *extents, 3)
+    pool = {"pool_size": size, "strides": size, "layout": layout}
+    x = Var("x", TensorType(shape, "float32"))
+    forward = R.nn.max_pool2d(x, **pool)
+    assert isinstance(forward.ty, TensorType)
+    adjoint = Var("adjoint", forward.ty)
+    module = program([adjoint, x], lambda bb, *own: bb.emit(R.grad.max_pool2d_backward(*own, **pool)))
+    random = np.random.default_rng(0)
+    # Few values, so that many are equal, and one that is no number.
+    data = random.integers(0, 3, shape).astype("float32")
+    data[0, 1, 1, 1] = np.nan
+    given = random.standard_normal(tuple(map(int, forward.ty.shape or ()))).astype("float32"), data
+    expected = build(module, target="numpy")["main"](*given)
+    found = build(module, target="torch", compile="aot_eager")["main"](*given)
+    np.testing.assert_array_equal(to_numpy(found), expected)
+
+
+def test_a_compiled_function_holds_for_arguments_that_share_memory_or_not() -> None:
+    module = program([tensor("x", (2,)), tensor("y", (2,))], lambda bb, x, y: bb.emit(R.subtract(x, y)))
+    run = build(module, target="torch", compile="aot_eager")["main"]
+    one, other = torch.tensor([1.0, 2.0]), torch.tensor([5.0, 5.0])
+    assert run(one, one).tolist() == [0, 0]
+    assert run(one, other).tolist() == [-4, -3]
+    assert run(other, other).tolist() == [0, 0]
+    assert run(one.requires_grad_(), other).requires_grad

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeAlias
 
 import ml_dtypes
@@ -18,9 +18,10 @@ import numpy as np
 from ..ir.dtypes import as_dtype, numpy_dtype
 from ..ir.errors import IRError
 from ..ir.expr import Constant, Var
+from ..ir.module import IRModule
 from ..ir.tensor_data import as_array
 from ..ir.types import FuncType, PrimType, ShapeType, TensorType, TupleType, Type
-from .errors import ExecutionError, TypeCheckError
+from .errors import BuildError, ExecutionError, TypeCheckError
 
 BYTES_FOR_BITS: Final = {
     **dict.fromkeys(("int2", "int4"), "int8"),
@@ -62,6 +63,14 @@ Shapes and dtypes of arrays are not looked at.
 def take_array(value: Any, ty: TensorType, place: str) -> np.ndarray:
     """A tensor argument as an array of NumPy: see `TakeTensor`."""
     return value if type(value) is np.ndarray else _as_tensor(value, ty.dtype, place)
+
+
+def check_donated(donated: Collection[str], module: IRModule) -> None:
+    """Raise `BuildError` for a name in ``donated`` that no parameter of ``module`` has."""
+    known = {param.name_hint for function in module.functions.values() for param in function.params}
+    for given in donated:
+        if given not in known:
+            raise BuildError(f"donate: there is no parameter {given!r}; there are: {', '.join(sorted(known))}")
 
 
 class Signature:

@@ -7,7 +7,7 @@ kernels from `torch_kernels`; operators without a kernel have their reference se
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,7 @@ from ..ir.collection import collection_paused
 from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Function
-from .arrays import Signature
+from .arrays import Signature, check_donated
 from .errors import BuildError, TypeCheckError
 from .executable import EntryFunction, Executable
 from .failures import located
@@ -46,6 +46,7 @@ def compile_module(
     verify_types: bool = False,
     compile: bool | str = False,  # noqa: A002 - PyTorch's name
     dtype: str | None = None,
+    donate: Sequence[str] = (),
 ) -> Executable:
     """``module`` on PyTorch.
 
@@ -53,10 +54,14 @@ def compile_module(
     constants, and tensors stay where they are). ``verify_types`` checks the value of each binding against its type.
     ``compile``: by `torch.compile`, with the backend of that name where it is a string; the first run takes long then.
     ``dtype``: "bfloat16" or "float16", in which products are computed; results keep their dtypes.
+    ``donate``: parameters by name whose memory the results may take over where it is compiled. What was given for one
+    must not be read again, and no gradient is kept.
     Results are tensors; those of arguments with ``requires_grad`` carry gradients. Constants share the module's
-    memory on the CPU. Cost: linear in the bindings. Raises `BuildError` for a device or dtype that PyTorch lacks.
+    memory on the CPU. Cost: linear in the bindings. Raises `BuildError` for a device or dtype that PyTorch lacks, and
+    for a donated parameter that no function has.
     """
-    speed = Speed(compile, dtype).checked()
+    check_donated(donate, module)
+    speed = Speed(compile, dtype, frozenset(donate) if compile else frozenset()).checked()
     program, entries = compile_program(module, device=device, verify_types=verify_types, speed=speed)
     return Executable("torch", entries, program.source)
 
@@ -143,12 +148,14 @@ def _entry(
     program: PythonModule, name: str, function: Function, device: torch.device | None, speed: Speed
 ) -> EntryFunction:
     from .torch_arrays import takes_tensors
+    from .torch_donated import owning
 
-    run = with_speed(program.namespace[program.functions[name]], speed, function.ret_ty, device)
+    run = with_speed(program.namespace[program.functions[name]], speed, function, device)
     signature = Signature(name, function.params, takes_tensors(device))
+    own = owning(function, speed.donated)
 
     def call(*arguments: Any) -> Any:
-        values = signature.values(arguments)
+        values = signature.values(own(arguments))
         try:
             with nullcontext() if device is None else device:
                 return run(*values)

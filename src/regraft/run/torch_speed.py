@@ -5,10 +5,11 @@ Both wrap a function of tensors, whatever it was made of; its results keep the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, NamedTuple
 
+from ..ir.program import Function
 from ..ir.types import TensorType, TupleType, Type
 from .errors import BuildError
 
@@ -16,10 +17,13 @@ DTYPES: Final = ("bfloat16", "float16")
 
 
 class Speed(NamedTuple):
-    """The form in which a program runs: compiled or not (a string names the backend), and the dtype of products."""
+    """The form in which a program runs: compiled or not (a string names the backend), the dtype of products, and the
+    parameters whose memory the results of a compiled function take over.
+    """
 
     compile: bool | str = False
     dtype: str | None = None
+    donated: frozenset[str] = frozenset()
 
     def checked(self) -> Speed:
         """Itself. Raises `BuildError` for a dtype or backend that PyTorch does not have."""
@@ -38,19 +42,21 @@ AS_IT_IS: Final = Speed()
 """The default: no option is set."""
 
 
-def with_speed(run: Callable[..., Any], speed: Speed, result: Type, device: Any) -> Callable[..., Any]:
-    """``run``, which gives values of the type ``result``, as ``speed`` asks; itself where that asks for nothing.
+def with_speed(run: Callable[..., Any], speed: Speed, function: Function, device: Any) -> Callable[..., Any]:
+    """``run``, which runs ``function``, as ``speed`` asks; itself where that asks for nothing.
 
     In a narrower dtype products are rounded to it, and what is sensitive to rounding stays in float32, as PyTorch's
     autocast decides. Compiling happens in the first run for each combination of sizes.
     """
     import torch
 
+    from .torch_donated import with_donated
+
     library: Any = torch
-    made = run
+    made = with_donated(run, function, speed.donated)
     if speed.compile:
         backend = "inductor" if speed.compile is True else speed.compile
-        made = _silent_at_first(library.compile(made, backend=backend))
+        made = _silent_at_first(library.compile(made, backend=backend, options={"guard_filter_fn": _of_arguments}))
     if speed.dtype is None:
         return made
     kind, narrow = "cpu" if device is None else device.type, getattr(torch, speed.dtype)
@@ -58,9 +64,18 @@ def with_speed(run: Callable[..., Any], speed: Speed, result: Type, device: Any)
     def call(*values: Any) -> Any:
         with library.autocast(kind, dtype=narrow):
             found = made(*values)
-        return _as_promised(found, result)
+        return _as_promised(found, function.ret_ty)
 
     return call
+
+
+def _of_arguments(guards: Sequence[Any]) -> list[bool]:
+    """For each of the conditions that a compiled function holds under, whether it is about a call, which is checked.
+
+    The others are about the names that the generated code reads: operators, constants, kernels. They are never bound
+    anew, and there are hundreds of them, so that checking them takes a tenth of a small step of training.
+    """
+    return [not guard.is_global for guard in guards]
 
 
 def _silent_at_first(run: Callable[..., Any]) -> Callable[..., Any]:

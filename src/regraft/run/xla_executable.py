@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ..ir.module import IRModule
+from .arrays import check_donated
 from .errors import BuildError
 from .executable import Executable
 from .function_writer import write_module
@@ -45,10 +46,7 @@ class XlaExecutable(Executable):
     ) -> None:
         lifted = lift_constants(module, is_known)
         specs = _specs(module, lifted, mesh, shardings, inputs)
-        known = {param.name_hint for function in module.functions.values() for param in function.params}
-        for given in donate:
-            if given not in known:
-                raise BuildError(f"donate: there is no parameter {given!r}; there are: {', '.join(sorted(known))}")
+        check_donated(donate, module)
         self.mesh = mesh
         self.placements = specs
         outside, placement = OutsideCalls(mesh is None), Placement(device, mesh, specs)

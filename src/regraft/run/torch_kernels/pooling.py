@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
+from math import prod
 from typing import Any, Final
 
 import torch
@@ -42,10 +43,43 @@ def _max_pool_backward(output_grad: Any, data: Any, **attrs: Any) -> Any:
     if not _is_covered(data, size, padding):
         return NotImplemented
     x, adjoint = arranged(data, attrs["layout"], "NCHW"), arranged(output_grad, attrs["out_layout"], "NCHW")
+    if torch.compiler.is_compiling() and _are_tiles(x, size, strides, padding, dilation):
+        return arranged(_max_tiles_backward(adjoint, x, size), "NCHW", attrs["layout"])
     windows = list(size), list(strides), list(padding[:2]), list(dilation), attrs["ceil_mode"]
     _, places = torch.ops.aten.max_pool2d_with_indices(x, *windows)
     share = torch.ops.aten.max_pool2d_with_indices_backward(adjoint, x, *windows, places)
     return arranged(share, "NCHW", attrs["layout"])
+
+
+_MOST_IN_TILE: Final = 9
+"""The most elements of a window whose comparisons, each with those before it, are written out."""
+
+
+def _are_tiles(
+    x: Any, size: tuple[int, ...], strides: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...]
+) -> bool:
+    """True if windows of ``size``, a few elements each, cover ``x`` once, so that each element is in one of them."""
+    covers = all(extent % width == 0 for extent, width in zip(x.shape[2:], size, strict=True))
+    return covers and strides == size and not any(padding) and set(dilation) == {1} and prod(size) <= _MOST_IN_TILE
+
+
+def _max_tiles_backward(adjoint: Any, x: Any, size: tuple[int, ...]) -> Any:
+    """The gradient of the maxima of tiles, as comparisons of whole tensors.
+
+    PyTorch's compiler scatters the elements of its own operator one by one; these comparisons it computes as vectors.
+    """
+    height, width = size
+    tiles = x.unflatten(3, (-1, width)).unflatten(2, (-1, height))
+    elements = [tiles[:, :, :, row, :, column] for row in range(height) for column in range(width)]
+    greatest = reduce(torch.maximum, elements)
+    shares: list[Any] = []
+    is_taken = torch.zeros_like(greatest, dtype=torch.bool)
+    for element in elements:
+        is_greatest = (element == greatest) | (element != element)
+        shares.append(torch.where(is_greatest & ~is_taken, adjoint, 0.0))
+        is_taken = is_taken | is_greatest
+    rows = [torch.stack(shares[row * width : (row + 1) * width], -1) for row in range(height)]
+    return torch.stack(rows, 3).flatten(4, 5).flatten(2, 3)
 
 
 def _adaptive_avg_pool(
