@@ -39,7 +39,7 @@ from regraft.model.attempts import Attempt, Budget, PrecisionReport, outputs_err
 from regraft.model.candidates import Candidate
 from regraft.model.precision import Choice
 from regraft.model.samples import read_samples
-from regraft.model.search import PrecisionSearch
+from regraft.model.search import PrecisionSearch, most_promising_first
 from regraft.model.timing import Deadline, Gain
 from regraft.passes import op_counts
 from regraft.run import BuildError
@@ -584,6 +584,15 @@ def test_all_are_tried_whole_before_the_layers_of_any_go_back(
     assert "narrowed" in kinds
     assert kinds == sorted(kinds)
     assert all(one.problem for one in report.attempts)
+
+
+def test_what_seems_faster_within_the_noise_of_its_time_is_narrowed_after_what_was_expected_faster() -> None:
+    faster = Attempt("int8 static", "onnxruntime", 0.1, gain=Gain(1.5, 0.1))
+    seems_faster = Attempt("int8 static, unsigned weights", "onnxruntime", 0.1, gain=Gain(1.6, 0.02))
+    slower = Attempt("int8 dynamic", "onnxruntime", 0.1, gain=Gain(1.2, 0.02))
+    assert most_promising_first({0: slower, 1: faster, 2: seems_faster}, 0.1) == [1, 2, 0]
+    far_faster = replace(seems_faster, gain=Gain(1.8, 0.02))
+    assert most_promising_first({0: slower, 1: faster, 2: far_faster}, 0.1) == [2, 1, 0]
 
 
 def test_what_is_measured_and_not_faster_is_not_kept(products: Path, tmp_path: Path, times: list[float]) -> None:

@@ -29,7 +29,7 @@ from .error_measures import LARGEST, ErrorMeasure
 from .errors import UsageError
 from .expected import expected_seconds
 from .parts import Parts
-from .search import CandidateResult, PrecisionSearch, expected_once_narrowed, may_win
+from .search import CandidateResult, PrecisionSearch, expected_once_narrowed, may_win, most_promising_first
 from .sensitivity import rounds_to_steps
 from .timing import clock_for
 from .trials import OWN
@@ -149,8 +149,10 @@ def _tried(
             best = trial.row, one, trial.module
 
     def narrow(several: Sequence[tuple[int, Candidate]]) -> None:
-        in_order = sorted(several, key=lambda pair: -expected_once_narrowed(rows[pair[0]], trials.budget.error))
-        for place, (number, one) in enumerate(in_order):
+        named = dict(several)
+        in_order = most_promising_first({number: rows[number] for number in named}, trials.budget.error)
+        for place, number in enumerate(in_order):
+            one = named[number]
             tell(f"{one.name} on {one.engine}, fewer layers")
             trials.waiting = len(in_order) - place
             record(number, one, search.narrowed(one, rows[number], None if best is None else best[0]))

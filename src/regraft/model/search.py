@@ -221,15 +221,33 @@ def may_win(row: Attempt, best: Attempt | None) -> bool:
     return best is None or not best.ratio or not row.ratio or row.ratio > best.ratio * _GOING_BACK
 
 
-def expected_once_narrowed(row: Attempt, allowed: float) -> float:
+def expected_once_narrowed(row: Attempt, allowed: float, noise: float = 0.0) -> float:
     """About how many times as fast ``row`` is once so many of its layers went back that it errs by ``allowed``.
 
     Counted as if all layers took the same time and had the same share of the squared error. Where no speed is known, it
-    is the part of the layers that stay.
+    is the part of the layers that stay. ``noise`` is the part by which its speed is taken to be more than was measured.
     """
-    error = row.error or 0.0
+    error, ratio = row.error or 0.0, row.ratio * (1 + noise)
     stay = 0.0 if not isfinite(error) else min(1.0, (allowed / error) ** 2) if error else 1.0
-    return 1 / (1 - stay * (1 - 1 / row.ratio)) if row.ratio else stay
+    return 1 / (1 - stay * (1 - 1 / ratio)) if ratio else stay
+
+
+def most_promising_first(rows: Mapping[int, Attempt], allowed: float) -> list[int]:
+    """The numbers of ``rows`` in the order in which they are narrowed: what is expected to be the fastest then first.
+
+    Candidates are numbered in the order of their expected times. A row goes before others of larger numbers unless one
+    of these is expected to be faster by more than the noise of its own time.
+    """
+    left, ordered = sorted(rows), list[int]()
+    while left:
+        most = max(expected_once_narrowed(rows[number], allowed) for number in left)
+        ordered.append(next(number for number in left if _at_best(rows[number], allowed) >= most))
+        left.remove(ordered[-1])
+    return ordered
+
+
+def _at_best(row: Attempt, allowed: float) -> float:
+    return expected_once_narrowed(row, allowed, row.gain.noise if row.gain is not None else 0.0)
 
 
 def _said(row: Attempt) -> str:
