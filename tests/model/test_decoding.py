@@ -399,6 +399,16 @@ def test_a_cache_that_stays_where_it_is_gives_what_one_that_grows_gives(llama: t
     assert first == second
 
 
+def test_steps_that_stay_bound_leave_what_they_were_given_and_gave_before(llama: tuple[Any, IRModule]) -> None:
+    session = fast_decoder(llama[1], longest=12).session(threads=1)
+    text = np.array([[3, 1, 4, 1, 5, 9, 2, 6]])
+    whole = session.step_together(text)[0]
+    session.reset()
+    parts = [session.step_together(text[:, place : place + 1])[0] for place in range(8)]
+    np.testing.assert_allclose(np.concatenate(parts), whole, rtol=0, atol=1e-5 * np.abs(whole).max())
+    assert text.tolist() == [[3, 1, 4, 1, 5, 9, 2, 6]]
+
+
 PROMPTS = [PROMPT, [9, 2, 33, 21, 60, 5, 11], [50, 7, 7, 3]]
 
 
