@@ -28,7 +28,7 @@ from bench.training_models import CASES, Case, Encoder, Judged, MeanSquare, Perc
 from regraft import BlockBuilder, IRModule, TensorType, Var, build
 from regraft.formats.torch import from_torch
 from regraft.gradient import Gradient
-from regraft.ir import Function
+from regraft.ir import Expr, Function, Tuple, TupleGetItem, TupleType
 from regraft.ir.op import is_call_of
 from regraft.passes import FoldBatchnormToConv2D
 from regraft.script import relax as R
@@ -79,30 +79,48 @@ def _trained(weights: Mapping[Var, torch.Tensor | None]) -> list[Var]:
 
 
 def _our_step(model: nn.Module, inputs: Sequence[torch.Tensor], target: str) -> Step:
+    """A step as one function of the batch, what stays, and the weights, which compiled programs update in place."""
     module, weights = _program(model, inputs)
     module = FoldBatchnormToConv2D()(module)
     required = _trained(weights)
-    trained = [i for i, param in enumerate(weights) if param in required]
     optimizer = SGD(RATE).init(required)
     module = Gradient("main", required)(module).with_function("SGD", optimizer.get_function())
+    is_trained = [param in required for param in weights]
     engine, _, is_compiled = target.partition(", ")
     options: dict[str, Any] = {"threads": 1} if engine == "onnxruntime" else {}
     if is_compiled:
-        options = {"compile": True, "donate": ("params", "optim_states")}
-    built = build(module, target=engine, **options)
-    arrays: list[Any] = [value.detach().numpy().copy() for value in weights.values() if value is not None]
+        options = {"compile": True, "donate": ("weights", "states")}
+    step_of = build(_with_step(module, len(inputs), is_trained), target=engine, **options)["step"]
+    arrays = [value.detach().numpy().copy() for value in weights.values() if value is not None]
     batch = [tensor.numpy() for tensor in inputs]
-    states: Any = optimizer.state
+    kept = [array for array, trained in zip(arrays, is_trained, strict=True) if not trained]
+    state: Any = tuple(array for array, trained in zip(arrays, is_trained, strict=True) if trained), optimizer.state
 
     def step() -> float:
-        nonlocal states
-        result, gradients = built["main_adjoint"](*batch, *arrays)
-        new, states = built["SGD"](tuple(arrays[i] for i in trained), tuple(gradients), tuple(states))
-        for i, value in zip(trained, new, strict=True):
-            arrays[i] = value
+        nonlocal state
+        result, *state = step_of(*batch, *kept, *state)
         return float(np.asarray(result))
 
     return step
+
+
+def _with_step(module: IRModule, inputs: int, is_trained: Sequence[bool]) -> IRModule:
+    """``module`` with ``step(batch, what stays, weights, optimizer's states)``: the loss, weights and states after."""
+    adjoint, optimizer = module["main_adjoint"], module["SGD"]
+    given = [Var(param.name_hint, param.ty) for param in adjoint.params]
+    values: list[Expr] = [*given]
+    places = [inputs + place for place, trained in enumerate(is_trained) if trained]
+    weights = Var("weights", TupleType([given[place].ty for place in places]))
+    states = Var("states", optimizer.params[2].ty)
+    builder = BlockBuilder()
+    with builder.function("step", [*[one for i, one in enumerate(given) if i not in places], weights, states]):
+        for number, place in enumerate(places):
+            values[place] = builder.emit(TupleGetItem(weights, number))
+        found = builder.emit(module.get_global_var("main_adjoint")(*values))
+        loss, gradients = (builder.emit(TupleGetItem(found, place)) for place in range(2))
+        updated = builder.emit(module.get_global_var("SGD")(weights, gradients, states))
+        builder.emit_func_output(Tuple([loss, *[builder.emit(TupleGetItem(updated, place)) for place in range(2)]]))
+    return module.with_function("step", builder.get()["step"])
 
 
 def _tvm_step(model: nn.Module, x: torch.Tensor, answers: torch.Tensor) -> Step | str:

@@ -16,10 +16,10 @@ from tests.kit import assert_close
 from tests.training.models import LABELS, LOGITS, ConvolutionalNet, Perceptron, batches, digits
 
 
-def trainer(module: Any = Perceptron, optimizer: Any = None, **options: Any) -> training.Trainer:
+def trainer(module: Any = Perceptron, optimizer: Any = None, target: str = "numpy", **options: Any) -> training.Trainer:
     optimizer = optimizer or training.Adam(0.01)
     made = training.SetupTrainer(training.CrossEntropyLoss(), optimizer, [LOGITS, LABELS])(module)
-    return training.Trainer(made, target="numpy", **options)
+    return training.Trainer(made, target=target, **options)
 
 
 def some_batches(count: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -79,6 +79,26 @@ def test_a_trainer_takes_a_module_that_is_built_already() -> None:
         assert len(made.train(some_batches(2))) == 2
     with pytest.raises(training.TrainingError, match="target='numpy' and a module that is built already"):
         training.Trainer(module, rx.build(module), target="numpy")
+
+
+@pytest.mark.parametrize("module", [Perceptron, ConvolutionalNet])
+def test_a_step_that_pytorch_compiles_is_one_program_and_gives_the_same(module: Any, tmp_path: Path) -> None:
+    plain, compiled = trainer(module), trainer(module, target="torch", options={"compile": "aot_eager"})
+    assert "train_step" in compiled.vm
+    for made in (plain, compiled):
+        made.xavier_uniform_init_params(seed=0)
+    steps = some_batches()
+    np.testing.assert_allclose(compiled.train(steps[:3]), plain.train(steps[:3]), rtol=1e-4)
+    compiled.save(tmp_path / "state.npz")
+    with pytest.raises(rx.engine.TypeCheckError):
+        compiled.update(steps[3][0][:, :3], steps[3][1])
+    again = trainer(module, target="torch", options={"compile": "aot_eager"})
+    again.load(tmp_path / "state.npz")
+    expected = plain.train(steps[3:])
+    for made in (compiled, again):
+        np.testing.assert_allclose(made.train(steps[3:]), expected, rtol=1e-4)
+    for name, array in plain.export_params().items():
+        assert_close(compiled.export_params()[name], array)
 
 
 # --- files

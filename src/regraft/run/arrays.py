@@ -36,7 +36,8 @@ def _is_array(value: object) -> bool:
     return isinstance(value, np.ndarray | np.generic)
 
 
-def _is_sequence(value: object) -> bool:
+def is_sequence(value: object) -> bool:
+    """True if ``value`` stands for a tuple of the language."""
     return isinstance(value, tuple | list)
 
 
@@ -104,7 +105,7 @@ def as_argument(value: Any, ty: Type, place: str, take: TakeTensor = take_array)
         case TensorType():
             return take(value, ty, place)
         case TupleType():
-            if not _is_sequence(value):
+            if not is_sequence(value):
                 raise TypeCheckError(f"{place} is {_kind(value)}; expected a tuple or list of {len(ty.fields)} fields")
             if len(value) != len(ty.fields):
                 raise TypeCheckError(f"{place} has {len(value)} fields; expected {len(ty.fields)}")
@@ -128,7 +129,7 @@ def as_result(value: Any) -> Any:
     """
     if _is_array(value):
         return np.asarray(value)
-    if _is_sequence(value):
+    if is_sequence(value):
         return tuple([as_result(field) for field in value])
     return value
 

@@ -15,6 +15,7 @@ import torch
 from ..ir.leaf_types import leaf_types
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType, Type
+from .arrays import is_sequence
 from .errors import ExecutionError
 
 _ALIGNMENT: Final = 64
@@ -59,20 +60,27 @@ def owning(function: Function, donated: Collection[str]) -> Callable[[Sequence[A
 
 
 def _own(value: Any, ty: Type, name: str, seen: dict[int, str]) -> Any:
-    if isinstance(ty, TupleType) and isinstance(value, tuple | list):
-        fields: Sequence[Any] = value
-        types = [*ty.fields, *[ty] * (len(fields) - len(ty.fields))]
-        return [_own(field, of, f"{name}[{i}]", seen) for i, (field, of) in enumerate(zip(fields, types, strict=False))]
+    if isinstance(ty, TupleType) and is_sequence(value):
+        fields = list(value)
+        pairs = enumerate(zip(fields, ty.fields, strict=False))
+        own = [_own(field, of, f"{name}[{i}]", seen) for i, (field, of) in pairs]
+        return [*own, *fields[len(own) :]]
     if not isinstance(ty, TensorType):
         return value
-    if not isinstance(value, torch.Tensor | np.ndarray):
+    address = _address(value)
+    if address is None:
         return _copied(value)
-    address = value.data_ptr() if isinstance(value, torch.Tensor) else value.ctypes.data
     if seen.setdefault(address, name) != name and 0 not in value.shape:
         raise ExecutionError(f"{name} is donated, and so is {seen[address]}, which is the same memory; give a copy")
-    if isinstance(value, np.ndarray) and (address % _ALIGNMENT or not value.flags.writeable):
-        return _aligned(value)
-    return value
+    is_array = not isinstance(value, torch.Tensor)
+    return _aligned(value) if is_array and (address % _ALIGNMENT or not value.flags.writeable) else value
+
+
+def _address(value: Any) -> int | None:
+    """Where the numbers of a tensor or of an array of NumPy lie; None for anything else."""
+    if isinstance(value, torch.Tensor):
+        return value.data_ptr()
+    return value.ctypes.data if isinstance(value, np.ndarray) else None
 
 
 def _copied(value: Any) -> Any:

@@ -14,7 +14,7 @@ from ..ir.dtypes import as_dtype
 from ..run import Executable, VirtualMachine
 from .checkpoint import Checkpoint, SavedPiece, SavedTensor, whole, write_checkpoint
 from .errors import TrainingError
-from .train_step import OPTIMIZER_STATES, PARAMS, STATES, STEP
+from .train_step import OPTIMIZER_STATES, PARAMS, STATES
 
 
 def save_state(path: str | os.PathLike[str], step: int, values: Mapping[str, Any], keep: int) -> None:
@@ -47,7 +47,7 @@ def load_state(
     unknown = [name for name in types if name not in current]
     if unknown:
         raise TrainingError(f"{saved.path} is of another model or optimizer: it has {unknown[0]}, which is not here")
-    if not isinstance(vm, Executable) or STEP not in vm:
+    if not isinstance(vm, Executable) or vm.target != "xla":
         return {name: saved.read(name) for name in current}
     executable: Any = vm
     places = _places(current)

@@ -122,18 +122,29 @@ def _placed(name: str, ty: Any) -> ShardedTensor:
     return ShardedTensor(name, ty.shape if isinstance(ty, TensorType) else None, getattr(ty, "dtype", None))
 
 
+def is_one_program(target: str | None, options: Mapping[str, Any] | None) -> bool:
+    """True if an engine with these options compiles a step as a whole."""
+    return target == "xla" or (target == "torch" and bool((options or {}).get("compile")))
+
+
 def build_step(
     module: IRModule,
+    target: str,
     counts: tuple[int, int, int],
     mesh: Mesh | None,
     shardings: Mapping[str, Any] | None,
     inputs: Mapping[str, Any] | None,
     options: Mapping[str, Any] | None,
 ) -> Executable:
-    """``module`` with its ``train_step``, built for XLA. Raises `BuildError` as `regraft.build` does."""
+    """``module`` with its ``train_step``, built for an engine that compiles it. Raises `BuildError` as `regraft.build`.
+
+    Only XLA's step updates in place: a step of PyTorch's that is interrupted would leave some parameters updated.
+    """
     first, param_num, _ = counts
     params = module[ADJOINT].params[first : first + param_num]
     specs = parameter_specs(params, shardings, mesh) if mesh is not None else {}
     stepping = with_train_step(module, counts, mesh, specs)
+    if target != "xla":
+        return build(stepping, target=target, **(options or {}))
     laid = step_inputs(module, counts, specs, inputs) if mesh is not None else inputs
     return build(stepping, target="xla", mesh=mesh, shardings=shardings, inputs=laid, donate=DONATED, **(options or {}))

@@ -22,7 +22,7 @@ from .progress import StepProgress
 from .saved_state import is_gone, kind_of, load_state, save_state
 from .setup_trainer import ADJOINT, BACKBONE, OPTIM_STATE, OPTIMIZER
 from .state_file import read_arrays, write_arrays
-from .train_step import FIRST, STEP, build_step
+from .train_step import FIRST, STEP, build_step, is_one_program
 
 ParameterValues: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """Arrays in the order of the parameters (or states) that they are for, or by name."""
@@ -34,8 +34,9 @@ class Trainer:
     ``vm`` is the module, built: an `Executable` or a `VirtualMachine`. None builds it, for ``target`` (by default the
     default one). ``device`` is Relax's and has no effect. ``options`` are the engine's own.
 
-    On target ``"xla"`` a step is one compiled program, which updates parameters in place: arrays that `update` was
-    given or returned for them before are gone then. ``mesh``, ``shardings`` (by the names of parameters) and ``inputs``
+    On target ``"xla"``, and on ``"torch"`` with ``options={"compile": True}``, a step is one compiled program. On
+    ``"xla"`` it updates parameters in place: arrays that `update` was given or returned for them before are gone then.
+    ``mesh``, ``shardings`` (by the names of parameters) and ``inputs``
     (by those of inputs and targets) are those of `regraft.build`; what the optimizer keeps of a parameter is laid as it
     is. Parameters and states start as zeros, or, with ``zero_init_param_state=False``, as nothing: then they must be
     set before anything runs.
@@ -67,11 +68,13 @@ class Trainer:
             raise TrainingError(f"Trainer: target={target!r} and a module that is built already; give one of them")
         self.mod: Final = train_mod
         counts = _counts(train_mod)
-        if target == "xla":
-            self.vm: Executable | VirtualMachine = build_step(train_mod, counts, mesh, shardings, inputs, options)
-        elif mesh is not None or shardings or inputs:
+        if target != "xla" and (mesh is not None or shardings or inputs):
             raise TrainingError(
                 "Trainer: mesh, shardings and inputs are for target='xla'; other engines have one device"
+            )
+        if target is not None and is_one_program(target, options):
+            self.vm: Executable | VirtualMachine = build_step(
+                train_mod, target, counts, mesh, shardings, inputs, options
             )
         else:
             self.vm = vm or build(train_mod, target=target or DEFAULT_TARGET, **(options or {}))
