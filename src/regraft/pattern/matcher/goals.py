@@ -144,8 +144,9 @@ class CompiledPatterns:
         commutes = (op is None or op.is_commutative) and (row.most > row.least or differ_turned(pattern.args))
 
         def run(search: MatchState, goal: Goal) -> Goals:
-            leaf = resolve(search.definitions, goal[1])
-            call = definition(search.definitions, leaf)
+            definitions = search.definitions
+            leaf = resolve(definitions, goal[1])
+            call = definitions.get(leaf, leaf)
             if type(call) is not Call or (op is not None and call.op is not op):
                 return FAILED
             if not row.least <= len(call.args) <= row.most:
