@@ -140,7 +140,8 @@ class DecoderSession:
         logits, *after = binding.get_outputs()
         self._kept |= {place: one for (place, _, _), one in zip(others, after, strict=False)}
         found = logits.numpy()
-        if not others and arrays.keys() <= {roles.ids, roles.total}:
+        is_usual = given.shape[1] == (roles.at_once or 1)  # A prompt comes once, and its logits are many.
+        if is_usual and not others and arrays.keys() <= {roles.ids, roles.total}:
             place = None if roles.total is None else arrays[roles.total]
             self._bound = _Bound(binding, given, place, np.empty_like(found))
             binding.bind_ortvalue_output(outputs[roles.logits][0], as_ort_value(self._bound.logits, _FLOAT))

@@ -36,10 +36,9 @@ class Trainer:
 
     On target ``"xla"``, and on ``"torch"`` with ``options={"compile": True}``, a step is one compiled program. On
     ``"xla"`` it updates parameters in place: arrays that `update` was given or returned for them before are gone then.
-    ``mesh``, ``shardings`` (by the names of parameters) and ``inputs``
-    (by those of inputs and targets) are those of `regraft.build`; what the optimizer keeps of a parameter is laid as it
-    is. Parameters and states start as zeros, or, with ``zero_init_param_state=False``, as nothing: then they must be
-    set before anything runs.
+    ``mesh``, ``shardings`` (by the names of parameters) and ``inputs`` (by those of inputs and targets) are those of
+    `regraft.build`; what the optimizer keeps of a parameter is laid as it is. Parameters and states start as zeros, or,
+    with ``zero_init_param_state=False``, as nothing: then they must be set before anything runs.
 
     Parameters, states and the optimizer's state change together, at the end of a step: a step that fails or is
     interrupted changes nothing. The exception is a step on ``"xla"`` that fails while it runs, and not before: what it

@@ -146,7 +146,7 @@ class CompiledPatterns:
         def run(search: MatchState, goal: Goal) -> Goals:
             definitions = search.definitions
             leaf = resolve(definitions, goal[1])
-            call = definitions.get(leaf, leaf)
+            call = definitions.get(leaf, leaf)  # As `definition`; no call of it, since most candidates end here.
             if type(call) is not Call or (op is not None and call.op is not op):
                 return FAILED
             if not row.least <= len(call.args) <= row.most:
