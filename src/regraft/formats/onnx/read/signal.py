@@ -7,8 +7,8 @@ import numpy as np
 from .... import op as ops
 from ....analysis.tensors import shape_of
 from ....ir.dims import Dim, dims_equal, floordiv
-from ....ir.dtypes import numpy_dtype
 from ....ir.expr import Expr, PrimValue, const
+from ..write.known_nodes import evaluated
 from .importing import Imported, NodeImporter, in_dtype, reads
 
 
@@ -55,40 +55,8 @@ def _framed(node: NodeImporter, size: Dim, step: int, length: int) -> Expr:
     return node.emit(ops.reshape(flat, [batch, count, length, parts]))
 
 
-# --- mel weights
-
-
-def _mel(hertz: float) -> float:
-    return 2595.0 * float(np.log10(1.0 + hertz / 700.0))
-
-
-def mel_weights(bands: int, samples: int, rate: int, lowest: float, highest: float) -> np.ndarray:
-    """The weight of each of ``samples // 2 + 1`` frequencies (rows) in each mel band (columns).
-
-    Bands are triangles over the frequencies, with their corners evenly spaced on the mel scale (O'Shaughnessy 1987)
-    from ``lowest`` to ``highest``, in hertz, as ``MelWeightMatrix`` of ONNX spaces them: in ``bands + 2`` steps.
-    """
-    step = (_mel(highest) - _mel(lowest)) / (bands + 2)
-    mels = _mel(lowest) + step * np.arange(bands + 2)
-    hertz = 700.0 * (10.0 ** (mels / 2595.0) - 1.0)
-    corners = np.floor((samples + 1) * hertz / rate).astype(int)
-    frequencies = np.arange(samples // 2 + 1)
-    weights = np.zeros((len(frequencies), bands))
-    for band in range(bands):
-        left, middle, right = corners[band : band + 3].tolist()
-        rising, falling = (
-            (frequencies >= left) & (frequencies <= middle),
-            (frequencies >= middle) & (frequencies < right),
-        )
-        weights[rising, band] = (frequencies[rising] - left) / (middle - left) if middle > left else 1.0
-        if right > middle:
-            weights[falling, band] = (right - frequencies[falling]) / (right - middle)
-    return weights
-
-
 @reads("MelWeightMatrix")
 def _mel_weight_matrix(node: NodeImporter) -> Imported:
     names = ("number of bands", "number of samples", "sample rate", "lowest frequency", "highest frequency")
-    bands, samples, rate, lowest, highest = (node.number(place, f"its {name}") for place, name in enumerate(names))
-    dtype = node.dtype_attr("output_datatype", "float32") or "float32"
-    return const(mel_weights(bands, samples, rate, lowest, highest).astype(numpy_dtype(dtype)), dtype)
+    numbers = [np.asarray(node.number(place, f"its {name}")) for place, name in enumerate(names)]
+    return const(evaluated(node.node, numbers, node.opset))

@@ -40,8 +40,7 @@ _OPERATORS: Final = {
     "i8 i32 i64 u8 f32 f64": "ArgMax ArgMin",
     "f16 f32": "Attention",
     "f32 f64": (
-        "BatchNormalization Ceil Cos Exp Floor Gemm GridSample Log LogSoftmax Reciprocal Sigmoid Sin Softmax "
-        "Sqrt Tanh"
+        "BatchNormalization Ceil Cos Exp Floor Gemm GridSample Log LogSoftmax Reciprocal Sigmoid Sin Softmax Sqrt Tanh"
     ),
     "u8 u32 u64": "BitShift",
     "i8 i16 i32 i64 u8 u16 u32 u64": "BitwiseAnd BitwiseNot BitwiseOr BitwiseXor",
