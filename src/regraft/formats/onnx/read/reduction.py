@@ -1,16 +1,64 @@
-"""Reading operators that fold axes, and running sums."""
+"""Reading operators that fold axes, and running sums.
+
+Where the axes are a tensor that is computed at run time, the place of an element of the result is arithmetic on the
+places of the elements that go into it, so that the reduction is a scatter of all elements into the result. The number
+of axes has to be known, since the rank of the result depends on it.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
 
 from .... import op as ops
-from ....ir.dtypes import is_integer, is_unsigned
-from ....ir.expr import Expr
+from ....analysis.tensors import dtype_of
+from ....ir.dims import Dim
+from ....ir.dtypes import is_bool, is_integer, is_unsigned
+from ....ir.expr import Expr, PrimValue, ShapeExpr, const
 from ....op.primitive.reduction import extreme_of_none
 from .importing import Imported, NodeImporter, in_dtype, reads
-from .run_time import along_axis, count_of
-from .run_time_reduction import Extreme, RunTimeReduction
+from .run_time import along_axis, axes_among, count_of, integers, kept_sizes, row, shape_row
+
+_Fold: TypeAlias = Literal["sum", "mean", "prod", "max", "min"]
+
+
+class _Form(NamedTuple):
+    """A reduction: how it folds, what it does to each element before, and to each result after."""
+
+    kind: _Fold
+    before: Callable[[Expr], Expr] | None = None
+    after: Callable[[Expr], Expr] | None = None
+
+
+_FORMS: Final[dict[str, _Form]] = {
+    "ReduceL1": _Form("sum", ops.abs),
+    "ReduceL2": _Form("sum", ops.square, ops.sqrt),
+    "ReduceLogSum": _Form("sum", None, ops.log),
+    "ReduceMax": _Form("max"),
+    "ReduceMean": _Form("mean"),
+    "ReduceMin": _Form("min"),
+    "ReduceProd": _Form("prod"),
+    "ReduceSum": _Form("sum"),
+    "ReduceSumSquare": _Form("sum", ops.square),
+}
+
+
+@reads(*_FORMS, "ReduceLogSumExp")
+def _reduce(node: NodeImporter) -> Imported:
+    x, dtype, keepdims = node.operand(0), node.dtype(), node.flag("keepdims", 1)
+    if node.attr("axes") is None and node.has(1) and node.array(1) is None and node.ty(1).shape != (0,):
+        reduction = _RunTimeReduction(node, count_of(node, 1), keepdims=keepdims)
+    else:
+        reduction = _Reduction(node, _axes(node), keepdims)
+    if node.op_type == "ReduceLogSumExp":
+        return _log_sum_exp(node, reduction, x)
+    kind, before, after = _FORMS[node.op_type]
+    found = reduction.of(x if before is None else before(x), kind)
+    if after is None:
+        return found
+    return in_dtype(after(in_dtype(found, "float64")), dtype) if is_integer(dtype) else after(found)
 
 
 def _axes(node: NodeImporter) -> list[int] | None:
@@ -21,62 +69,13 @@ def _axes(node: NodeImporter) -> list[int] | None:
     return [] if node.flag("noop_with_empty_axes") else None
 
 
-@reads(
-    "ReduceSum",
-    "ReduceMean",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceSumSquare",
-)
-def _reduce(node: NodeImporter) -> Imported:
-    x, keepdims = node.operand(0), node.flag("keepdims", 1)
-    over_tensor = _is_over_tensor(node)
-    fold = (
-        RunTimeReduction(node, count_of(node, 1), keepdims=keepdims)
-        if over_tensor
-        else _Reduction(node, _axes(node), keepdims)
-    )
-    match node.op_type:
-        case "ReduceSum":
-            return fold.sum(x)
-        case "ReduceMean":
-            return fold.mean(x)
-        case "ReduceMax":
-            return fold.extreme(x, "max")
-        case "ReduceMin":
-            return fold.extreme(x, "min")
-        case "ReduceProd":
-            return fold.product(x)
-        case "ReduceL1":
-            return fold.sum(ops.abs(x))
-        case "ReduceL2":
-            return _square_root(node, fold.sum(ops.square(x)))
-        case "ReduceLogSum":
-            return _logarithm(node, fold.sum(x))
-        case "ReduceLogSumExp":
-            return fold.log_sum_exp(x)
-        case _:
-            return fold.sum(ops.square(x))
-
-
-def _is_over_tensor(node: NodeImporter) -> bool:
-    """True if the axes are a tensor that is computed at run time, and are not none at all."""
-    return node.attr("axes") is None and node.has(1) and node.array(1) is None and node.ty(1).shape != (0,)
-
-
-def _square_root(node: NodeImporter, x: Expr) -> Expr:
-    dtype = node.dtype()
-    return in_dtype(ops.sqrt(in_dtype(x, "float64")), dtype) if is_integer(dtype) else ops.sqrt(x)
-
-
-def _logarithm(node: NodeImporter, x: Expr) -> Expr:
-    dtype = node.dtype()
-    return in_dtype(ops.log(in_dtype(x, "float64")), dtype) if is_integer(dtype) else ops.log(x)
+_FOLDS: Final[dict[_Fold, Callable[..., Expr]]] = {
+    "sum": ops.sum,
+    "mean": ops.mean,
+    "prod": ops.prod,
+    "max": ops.max,
+    "min": ops.min,
+}
 
 
 class _Reduction(NamedTuple):
@@ -86,28 +85,14 @@ class _Reduction(NamedTuple):
     axes: list[int] | None
     keepdims: bool
 
-    def sum(self, x: Expr) -> Expr:
-        """The sum."""
-        return ops.sum(x, self.axes, self.keepdims)
+    def of(self, x: Expr, kind: _Fold) -> Expr:
+        """``x`` folded, in the sizes of the node's result."""
+        nothing = None if kind in ("sum", "prod") else self._of_nothing(kind)
+        return _FOLDS[kind](x, self.axes, self.keepdims) if nothing is None else nothing
 
-    def mean(self, x: Expr) -> Expr:
-        """The mean; that of nothing is 0 in ONNX Runtime."""
-        nothing = self._of_nothing(0)
-        return ops.mean(x, self.axes, self.keepdims) if nothing is None else nothing
-
-    def product(self, x: Expr) -> Expr:
-        """The product."""
-        return ops.prod(x, self.axes, self.keepdims)
-
-    def extreme(self, x: Expr, which: Extreme) -> Expr:
-        """The greatest element, or the least; of nothing, the greatest is the least there is."""
-        nothing = self._of_nothing(extreme_of_none(self.node.dtype(), greatest=which == "max"))
-        found = ops.max if which == "max" else ops.min
-        return found(x, self.axes, self.keepdims) if nothing is None else nothing
-
-    def _of_nothing(self, value: Any) -> Expr | None:
-        """``value`` in the sizes of the result, where each element of it is one of none; else None."""
-        shape, axes = self.node.ty(0).shape, self.axes
+    def _of_nothing(self, kind: _Fold) -> Expr | None:
+        """The result where each element of it is one of none, else None: the mean is 0 then in ONNX Runtime."""
+        shape, axes, dtype = self.node.ty(0).shape, self.axes, self.node.dtype()
         if shape is None:
             return None
         folded = {axis % len(shape) for axis in (range(len(shape)) if axes is None else axes)}
@@ -115,27 +100,92 @@ class _Reduction(NamedTuple):
             return None
         kept = [axis for axis in range(len(shape)) if self.keepdims or axis not in folded]
         sizes = [1 if axis in folded else shape[axis] for axis in kept]
-        return ops.full(sizes, value, self.node.dtype())
+        return ops.full(sizes, 0 if kind == "mean" else extreme_of_none(dtype, greatest=kind == "max"), dtype)
 
-    def log_sum_exp(self, x: Expr) -> Expr:
-        """The logarithm of the sum of exponentials, which the greatest element is taken out of."""
-        node, axes = self.node, self.axes
-        dtype, shape = node.dtype(), node.ty(0).shape
-        if is_unsigned(dtype):  # by the function that ONNX defines it by
-            return in_dtype(ops.log(self.sum(ops.exp(in_dtype(x, "float64")))), dtype)
-        if is_integer(dtype):
-            # ONNX Runtime cuts off each term, and then their logarithm with the greatest element added.
-            peak = node.emit(ops.max(x, axes, True))
-            terms = in_dtype(ops.exp(in_dtype(ops.subtract(x, peak), "float64")), dtype)
-            found = ops.log(in_dtype(self.sum(node.emit(terms)), "float64"))
-            most = peak if self.keepdims else ops.max(x, axes, False)
-            return in_dtype(ops.add(found, in_dtype(most, "float64")), dtype)
-        if shape is not None and 0 in shape:
-            return ops.log(self.sum(ops.exp(x)))
-        peak = node.emit(ops.max(x, axes, True))
-        peak = node.emit(ops.where(ops.isfinite(peak), peak, ops.zeros_like(peak)))
-        total = ops.log(self.sum(ops.exp(ops.subtract(x, peak))))
-        return ops.add(total, peak if self.keepdims else ops.sum(peak, axes, False))
+    def kept(self, x: Expr, kind: _Fold) -> Expr:
+        """The results, with sizes of 1 in place of what was folded."""
+        return self.node.emit(_FOLDS[kind](x, self.axes, True))
+
+    def spread(self, kept: Expr) -> Expr:
+        """What broadcasts to the result of each element of the operand: results with sizes of 1 do."""
+        return kept
+
+    def result(self, kept: Expr) -> Expr:
+        """Such results in the sizes of the node's."""
+        return kept if self.keepdims else ops.sum(kept, self.axes, False)
+
+
+_STARTS: Final = {"sum": 0, "prod": 1}
+_SCATTERED: Final[dict[_Fold, Literal["add", "mul", "max", "min"]]] = {
+    "sum": "add",
+    "prod": "mul",
+    "max": "max",
+    "min": "min",
+}
+
+
+class _RunTimeReduction:
+    """The folding of operand 0 of a node along the axes that its operand 1 gives. Methods are those of `_Reduction`."""
+
+    def __init__(self, node: NodeImporter, count: int, *, keepdims: bool) -> None:
+        self._node: Final = node
+        shape, rank = node.shape(), node.rank()
+        among = axes_among(node, rank)
+        self._folded: Final = node.emit(ops.equal(among, integers(1)))
+        self._shape: Final = shape_row(node)
+        sizes = node.emit(ops.where(self._folded, integers(1), self._shape))
+        [self._total] = node.named_sizes(row(node, ops.prod(sizes)), 1)
+        named = node.named_sizes(sizes, rank) if keepdims else kept_sizes(node, among, rank - count)
+        self._result: Final[list[Dim]] = named
+        # The product of the sizes after each axis; the running product is an operator of new opsets only.
+        after = const(np.triu(np.ones((rank, rank), bool), 1), "bool")
+        strides = ops.prod(ops.where(after, ops.expand_dims(sizes, 0), integers(1)), 1)
+        steps = node.emit(ops.where(self._folded, integers(0), strides))
+        places: Expr = integers(0)
+        for axis, size in enumerate(shape):
+            own = ops.multiply(ops.arange(size, dtype="int64"), ops.take(steps, PrimValue(axis), axis=0))
+            places = ops.add(places, ops.reshape(own, ShapeExpr([1] * axis + [size] + [1] * (rank - axis - 1))))
+        self._places: Final = node.emit(ops.flatten(ops.broadcast_to(places, ShapeExpr(shape))))
+
+    def of(self, x: Expr, kind: _Fold) -> Expr:
+        if kind == "mean":
+            count = ops.prod(ops.where(self._folded, self._shape, integers(1)))
+            return ops.divide(self.of(x, "sum"), ops.astype(count, self._node.dtype()))
+        if is_bool(self._node.dtype()):
+            return ops.astype(self.result(self.kept(ops.astype(x, "int32"), kind)), "bool")
+        return self.result(self.kept(x, kind))
+
+    def kept(self, x: Expr, kind: _Fold) -> Expr:
+        """The results in a row."""
+        node, dtype = self._node, self._node.dtype()
+        start = _STARTS[kind] if kind in _STARTS else extreme_of_none(dtype, greatest=kind == "max")
+        filled = node.emit(ops.full(ShapeExpr([self._total]), const(np.asarray(start), dtype_of(x) or dtype)))
+        elements = node.emit(ops.flatten(x))
+        return node.emit(ops.scatter_elements(filled, self._places, elements, 0, _SCATTERED[kind]))
+
+    def spread(self, kept: Expr) -> Expr:
+        return ops.reshape(ops.take(kept, self._places, axis=0), ShapeExpr(self._node.shape()))
+
+    def result(self, kept: Expr) -> Expr:
+        return ops.reshape(kept, ShapeExpr(self._result))
+
+
+def _log_sum_exp(node: NodeImporter, reduction: _Reduction | _RunTimeReduction, x: Expr) -> Expr:
+    """The logarithm of the sum of exponentials, which the greatest element is taken out of."""
+    dtype = node.dtype()
+    if is_unsigned(dtype):  # by the function that ONNX defines it by
+        return in_dtype(ops.log(reduction.of(ops.exp(in_dtype(x, "float64")), "sum")), dtype)
+    if not is_integer(dtype) and 0 in (node.ty(0).shape or ()):
+        return ops.log(reduction.of(ops.exp(x), "sum"))
+    peaks = reduction.kept(x, "max")
+    if is_integer(dtype):
+        # ONNX Runtime cuts off each term, and then their logarithm with the greatest element added.
+        terms = in_dtype(ops.exp(in_dtype(ops.subtract(x, reduction.spread(peaks)), "float64")), dtype)
+        total = ops.log(in_dtype(reduction.kept(node.emit(terms), "sum"), "float64"))
+        return reduction.result(in_dtype(ops.add(total, in_dtype(peaks, "float64")), dtype))
+    peaks = node.emit(ops.where(ops.isfinite(peaks), peaks, ops.zeros_like(peaks)))
+    terms = ops.exp(ops.subtract(x, reduction.spread(peaks)))
+    return reduction.result(ops.add(ops.log(reduction.kept(terms, "sum")), peaks))
 
 
 @reads("CumSum", "CumProd")
