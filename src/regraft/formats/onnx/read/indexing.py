@@ -111,14 +111,14 @@ def _place(node: NodeImporter) -> Imported:
 def _topk(node: NodeImporter) -> tuple[Imported | None, ...]:
     count = node.attr("k")
     if count is None:
-        known = node.known_integers(1)
-        if known is None:
-            return run_time.top(node)
-        [count] = known
-    found = node.emit(
-        ops.topk(node.operand(0), int(count), node.attr("axis", -1), "both", node.flag("largest", 1), dtype="int64")
-    )
-    return found[0], found[1]
+        [count] = run_time.sizes_of(node, 1, 1)
+    axis, taken = node.attr("axis", -1), count if isinstance(count, int) else 0
+    found = node.emit(ops.topk(node.operand(0), taken, axis, "both", node.flag("largest", 1), dtype="int64"))
+    if isinstance(count, int):
+        return found[0], found[1]
+    axis %= node.rank()  # everything is in order, of which so much is taken
+    parts = [ops.strided_slice(found[part], [axis], [0], [count], assume_inbound=True) for part in (0, 1)]
+    return node.emit(parts[0]), node.emit(parts[1])
 
 
 @reads("Unique")

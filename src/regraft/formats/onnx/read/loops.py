@@ -21,6 +21,7 @@ from ....op.primitive.loop import STEP, row_of
 from ...carried_types import CarriedTypes
 from ...errors import ConvertError
 from .importing import Imported, NodeImporter, UnsupportedNodeError, reads
+from .run_time import scalar
 from .unrolled import MOST_STEPS, ScanForm, as_expression, boolean, loop_written_out, scan_written_out
 
 _MOST_READINGS = 6
@@ -35,8 +36,7 @@ def _if(node: NodeImporter) -> tuple[Imported | None, ...]:
         taken: ir.Graph = node.attr("then_branch" if condition.data.numpy().reshape(())[()] else "else_branch")
         with node.graph.inlining(taken):
             return node.graph.inline(taken, [])
-    if isinstance(condition.ty, TensorType) and condition.ty.ndim != 0:
-        condition = node.emit(ops.reshape(condition, []))
+    condition = scalar(node, condition)
     branches = [node.graph.body(node.attr(name)) for name in ("then_branch", "else_branch")]
     found = node.graph.builder.emit(If(condition, *branches), node.node.outputs[0].name or "")
     if len(node.node.outputs) == 1:
@@ -83,23 +83,16 @@ def _as_loop(node: NodeImporter, starts: Sequence[Expr], limit: Dim | None, star
     goes_on, *results = _fields(seq)
     condition: Expr | None = None
     if start is None or boolean(goes_on) is not True:
-        condition = _scalar(node, 1) if start is None else const(True)
+        condition = scalar(node, node.operand(1)) if start is None else const(True)
         results.insert(0, goes_on)
     count: Expr | None = None
     if limit is not None and (limit != _MOST_COUNT or condition is None):
         count = PrimValue(limit)
     elif limit is None and node.has(0):
-        count = _scalar(node, 0)
+        count = scalar(node, node.operand(0))
     if condition is None and count is None:
         raise node.refuse("it would never end: it has neither a number of steps nor a condition that can fail")
     return _results(node, loop_body([step, *carried], seq, results), starts, (), count, condition)
-
-
-def _scalar(node: NodeImporter, index: int) -> Expr:
-    """An operand of one element as a scalar."""
-    found = node.operand(index)
-    is_scalar = isinstance(found.ty, TensorType) and found.ty.ndim == 0
-    return found if is_scalar else node.emit(ops.reshape(found, ()))
 
 
 # --- what both have

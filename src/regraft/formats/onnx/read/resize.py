@@ -17,7 +17,7 @@ from ....op.primitive.manipulate import inverse
 from .importing import Imported, NodeImporter, in_dtype, reads
 from .resampling import CROP, Filter, ResampledAxis, nearest
 from .resized_axes import AxisRequest, resize_by_factors, resize_to_sizes, resized_axes
-from .run_time import count_of
+from .run_time import count_of, sizes_of
 from .sizes import Sizes
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
@@ -290,8 +290,7 @@ def _grid_sample(node: NodeImporter) -> Imported:
 
 @reads("AffineGrid")
 def _affine_grid(node: NodeImporter) -> Imported:
-    known = node.sizes(1)
     rank = count_of(node, 1)
-    sizes = node.named_sizes(node.emit(in_dtype(node.operand(1), "int64")), rank) if known is None else known.values
+    sizes = sizes_of(node, 1, rank)
     found = ops.image.affine_grid(node.operand(0), sizes[2:], bool(node.attr("align_corners", 0)))
     return ops.permute_dims(node.emit(found), [0, *range(2, rank), 1])

@@ -36,10 +36,16 @@ def row(node: NodeImporter, tensor: Expr) -> Expr:
     return node.emit(in_dtype(flat, "int64"))
 
 
-def _scalar(node: NodeImporter, index: int) -> Expr:
-    """Operand ``index``, of one element, as a scalar."""
-    found = node.operand(index)
-    return found if node.ty(index).ndim == 0 else node.emit(ops.reshape(found, ShapeExpr(())))
+def scalar(node: NodeImporter, tensor: Expr) -> Expr:
+    """A tensor of one element as one of rank 0."""
+    is_scalar = isinstance(tensor.ty, TensorType) and tensor.ty.ndim == 0
+    return tensor if is_scalar else node.emit(ops.reshape(tensor, ShapeExpr(())))
+
+
+def sizes_of(node: NodeImporter, index: int, count: int) -> Sequence[Dim]:
+    """The ``count`` elements of operand ``index``, a tensor of sizes: with names for those of the run."""
+    known = node.sizes(index)
+    return node.named_sizes(row(node, node.operand(index)), count) if known is None else known.values
 
 
 def shape_row(node: NodeImporter) -> Expr:
@@ -71,12 +77,12 @@ def _front(node: NodeImporter, axes: Expr, rank: int) -> Expr:
     return node.emit(ops.where(ops.less(axes, integers(0)), ops.add(axes, integers(rank)), axes))
 
 
-# --- ranges, triangles, codes
+# --- ranges and triangles
 
 
 def arange(node: NodeImporter) -> Expr:
     """``Range`` between bounds that are tensors."""
-    start, limit, step = (_scalar(node, index) for index in range(3))
+    start, limit, step = (scalar(node, node.operand(index)) for index in range(3))
     dtype = node.dtype()
     first, _, stride = (node.array(index) for index in range(3))
     by_one = stride is not None and stride.reshape(()) == 1
@@ -102,42 +108,9 @@ def triangle(node: NodeImporter, *, upper: bool) -> Expr:
     x, shape = node.operand(0), node.shape()
     rows, columns = (ops.arange(size, dtype="int64") for size in shape[-2:])
     distance = node.emit(ops.subtract(ops.expand_dims(columns, 0), ops.expand_dims(rows, 1)))
-    diagonal = node.emit(ops.reshape(in_dtype(node.operand(1), "int64"), ShapeExpr(())))
+    diagonal = scalar(node, in_dtype(node.operand(1), "int64"))
     kept = (ops.greater_equal if upper else ops.less_equal)(distance, diagonal)
     return ops.where(kept, x, ops.zeros_like(x))
-
-
-def one_hot(node: NodeImporter) -> Expr:
-    """``OneHot`` whose depth is a tensor."""
-    [depth] = node.named_sizes(row(node, node.operand(1)), 1)
-    rank = node.rank() + 1
-    axis = node.attr("axis", -1) % rank
-    indices = node.emit(in_dtype(node.operand(0), "int64"))
-    size = node.emit(Sizes.scalar(depth).expression())
-    wrapped = ops.where(ops.less(indices, integers(0)), ops.add(indices, size), indices)
-    places = ops.reshape(ops.arange(depth, dtype="int64"), [1] * axis + [depth] + [1] * (rank - axis - 1))
-    off, on = (node.emit(ops.take(node.operand(2), PrimValue(place), axis=0)) for place in (0, 1))
-    return ops.where(ops.equal(ops.expand_dims(node.emit(wrapped), axis), places), on, off)
-
-
-def top(node: NodeImporter) -> tuple[Expr, Expr]:
-    """``TopK`` whose k is a tensor: everything in order, of which so much is taken."""
-    [count] = node.named_sizes(row(node, node.operand(1)), 1)
-    axis = node.attr("axis", -1) % node.rank()
-    everything = ops.topk(node.operand(0), 0, axis, "both", node.flag("largest", 1), dtype="int64")
-    found = node.emit(everything)
-    values, places = (ops.strided_slice(found[part], [axis], [0], [count], assume_inbound=True) for part in (0, 1))
-    return node.emit(values), node.emit(places)
-
-
-# --- repeating and splitting
-
-
-def tile(node: NodeImporter) -> Expr:
-    """``Tile`` whose repeats are a tensor."""
-    known = node.sizes(1)
-    repeats = node.named_sizes(row(node, node.operand(1)), node.rank()) if known is None else known.values
-    return ops.tile(node.operand(0), repeats)
 
 
 # --- slices and padding
@@ -238,8 +211,7 @@ def _pad_by_places(node: NodeImporter, mode: str) -> Expr:
 
 
 def _number_to_pad_with(node: NodeImporter) -> Expr:
-    given = ops.reshape(node.operand(2), ShapeExpr(())) if node.has(2) else const(np.asarray(0), node.dtype())
-    return node.emit(given)
+    return scalar(node, node.operand(2)) if node.has(2) else node.like(0)
 
 
 # --- axes
@@ -279,7 +251,7 @@ def unsqueeze(node: NodeImporter) -> Expr:
 def along_axis(node: NodeImporter, axis: Expr, function: Callable[[int], Expr]) -> Expr:
     """The result of ``function`` for the one axis of operand 0 that a tensor names: of one type for all axes."""
     rank = node.rank()
-    place = _front(node, node.emit(ops.reshape(in_dtype(axis, "int64"), ShapeExpr(()))), rank)
+    place = _front(node, scalar(node, in_dtype(axis, "int64")), rank)
     found = function(0)
     for number in range(1, rank):
         found = ops.where(ops.equal(place, integers(number)), function(number), node.emit(found))

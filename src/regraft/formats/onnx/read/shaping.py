@@ -146,11 +146,8 @@ def _axes_of_one(node: NodeImporter) -> list[int]:
 def _split(node: NodeImporter) -> tuple[Imported | None, ...]:
     axis = node.attr("axis", 0)
     count = len(node.node.outputs)
-    known = node.sizes(1) if node.has(1) else None
-    sizes: Any = node.attr("split") or (known.values if known is not None else None)
+    sizes: Any = node.attr("split") or (run_time.sizes_of(node, 1, count) if node.has(1) else None)
     x = node.operand(0)
-    if sizes is None and node.has(1):
-        sizes = node.named_sizes(run_time.row(node, node.operand(1)), count)
     if sizes is None:
         if count == 1:
             return (x,)
@@ -196,8 +193,9 @@ def _expand(node: NodeImporter) -> Imported:
 def _tile(node: NodeImporter) -> Imported:
     if node.opset < 6:
         return _tile_of_one_axis(node)
-    repeats = node.known_integers(1)
-    return run_time.tile(node) if repeats is None else ops.tile(node.operand(0), repeats)
+    known = node.sizes(1)
+    repeats = run_time.sizes_of(node, 1, node.rank()) if known is None else known.values
+    return ops.tile(node.operand(0), repeats)
 
 
 def _tile_of_one_axis(node: NodeImporter) -> Imported:
@@ -278,15 +276,17 @@ def _range(node: NodeImporter) -> Imported:
 
 @reads("OneHot")
 def _one_hot(node: NodeImporter) -> Imported:
-    depth = node.known_integers(1)
-    if depth is None:
-        return run_time.one_hot(node)
-    [size] = depth
-    indices = in_dtype(node.operand(0), "int64")
-    wrapped = ops.where(ops.less(indices, const(0, "int64")), ops.add(indices, const(size, "int64")), indices)
-    values = node.operand(2)
-    off, on = (node.emit(ops.take(values, PrimValue(place), axis=0)) for place in (0, 1))
-    return ops.one_hot(node.emit(wrapped), on, off, depth=size, axis=node.attr("axis", -1))
+    [depth] = run_time.sizes_of(node, 1, 1)
+    indices = node.emit(in_dtype(node.operand(0), "int64"))
+    behind = ops.add(indices, node.emit(Sizes.scalar(depth).expression()))
+    wrapped = node.emit(ops.where(ops.less(indices, const(0, "int64")), behind, indices))
+    off, on = (node.emit(ops.take(node.operand(2), PrimValue(place), axis=0)) for place in (0, 1))
+    axis = node.attr("axis", -1)
+    if isinstance(depth, int):
+        return ops.one_hot(wrapped, on, off, depth=depth, axis=axis)
+    beside = node.rank() - axis % (node.rank() + 1)
+    places = ops.reshape(ops.arange(depth, dtype="int64"), [depth, *[1] * beside])
+    return ops.where(ops.equal(ops.expand_dims(wrapped, axis), places), on, off)
 
 
 @reads("Trilu")

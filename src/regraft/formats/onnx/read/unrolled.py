@@ -16,10 +16,11 @@ import onnx_ir as ir
 
 from .... import op as ops
 from ....ir.dims import Dim
-from ....ir.expr import Constant, Expr, ShapeExpr, const
+from ....ir.expr import Constant, Expr, const
 from ....ir.types import TensorType
 from ..element_types import from_onnx_dtype
 from .importing import Imported, NodeImporter
+from .run_time import scalar
 from .sizes import Sizes
 
 MOST_STEPS = 512
@@ -85,12 +86,6 @@ def _chosen(node: NodeImporter, alive: Expr, new: Imported, old: Imported) -> Ex
     return node.emit(ops.where(alive, after, before))
 
 
-def _scalar(node: NodeImporter, condition: Imported) -> Expr:
-    expr = node.emit(as_expression(condition))
-    is_scalar = isinstance(expr.ty, TensorType) and expr.ty.ndim == 0
-    return expr if is_scalar else node.emit(ops.reshape(expr, ShapeExpr(())))
-
-
 def loop_written_out(node: NodeImporter) -> tuple[Imported | None, ...]:
     """The results of a `Loop`, its steps one after another."""
     body: ir.Graph = node.attr("body")
@@ -110,7 +105,7 @@ def loop_written_out(node: NodeImporter) -> tuple[Imported | None, ...]:
                 if limit is None or limit > MOST_STEPS or rows:
                     what = "how many rows it gives" if rows else "how many steps it makes"
                     raise node.refuse(f"{what} is known at run time only")
-                condition = _scalar(node, going)
+                condition = scalar(node, node.emit(as_expression(going)))
                 alive = condition if alive is None else node.emit(ops.logical_and(alive, condition))
             if step >= MOST_STEPS:
                 raise node.refuse(f"it makes more than {MOST_STEPS} steps")
