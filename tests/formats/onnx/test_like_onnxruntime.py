@@ -102,6 +102,17 @@ def test_branches_may_differ_in_rank() -> None:
 # --- pooling
 
 
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+def test_convolutions_of_bytes_are_padded_as_others_are(mode: str) -> None:
+    codes = np.arange(2 * 7 * 9, dtype=np.uint8).reshape(1, 2, 7, 9)
+    weights = np.arange(3 * 2 * 3 * 2, dtype=np.uint8).reshape(3, 2, 3, 2)
+    scales = {name: np.asarray(number, np.float32) for name, number in (("sx", 0.1), ("sw", 0.02), ("sy", 0.5))}
+    zeros = {name: np.asarray(number, np.uint8) for name, number in (("zx", 3), ("zw", 17), ("zy", 100))}
+    names = ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy"]
+    given = {"x": codes, "w": weights, **scales, **zeros}
+    _check_node("QLinearConv", {name: given[name] for name in names}, opset=10, auto_pad=mode, strides=[2, 1])
+
+
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
 def test_pools_are_padded_as_for_a_window_without_gaps(op_type: str, mode: str) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from .... import op as ops
+from ....analysis.tensors import dtype_of
 from ....ir.dims import Dim, dim_max
-from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
+from ....op.primitive.reduction import extreme_of_none
 from ....op.primitive.windows import same_padding, window_count
 from ...padding import between
 from ...places import Line, greatest_in_windows
@@ -23,9 +24,10 @@ _MAX_POOL = {1: ops.nn.max_pool1d, 2: ops.nn.max_pool2d, 3: ops.nn.max_pool3d}
 _AVG_POOL = {1: ops.nn.avg_pool1d, 2: ops.nn.avg_pool2d, 3: ops.nn.avg_pool3d}
 
 
-def _spatial(node: NodeImporter, table: dict[int, Any]) -> int:
+def _rank(node: NodeImporter) -> int:
+    """The number of spatial axes."""
     rank = node.rank() - 2
-    if rank not in table:
+    if rank not in _CONV:
         raise node.refuse(f"{rank} spatial axes are not supported, only 1, 2 and 3")
     return rank
 
@@ -34,60 +36,110 @@ def _steps(node: NodeImporter, rank: int) -> tuple[Any, Any]:
     return node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
 
 
-def _paddings(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any) -> list[tuple[Dim, Dim]]:
-    """The padding before and after each axis, with ``auto_pad`` worked out; it may depend on sizes."""
-    rank, mode = len(kernel), node.attr("auto_pad", "NOTSET")
-    if mode in ("NOTSET", "VALID"):
-        pads = (node.attr("pads") if mode == "NOTSET" else None) or (0,) * (2 * rank)
-        return list(zip(pads[:rank], pads[rank:], strict=True))
-    axes = zip(node.shape()[2:], kernel, strides, dilations, strict=True)
-    return [same_padding(*axis, lower=mode == "SAME_LOWER") for axis in axes]
+class _WindowAxis(NamedTuple):
+    """One axis of a pooling: its size, what a window takes of it, and the padding before and after it."""
+
+    size: Any
+    kernel: int
+    stride: int
+    dilation: int
+    pads: tuple[int, int]
+
+    @property
+    def extent(self) -> int:
+        """The elements from the first to the last that a window takes."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def windows(self, *, ceil_mode: bool) -> Dim:
+        """The number of windows."""
+        return window_count(self.size, self.extent, self.stride, self.pads, ceil_mode)
+
+    def without_overhang(self) -> _WindowAxis:
+        """A window without what hangs over the end of an axis that only one, begun by ``ceil_mode``, is on."""
+        if not isinstance(self.size, int):
+            return self
+        last = self.size + sum(self.pads) - 1
+        fitting = self._replace(kernel=last // self.dilation + 1)
+        hangs_over = 0 < self.extent - 1 - last < self.stride
+        return fitting if hangs_over and fitting.windows(ceil_mode=True) == 1 else self
 
 
-def _padding(node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any) -> tuple[int, ...]:
-    """The padding before each axis, then after each. Raises `UnsupportedNodeError` where it depends on the run."""
-    ends = zip(*_paddings(node, kernel, strides, dilations), strict=True)
-    widths = [width for end in ends for width in end]
-    known = [width for width in widths if isinstance(width, int)]
-    if len(known) != len(widths):
-        raise node.undecided(f"auto_pad={node.attr('auto_pad')} depends on sizes that are known at run time only")
-    return tuple(known)
+class _Windows:
+    """The windows of a convolution or a pooling, with ``auto_pad`` worked out: its padding may depend on sizes.
+
+    For a pooling it pads for a window without gaps, whatever the dilations are, as ONNX Runtime does.
+    """
+
+    def __init__(self, node: NodeImporter, kernel: Any, *, is_pooling: bool) -> None:
+        self._node: Final = node
+        self.kernel: Final = kernel
+        self.rank: Final = _rank(node)
+        self.strides, self.dilations = _steps(node, self.rank)
+        self.ceil_mode: Final = bool(node.attr("ceil_mode", 0))
+        mode = node.attr("auto_pad", "NOTSET")
+        if mode in ("NOTSET", "VALID"):
+            pads = (node.attr("pads") if mode == "NOTSET" else None) or (0,) * (2 * self.rank)
+            self._pads: list[tuple[Dim, Dim]] = list(zip(pads[: self.rank], pads[self.rank :], strict=True))
+        else:
+            gaps = (1,) * self.rank if is_pooling else self.dilations
+            axes = zip(node.shape()[2:], kernel, self.strides, gaps, strict=True)
+            self._pads = [same_padding(*axis, lower=mode == "SAME_LOWER") for axis in axes]
+
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """The padding before each axis, then after each. Raises `UnsupportedNodeError` where it depends on the run."""
+        widths = [width for end in zip(*self._pads, strict=True) for width in end]
+        known = [width for width in widths if isinstance(width, int)]
+        if len(known) != len(widths):
+            mode = self._node.attr("auto_pad")
+            raise self._node.undecided(f"auto_pad={mode} depends on sizes that are known at run time only")
+        return tuple(known)
+
+    def padded(self, x: Expr, fill: Expr) -> tuple[Expr, tuple[int, ...]]:
+        """``x``, and how much padding it still needs: none where that depends on the run, and is ``fill`` in it."""
+        if all(isinstance(width, int) for pair in self._pads for width in pair):
+            return x, self.padding
+        for axis, pair in enumerate(self._pads, start=2):
+            x = between(x, axis, pair, fill, self._node.emit)
+        return x, (0,) * (2 * self.rank)
+
+    def axes(self) -> list[_WindowAxis]:
+        """The axes of a pooling. Refuses one on which no window begins: types of operators rule such a result out."""
+        pads = zip(self.padding[: self.rank], self.padding[self.rank :], strict=True)
+        rows = zip(self._node.shape()[2:], self.kernel, self.strides, self.dilations, pads, strict=True)
+        axes = [_WindowAxis(*row) for row in rows]
+        for axis in axes:
+            if axis.windows(ceil_mode=self.ceil_mode) == 0:
+                what = f"no window of {axis.extent} elements begins on an axis of {axis.size} with padding {axis.pads}"
+                raise self._node.refuse(what)
+        return [axis.without_overhang() for axis in axes] if self.ceil_mode else axes
 
 
-def _padded(
-    node: NodeImporter, kernel: tuple[Dim, ...], strides: Any, dilations: Any, fill: float
-) -> tuple[Expr, tuple[int, ...]]:
-    """Operand 0, and how much padding it still needs: none where that depends on the run, and is ``fill`` in it."""
-    x, pairs = node.operand(0), _paddings(node, kernel, strides, dilations)
-    if all(isinstance(width, int) for pair in pairs for width in pair):
-        return x, _padding(node, kernel, strides, dilations)
-    for axis, pair in enumerate(pairs, start=2):
-        x = between(x, axis, pair, node.like(fill), node.emit)
-    return x, (0,) * (2 * len(kernel))
+def convolved(node: NodeImporter, data: Expr, weight: Expr, index: int = 1) -> Expr:
+    """The convolution of ``data`` by the node's attributes; ``weight`` has the shape of its operand ``index``."""
+    windows = _Windows(node, node.attr("kernel_shape") or node.shape(index)[2:], is_pooling=False)
+    data, padding = windows.padded(data, const(0, dtype_of(data)))
+    groups = node.attr("group", 1)
+    return _CONV[windows.rank](data, weight, windows.strides, padding, windows.dilations, groups=groups)
 
 
-def with_bias(node: NodeImporter, x: Expr, bias: Expr | None, rank: int) -> Expr:
+def with_bias(node: NodeImporter, x: Expr, bias: Expr | None) -> Expr:
     """``x`` plus a number for each channel (axis 1)."""
     if bias is None:
         return x
-    return ops.add(node.emit(x), node.emit(ops.reshape(bias, [1, -1, *[1] * rank])))
+    return ops.add(node.emit(x), node.emit(ops.reshape(bias, [1, -1, *[1] * (node.rank() - 2)])))
 
 
 @reads("Conv")
 def _conv(node: NodeImporter) -> Imported:
     node.give_rank(node.ty(1).ndim)
-    rank = _spatial(node, _CONV)
-    strides, dilations = _steps(node, rank)
-    kernel = node.shape(1)[2:] if node.attr("kernel_shape") is None else node.attr("kernel_shape")
-    data, padding = _padded(node, kernel, strides, dilations, 0.0)
-    x = _CONV[rank](data, node.operand(1), strides, padding, dilations, groups=node.attr("group", 1))
-    return with_bias(node, x, node.optional(2), rank)
+    return with_bias(node, convolved(node, node.operand(0), node.operand(1)), node.optional(2))
 
 
 @reads("ConvTranspose")
 def _conv_transpose(node: NodeImporter) -> Imported:
     node.give_rank(node.ty(1).ndim)
-    rank = _spatial(node, _CONV_TRANSPOSE)
+    rank = _rank(node)
     strides, dilations = _steps(node, rank)
     extra = node.attr("output_padding") or (0,) * rank
     padding, extra = _transposed_padding(node, strides, dilations, tuple(extra))
@@ -103,7 +155,7 @@ def _conv_transpose(node: NodeImporter) -> Imported:
         for axis in range(rank):
             widths += [cut[axis], cut[axis + rank] + beyond[axis]]
         x = ops.nn.pad(node.emit(x), widths)
-    return with_bias(node, x, node.optional(2), rank)
+    return with_bias(node, x, node.optional(2))
 
 
 def _transposed_padding(
@@ -135,90 +187,39 @@ def _transposed_padding(
     return (*before, *after), tuple(more)
 
 
-# --- pooling: `auto_pad` pads for a window without gaps, whatever the dilations are, as ONNX Runtime does
+# --- pooling
+
+
+def _pooling(node: NodeImporter) -> _Windows:
+    return _Windows(node, node.attr("kernel_shape"), is_pooling=True)
+
+
+def _kernel(axes: Sequence[_WindowAxis]) -> tuple[int, ...]:
+    return tuple([axis.kernel for axis in axes])
 
 
 @reads("MaxPool")
 def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
-    rank = _spatial(node, _MAX_POOL)
+    windows = _pooling(node)
     if len(node.node.outputs) > 1 and node.node.outputs[1].name:
-        return _max_pool_places(node, rank)
-    kernel, (strides, dilations) = node.attr("kernel_shape"), _steps(node, rank)
-    if node.attr("auto_pad", "NOTSET") == "SAME_UPPER" and {*kernel, *strides} == {2} and {*dilations} == {1}:
+        return _max_pool_places(node, windows)
+    pool, given, kernel = _MAX_POOL[windows.rank], node.operand(0), windows.kernel
+    is_halved = {*kernel, *windows.strides} == {2} and {*windows.dilations} == {1}
+    if node.attr("auto_pad", "NOTSET") == "SAME_UPPER" and is_halved:
         # One element is added behind an odd number of them: as it is when counts are rounded up.
-        return (_MAX_POOL[rank](node.operand(0), kernel, strides, ceil_mode=True),)
-    least = -math.inf if is_float(node.dtype()) else int(np.iinfo(node.dtype()).min)
-    x, padding = _padded(node, kernel, strides, (1,) * rank, least)
-    if x is node.operand(0):
-        kernel = _kernel_on(node, _axes_of(node, kernel, strides, dilations, padding))
-    return (_MAX_POOL[rank](x, kernel, strides, padding, dilations, ceil_mode=bool(node.attr("ceil_mode", 0))),)
+        return (pool(given, kernel, windows.strides, ceil_mode=True),)
+    x, padding = windows.padded(given, node.like(extreme_of_none(node.dtype(), greatest=True)))
+    if x is given:
+        kernel = _kernel(windows.axes())
+    return (pool(x, kernel, windows.strides, padding, windows.dilations, ceil_mode=windows.ceil_mode),)
 
 
-def _window(node: NodeImporter, rank: int) -> tuple[Any, Any, Any, tuple[int, ...]]:
-    kernel = node.attr("kernel_shape")
-    strides, dilations = _steps(node, rank)
-    padding = _padding(node, kernel, strides, (1,) * rank)
-    kernel = _kernel_on(node, _axes_of(node, kernel, strides, dilations, padding))
-    return kernel, strides, dilations, padding
-
-
-class _WindowAxis(NamedTuple):
-    """One axis of a pooling: its size, what a window takes of it, and the padding before and after it."""
-
-    size: Any
-    kernel: int
-    stride: int
-    dilation: int
-    pads: tuple[int, int]
-
-    @property
-    def extent(self) -> int:
-        """The elements from the first to the last that a window takes."""
-        return (self.kernel - 1) * self.dilation + 1
-
-    def windows(self, *, ceil_mode: bool) -> Dim:
-        """The number of windows."""
-        return window_count(self.size, self.extent, self.stride, self.pads, ceil_mode)
-
-
-def _axes_of(
-    node: NodeImporter, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], padding: Sequence[int]
-) -> list[_WindowAxis]:
-    pads = zip(padding[: len(kernel)], padding[len(kernel) :], strict=True)
-    return [_WindowAxis(*axis) for axis in zip(node.shape()[2:], kernel, strides, dilations, pads, strict=True)]
-
-
-def _refuse_nothing(node: NodeImporter, axes: Sequence[_WindowAxis]) -> None:
-    """Refuse a pooling on whose axis no window begins, which gives nothing: types of operators here rule it out."""
-    for axis in axes:
-        if axis.windows(ceil_mode=bool(node.attr("ceil_mode", 0))) == 0:
-            what = f"no window of {axis.extent} elements begins on an axis of {axis.size} with padding {axis.pads}"
-            raise node.refuse(what)
-
-
-def _kernel_on(node: NodeImporter, axes: Sequence[_WindowAxis]) -> tuple[int, ...]:
-    """The window of a pooling; refuses one that begins nowhere."""
-    _refuse_nothing(node, axes)
-    return tuple([_on_axis(axis) if node.attr("ceil_mode", 0) else axis.kernel for axis in axes])
-
-
-def _on_axis(axis: _WindowAxis) -> int:
-    """A pooling's window without what hangs over the end of an axis that only one, begun by ``ceil_mode``, is on."""
-    if not isinstance(axis.size, int):
-        return axis.kernel
-    last = axis.size + sum(axis.pads) - 1
-    fitting = axis._replace(kernel=last // axis.dilation + 1)
-    hangs_over = 0 < axis.extent - 1 - last < axis.stride
-    return fitting.kernel if hangs_over and fitting.windows(ceil_mode=True) == 1 else axis.kernel
-
-
-def _max_pool_places(node: NodeImporter, rank: int) -> tuple[Imported, Imported]:
+def _max_pool_places(node: NodeImporter, windows: _Windows) -> tuple[Imported, Imported]:
     """The greatest element of each window and its place, for sizes that are known."""
-    kernel, strides, dilations, padding = _window(node, rank)
     sizes = node.known_shape()
     lines: list[Line] = []
-    for axis in _axes_of(node, kernel, strides, dilations, padding):
-        count = axis.windows(ceil_mode=bool(node.attr("ceil_mode", 0)))
+    for axis in windows.axes():
+        count = axis.windows(ceil_mode=windows.ceil_mode)
         assert isinstance(count, int)
         lines.append(Line.of(axis.size, count, axis.kernel, axis.stride, axis.pads[0], axis.dilation))
     shape = [*sizes[:2], *[len(line.places) for line in lines]]
@@ -226,7 +227,7 @@ def _max_pool_places(node: NodeImporter, rank: int) -> tuple[Imported, Imported]
     found = ops.reshape(found, shape)
     if node.attr("storage_order", 0):
         found = _column_major(found, sizes[2:])
-    offsets = np.arange(sizes[0] * sizes[1]).reshape(*sizes[:2], *[1] * rank) * int(np.prod(sizes[2:]))
+    offsets = np.arange(sizes[0] * sizes[1]).reshape(*sizes[:2], *[1] * windows.rank) * int(np.prod(sizes[2:]))
     return ops.reshape(values, shape), ops.add(found, const(offsets))
 
 
@@ -237,28 +238,27 @@ def _column_major(places: Expr, sizes: tuple[int, ...]) -> Expr:
 
 @reads("AveragePool")
 def _average_pool(node: NodeImporter) -> Imported:
-    rank = _spatial(node, _AVG_POOL)
-    kernel, strides, dilations, padding = _window(node, rank)
-    return _AVG_POOL[rank](
+    windows = _pooling(node)
+    return _AVG_POOL[windows.rank](
         node.operand(0),
-        kernel,
-        strides,
-        padding,
-        dilations,
-        ceil_mode=bool(node.attr("ceil_mode", 0)),
+        _kernel(windows.axes()),
+        windows.strides,
+        windows.padding,
+        windows.dilations,
+        ceil_mode=windows.ceil_mode,
         count_include_pad=bool(node.attr("count_include_pad", 0)),
     )
 
 
 @reads("LpPool")
 def _lp_pool(node: NodeImporter) -> Imported:
-    rank = _spatial(node, _AVG_POOL)
-    kernel, strides, dilations, padding = _window(node, rank)
-    power = float(node.attr("p", 2))
+    windows = _pooling(node)
+    axes, power = windows.axes(), float(node.attr("p", 2))
+    kernel, strides, padding, dilations = _kernel(axes), windows.strides, windows.padding, windows.dilations
     x = node.emit(ops.power(ops.abs(node.operand(0)), node.like(power)))
-    if node.attr("ceil_mode", 0):
-        x = _filled_up(node, x, _axes_of(node, kernel, strides, dilations, padding))
-    mean = _AVG_POOL[rank](x, kernel, strides, padding, dilations, count_include_pad=True)
+    if windows.ceil_mode:
+        x = _filled_up(node, x, axes)
+    mean = _AVG_POOL[windows.rank](x, kernel, strides, padding, dilations, count_include_pad=True)
     count = float(math.prod(kernel))
     return ops.power(ops.multiply(mean, node.like(count)), node.like(_root_of(power)))
 
@@ -305,11 +305,7 @@ def _max_unpool(node: NodeImporter) -> Imported:
 
 @reads("ConvInteger")
 def _conv_integer(node: NodeImporter) -> Imported:
-    rank = _spatial(node, _CONV)
-    strides, dilations = _steps(node, rank)
-    x, weight = shifted(node, 0, 2), shifted(node, 1, 3)
-    padding = _padding(node, node.shape(1)[2:], strides, dilations)
-    return _CONV[rank](x, weight, strides, padding, dilations, groups=node.attr("group", 1))
+    return convolved(node, shifted(node, 0, 2), shifted(node, 1, 3))
 
 
 def shifted(node: NodeImporter, index: int, zero: int) -> Expr:

@@ -85,4 +85,4 @@ def _deform_conv(node: NodeImporter) -> Imported:
     patches = node.emit(ops.reshape(samples, [batch, groups, per_group * count, rows * columns]))
     weight = node.emit(ops.reshape(node.operand(1), [groups, filters // groups, per_group * count]))
     found = node.emit(ops.matmul(weight, patches))
-    return with_bias(node, ops.reshape(found, [batch, filters, rows, columns]), node.optional(3), 2)
+    return with_bias(node, ops.reshape(found, [batch, filters, rows, columns]), node.optional(3))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from .... import op as ops
-from ....ir.dims import Dim, dims_equal
+from ....ir.dims import dims_equal
 from ....ir.dtypes import is_float, is_integer, itemsize
 from ....ir.expr import Constant, Expr, const
 from ....op.semantics import integer_range
-from .convolution import shifted, with_bias
+from .convolution import convolved, shifted, with_bias
 from .elementwise import greatest_number
 from .importing import Imported, NodeImporter, in_dtype, reads
 
@@ -241,15 +241,9 @@ def _requantized(node: NodeImporter, x: Expr, axis: int) -> Expr:
 
 @reads("QLinearConv")
 def _qlinear_conv(node: NodeImporter) -> Imported:
-    rank = node.rank() - 2
-    x = _dequantized(node, 0, -1)
-    weight = _dequantized(node, 3, -node.rank(3))
-    strides, dilations = node.attr("strides") or (1,) * rank, node.attr("dilations") or (1,) * rank
-    pads: tuple[Dim, ...] = node.attr("pads") or (0,) * (2 * rank)
-    conv = (ops.nn.conv1d, ops.nn.conv2d, ops.nn.conv3d)[rank - 1]
-    found: Expr = conv(x, weight, strides, pads, dilations, groups=node.attr("group", 1))  # type: ignore[arg-type]
+    found = convolved(node, _dequantized(node, 0, -1), _dequantized(node, 3, -node.rank(3)), 3)
     if node.has(8):
         scale = ops.multiply(in_dtype(node.operand(1), "float32"), in_dtype(node.operand(4), "float32"))
         bias = ops.multiply(in_dtype(node.operand(8), "float32"), scale)
-        found = with_bias(node, found, node.emit(bias), rank)
+        found = with_bias(node, found, node.emit(bias))
     return _requantized(node, found, 1)

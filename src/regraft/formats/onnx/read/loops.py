@@ -6,7 +6,9 @@ of their own. A loop of one step at most is written out (`unrolled`), and so is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 
 import onnx_ir as ir
 
@@ -59,20 +61,23 @@ def _loop(node: NodeImporter) -> tuple[Imported | None, ...]:
     start = boolean(node.imported(1)) if node.has(1) else True
     if start is False or any(isinstance(value.ty, TupleType) for value in starts):
         return loop_written_out(node)
+    return _loop_or_steps(
+        lambda: _as_loop(node, [node.emit(as_expression(value)) for value in starts], known, start),
+        partial(loop_written_out, node) if isinstance(known, int) or start is not None else None,
+    )
+
+
+def _loop_or_steps(
+    loop: Callable[[], tuple[Imported, ...]], steps: Callable[[], tuple[Imported | None, ...]] | None
+) -> tuple[Imported | None, ...]:
+    """What ``loop`` gives; where it cannot be read, its ``steps``, if they are known. Raises the errors of ``loop``."""
     try:
-        return _as_loop(node, [_operand(node, value) for value in starts], known, start)
+        return loop()
     except (UnsupportedNodeError, ConvertError):
-        if not isinstance(known, int) and start is None:
-            raise
-        try:
-            return loop_written_out(node)
-        except (UnsupportedNodeError, ConvertError):
-            pass
+        if steps is not None:
+            with suppress(UnsupportedNodeError, ConvertError):
+                return steps()
         raise
-
-
-def _operand(node: NodeImporter, value: Imported) -> Expr:
-    return node.emit(as_expression(value))
 
 
 def _as_loop(node: NodeImporter, starts: Sequence[Expr], limit: Dim | None, start: bool | None) -> tuple[Imported, ...]:
@@ -191,33 +196,24 @@ def _batched_scan(node: NodeImporter) -> tuple[Imported | None, ...]:
     )
 
 
-def _scanned(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> tuple[Imported, ...]:
+def _scanned(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> tuple[Imported | None, ...]:
     """The results of a `Scan` over ``operands``."""
-    lengths = _lengths(node, operands, form)
-    known = next((length for length in lengths if isinstance(length, int)), None)
+    known = _length(node, operands, form)
     if known is not None and known <= 1:
-        return scan_written_out(node, operands, form)
-    try:
-        return _scan_as_loop(node, operands, form)
-    except (UnsupportedNodeError, ConvertError):
-        if known is None:
-            raise
-        try:
-            return scan_written_out(node, operands, form)
-        except (UnsupportedNodeError, ConvertError):
-            pass
-        raise
+        return scan_written_out(node, operands, form, known)
+    steps = None if known is None else partial(scan_written_out, node, operands, form, known)
+    return _loop_or_steps(lambda: _scan_as_loop(node, operands, form), steps)
 
 
-def _lengths(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> list[Dim | None]:
-    """The sizes of what is scanned along the axes that it is scanned along."""
+def _length(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> int | None:
+    """The number of steps, a size of all that is scanned; None where that is known at run time only."""
     types = [x.ty for x in operands[len(operands) - len(form.axes) :]]
     shapes = [ty.shape if isinstance(ty, TensorType) else None for ty in types]
     lengths = [None if shape is None else shape[axis] for shape, axis in zip(shapes, form.axes, strict=True)]
-    known = {length for length in lengths if isinstance(length, int)}
+    known = sorted({length for length in lengths if isinstance(length, int)})
     if len(known) > 1:
-        raise node.refuse(f"what it scans has different sizes: {', '.join(map(str, sorted(known)))}")
-    return lengths
+        raise node.refuse(f"what it scans has different sizes: {', '.join(map(str, known))}")
+    return known[0] if known else None
 
 
 def _scan_as_loop(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> tuple[Imported, ...]:

@@ -9,13 +9,12 @@ that counts. Anything else is refused with its reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
 
 from .... import op as ops
-from ....ir.dims import Dim
 from ....ir.expr import Constant, Expr, const
 from ....ir.types import TensorType
 from ..element_types import from_onnx_dtype
@@ -126,12 +125,13 @@ def loop_written_out(node: NodeImporter) -> tuple[Imported | None, ...]:
 # --- Scan
 
 
-def scan_written_out(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> tuple[Imported, ...]:
-    """The results of a `Scan` over ``operands``, its steps one after another."""
+def scan_written_out(node: NodeImporter, operands: Sequence[Expr], form: ScanForm, steps: int) -> tuple[Imported, ...]:
+    """The results of a `Scan` over ``operands``, its ``steps`` one after another."""
+    if steps > MOST_STEPS:
+        raise node.refuse(f"it makes {steps} steps; at most {MOST_STEPS} are supported")
     count = len(form.axes)
     body, state, sequences = form.body, list[Imported](operands[:-count]), operands[-count:]
     formals = body.outputs[len(state) :]
-    steps = _steps(node, [(x.ty, axis) for x, axis in zip(sequences, form.axes, strict=True)])
     rows: list[list[Imported]] = [[] for _ in formals]
     with node.graph.inlining(body):
         for step in range(steps):
@@ -148,15 +148,3 @@ def scan_written_out(node: NodeImporter, operands: Sequence[Expr], form: ScanFor
         for row, formal, back, axis in zip(rows, formals, form.turned, form.placed, strict=True)
     ]
     return (*state, *stacks)
-
-
-def _steps(node: NodeImporter, scanned: Sequence[tuple[Any, int]]) -> int:
-    sizes: list[Dim | None] = [ty.shape[axis] if ty.shape is not None else None for ty, axis in scanned]
-    known = [size for size in sizes if isinstance(size, int)]
-    if not known:
-        raise node.refuse("its number of steps, a size of what it scans, is known at run time only")
-    if len(set(known)) > 1:
-        raise node.refuse(f"what it scans has different sizes: {', '.join(map(str, known))}")
-    if known[0] > MOST_STEPS:
-        raise node.refuse(f"it makes {known[0]} steps; at most {MOST_STEPS} are supported")
-    return known[0]
