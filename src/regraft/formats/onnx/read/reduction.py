@@ -24,7 +24,7 @@ from .run_time import along_axis, axes_among, count_of, integers, kept_sizes, ro
 _Fold: TypeAlias = Literal["sum", "mean", "prod", "max", "min"]
 
 
-class _Form(NamedTuple):
+class _FoldForm(NamedTuple):
     """A reduction: how it folds, what it does to each element before, and to each result after."""
 
     kind: _Fold
@@ -32,16 +32,16 @@ class _Form(NamedTuple):
     after: Callable[[Expr], Expr] | None = None
 
 
-_FORMS: Final[dict[str, _Form]] = {
-    "ReduceL1": _Form("sum", ops.abs),
-    "ReduceL2": _Form("sum", ops.square, ops.sqrt),
-    "ReduceLogSum": _Form("sum", None, ops.log),
-    "ReduceMax": _Form("max"),
-    "ReduceMean": _Form("mean"),
-    "ReduceMin": _Form("min"),
-    "ReduceProd": _Form("prod"),
-    "ReduceSum": _Form("sum"),
-    "ReduceSumSquare": _Form("sum", ops.square),
+_FORMS: Final[dict[str, _FoldForm]] = {
+    "ReduceL1": _FoldForm("sum", ops.abs),
+    "ReduceL2": _FoldForm("sum", ops.square, ops.sqrt),
+    "ReduceLogSum": _FoldForm("sum", None, ops.log),
+    "ReduceMax": _FoldForm("max"),
+    "ReduceMean": _FoldForm("mean"),
+    "ReduceMin": _FoldForm("min"),
+    "ReduceProd": _FoldForm("prod"),
+    "ReduceSum": _FoldForm("sum"),
+    "ReduceSumSquare": _FoldForm("sum", ops.square),
 }
 
 
