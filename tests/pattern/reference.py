@@ -31,27 +31,22 @@ from regraft.ir.op import Call, Op
 from regraft.ir.program import Binding, BindingBlock, Function, If, VarBinding
 from regraft.ir.types import TensorType, shapes_equal
 from regraft.pattern.chain_pattern import ChainPattern, HolePattern
+from regraft.pattern.constrained_patterns import AttrPattern, DataTypePattern, ShapePattern, TypePattern, UsersPattern
 from regraft.pattern.context import PatternContext, UseConstraint
+from regraft.pattern.leaf_patterns import ExprPattern, PrimArrPattern
 from regraft.pattern.pattern import (
     AndPattern,
-    AttrPattern,
     CallPattern,
-    DataTypePattern,
     DFPattern,
-    ExprPattern,
     Extent,
     FunctionPattern,
     IfPattern,
     NotPattern,
     OrPattern,
-    PrimArrPattern,
     RepeatPattern,
-    ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
-    TypePattern,
     UnorderedTuplePattern,
-    UsersPattern,
     all_patterns,
 )
 

@@ -10,24 +10,20 @@ from regraft.ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, 
 from regraft.ir.op import Call, Op
 from regraft.ir.program import Function
 from regraft.ir.types import ShapeType, TensorType, bind_type
-from regraft.pattern.pattern import (
-    AttrPattern,
+from regraft.pattern.constrained_patterns import AttrPattern, DataTypePattern, ShapePattern, TypePattern
+from regraft.pattern.leaf_patterns import (
     ConstantPattern,
     DataflowVarPattern,
-    DataTypePattern,
-    DFPattern,
     ExprPattern,
     ExternFuncPattern,
     GlobalVarPattern,
     OpPattern,
-    PatternError,
     PrimArrPattern,
     ScalarPattern,
-    ShapePattern,
-    TypePattern,
     VarPattern,
     WildcardPattern,
 )
+from regraft.pattern.pattern import DFPattern, PatternError
 
 
 def is_leaf_of(pattern: DFPattern, leaf: Expr, bound: Expr, definitions: Definitions) -> bool:

@@ -14,10 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import regraft as rx
-from regraft import Rule, decline, explain
+from regraft import Rule, decline, dpl, explain
 from regraft.analysis.values import BlockView
 from regraft.dpl import PatternError, is_const, is_op, is_tuple, is_var, repeat, wildcard
-from regraft.pattern import reasons
+from regraft.pattern import CallPattern, reasons
 from regraft.pattern.matcher.match import compiled
 from regraft.pattern.reasons import KINDS
 from regraft.rewrite import Explanation, RewriteError
@@ -392,6 +392,8 @@ def test_matching_builds_no_reason_when_nobody_listens(name: str, monkeypatch: p
 
     for reason in [attribute for attribute, value in vars(reasons).items() if callable(value) and attribute.islower()]:
         monkeypatch.setattr(reasons, reason, refuse)
+    for kind in (one for one in vars(dpl).values() if isinstance(one, type) and issubclass(one, dpl.DFPattern)):
+        monkeypatch.setattr(kind, "mismatch", refuse)
     subject = make()
     pattern = subject.pattern if isinstance(subject, Rule) else subject
     assert Rule(pattern, lambda *_: decline("only looking"))(program) is program
@@ -408,13 +410,13 @@ def test_sentences_are_made_for_the_misses_that_are_reported_only(monkeypatch: p
             value = builder.emit_output(value)
         builder.emit_func_output(value)
     made: list[str] = []
-    wrong_call = reasons.wrong_call
+    mismatch = CallPattern.mismatch
 
     def counted(*args: Any) -> Any:
         made.append("one")
-        return wrong_call(*args)
+        return mismatch(*args)
 
-    monkeypatch.setattr(reasons, "wrong_call", counted)
+    monkeypatch.setattr(CallPattern, "mismatch", counted)
     [finding] = explain(exp(sigmoid(wildcard())), builder.get()["main"], limit=3).findings
     assert (finding.miss_count, len(finding.misses), len(made)) == (50, 3, 3)
 

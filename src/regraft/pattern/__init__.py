@@ -29,37 +29,35 @@ from .build import (
     repeat,
     wildcard,
 )
+from .constrained_patterns import AttrPattern, DataTypePattern, ShapePattern, TypePattern, UsersPattern
 from .context import PatternContext, PatternSeq, PatternWarning, SameShapeConstraint, UseConstraint
+from .leaf_patterns import (
+    ConstantPattern,
+    DataflowVarPattern,
+    ExprPattern,
+    ExternFuncPattern,
+    GlobalVarPattern,
+    OpPattern,
+    PrimArrPattern,
+    ScalarPattern,
+    VarPattern,
+    WildcardPattern,
+)
 from .matchings import Matchings
 from .pattern import (
     AndPattern,
-    AttrPattern,
     CallPattern,
-    ConstantPattern,
-    DataflowVarPattern,
-    DataTypePattern,
     DFPattern,
-    ExprPattern,
     Extent,
-    ExternFuncPattern,
     FunctionPattern,
-    GlobalVarPattern,
     IfPattern,
     NotPattern,
-    OpPattern,
     OrPattern,
     PatternError,
-    PrimArrPattern,
     RepeatPattern,
-    ScalarPattern,
-    ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
-    TypePattern,
     UnorderedTuplePattern,
-    UsersPattern,
-    VarPattern,
-    WildcardPattern,
 )
 
 __all__ = [

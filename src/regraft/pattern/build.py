@@ -9,34 +9,35 @@ from ..ir.dims import Dim
 from ..ir.expr import Expr
 from ..ir.op import Op, Trait
 from .chain_pattern import NO_PLACE, ChainPattern, HolePattern
+from .constrained_patterns import AttrPattern, DataTypePattern
 from .context import forget_made
 from .derived import describe, duplicate
+from .leaf_patterns import (
+    ConstantPattern,
+    DataflowVarPattern,
+    ExprPattern,
+    ExternFuncPattern,
+    GlobalVarPattern,
+    OpPattern,
+    PrimArrPattern,
+    ScalarPattern,
+    VarPattern,
+    WildcardPattern,
+)
 from .parts import bindable, fixed_op
 from .pattern import (
     AndPattern,
-    AttrPattern,
     CallPattern,
-    ConstantPattern,
-    DataflowVarPattern,
-    DataTypePattern,
     DFPattern,
-    ExprPattern,
     Extent,
-    ExternFuncPattern,
-    GlobalVarPattern,
     IfPattern,
     NotPattern,
-    OpPattern,
     OrPattern,
     PatternError,
-    PrimArrPattern,
     RepeatPattern,
-    ScalarPattern,
     TupleGetItemPattern,
     TuplePattern,
     UnorderedTuplePattern,
-    VarPattern,
-    WildcardPattern,
     all_patterns,
     checked,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, final
 
 from .pattern import (
@@ -23,6 +24,9 @@ class HolePattern(DFPattern):
     """The place in the pattern of a link where the value below it stands; any value by itself."""
 
     __slots__ = ()
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return "below"
 
 
 NO_PLACE: Final = NotPattern | FunctionPattern | IfPattern | RepeatPattern
@@ -49,6 +53,9 @@ class ChainPattern(DFPattern):
     def children(self) -> tuple[DFPattern, ...]:
         """The links, as a repeat, and the end."""
         return (self.links, self.until)
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"chain({self.text}, until={parts[self.until]})"
 
 
 def _check_hole(link: DFPattern, hole: HolePattern, text: str) -> None:

@@ -15,18 +15,13 @@ from typing import Any, final
 from ..ir.expr import Tuple
 from ..ir.program import BindingBlock
 from .derived import duplicate
+from .leaf_patterns import ConstantPattern, ExprPattern, OpPattern, ScalarPattern, VarPattern, WildcardPattern
 from .matchings import Matchings
 from .parts import names_a_callee
 from .pattern import (
-    ConstantPattern,
     DFPattern,
-    ExprPattern,
-    OpPattern,
     PatternError,
     RepeatPattern,
-    ScalarPattern,
-    VarPattern,
-    WildcardPattern,
     _recorders,  # pyright: ignore[reportPrivateUsage]
     all_patterns,
     checked,

@@ -6,32 +6,24 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from ..ir import walks
-from ..ir.dims import SymVar
 from ..ir.expr import Expr
 from ..ir.op import Op
-from ..ir.types import ShapeType, type_symvars
 from .chain_pattern import ChainPattern, HolePattern
+from .constrained_patterns import UsersPattern
+from .leaf_patterns import ExprPattern, ExternFuncPattern, OpPattern
 from .pattern import (
     AndPattern,
     CallPattern,
     ConstrainedPattern,
     DFPattern,
-    ExprPattern,
-    ExternFuncPattern,
+    FieldsPattern,
     FunctionPattern,
     IfPattern,
     NotPattern,
-    OpPattern,
     OrPattern,
     PatternError,
-    PrimArrPattern,
     RepeatPattern,
-    ShapePattern,
     TupleGetItemPattern,
-    TuplePattern,
-    TypePattern,
-    UnorderedTuplePattern,
-    UsersPattern,
     all_patterns,
 )
 
@@ -85,17 +77,6 @@ def inner_first(root: DFPattern) -> list[DFPattern]:
     return walks.inner_first(root, lambda pattern: pattern.children())
 
 
-def size_variables(pattern: DFPattern) -> Sequence[SymVar]:
-    """The size variables that ``pattern`` itself mentions, and may bind."""
-    match pattern:
-        case TypePattern(ty=ty):
-            return type_symvars(ty)
-        case ShapePattern(shape=dims) | PrimArrPattern(fields=dims):
-            return type_symvars(ShapeType(dims))
-        case _:
-            return ()
-
-
 def depth(pattern: DFPattern) -> int:
     """The number of definitions below the root that a match may read: an edit there changes nothing further up.
 
@@ -134,7 +115,7 @@ def height_above(root: DFPattern, part: DFPattern) -> int | None:
             case FunctionPattern() | IfPattern():
                 # What is used inside of a branch or a function is used by the binding that holds it.
                 known = [1 for _ in known]
-            case CallPattern() | TuplePattern() | UnorderedTuplePattern() | TupleGetItemPattern():
+            case CallPattern() | FieldsPattern() | TupleGetItemPattern():
                 known = [height + 1 for height in known]
             case _:
                 pass

@@ -1,23 +1,27 @@
 """The words of the pattern language: what a value may look like.
 
 A pattern is an immutable description; identity matters, since the same pattern in two places stands for the same
-value, and patterns are the keys of a match. Patterns say what to look for and know nothing of how it is found; that
-is the matter of `matcher`. Names and argument order follow Relax.
+value, and patterns are the keys of a match. A kind of pattern says what it asks of one value, and how to put that in
+words. How the values of a match are found is the matter of `matcher`. Here are the kinds that have parts; beside them
+are `leaf_patterns` and `constrained_patterns`. Names and argument order follow Relax.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, cast, final, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, final, overload
 
-from ..ir.dims import Dim
-from ..ir.dtypes import as_dtype
+from ..analysis.values import Definitions, definition
+from ..ir.dims import Dim, SymVar
 from ..ir.errors import IRError
-from ..ir.expr import Expr, Var
-from ..ir.op import Op
-from ..ir.types import Type, as_dim
+from ..ir.expr import Expr, Tuple, Var
+from ..ir.op import Call
+from ..ir.program import Function, If
+from ..ir.types import Type
+from .words import Reason, counted, show, show_bound
 
 if TYPE_CHECKING:
+    from .constrained_patterns import AttrPattern, DataTypePattern, ShapePattern, TypePattern, UsersPattern
     from .context import PatternSeq, SameShapeConstraint
     from .matchings import Matchings
 
@@ -53,6 +57,27 @@ class DFPattern:
         for kind in type(self).__mro__[:-2]:
             yield from ((name, getattr(self, name)) for name in getattr(kind, "__slots__", ()))
 
+    def size_variables(self) -> Sequence[SymVar]:
+        """The size variables that the pattern itself mentions, and may bind."""
+        return ()
+
+    def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
+        """True if the resolved ``leaf`` is what the pattern itself, beside its parts, asks for; binds ``sizes``."""
+        return True
+
+    def mismatch(self, leaf: Expr, definitions: Definitions, sizes: Mapping[SymVar, Any]) -> Reason:
+        """The reason why ``leaf`` is not what the pattern itself asks for: a kind (`reasons.KINDS`) and a sentence."""
+        kind, wanted = self.wanted(leaf)
+        return kind, f"{wanted} is wanted, but here is {show_bound(leaf, definitions)}"
+
+    def wanted(self, leaf: Expr) -> Reason:
+        """What the pattern asks for, where ``leaf`` is something else: the kind of that reason, and a noun."""
+        return "kind", repr(self)
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        """A short text for messages, with the texts of the ``parts`` in it."""
+        return type(self).__name__
+
     def __call__(
         self, *args: DFPattern, varg_default_wildcard: bool = False, add_constraint: bool = True
     ) -> CallPattern:
@@ -80,22 +105,29 @@ class DFPattern:
 
         Axes count from either end, and a default stands for its written-out form, where the rank is known.
         """
+        from .constrained_patterns import AttrPattern
         from .possible import warn_if_impossible
 
         return warn_if_impossible(AttrPattern(self, attrs))
 
     def has_ty(self, ty: Type) -> TypePattern:
         """This, with a value that is certainly of type ``ty``; size variables in ``ty`` are bound by the match."""
+        from .constrained_patterns import TypePattern
+
         return TypePattern(self, ty)
 
     has_struct_info = has_ty
 
     def has_dtype(self, dtype: str) -> DataTypePattern:
         """This, with a tensor of ``dtype``."""
+        from .constrained_patterns import DataTypePattern
+
         return DataTypePattern(self, dtype)
 
     def has_shape(self, shape: Sequence[Dim]) -> ShapePattern:
         """This, with a tensor certainly of ``shape``; size variables in it are bound by the match."""
+        from .constrained_patterns import ShapePattern
+
         return ShapePattern(self, shape)
 
     def users(self, count: int) -> UsersPattern:
@@ -105,6 +137,8 @@ class DFPattern:
         """
         if type(count) is not int or count < 0:
             raise PatternError(f"users takes a number of users, 0 or more, got {count!r}")
+        from .constrained_patterns import UsersPattern
+
         return UsersPattern(self, count)
 
     def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
@@ -125,6 +159,7 @@ class DFPattern:
         A use by the value of a wildcard is another use. With ``other``, in a `PatternContext`: `used_by`, and nothing
         but ``other``'s value uses this one, nor is it an output of the block.
         """
+        from .constrained_patterns import UsersPattern
         from .context import PatternSeq
 
         return UsersPattern(self, None) if other is None else PatternSeq([self]).only_used_by(other, index)
@@ -187,100 +222,6 @@ def checked(pattern: object, where: str) -> DFPattern:
 
 
 @final
-class WildcardPattern(DFPattern):
-    """Any value."""
-
-    __slots__ = ()
-
-
-@final
-class ExprPattern(DFPattern):
-    """One expression, compared by structure: constants by dtype, shape and bits, variables by identity."""
-
-    __slots__ = ("expr",)
-
-    def __init__(self, expr: Expr) -> None:
-        if not isinstance(expr, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PatternError(f"is_expr needs an expression, got {expr!r}")
-        self.expr = expr
-
-
-class VarPattern(DFPattern):
-    """A variable, of that name if ``name`` is not empty."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name_hint: str = "") -> None:
-        self.name = name_hint
-
-
-@final
-class DataflowVarPattern(VarPattern):
-    """A variable that is local to a dataflow block."""
-
-    __slots__ = ()
-
-
-@final
-class GlobalVarPattern(DFPattern):
-    """The name of a function of the module."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name_hint: str = "") -> None:
-        self.name = name_hint
-
-
-@final
-class ExternFuncPattern(DFPattern):
-    """A function that lives outside, of that name if ``global_symbol`` is not empty."""
-
-    __slots__ = ("global_symbol",)
-
-    def __init__(self, global_symbol: str = "") -> None:
-        self.global_symbol = global_symbol
-
-
-@final
-class OpPattern(DFPattern):
-    """Any operator of which ``accepts(op)`` holds; ``text`` says which these are, for messages."""
-
-    __slots__ = ("accepts", "text")
-
-    def __init__(self, accepts: Callable[[Op], bool], text: str = "") -> None:
-        if not callable(accepts):
-            raise PatternError(f"an operator is chosen by a function of it, not by {accepts!r}")
-        self.accepts = accepts
-        self.text = text or getattr(accepts, "__name__", "op").strip("<>")
-
-
-@final
-class ConstantPattern(DFPattern):
-    """Any constant tensor; with ``value``, one of a single number that is ``value``.
-
-    Exactly: the number that ``value`` becomes in the constant's dtype, to the bit. With ``rtol``, one that is off by no
-    more than that part of ``value``.
-    """
-
-    __slots__ = ("rtol", "value")
-
-    def __init__(self, value: float | None = None, rtol: float = 0.0) -> None:
-        if value is not None and not isinstance(value, bool | int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PatternError(f"is_const takes a number, got {value!r}; for a tensor, use is_expr(R.const(...))")
-        if not 0 <= rtol < float("inf") or (rtol and value is None):
-            raise PatternError("is_const takes a finite rtol, 0 or more, beside a number only")
-        self.value = value
-        self.rtol = rtol
-
-
-@final
-class ScalarPattern(DFPattern):
-    """Any value that is certainly a tensor of one element."""
-
-    __slots__ = ()
-
-
-@final
 class CallPattern(DFPattern):
     """A call: its callee matches ``op``, its arguments match ``args`` (either way round if the operator commutes)."""
 
@@ -299,6 +240,21 @@ class CallPattern(DFPattern):
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.op, *self.args)
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"{parts[self.op]}({', '.join([*_texts(self.args, parts), *['...'] * self.varg_default_wildcard])})"
+
+    def mismatch(self, leaf: Expr, definitions: Definitions, sizes: Mapping[SymVar, Any]) -> Reason:
+        value, here = definition(definitions, leaf), show_bound(leaf, definitions)
+        if isinstance(value, Var):
+            where = "has no definition here: it is a parameter, a match_cast, or hidden in another block"
+            return "op", f"a call of {self.op!r} is wanted, but {show(leaf)} {where}"
+        if not isinstance(value, Call):
+            return "op", f"a call of {self.op!r} is wanted, but here is {here}"
+        if not self.op.holds(value.op, definitions, {}):
+            return "op", f"a call of {self.op!r} is wanted, but {here}"
+        fewest = counted(len(self.args), "argument") + (" or more" if self.varg_default_wildcard else "")
+        return "arity", f"{self.op!r} is wanted with {fewest}, but {here} has {len(value.args)}"
 
     __iter__ = None  # any number of fields may be asked for, so there is no end to go to
 
@@ -319,6 +275,15 @@ class FunctionPattern(DFPattern):
     def children(self) -> tuple[DFPattern, ...]:
         return (*self.params, self.body)
 
+    def operands(self, value: Expr) -> Sequence[Expr] | None:
+        return (*value.params, value.body) if type(value) is Function else None
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"function({', '.join(_texts(self.params, parts))}) -> {parts[self.body]}"
+
+    def wanted(self, leaf: Expr) -> Reason:
+        return "kind", f"a function of {counted(len(self.params), 'parameter')}"
+
 
 @final
 class IfPattern(DFPattern):
@@ -337,10 +302,18 @@ class IfPattern(DFPattern):
     def children(self) -> tuple[DFPattern, ...]:
         return (self.cond, self.then, self.otherwise)
 
+    def operands(self, value: Expr) -> Sequence[Expr] | None:
+        return (value.cond, value.true_branch, value.false_branch) if type(value) is If else None
 
-@final
-class TuplePattern(DFPattern):
-    """A tuple written out, field by field; a `repeat` among ``fields`` stands for a run of them."""
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"if({', '.join(_texts(self.children(), parts))})"
+
+    def wanted(self, leaf: Expr) -> Reason:
+        return "kind", "an if"
+
+
+class FieldsPattern(DFPattern):
+    """Base of the patterns of a tuple written out."""
 
     __slots__ = ("fields",)
 
@@ -349,6 +322,25 @@ class TuplePattern(DFPattern):
 
     def children(self) -> tuple[DFPattern, ...]:
         return self.fields
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def operands(self, value: Expr) -> Sequence[Expr] | None:
+        return value.fields if type(value) is Tuple else None
+
+    def mismatch(self, leaf: Expr, definitions: Definitions, sizes: Mapping[SymVar, Any]) -> Reason:
+        whole = definition(definitions, leaf)
+        if not isinstance(whole, Tuple):
+            return "kind", f"a tuple {self!r} is wanted, but here is {show_bound(leaf, definitions)}"
+        return "arity", f"{self!r} has {counted(len(self), 'field')}, but {show(leaf)} has {len(whole.fields)}"
+
+
+@final
+class TuplePattern(FieldsPattern):
+    """A tuple written out, field by field; a `repeat` among ``fields`` stands for a run of them."""
+
+    __slots__ = ()
 
     def __getitem__(self, index: int | None) -> TupleGetItemPattern:
         if index is not None:
@@ -358,27 +350,23 @@ class TuplePattern(DFPattern):
             index %= count
         return TupleGetItemPattern(self, index)
 
-    def __len__(self) -> int:
-        return len(self.fields)
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"({', '.join(_texts(self.fields, parts))}{',' if len(self) == 1 else ''})"
 
 
 @final
-class UnorderedTuplePattern(DFPattern):
+class UnorderedTuplePattern(FieldsPattern):
     """A tuple whose fields match ``fields`` in some order."""
 
-    __slots__ = ("fields",)
+    __slots__ = ()
 
     def __init__(self, fields: Iterable[DFPattern]) -> None:
-        self.fields = tuple(checked(f, f"field {i} of a tuple pattern") for i, f in enumerate(fields))
-        for field in self.fields:
-            if isinstance(field, RepeatPattern):
-                raise PatternError("a repeat cannot stand in an unordered tuple: runs need an order")
+        super().__init__(fields)
+        if any(isinstance(field, RepeatPattern) for field in self.fields):
+            raise PatternError("a repeat cannot stand in an unordered tuple: runs need an order")
 
-    def children(self) -> tuple[DFPattern, ...]:
-        return self.fields
-
-    def __len__(self) -> int:
-        return len(self.fields)
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"unordered({', '.join(_texts(self.fields, parts))})"
 
 
 @final
@@ -394,6 +382,12 @@ class TupleGetItemPattern(DFPattern):
     def children(self) -> tuple[DFPattern, ...]:
         return (self.tuple,)
 
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"{parts[self.tuple]}[{'any' if self.index is None else self.index}]"
+
+    def wanted(self, leaf: Expr) -> Reason:
+        return "kind", f"{'any field' if self.index is None else f'field {self.index}'} of a tuple"
+
 
 @final
 class OrPattern(DFPattern):
@@ -407,6 +401,9 @@ class OrPattern(DFPattern):
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.left, self.right)
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"({parts[self.left]} | {parts[self.right]})"
 
 
 @final
@@ -422,6 +419,9 @@ class AndPattern(DFPattern):
     def children(self) -> tuple[DFPattern, ...]:
         return (self.left, self.right)
 
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"({parts[self.left]} & {parts[self.right]})"
+
 
 @final
 class NotPattern(DFPattern):
@@ -435,6 +435,12 @@ class NotPattern(DFPattern):
     def children(self) -> tuple[DFPattern, ...]:
         return (self.reject,)
 
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"~{parts[self.reject]}"
+
+    def mismatch(self, leaf: Expr, definitions: Definitions, sizes: Mapping[SymVar, Any]) -> Reason:
+        return "rejected", f"{show(leaf)} matches {self.reject!r}, which the pattern rejects"
+
 
 class ConstrainedPattern(DFPattern):
     """``pattern``, with a further condition on the value."""
@@ -446,95 +452,6 @@ class ConstrainedPattern(DFPattern):
 
     def children(self) -> tuple[DFPattern, ...]:
         return (self.pattern,)
-
-
-@final
-class TypePattern(ConstrainedPattern):
-    """``pattern``, with a value that is certainly of type ``ty``."""
-
-    __slots__ = ("ty",)
-
-    def __init__(self, pattern: DFPattern, ty: Type) -> None:
-        super().__init__(pattern)
-        if not isinstance(ty, Type):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PatternError(f'has_ty needs a type such as R.Tensor((2, 3), "float32"), got {ty!r}')
-        self.ty = ty
-
-
-@final
-class DataTypePattern(ConstrainedPattern):
-    """``pattern``, with a tensor of ``dtype``."""
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, pattern: DFPattern, dtype: str) -> None:
-        super().__init__(pattern)
-        self.dtype = as_dtype(dtype)
-
-
-@final
-class ShapePattern(ConstrainedPattern):
-    """``pattern``, with a tensor certainly of ``shape``."""
-
-    __slots__ = ("shape",)
-
-    def __init__(self, pattern: DFPattern, shape: Sequence[Dim]) -> None:
-        super().__init__(pattern)
-        if not isinstance(shape, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PatternError(f"has_shape needs a sequence of sizes, got {shape!r}")
-        self.shape = tuple(as_dim(d, "has_shape") for d in shape)
-
-
-@final
-class AttrPattern(ConstrainedPattern):
-    """``pattern``, on a call (or function) that has these attribute values."""
-
-    __slots__ = ("attrs",)
-
-    def __init__(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> None:
-        super().__init__(pattern)
-        self.attrs = {name: _canonical(value) for name, value in attrs.items()}
-
-
-@final
-class UsersPattern(ConstrainedPattern):
-    """``pattern``, with a value that so many bindings of the block compute with; to be an output counts as one more.
-
-    Without a number, all that computes with it has to be a call (or branch, function, field) that the match describes.
-    Other names of the value, and tuples that hold it, are no uses by themselves. Only a value that the block binds
-    matches: who uses another one cannot be told.
-    """
-
-    __slots__ = ("count",)
-
-    def __init__(self, pattern: DFPattern, count: int | None) -> None:
-        super().__init__(pattern)
-        self.count = count
-
-
-def _canonical(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        items = cast("Iterable[Any]", value)
-        return tuple(_canonical(item) for item in items)
-    return value
-
-
-@final
-class PrimArrPattern(DFPattern):
-    """A shape written out with exactly these sizes; size variables in it are bound by the match."""
-
-    __slots__ = ("fields",)
-
-    def __init__(self, shape: Sequence[Dim]) -> None:
-        if not isinstance(shape, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PatternError(f"is_shape needs a sequence of sizes, got {shape!r}")
-        self.fields = tuple(as_dim(d, "is_shape") for d in shape)
-
-    def __getitem__(self, index: int) -> Dim:
-        return self.fields[index]
-
-    def __len__(self) -> int:
-        return len(self.fields)
 
 
 @final
@@ -586,6 +503,9 @@ class RepeatPattern(DFPattern):
     def children(self) -> tuple[DFPattern, ...]:
         return (self.pattern,)
 
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"repeat({parts[self.pattern]}, {self.min}..{'' if self.max is None else self.max})"
+
 
 def all_patterns(root: DFPattern, closed: type[DFPattern] | None = None) -> list[DFPattern]:
     """``root`` and every pattern inside it, each once, outermost first; of the kind ``closed`` none is looked into."""
@@ -598,3 +518,7 @@ def all_patterns(root: DFPattern, closed: type[DFPattern] | None = None) -> list
             if closed is None or not isinstance(pattern, closed):
                 stack.extend(reversed(pattern.children()))
     return list(seen)
+
+
+def _texts(patterns: Sequence[DFPattern], parts: Mapping[DFPattern, str]) -> Sequence[str]:
+    return [parts[pattern] for pattern in patterns]

@@ -14,14 +14,13 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from ..ir.op import Op
+from .constrained_patterns import AttrPattern
+from .leaf_patterns import ExprPattern, OpPattern
 from .pattern import (
-    AttrPattern,
     CallPattern,
     ConstrainedPattern,
     DFPattern,
-    ExprPattern,
     NotPattern,
-    OpPattern,
     OrPattern,
     PatternError,
     RepeatPattern,

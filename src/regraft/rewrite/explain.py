@@ -38,7 +38,8 @@ from ..pattern.pattern import (
     RepeatPattern,
     TupleGetItemPattern,
 )
-from ..pattern.reasons import KINDS, Reason
+from ..pattern.reasons import KINDS
+from ..pattern.words import Reason
 from .drive import BlockRun, Event, Plan, vars_of
 from .errors import RewriteError, RewriteScopeError, RewriteTypeError
 from .explanation import Explanation, Finding, Match, Miss, Site

@@ -35,7 +35,8 @@ from ..ir.types import (
 )
 from ..pattern.build import is_const, is_expr, is_shape, is_tuple, is_tuple_get_item, wildcard
 from ..pattern.context import PatternContext
-from ..pattern.pattern import CallPattern, DFPattern, ExternFuncPattern
+from ..pattern.leaf_patterns import ExternFuncPattern
+from ..pattern.pattern import CallPattern, DFPattern
 from ..script.decorators import read_module
 from ..script.source import calling_frame
 from .casts import as_precise, cast, check_sizes, is_cast

@@ -24,34 +24,33 @@ from ..ir.program import Function, If
 from ..ir.types import PrimType, TensorType, TupleType, Type, bind_type, substitute_type, type_symvars
 from ..op.rules import require_kinds
 from ..pattern.chain_pattern import ChainPattern
+from ..pattern.constrained_patterns import AttrPattern, DataTypePattern, ShapePattern, TypePattern
 from ..pattern.context import PatternContext
 from ..pattern.derived import duplicate
+from ..pattern.leaf_patterns import (
+    ConstantPattern,
+    DataflowVarPattern,
+    ExprPattern,
+    OpPattern,
+    PrimArrPattern,
+    ScalarPattern,
+    VarPattern,
+    WildcardPattern,
+)
 from ..pattern.parts import shared_throughout
 from ..pattern.pattern import (
     AndPattern,
-    AttrPattern,
     CallPattern,
-    ConstantPattern,
     ConstrainedPattern,
-    DataflowVarPattern,
-    DataTypePattern,
     DFPattern,
-    ExprPattern,
     Extent,
     IfPattern,
     NotPattern,
-    OpPattern,
     OrPattern,
-    PrimArrPattern,
     RepeatPattern,
-    ScalarPattern,
-    ShapePattern,
     TupleGetItemPattern,
     TuplePattern,
-    TypePattern,
     UnorderedTuplePattern,
-    VarPattern,
-    WildcardPattern,
     all_patterns,
 )
 from ..reference.trials import random_array

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from ..ir.dims import Dim
 from ..ir.expr import Expr
 from ..ir.types import TensorType
-from ..pattern.pattern import ConstrainedPattern, VarPattern
+from ..pattern.leaf_patterns import VarPattern
+from ..pattern.pattern import ConstrainedPattern
 
 
 @dataclass(slots=True, eq=False)

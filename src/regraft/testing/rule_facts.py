@@ -9,16 +9,10 @@ from typing import Any, Final, cast
 from ..ir.dtypes import COMMON_DTYPES
 from ..ir.expr import Constant
 from ..ir.types import TensorType
+from ..pattern.constrained_patterns import DataTypePattern, TypePattern
 from ..pattern.context import PatternContext
-from ..pattern.pattern import (
-    ConstantPattern,
-    ConstrainedPattern,
-    DataTypePattern,
-    DFPattern,
-    ExprPattern,
-    TypePattern,
-    all_patterns,
-)
+from ..pattern.leaf_patterns import ConstantPattern, ExprPattern
+from ..pattern.pattern import ConstrainedPattern, DFPattern, all_patterns
 from ..rewrite import Rule
 
 _SHORTEST: Final = len("int")

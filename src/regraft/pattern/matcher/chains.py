@@ -17,18 +17,17 @@ from ...ir.expr import Expr, Var
 from ..chain_pattern import ChainPattern
 from ..parts import fixed_op, root_ops
 from ..pattern import CallPattern, DFPattern, all_patterns
-from .conditions import may_call
 from .machine import FAILED, BoundValue, Goal, Goals, MatchState, Step
-from .rows import Run, gather
+from .rows import Element, Run, gather, may_call
 
 
 class _Way(NamedTuple):
-    """One way down: the ``row`` of its first link, as `gather` takes it, and the way ``below``.
+    """One way down: its first ``link``, and the way ``below``; at the end these are none.
 
-    At the end there is none below; ``ends`` are the patterns that stand there.
+    ``ends`` are the patterns that stand there.
     """
 
-    row: Sequence[Any] = ()
+    link: Element | None = None
     below: _Way | None = None
     ends: Sequence[tuple[DFPattern, BoundValue]] = ()
 
@@ -74,8 +73,6 @@ class Chain:
         self.until = until
         self.forgets = forgets
         self.is_closed = is_closed and pattern.links.max is None
-        self.hole = run.own.index(pattern.hole)
-        self.link = run.own.index(pattern.links.pattern)
         self.ends = all_patterns(pattern.until)
         self.ops = root_ops(pattern.links.pattern)
         calls = [(call, call.op, fixed_op(call.op)) for call in run.own if isinstance(call, CallPattern)]
@@ -128,12 +125,12 @@ class Chain:
 
     def _below_a_link(self, search: MatchState, goal: Goal) -> Goals:
         outer, place = goal[1]
-        row = search.end_element(self.run.own, place.awaiting)
-        if row is None:
+        known = search.end_element(self.run.own, place.awaiting)
+        if known is None:
             return FAILED
-        length, below = place.length + 1, row[2 * self.hole + 1]
+        length, (_, below) = place.length + 1, known[self.pattern.hole] or (None, None)
         search.longest = max(search.longest, length)
-        above = ((place.operand, [resolve(search.definitions, place.operand), *row]), place.above)
+        above = ((place.operand, (resolve(search.definitions, place.operand), known)), place.above)
         place = place._replace(operand=below, length=length, above=above, awaiting=len(search.awaiting))
         if below is not None:
             return search.choose(self._ways(search, outer, place, below))
@@ -155,21 +152,23 @@ class Chain:
                 known.setdefault(operand, {}).setdefault(self._links_above(length), _Known(way, is_only=False))
             if above is None:
                 break
-            (operand, row), above = above
-            way, length = _Way(row, way), length - 1
-        rows: list[Sequence[Any]] = []
-        while way.below is not None:
-            rows.append(way.row)
+            (operand, link), above = above
+            way, length = _Way(link, way), length - 1
+        links: list[Element] = []
+        while way.link is not None:
+            assert way.below is not None
+            links.append(way.link)
             way = way.below
         for part, pair in way.ends:
             if part not in bound:
                 search.bind(part, *pair)
-        gather(search, pattern.links, self.run.own, rows)
-        for call, callee, op in self.callees if known_way and rows else ():
+        gather(search, pattern.links, self.run.own, links)
+        for call, callee, op in self.callees if known_way and links else ():
             if call in bound and callee not in bound:
                 search.bind(callee, op, op)
-        shown = rows[0][2 * self.link + 2] if rows else bound[pattern.until][1]
-        search.bind(pattern, resolve(search.definitions, goal[1]), shown)
+        top = links[0][1][pattern.links.pattern] if links else bound[pattern.until]
+        assert top is not None
+        search.bind(pattern, resolve(search.definitions, goal[1]), top[1])
         return goal[2]
 
 

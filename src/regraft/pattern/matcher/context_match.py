@@ -20,14 +20,16 @@ from ...analysis.values import BlockView, resolve
 from ...ir.expr import Expr, Var
 from ...ir.types import TensorType, shapes_equal
 from .. import reasons
+from ..constrained_patterns import UsersPattern
 from ..context import PatternContext, SameShapeConstraint, UseConstraint, refuse_impossible
 from ..derived import form_of
-from ..parts import fixed_op, height_above, own_parts, root_ops, size_variables
-from ..pattern import DFPattern, RepeatPattern, UsersPattern, all_patterns
+from ..parts import fixed_op, height_above, own_parts, root_ops
+from ..pattern import DFPattern, RepeatPattern, all_patterns
+from ..words import Reason
 from .candidates import Near, values_of
 from .goals import CompiledPatterns
 from .machine import FAILED, Goal, Goals, Late, MatchState, Step, Tracer
-from .rows import gather
+from .rows import Element, gather
 from .uses import other_users, uses
 
 _WHOLE: Final = -1
@@ -148,7 +150,7 @@ class _Root:
         self.element = steps.root(element)
         self.ops = root_ops(pattern)
         self.alike: list[_Root] = []
-        self.binds_sizes = any(map(size_variables, all_patterns(pattern)))
+        self.binds_sizes = any(part.size_variables() for part in all_patterns(pattern))
         inside = [part for part in all_patterns(element) if fixed_op(part) is None]
         self.shared = [part for part in inside if part in agreed and part in steps.standing]
         places = [(part, height_above(element, part)) for part in self.shared]
@@ -165,12 +167,12 @@ class _Root:
         """True if it is known what all the candidates that match have to agree on."""
         return not self.binds_sizes and all(part in search.bound for part in self.shared)
 
-    def matches(self, search: MatchState, candidates: Iterable[Var]) -> Iterator[list[Any]]:
-        """A row, as `gather` takes them, for each of the ``candidates`` that matches by itself."""
+    def matches(self, search: MatchState, candidates: Iterable[Var]) -> Iterator[Element]:
+        """Those of the ``candidates`` that match by themselves, with the values of `own`."""
         for candidate in candidates:
-            row = search.trial((self.element, candidate, None, None, 0), self.own)
-            if row is not None:
-                yield [candidate, *row]
+            known = search.trial((self.element, candidate, None, None, 0), self.own)
+            if known is not None:
+                yield candidate, known
 
 
 class _SingleRoot(_Root):
@@ -209,11 +211,11 @@ class _SingleRoot(_Root):
         last = max((candidates.index(value) for value in before if value in candidates), default=-1)
         rows = [*self.matches(search, (c for c in candidates[last + 1 :] if c not in taken))]
         for chosen in combinations(rows, len(group)):
-            for root, row in zip(group, chosen, strict=True):
-                search.bind_again(root.own, row[1:])
+            for root, (_, known) in zip(group, chosen, strict=True):
+                search.bind_again(dict(zip(root.own, known.values(), strict=True)))
             yield self.context.next
 
-    def _why(self, search: MatchState, goal: Goal) -> reasons.Reason:
+    def _why(self, search: MatchState, goal: Goal) -> Reason:
         near, anchor = goal[1]
         group, taken = self._group(search, anchor), self.context.taken(search)
         others = [] if group else [leaf for leaf in near.candidates(search) if leaf in taken]
@@ -282,7 +284,7 @@ class _RepeatedRoot(_Root):
         found = self.matches(search, self._free(search, near.candidates(search)))
         return self._settled(search, [*islice(found, self.repeat.max)])
 
-    def _settled(self, search: MatchState, elements: Sequence[list[Any]]) -> Goals:
+    def _settled(self, search: MatchState, elements: Sequence[Element]) -> Goals:
         repeat, extent, count = self.repeat, self.repeat.extent, len(elements)
         wanted = None if extent is None else search.extents.get(extent)
         if count < repeat.min or wanted not in (None, count):
@@ -302,7 +304,7 @@ def _identity(leaf: Any) -> object:
     return leaf if isinstance(leaf, Expr) else id(leaf)
 
 
-def _none(root: DFPattern, near: Near, search: MatchState, count: int = 1) -> reasons.Reason:
+def _none(root: DFPattern, near: Near, search: MatchState, count: int = 1) -> Reason:
     """The reason when too few of the candidates can stand for ``root``, or for ``count`` roots like it."""
     linked = None if near.part is None else search.bound[near.part][0]
     users = () if linked is None else search.block.users_of(linked)
@@ -320,7 +322,7 @@ def _use_check(use: UseConstraint) -> Step:
         is_used = uses(search.block, user, source, use.index)
         return goal[2] if is_used and not (use.only and any(other_users(search.block, source, user))) else FAILED
 
-    def why(search: MatchState, _goal: Goal) -> reasons.Reason:
+    def why(search: MatchState, _goal: Goal) -> Reason:
         source, user = search.bound[use.source][0], search.bound[use.user][0]
         if not uses(search.block, user, source, use.index):
             return reasons.not_used(source, user, use.index, search.block.definitions)

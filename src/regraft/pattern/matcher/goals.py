@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from ...analysis.values import Definitions, definition, projections, resolve, same_value
-from ...ir.expr import Expr, Tuple
+from ...ir.expr import Expr
 from ...ir.op import Call, Op
-from ...ir.program import Function, If, VarBinding
+from ...ir.program import VarBinding
 from .. import reasons
 from ..chain_pattern import ChainPattern, HolePattern
+from ..constrained_patterns import UsersPattern
 from ..parts import (
     bindable,
     differ_turned,
@@ -25,13 +25,13 @@ from ..parts import (
     own_parts,
     refuse_two_runs,
     shared_throughout,
-    size_variables,
 )
 from ..pattern import (
     AndPattern,
     CallPattern,
     ConstrainedPattern,
     DFPattern,
+    FieldsPattern,
     FunctionPattern,
     IfPattern,
     NotPattern,
@@ -41,14 +41,13 @@ from ..pattern import (
     TupleGetItemPattern,
     TuplePattern,
     UnorderedTuplePattern,
-    UsersPattern,
     all_patterns,
 )
+from ..words import Reason
 from .chains import Chain
-from .conditions import condition
 from .machine import FAILED, Goal, Goals, Late, MatchState, Step
 from .rows import AnyOrder, Row, Run
-from .uses import users_of
+from .uses import has_users, users_of
 
 
 class CompiledPatterns:
@@ -90,17 +89,15 @@ class CompiledPatterns:
         match pattern:
             case CallPattern():
                 return self._call(pattern, steps[1:])
-            case TuplePattern():
-                return _opened(pattern, Tuple, Row(pattern, steps), lambda whole: whole.fields)
             case UnorderedTuplePattern():
-                return _opened(pattern, Tuple, AnyOrder(pattern, steps), lambda whole: whole.fields)
+                return _opened(pattern, AnyOrder(pattern, steps))
+            case TuplePattern():
+                return _opened(pattern, Row(pattern, steps))
             case FunctionPattern(body=body):
-                row = Row(pattern, [*steps[:-1], _inside(pattern, self.root(body))])
-                return _opened(pattern, Function, row, lambda function: (*function.params, function.body))
+                return _opened(pattern, Row(pattern, [*steps[:-1], _inside(pattern, self.root(body))]))
             case IfPattern(cond=cond, then=then, otherwise=otherwise):
                 bodies = [_inside(pattern, self.root(branch)) for branch in (then, otherwise)]
-                row = Row(pattern, [self.root(cond), *bodies])
-                return _opened(pattern, If, row, lambda one: (one.cond, one.true_branch, one.false_branch))
+                return _opened(pattern, Row(pattern, [self.root(cond), *bodies]))
             case TupleGetItemPattern():
                 return self._projection(pattern)
             case OrPattern():
@@ -122,7 +119,7 @@ class CompiledPatterns:
         """True if nothing in the rest of a match depends on the way by which a chain came to where it ends."""
         inside = all_patterns(pattern.links)
         says_more = any(
-            (p in self.shared and fixed_op(p) is None) or size_variables(p) or isinstance(p, RepeatPattern)
+            (p in self.shared and fixed_op(p) is None) or p.size_variables() or isinstance(p, RepeatPattern)
             for p in inside
             if p is not pattern.links
         )
@@ -132,7 +129,7 @@ class CompiledPatterns:
         """True if nothing in what a chain ends in stands, or is counted, elsewhere in the patterns too."""
         return not any(
             (p in self._met_again and fixed_op(p) is None)
-            or size_variables(p)
+            or p.size_variables()
             or (isinstance(p, RepeatPattern) and p.extent is not None)
             for p in all_patterns(pattern.until)
         )
@@ -203,7 +200,7 @@ class CompiledPatterns:
         standing = self.standing.union(*around)
         awaited = [p for p in inside if p in standing and fixed_op(p) is None]
         is_last = any(
-            size_variables(p) or is_decided_last(p) or (isinstance(p, RepeatPattern) and p.extent is not None)
+            p.size_variables() or is_decided_last(p) or (isinstance(p, RepeatPattern) and p.extent is not None)
             for p in inside
         )
 
@@ -223,18 +220,14 @@ class CompiledPatterns:
         return Step(pattern, run, _why)
 
 
-def _opened(
-    pattern: DFPattern, kind: type[Expr], row: Row | AnyOrder, operands: Callable[[Any], Sequence[Expr]]
-) -> Step:
-    """The step of a pattern with parts: a value of ``kind`` is bound, and its ``operands`` are matched by ``row``."""
+def _opened(pattern: FieldsPattern | FunctionPattern | IfPattern, row: Row | AnyOrder) -> Step:
+    """The step of a pattern with parts: the value is bound, and its operands are matched by ``row``."""
 
     def run(search: MatchState, goal: Goal) -> Goals:
         leaf = resolve(search.definitions, goal[1])
         value = definition(search.definitions, leaf)
-        if type(value) is not kind:
-            return FAILED
-        values = operands(value)
-        if not row.least <= len(values) <= row.most:
+        values = pattern.operands(value)
+        if values is None or not row.least <= len(values) <= row.most:
             return FAILED
         search.bind(pattern, leaf, value)
         return row.goals(values, goal[2], goal)
@@ -265,7 +258,7 @@ def _checked(pattern: DFPattern, inside: DFPattern | None = None) -> Step:
 
     It then stands for what that part stands for.
     """
-    holds, is_late, is_hole = condition(pattern), is_decided_last(pattern), isinstance(pattern, HolePattern)
+    holds, is_late, is_hole = _condition(pattern), is_decided_last(pattern), isinstance(pattern, HolePattern)
 
     def run(search: MatchState, goal: Goal) -> Goals:
         leaf = resolve(search.definitions, goal[1])
@@ -284,16 +277,29 @@ def _checked(pattern: DFPattern, inside: DFPattern | None = None) -> Step:
     return Step(pattern, run, _why)
 
 
-def _why(search: MatchState, goal: Goal) -> reasons.Reason:
+def _condition(pattern: DFPattern) -> Callable[[MatchState, Expr], bool]:
+    """The check whether a resolved leaf is what ``pattern`` itself asks for; it binds size variables."""
+    if isinstance(pattern, UsersPattern):
+        return lambda search, leaf: has_users(search, pattern, leaf)
+    if not pattern.size_variables():
+        return lambda search, leaf: pattern.holds(leaf, search.definitions, {})
+
+    def holds(search: MatchState, leaf: Expr) -> bool:
+        sizes = dict(search.sizes)
+        if not pattern.holds(leaf, search.definitions, sizes):
+            return False
+        search.change("sizes", sizes)
+        return True
+
+    return holds
+
+
+def _why(search: MatchState, goal: Goal) -> Reason:
     """The reason why the pattern of ``goal`` does not match its operand, by itself or after the one inside of it."""
     pattern, leaf = goal[0].pattern, resolve(search.definitions, goal[1])
-    match pattern:
-        case UsersPattern():
-            return reasons.user_count(pattern, leaf, users_of(search, pattern, leaf))
-        case ConstrainedPattern():
-            return reasons.condition(pattern, leaf, definition(search.definitions, leaf), search.sizes)
-        case _:
-            return reasons.wrong_value(pattern, leaf, search.definitions)
+    if isinstance(pattern, UsersPattern):
+        return reasons.user_count(pattern, leaf, users_of(search, pattern, leaf))
+    return pattern.mismatch(leaf, search.definitions, search.sizes)
 
 
 def _looked_up(step: Step) -> Step:
@@ -308,7 +314,7 @@ def _looked_up(step: Step) -> Step:
         is_same = same_value(search.definitions, leaf, known[0]) and _is_written_so(pattern, goal[1], search)
         return goal[2] if is_same else FAILED
 
-    def why(search: MatchState, goal: Goal) -> reasons.Reason:
+    def why(search: MatchState, goal: Goal) -> Reason:
         known = search.bound.get(pattern)
         if known is not None:
             return reasons.shared_value(pattern, known[0], resolve(search.definitions, goal[1]))

@@ -17,7 +17,7 @@ from ...analysis.values import BlockView, Definitions
 from ...ir.dims import SymVar
 from ...ir.expr import Expr, Var
 from ..pattern import DFPattern, Extent, PatternError, RepeatPattern
-from ..reasons import Reason
+from ..words import Reason
 
 Goal: TypeAlias = "tuple[Step, Any, Goal | None, Goal | None, int]"
 """A step and its operand; the goals that come after it; and its place: which part it is of the goal that it belongs to.
@@ -30,8 +30,11 @@ Goals: TypeAlias = "Goal | None"
 
 FAILED: Final[Any] = ()
 
-BoundValue: TypeAlias = "tuple[Any, Any]"
+BoundValue: TypeAlias = tuple[Any, Any]
 """The value of a pattern: the resolved leaf, and what a rewriter is shown."""
+
+Bindings: TypeAlias = Mapping[DFPattern, BoundValue | None]
+"""The values of some patterns; None for one that stands for nothing."""
 
 Remembered: TypeAlias = "dict[Step, Any]"
 """For each step that keeps something from one search to the next, a dictionary of what it found at each value."""
@@ -73,7 +76,7 @@ class Late(NamedTuple):
     goal: Goal
     definitions: Definitions
     awaited: Sequence[DFPattern] | None
-    own: Mapping[DFPattern, BoundValue] | None
+    own: Bindings | None
 
 
 class Tracer(Protocol):
@@ -139,21 +142,17 @@ class MatchState:
         self.trail.append((name, getattr(self, name)))
         setattr(self, name, value)
 
-    def forget(self, patterns: Iterable[DFPattern]) -> list[Any]:
-        """Let ``patterns`` stand for nothing again; gives the leaf of each, and what was shown, or None and None."""
-        row: list[Any] = []
-        for pattern in patterns:
-            known = self.bound.pop(pattern, None)
-            row += known or (None, None)
-            if known is not None:
-                self.trail.append((pattern, known))
-        return row
+    def forget(self, patterns: Iterable[DFPattern]) -> Bindings:
+        """Let ``patterns`` stand for nothing again; gives what they stood for."""
+        known = {pattern: self.bound.pop(pattern, None) for pattern in patterns}
+        self.trail += [pair for pair in known.items() if pair[1] is not None]
+        return known
 
-    def bind_again(self, patterns: Iterable[DFPattern], row: Sequence[Any]) -> None:
-        """Let ``patterns`` stand for what a ``row`` says that `forget` gave for them."""
-        for pattern, leaf, shown in zip(patterns, row[::2], row[1::2], strict=True):
-            if leaf is not None:
-                self.bind(pattern, leaf, shown)
+    def bind_again(self, known: Bindings) -> None:
+        """Let patterns stand for what they stood for when `forget` was called."""
+        for pattern, value in known.items():
+            if value is not None:
+                self.bind(pattern, *value)
 
     def undo(self, mark: int) -> None:
         """Take back all changes since the trail was ``mark`` long."""
@@ -236,10 +235,10 @@ class MatchState:
                 found[id(shown)] = leaf
         return found
 
-    def trial(self, start: Goal, read: Sequence[DFPattern] = ()) -> list[Any] | None:
-        """The values of the patterns ``read``, as `forget` gives them, in the first way to reach ``start``.
+    def trial(self, start: Goal, read: Sequence[DFPattern] = ()) -> Bindings | None:
+        """The values of the patterns ``read`` in the first way to reach ``start``; None if there is none.
 
-        None if there is none. Nothing is changed.
+        Nothing is changed.
         """
         mark, choices = len(self.trail), self.choices
         self.choices = []
@@ -258,7 +257,7 @@ class MatchState:
         self.change("definitions", late.definitions)
         own = late.own or {}
         self.forget(own)
-        self.bind_again(own, [side for pair in own.values() for side in pair])
+        self.bind_again(own)
         is_reached = late.goal[0].run(self, late.goal) is not FAILED
         self.undo(mark)
         return is_reached
@@ -271,19 +270,18 @@ class MatchState:
         self.change("awaiting", (*self.awaiting, late))
         return True
 
-    def end_element(self, own: Sequence[DFPattern], count: int) -> list[Any] | None:
+    def end_element(self, own: Sequence[DFPattern], count: int) -> Bindings | None:
         """`forget` what an element of a run has bound for itself; it gives that, or None if a condition does not hold.
 
         The conditions that have come since there were ``count`` keep what they speak of.
         """
-        row, fresh = self.forget(own), self.awaiting[count:]
+        known, fresh = self.forget(own), self.awaiting[count:]
         if fresh:
-            pairs = dict(zip(own, zip(row[::2], row[1::2], strict=True), strict=True))
             self.change("awaiting", self.awaiting[:count])
-            kept = (late if late.own is None else late._replace(own={**late.own, **pairs}) for late in fresh)
+            kept = (late if late.own is None else late._replace(own={**late.own, **known}) for late in fresh)
             if not all(map(self.may_hold, kept)):
                 return None
-        return row
+        return known
 
 
 def progress(search: MatchState, goal: Goal) -> tuple[int, int]:

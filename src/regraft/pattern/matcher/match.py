@@ -8,13 +8,10 @@ from typing import Any
 
 from ...analysis.values import BlockView, Definitions
 from ...ir.expr import Expr, Var
+from ..constrained_patterns import UsersPattern
 from ..matchings import Matchings
 from ..parts import depth, link_tests, root_ops
-from ..pattern import (
-    DFPattern,
-    UsersPattern,
-    all_patterns,
-)
+from ..pattern import DFPattern, all_patterns
 from .goals import CompiledPatterns
 from .machine import MatchState, Remembered, Tracer
 

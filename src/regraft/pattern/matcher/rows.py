@@ -8,20 +8,22 @@ value with each repeat once: rows that cannot be shared out are found to be so i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import accumulate, cycle, islice
-from operator import is_not
+from itertools import accumulate, islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ...analysis.values import resolve
+from ...analysis.values import definition, resolve
 from ...ir.expr import Expr
 from .. import reasons
-from ..parts import is_decided_last, root_ops
-from ..pattern import DFPattern, Extent, PrimArrPattern, RepeatPattern, all_patterns
-from .conditions import condition, may_call
-from .machine import FAILED, Goal, Goals, MatchState, Step
+from ..parts import Ops, is_decided_last, root_ops
+from ..pattern import DFPattern, Extent, RepeatPattern, all_patterns
+from ..words import Reason
+from .machine import FAILED, Bindings, Goal, Goals, MatchState, Step
 
 _MOST_TO_EXPLAIN: Final = 1000
 """The most ways, about, to share out a row that are tried only to say why they do not match."""
+
+Element: TypeAlias = "tuple[Expr, Bindings]"
+"""An element of a run: its leaf, and the values of its own patterns."""
 
 
 class Run:
@@ -44,30 +46,34 @@ class Run:
     def _next(self, search: MatchState, goal: Goal) -> Goals:
         values, index, rows, awaiting = goal[1]
         if index:
-            row = search.end_element(self.own, awaiting)
-            if row is None:
+            known = search.end_element(self.own, awaiting)
+            if known is None:
                 return FAILED
-            rows = ([resolve(search.definitions, values[index - 1]), *row], rows)
+            rows = ((resolve(search.definitions, values[index - 1]), known), rows)
         if index == len(values):
-            found: list[Sequence[Any]] = []
-            while rows is not None:
-                row, rows = rows
-                found.append(row)
-            gather(search, self.repeat, self.own, found[::-1])
+            gather(search, self.repeat, self.own, unlinked(rows)[::-1])
             return goal[2]
         following = (self._element, (values, index + 1, rows, len(search.awaiting)), *goal[2:])
         return (self.inner, values[index], following, goal, index)
 
 
-def gather(search: MatchState, repeat: RepeatPattern, own: Sequence[DFPattern], rows: Sequence[Sequence[Any]]) -> None:
-    """Bind a repeat to the leaves of its elements, and their ``own`` patterns to what they stand for in each.
+def unlinked(rows: Any) -> list[Any]:
+    """What nested pairs hold, outermost first."""
+    found: list[Any] = []
+    while rows is not None:
+        row, rows = rows
+        found.append(row)
+    return found
 
-    A row is of one element: its leaf, and what `MatchState.forget` gave for ``own``.
-    """
-    leaves, *columns = map(list, zip(*rows, strict=True)) if rows else [[] for _ in range(1 + 2 * len(own))]
-    for pattern, found, shown in zip(own, columns[::2], columns[1::2], strict=True):
-        if not found or any(map(is_not, found, cycle([None]))):
-            search.bind(pattern, found, shown)
+
+def gather(search: MatchState, repeat: RepeatPattern, own: Sequence[DFPattern], rows: Sequence[Element]) -> None:
+    """Bind a repeat to the leaves of its elements, and their ``own`` patterns to what they stand for in each."""
+    for pattern in own:
+        given = [known[pattern] for _, known in rows]
+        if any(given) or not rows:
+            values = [value or (None, None) for value in given]
+            search.bind(pattern, [leaf for leaf, _ in values], [shown for _, shown in values])
+    leaves = [leaf for leaf, _ in rows]
     search.bind(repeat, leaves, leaves)
 
 
@@ -115,10 +121,10 @@ class Row:
             many = len(self.repeats) + allow_rest > 2
             pairs = zip(self.parts, steps, strict=True)
             self._accepts = [_acceptance(part, step, by_trial=many) for part, step in pairs]
+            self._takings = [*map(_taking, self.parts)]
             # The first and the last place at which each part may begin.
-            bounds = [(p.min, p.max) if isinstance(p, RepeatPattern) else (1, 1) for p in self.parts]
-            self._earliest = [*accumulate((least for least, _ in bounds), initial=0)]
-            self._latest = [*accumulate((float("inf") if most is None else most for _, most in bounds), initial=0)]
+            self._earliest = [*accumulate((part.least for part in self._takings), initial=0)]
+            self._latest = [*accumulate((part.most for part in self._takings), initial=0)]
 
     def goals(self, values: Sequence[Expr], rest: Goals, place: Goal) -> Goals:
         """The goals of matching ``values``, in front of ``rest``; ``place`` is a goal of the owner."""
@@ -143,7 +149,7 @@ class Row:
                 goals = (step, taken, goals, goal, number + self._first)
             yield goals
 
-    def _why(self, search: MatchState, goal: Goal) -> reasons.Reason:
+    def _why(self, search: MatchState, goal: Goal) -> Reason:
         known = [search.extents.get(repeat.extent) for repeat in self.repeats if repeat.extent is not None]
         return reasons.wrong_run(self.owner, search.bound[self.owner][0], len(goal[1]), self.parts, known)
 
@@ -174,14 +180,15 @@ class Row:
         Cost before the first: repeats * count, and the single parts of which something is known, as often as they may
         be moved.
         """
+        takings = self._takings
         for total in range(count, -1, -1) if self._allow_rest else (count,):
-            begins: list[Collection[int]] = [range(total, total + 1)]
-            for number in range(len(self.parts) - 1, -1, -1):
+            begins: list[Collection[int]] = [(total,)]
+            for number in range(len(takings) - 1, -1, -1):
                 places = range(self._earliest[number], int(min(self._latest[number], total)) + 1)
-                begins.append(_begins(self.parts[number], limits[number], begins[-1], places))
+                begins.append(_begins(takings[number], limits[number], begins[-1], places))
             ends = begins[-2::-1]
             shares: list[_Share] = []
-            ways = [_options(self.parts[0], limits[0], ends[0], 0, known)] if 0 in begins[-1] else []
+            ways = [_options(takings[0], limits[0], ends[0], 0, known)] if 0 in begins[-1] else []
             while ways:
                 del shares[len(ways) - 1 :]
                 share = next(ways[-1], None)
@@ -189,11 +196,11 @@ class Row:
                     ways.pop()
                     continue
                 shares.append(share)
-                if len(shares) == len(self.parts):
+                number = len(shares)
+                if number == len(takings):
                     yield shares
                 else:
-                    number = len(shares)
-                    ways.append(_options(self.parts[number], limits[number], ends[number], *share[1:]))
+                    ways.append(_options(takings[number], limits[number], ends[number], *share[1:]))
 
 
 class _Share(NamedTuple):
@@ -204,45 +211,49 @@ class _Share(NamedTuple):
     extents: Mapping[Extent, int]
 
 
+class _Taking(NamedTuple):
+    """The number of values that a part takes."""
+
+    least: int
+    most: float
+    extent: Extent | None
+
+
+def _taking(part: DFPattern) -> _Taking:
+    if isinstance(part, RepeatPattern):
+        return _Taking(part.min, float("inf") if part.max is None else part.max, part.extent)
+    return _Taking(1, 1, None)
+
+
 _Limit: TypeAlias = "list[bool] | None"
 """For a part, and each value: whether it may match that part, or be in its run, by itself; None: nothing is known."""
 
 
-def _begins(part: DFPattern, limit: _Limit, ends: Collection[int], places: range) -> Collection[int]:
+def _begins(part: _Taking, limit: _Limit, ends: Collection[int], places: range) -> Collection[int]:
     """Those of the ``places`` of a row from which ``part`` can take the values up to one of ``ends``."""
-    if not isinstance(part, RepeatPattern):
-        if limit is None and isinstance(ends, range):
-            return range(ends.start - 1, ends.stop - 1)
-        return {end - 1 for end in ends if end > 0 and (limit is None or limit[end - 1])}
-    last, most = max(ends, default=-1), float("inf") if part.max is None else part.max
-    if limit is None and part.max is None:
-        return range(places.start, min(places.stop, last - part.min + 1))
     begins: set[int] = set()
+    last, first = max(ends, default=-1), int(max(places.start, min(ends, default=0) - part.most))
     ahead, nearest = 0, float("inf")
-    for begin in range(last, places.start - 1, -1):
+    for begin in range(last, first - 1, -1):
         ahead = ahead + 1 if begin < last and (limit is None or limit[begin]) else 0
-        if begin + part.min in ends:
-            nearest = begin + part.min
-        if nearest - begin <= min(ahead, most) and begin in places:
+        if begin + part.least in ends:
+            nearest = begin + part.least
+        if nearest - begin <= min(ahead, part.most) and begin in places:
             begins.add(begin)
     return begins
 
 
 def _options(
-    part: DFPattern, limit: _Limit, ends: Collection[int], begin: int, extents: Mapping[Extent, int]
+    part: _Taking, limit: _Limit, ends: Collection[int], begin: int, extents: Mapping[Extent, int]
 ) -> Iterator[_Share]:
     """The ways in which ``part`` takes the values from ``begin`` to one of ``ends``, longer runs first."""
-    if not isinstance(part, RepeatPattern):
-        yield _Share(begin, begin + 1, extents)
-        return
-    extent, most = part.extent, max(ends) - begin
-    most = most if part.max is None else min(most, part.max)
+    most = int(min(max(ends) - begin, part.most))
     if limit is not None:
         most = next((length for length in range(most) if not limit[begin + length]), most)
-    wanted = None if extent is None else extents.get(extent)
-    for length in range(most, part.min - 1, -1):
+    wanted = None if part.extent is None else extents.get(part.extent)
+    for length in range(most, part.least - 1, -1):
         if begin + length in ends and wanted in (None, length):
-            yield _Share(begin, begin + length, extents if extent is None else {**extents, extent: length})
+            yield _Share(begin, begin + length, extents if part.extent is None else {**extents, part.extent: length})
 
 
 def _acceptance(part: DFPattern, step: Step, *, by_trial: bool) -> Callable[[MatchState, Expr], bool] | None:
@@ -253,9 +264,8 @@ def _acceptance(part: DFPattern, step: Step, *, by_trial: bool) -> Callable[[Mat
     ops = root_ops(part)
     if step.pattern is not part:  # the body of a function, which is looked into
         return None
-    if not part.children() and not isinstance(part, PrimArrPattern):
-        holds = condition(part)
-        return lambda search, value: holds(search, resolve(search.definitions, value))
+    if not part.children() and not part.size_variables():
+        return lambda search, value: part.holds(resolve(search.definitions, value), search.definitions, {})
     fits_alone = by_trial and isinstance(part, RepeatPattern) and not any(map(is_decided_last, all_patterns(part)))
     if ops is None and not fits_alone:
         return None
@@ -266,3 +276,8 @@ def _acceptance(part: DFPattern, step: Step, *, by_trial: bool) -> Callable[[Mat
         return not fits_alone or search.trial((step, [value], None, None, 0)) is not None
 
     return may_match
+
+
+def may_call(search: MatchState, leaf: Expr, ops: Ops) -> bool:
+    """True if a resolved leaf is a call of one of ``ops``; if None, any value may match."""
+    return ops is None or getattr(definition(search.definitions, leaf), "op", None) in ops

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...analysis.values import BlockView, Definitions, arguments_of, definition, resolve
 from ...ir.expr import Expr, Tuple, Var
+from ..constrained_patterns import UsersPattern
 from ..parts import describes_operands
-from ..pattern import UsersPattern
 from .machine import MatchState
 
 

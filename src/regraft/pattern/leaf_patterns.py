@@ -1,0 +1,225 @@
+"""Patterns without parts: what one value has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+from ..analysis.values import Definitions, definition, is_number, is_single, resolve, same_value
+from ..ir.dims import Dim, SymVar
+from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Var
+from ..ir.op import Op
+from ..ir.types import ShapeType, as_dim, bind_type, type_symvars
+from .pattern import DFPattern, PatternError
+from .words import Reason, show
+
+
+@final
+class WildcardPattern(DFPattern):
+    """Any value."""
+
+    __slots__ = ()
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return "*"
+
+
+@final
+class ExprPattern(DFPattern):
+    """One expression, compared by structure: constants by dtype, shape and bits, variables by identity."""
+
+    __slots__ = ("expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        if not isinstance(expr, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PatternError(f"is_expr needs an expression, got {expr!r}")
+        self.expr = expr
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return show(self.expr) if isinstance(self.expr, Op) else f"is_expr({self.expr!r})"
+
+    def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
+        if isinstance(self.expr, Op):
+            return leaf is self.expr
+        is_bound_to_it = same_value(definitions, definition(definitions, leaf), self.expr)
+        return is_bound_to_it or same_value(definitions, leaf, resolve(definitions, self.expr))
+
+    def wanted(self, leaf: Expr) -> Reason:
+        if isinstance(self.expr, Op):
+            return "op", f"the operator {self!r}"
+        if isinstance(self.expr, Constant) and isinstance(leaf, Constant):
+            return "constant", f"the constant {show(self.expr)}"
+        return "kind", f"exactly {show(self.expr)}"
+
+
+class VarPattern(DFPattern):
+    """A variable, of that name if ``name`` is not empty."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name_hint: str = "") -> None:
+        self.name = name_hint
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"var({self.name})"
+
+    def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
+        return isinstance(leaf, Var) and self.name in ("", leaf.name_hint)
+
+    def wanted(self, leaf: Expr) -> Reason:
+        is_variable = isinstance(leaf, Var) and self.name
+        return ("name", f"a variable named {self.name!r}") if is_variable else ("kind", "a variable")
+
+
+@final
+class DataflowVarPattern(VarPattern):
+    """A variable that is local to a dataflow block."""
+
+    __slots__ = ()
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"dfv({self.name})"
+
+    def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
+        return type(leaf) is DataflowVar and super().holds(leaf, definitions, sizes)
+
+    def wanted(self, leaf: Expr) -> Reason:
+        return super().wanted(leaf) if isinstance(leaf, DataflowVar) else ("kind", "a variable of a dataflow block")
+
+
+@final
+class GlobalVarPattern(DFPattern):
+    """The name of a function of the module."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name_hint: str = "") -> None:
+        self.name = name_hint
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"gv({self.name})"
+
+    def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
+        return isinstance(leaf, GlobalVar) and self.name in ("", leaf.name_hint)
+
+    def wanted(self, leaf: Expr) -> Reason:
+        return _function("a function of the module", self.name, isinstance(leaf, GlobalVar))
+
+
+@final
+class ExternFuncPattern(DFPattern):
+    """A function that lives outside, of that name if ``global_symbol`` is not empty."""
+
+    __slots__ = ("global_symbol",)
+
+    def __init__(self, global_symbol: str = "") -> None:
+        self.global_symbol = global_symbol
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"extern({self.global_symbol})"
+
+    def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
+        return isinstance(leaf, ExternFunc) and self.global_symbol in ("", leaf.global_symbol)
+
+    def wanted(self, leaf: Expr) -> Reason:
+        return _function("an outside function", self.global_symbol, isinstance(leaf, ExternFunc))
+
+
+def _function(what: str, name: str, is_right_kind: bool) -> Reason:
+    return "name" if is_right_kind else "kind", f"{what} named {name!r}" if name else what
+
+
+@final
+class OpPattern(DFPattern):
+    """Any operator of which ``accepts(op)`` holds; ``text`` says which these are, for messages."""
+
+    __slots__ = ("accepts", "text")
+
+    def __init__(self, accepts: Callable[[Op], bool], text: str = "") -> None:
+        if not callable(accepts):
+            raise PatternError(f"an operator is chosen by a function of it, not by {accepts!r}")
+        self.accepts = accepts
+        self.text = text or getattr(accepts, "__name__", "op").strip("<>")
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return self.text
+
+    def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
+        return type(leaf) is Op and bool(self.accepts(leaf))
+
+    def wanted(self, leaf: Expr) -> Reason:
+        return "op", f"an operator that is {self.text}"
+
+
+@final
+class ConstantPattern(DFPattern):
+    """Any constant tensor; with ``value``, one of a single number that is ``value``.
+
+    Exactly: the number that ``value`` becomes in the constant's dtype, to the bit. With ``rtol``, one that is off by no
+    more than that part of ``value``.
+    """
+
+    __slots__ = ("rtol", "value")
+
+    def __init__(self, value: float | None = None, rtol: float = 0.0) -> None:
+        if value is not None and not isinstance(value, bool | int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PatternError(f"is_const takes a number, got {value!r}; for a tensor, use is_expr(R.const(...))")
+        if not 0 <= rtol < float("inf") or (rtol and value is None):
+            raise PatternError("is_const takes a finite rtol, 0 or more, beside a number only")
+        self.value = value
+        self.rtol = rtol
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return "const" if self.value is None else f"const({self.value!r})"
+
+    def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
+        return type(leaf) is Constant and (self.value is None or is_number(leaf, self.value, self.rtol))
+
+    def wanted(self, leaf: Expr) -> Reason:
+        return "constant", "a constant" if self.value is None else f"the number {self.value!r}"
+
+
+@final
+class ScalarPattern(DFPattern):
+    """Any value that is certainly a tensor of one element."""
+
+    __slots__ = ()
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return "scalar"
+
+    def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
+        return is_single(leaf.ty)
+
+    def wanted(self, leaf: Expr) -> Reason:
+        return "shape", "a tensor of one element"
+
+
+@final
+class PrimArrPattern(DFPattern):
+    """A shape written out with exactly these sizes; size variables in it are bound by the match."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, shape: Sequence[Dim]) -> None:
+        if not isinstance(shape, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PatternError(f"is_shape needs a sequence of sizes, got {shape!r}")
+        self.fields = tuple(as_dim(d, "is_shape") for d in shape)
+
+    def __getitem__(self, index: int) -> Dim:
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def size_variables(self) -> Sequence[SymVar]:
+        return type_symvars(ShapeType(self.fields))
+
+    def text_with(self, parts: Mapping[DFPattern, str]) -> str:
+        return f"shape({', '.join(map(str, self.fields))})"
+
+    def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
+        return isinstance(leaf, ShapeExpr) and bind_type(ShapeType(self.fields), leaf.ty, sizes) is True
+
+    def wanted(self, leaf: Expr) -> Reason:
+        return "shape", f"the shape ({', '.join(map(str, self.fields))})"
