@@ -116,6 +116,19 @@ def same_value(definitions: Definitions, left: Expr, right: Expr) -> bool:
             return structural_equal(left, right)
 
 
+def held(definitions: Definitions, operands: Sequence[Expr], beside: Expr | None = None) -> Iterator[Expr]:
+    """The leaves of ``operands`` and of what tuples written out among them hold, each once; nothing of ``beside``."""
+    found: set[Expr] = set() if beside is None else {beside}
+    pending = [*reversed(operands)]
+    while pending:
+        leaf = resolve(definitions, pending.pop())
+        if leaf not in found:
+            found.add(leaf)
+            yield leaf
+            whole = definition(definitions, leaf)
+            pending += reversed(whole.fields) if type(whole) is Tuple else ()
+
+
 def same_constant(left: Constant, right: Constant) -> bool:
     """True if two constants agree in dtype, shape and every bit (so NaN is NaN, and -0.0 is not 0.0)."""
     a, b = left.data, right.data
@@ -313,16 +326,30 @@ class BlockView:
                         pending.append(user)
         return tuple(sorted(found, key=self.rank))
 
-    def consumers(self, leaf: Expr) -> tuple[list[Var], bool]:
-        """The bindings that compute with the value of ``leaf``, and whether it is seen after the block."""
-        is_output = leaf in self.outputs
-        computing: list[Var] = []
-        for user in self.users_of(leaf):
-            if self._passes_on(user):
-                is_output = is_output or user in self.outputs
-            else:
-                computing.append(user)
-        return computing, is_output
+    def consumers(self, source: Expr, user: Expr | None = None) -> tuple[list[Var], bool]:
+        """The bindings that compute with ``source`` beside ``user``, in order, and whether it is seen after the block.
+
+        Aliases, and tuples that hold it, are not uses by themselves. It is not seen after as a part of ``user``. Cost:
+        linear in the users of its names.
+        """
+        definitions = self.definitions
+        others: dict[Var, None] = {}
+        is_output = False
+        names: dict[Var, None] = {source: None} if isinstance(source, Var) else {}
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            # A field taken out of `user`, a tuple, may be the source again, so names of it are followed too.
+            is_source = any(leaf is source for leaf in held(definitions, [name], beside=user))
+            is_output = is_output or (is_source and name in self.outputs)
+            for other in self.users.get(name, ()):
+                is_name = resolve(definitions, other) is not other or type(definitions.get(other)) is Tuple
+                if is_name and other not in names:
+                    names[other] = None
+                    pending.append(other)
+                elif is_source and not is_name and other is not user:
+                    others[other] = None
+        return sorted(others, key=self.rank), is_output
 
     def _passes_on(self, var: Var) -> bool:
         """True if ``var`` is only another name for values it holds: an alias, a tuple, or a field of one."""

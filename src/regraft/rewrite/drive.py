@@ -26,8 +26,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, is_leaf
 from ..pattern.context import PatternContext
-from ..pattern.matcher.candidates import values_of
-from ..pattern.matcher.context_match import CompiledContext, compiled_context
+from ..pattern.matcher.context_match import CompiledContext, compiled_context, values_of
 from ..pattern.matcher.machine import Remembered, SearchLimitError
 from ..pattern.matcher.match import CompiledPattern, compiled
 from ..pattern.pattern import DFPattern

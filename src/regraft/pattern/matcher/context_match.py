@@ -14,10 +14,12 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import combinations, compress, islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from ...analysis.values import BlockView, resolve
+from ...analysis.values import BlockView, arguments_of, definition, held, resolve
+from ...ir.builder import operands_of
 from ...ir.expr import Expr, Var
+from ...ir.op import Op
 from ...ir.types import TensorType, shapes_equal
 from .. import reasons
 from ..constrained_patterns import UsersPattern
@@ -26,11 +28,9 @@ from ..derived import form_of
 from ..parts import fixed_op, height_above, own_parts, root_ops
 from ..pattern import DFPattern, RepeatPattern, all_patterns
 from ..words import Reason
-from .candidates import Near, values_of
 from .goals import CompiledPatterns
 from .machine import FAILED, Goal, Goals, Late, MatchState, Step, Tracer
 from .rows import Element, gather
-from .uses import other_users, uses
 
 _WHOLE: Final = -1
 """The place of goals that belong to the context as a whole."""
@@ -126,7 +126,59 @@ def _reluctance(root: _Root) -> tuple[bool, bool, bool]:
     return False, False, root.ops is None
 
 
+def values_of(view: BlockView, ops: Iterable[Op] | None) -> list[Var]:
+    """The calls of one of ``ops``, or else all values that the block binds or uses, in order."""
+    if ops is not None:
+        return view.candidates(ops)
+    outside = [var for var in view.users if var not in view.position]
+    found = (*outside, *sorted(view.position, key=view.rank))
+    return [var for var in found if resolve(view.definitions, var) is var]
+
+
 # --- roots
+
+
+class Near(NamedTuple):
+    """The places of a root: at most ``height`` uses above the value of ``part``, or just below it if that is -1.
+
+    Without a part: anywhere. ``ops`` are the operators that the root may call.
+    """
+
+    part: DFPattern | None
+    height: int
+    ops: tuple[Op, ...] | None
+
+    def value(self, search: MatchState) -> Var | None:
+        """The variable near which to look; None for the whole block, also where the part stands for a constant."""
+        leaf = None if self.part is None else search.bound[self.part][0]
+        return leaf if isinstance(leaf, Var) else None
+
+    def cost(self, search: MatchState) -> float:
+        """About how many candidates there are."""
+        value = self.value(search)
+        return float("inf") if value is None else len(search.block.users.get(value, ()))
+
+    def candidates(self, search: MatchState) -> list[Var]:
+        """The values to try, each under one name, in block order."""
+        view, value = search.block, self.value(search)
+        if value is None:
+            return values_of(view, self.ops)
+        if self.height < 0:
+            operands = operands_of(definition(view.definitions, value))
+            return [leaf for leaf in held(view.definitions, operands) if isinstance(leaf, Var)]
+        reached: dict[Var, None] = {value: None}
+        frontier: list[Var] = [value]
+        for _ in range(self.height):
+            frontier = [
+                user for user in dict.fromkeys(u for v in frontier for u in view.users_of(v)) if user not in reached
+            ]
+            reached.update(dict.fromkeys(frontier))
+        if self.ops is None:
+            found = [v for v in reached if resolve(view.definitions, v) is v]
+        else:
+            calls = [view.by_op.get(op, {}) for op in self.ops]
+            found = [v for v in reached if any(v in table for table in calls)]
+        return sorted(found, key=view.rank)
 
 
 class _Root:
@@ -314,19 +366,26 @@ def _none(root: DFPattern, near: Near, search: MatchState, count: int = 1) -> Re
 # --- constraints
 
 
+def _uses(view: BlockView, user: Expr, source: Expr, index: int) -> bool:
+    """True if ``source`` is argument ``index`` (any, if -1) of ``user``, by itself or in a tuple."""
+    operands = arguments_of(view.definitions, user)
+    operands = operands if index < 0 else operands[index : index + 1]
+    return any(leaf is source for leaf in held(view.definitions, operands))
+
+
 def _use_check(use: UseConstraint) -> Step:
     def run(search: MatchState, goal: Goal) -> Goals:
         if use.source not in search.bound or use.user not in search.bound:
             return goal[2]
         source, user = search.bound[use.source][0], search.bound[use.user][0]
-        is_used = uses(search.block, user, source, use.index)
-        return goal[2] if is_used and not (use.only and any(other_users(search.block, source, user))) else FAILED
+        is_used = _uses(search.block, user, source, use.index)
+        return goal[2] if is_used and not (use.only and any(search.block.consumers(source, user))) else FAILED
 
     def why(search: MatchState, _goal: Goal) -> Reason:
         source, user = search.bound[use.source][0], search.bound[use.user][0]
-        if not uses(search.block, user, source, use.index):
+        if not _uses(search.block, user, source, use.index):
             return reasons.not_used(source, user, use.index, search.block.definitions)
-        return reasons.extra_user(source, *other_users(search.block, source, user))
+        return reasons.extra_user(source, *search.block.consumers(source, user))
 
     return Step(use.source, run, why)
 

@@ -47,7 +47,7 @@ from ..words import Reason
 from .chains import Chain
 from .machine import FAILED, Goal, Goals, Late, MatchState, Step
 from .rows import AnyOrder, Row, Run
-from .uses import has_users, users_of
+from .users import has_users, users_of
 
 
 class CompiledPatterns:

@@ -1,0 +1,49 @@
+"""The users of a value in the block that is searched: how many there are, and who else than the match describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...ir.expr import Expr, Var
+from ..constrained_patterns import UsersPattern
+from ..parts import describes_operands
+from .machine import MatchState
+
+
+def has_users(search: MatchState, pattern: UsersPattern, leaf: Expr) -> bool:
+    """True if ``leaf`` has the users that ``pattern`` asks for."""
+    found = users_of(search, pattern, leaf)
+    if found is None:
+        return False
+    users, is_output = found
+    return len(users) + is_output == (pattern.count or 0)
+
+
+def users_of(search: MatchState, pattern: UsersPattern, leaf: Expr) -> tuple[list[Var], bool] | None:
+    """The users of ``leaf`` that ``pattern`` counts, and whether it is seen after the block; None if not bound there.
+
+    Where it gives no number these are the ones that what is matched so far does not describe. Cost: then linear in the
+    match.
+    """
+    if leaf not in search.block.position:
+        return None
+    users, is_output = search.block.consumers(leaf)
+    if pattern.count is not None:
+        return users, is_output
+    described: set[Any] = set()
+    for part, (found, _) in search.bound.items():
+        if describes_operands(part):
+            described.update(_flat(found))
+    return [user for user in users if user not in described], is_output
+
+
+def _flat(found: Any) -> Iterator[Any]:
+    """The values that a pattern stands for: one, or, inside of repeats, lists of them."""
+    pending = [found]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, list):
+            pending.extend(one)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            yield one
