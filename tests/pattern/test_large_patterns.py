@@ -169,8 +169,8 @@ def test_the_first_split_is_the_one_with_the_longest_runs_first() -> None:
     assert found is not None
     assert [len(found[run]) for run in runs] == [4, 1, 2]
     splits = [
-        tuple(len(match[run]) for run in runs)
-        for match in compiled(is_tuple(runs)).matches({}, Tuple([tensor(name) for name in "abcde"]))
+        tuple(len(search.shown()[run]) for run in runs)
+        for search in compiled(is_tuple(runs)).searches({}, Tuple([tensor(name) for name in "abcde"]))
     ]
     assert splits == [(2, 1, 2), (1, 2, 2), (1, 1, 3)]
 

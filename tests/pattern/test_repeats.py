@@ -99,7 +99,8 @@ def test_each_way_of_an_element_is_found_with_its_own_values() -> None:
     outer, p, q = wildcard(), wildcard(), wildcard()
     body = is_op("relax.subtract")(outer, is_op("relax.add")(p, q))
     value = Tuple([op.subtract(x, op.add(y, z)), op.subtract(y, op.add(z, x))])
-    found = [(m[outer], m[p], m[q]) for m in compiled(is_tuple([repeat(body)])).matches({}, value)]
+    matches = [search.shown() for search in compiled(is_tuple([repeat(body)])).searches({}, value)]
+    found = [(m[outer], m[p], m[q]) for m in matches]
     assert found == [
         ([x, y], [y, z], [z, x]),
         ([x, y], [y, x], [z, z]),

@@ -312,5 +312,5 @@ def test_patterns_of_branches_have_the_matches_of_their_definition(seed: int) ->
     def shape(found: dict[Any, Any]) -> frozenset[Any]:
         return frozenset((part, id(one) if hasattr(one, "ty") else str(one)) for part, one in found.items())
 
-    got = dict.fromkeys(map(shape, compiled(pattern).matches(definitions, result)))
+    got = dict.fromkeys(shape(search.shown()) for search in compiled(pattern).searches(definitions, result))
     assert list(got) == list(dict.fromkeys(map(shape, matches(pattern, definitions, result))))

@@ -181,7 +181,7 @@ def test_every_candidate_of_a_random_search_is_a_match_or_a_miss_with_a_reason(s
 
     def matches(var: rx.Var) -> bool:
         view = BlockView(block.block)
-        return next(compiled(pattern).matches(block.definitions, var, view=view), None) is not None
+        return next(compiled(pattern).searches(block.definitions, var, view=view), None) is not None
 
     assert all(matches(match.site.var) for match in found.matches)
     for miss in found.misses:

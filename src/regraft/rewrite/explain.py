@@ -24,7 +24,7 @@ from ..pattern.chain_pattern import ChainPattern
 from ..pattern.context import PatternContext
 from ..pattern.derived import describe
 from ..pattern.matcher.context_match import CompiledContext
-from ..pattern.matcher.machine import Goal, MatchState, progress
+from ..pattern.matcher.machine import Goal, MatchState
 from ..pattern.matcher.match import CompiledPattern
 from ..pattern.parts import bindable
 from ..pattern.pattern import (
@@ -161,12 +161,26 @@ class _Furthest:
         self.skipped = False
 
     def failed(self, search: MatchState, goal: Goal) -> None:
-        so_far = progress(search, goal)
+        so_far = _progress(search, goal)
         if so_far > self.progress:
             self.progress, self.goal, self.search = so_far, goal, search.snapshot()
 
     def seen_before(self) -> None:
         self.skipped = True
+
+
+def _progress(search: MatchState, goal: Goal) -> tuple[int, int]:
+    """The progress of a failure: the number of parts that had matched, and the element of a repeat (-1: none)."""
+    open_parts = {pattern for pattern in goal[0].apart if pattern in search.bound}
+    element, place = -1, goal
+    while place[3] is not None:
+        parent = place[3][0].pattern
+        if parent in search.bound:
+            open_parts.add(parent)
+        if element < 0 and isinstance(parent, RepeatPattern):
+            element = place[4]
+        place = place[3]
+    return len(search.bound) - len(open_parts) + goal[0].further, element
 
 
 _TRANSPARENT: Final = (OrPattern, AndPattern, ChainPattern, ConstrainedPattern)
@@ -212,7 +226,7 @@ class _Explainer:
     def _look_at_value(self, block: _SearchedBlock, form: CompiledPattern, var: Var) -> None:
         tracer = _Furthest()
         definitions = block.session.definitions
-        if next(form.matches(definitions, var, tracer, block.session), None) is None:
+        if next(form.searches(definitions, var, tracer, block.session), None) is None:
             self._miss(block, var, tracer)
             return
         if not self.is_rule:

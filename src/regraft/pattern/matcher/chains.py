@@ -10,15 +10,18 @@ to, so that the value above adds one link to it, and a block is searched in step
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...analysis.values import resolve
 from ...ir.expr import Expr, Var
 from ..chain_pattern import ChainPattern
 from ..parts import fixed_op, root_ops
-from ..pattern import CallPattern, DFPattern, all_patterns
+from ..pattern import CallPattern, DFPattern, RepeatPattern, all_patterns
 from .machine import FAILED, BoundValue, Goal, Goals, MatchState, Step
 from .rows import Element, Run, gather, may_call
+
+if TYPE_CHECKING:
+    from .goals import CompiledPatterns
 
 
 class _Way(NamedTuple):
@@ -62,17 +65,27 @@ class _ChainState(NamedTuple):
 
 
 class Chain:
-    """The step of ``pattern``; ``forgets`` says that the rest of a match does not depend on the way of a chain.
+    """The step of ``pattern``, one of the patterns ``around``.
 
-    If it ``is_closed``, the ways down from a value depend on nothing else in the match.
+    If it ``forgets``, the rest of a match does not depend on the way by which a chain came to where it ends. If it
+    ``is_closed``, the ways down from a value depend on nothing else in the match.
     """
 
-    def __init__(self, pattern: ChainPattern, run: Run, until: Step, forgets: bool, is_closed: bool) -> None:
+    def __init__(self, pattern: ChainPattern, run: Run, until: Step, around: CompiledPatterns) -> None:
+        parts = [part for part in all_patterns(pattern.links) if part is not pattern.links]
+        self.forgets = not around.is_decided_last and not any(
+            (p in around.shared and fixed_op(p) is None) or p.size_variables() or isinstance(p, RepeatPattern)
+            for p in parts
+        )
+        self.is_closed = pattern.links.max is None and not any(
+            (p in around.met_again and fixed_op(p) is None)
+            or p.size_variables()
+            or (isinstance(p, RepeatPattern) and p.extent is not None)
+            for p in all_patterns(pattern.until)
+        )
         self.pattern = pattern
         self.run = run
         self.until = until
-        self.forgets = forgets
-        self.is_closed = is_closed and pattern.links.max is None
         self.ends = all_patterns(pattern.until)
         self.ops = root_ops(pattern.links.pattern)
         calls = [(call, call.op, fixed_op(call.op)) for call in run.own if isinstance(call, CallPattern)]

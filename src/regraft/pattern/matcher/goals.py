@@ -63,9 +63,9 @@ class CompiledPatterns:
         places.update(roots)
         in_runs = {p for part in parts if isinstance(part, RepeatPattern) for p in all_patterns(part.pattern)}
         operators = {p for p in parts if fixed_op(p) is not None}
-        self._met_again = {p for p in parts if places[p] > 1} | (in_runs & (self.shared | operators))
+        self.met_again = {p for p in parts if places[p] > 1} | (in_runs & (self.shared | operators))
         self._rejected = {part: set(all_patterns(part.reject)) for part in parts if isinstance(part, NotPattern)}
-        self._is_decided_last = any(map(is_decided_last, parts))
+        self.is_decided_last = any(map(is_decided_last, parts))
         refuse_two_runs(roots, self.shared)
         for part in parts:
             if isinstance(part, RepeatPattern):
@@ -73,7 +73,7 @@ class CompiledPatterns:
                 self.of[part] = self.runs[part].step
             else:
                 step = self._made(part)
-                self.of[part] = _looked_up(step) if part in self._met_again else step
+                self.of[part] = _looked_up(step) if part in self.met_again else step
 
     def root(self, part: DFPattern) -> Step:
         """The step of ``part``, which stands for one value; raises `PatternError` for a repeat."""
@@ -109,30 +109,9 @@ class CompiledPatterns:
             case NotPattern():
                 return self._not(pattern)
             case ChainPattern(links=links, until=until):
-                return Chain(
-                    pattern, self.runs[links], self.root(until), self._forgets(pattern), self._is_closed(pattern)
-                ).step
+                return Chain(pattern, self.runs[links], self.root(until), self).step
             case _:
                 return _checked(pattern)
-
-    def _forgets(self, pattern: ChainPattern) -> bool:
-        """True if nothing in the rest of a match depends on the way by which a chain came to where it ends."""
-        inside = all_patterns(pattern.links)
-        says_more = any(
-            (p in self.shared and fixed_op(p) is None) or p.size_variables() or isinstance(p, RepeatPattern)
-            for p in inside
-            if p is not pattern.links
-        )
-        return not says_more and not self._is_decided_last
-
-    def _is_closed(self, pattern: ChainPattern) -> bool:
-        """True if nothing in what a chain ends in stands, or is counted, elsewhere in the patterns too."""
-        return not any(
-            (p in self._met_again and fixed_op(p) is None)
-            or p.size_variables()
-            or (isinstance(p, RepeatPattern) and p.extent is not None)
-            for p in all_patterns(pattern.until)
-        )
 
     def _call(self, pattern: CallPattern, args: Sequence[Step]) -> Step:
         callee, op = pattern.op, fixed_op(pattern.op)

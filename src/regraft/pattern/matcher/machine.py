@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 from ...analysis.values import BlockView, Definitions
 from ...ir.dims import SymVar
 from ...ir.expr import Expr, Var
-from ..pattern import DFPattern, Extent, PatternError, RepeatPattern
+from ..pattern import DFPattern, Extent, PatternError
 from ..words import Reason
 
 Goal: TypeAlias = "tuple[Step, Any, Goal | None, Goal | None, int]"
@@ -54,7 +54,7 @@ class Step:
     """The way to reach a goal: ``run`` gives the goals that are left, or `FAILED`.
 
     ``why`` says why it fails, on the search as it was then; a step without it fails only after another one has, which
-    says more. For `progress` the patterns ``apart`` do not count as matched, and ``further`` as so many parts more.
+    says more. Of the progress of a failure the patterns ``apart`` are no part, and ``further`` counts as so many more.
     """
 
     pattern: DFPattern
@@ -282,17 +282,3 @@ class MatchState:
             if not all(map(self.may_hold, kept)):
                 return None
         return known
-
-
-def progress(search: MatchState, goal: Goal) -> tuple[int, int]:
-    """The progress of a failure: the number of parts that had matched, and the element of a repeat (-1: none)."""
-    open_parts = {pattern for pattern in goal[0].apart if pattern in search.bound}
-    element, place = -1, goal
-    while place[3] is not None:
-        parent = place[3][0].pattern
-        if parent in search.bound:
-            open_parts.add(parent)
-        if element < 0 and isinstance(parent, RepeatPattern):
-            element = place[4]
-        place = place[3]
-    return len(search.bound) - len(open_parts) + goal[0].further, element

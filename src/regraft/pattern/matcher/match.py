@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ...analysis.values import BlockView, Definitions
 from ...ir.expr import Expr, Var
@@ -31,12 +30,6 @@ class CompiledPattern:
         self.links = link_tests(pattern)
         counts = [part.count for part in all_patterns(pattern) if isinstance(part, UsersPattern)]
         self.most_users = max((sys.maxsize if count is None else count for count in counts), default=-1)
-
-    def matches(
-        self, definitions: Definitions, value: Expr, tracer: Tracer | None = None, view: BlockView | None = None
-    ) -> Iterator[dict[Any, Any]]:
-        """Each way in which ``value`` matches, as `MatchState.shown`; operands as for `searches`."""
-        return (search.shown() for search in self.searches(definitions, value, tracer, view))
 
     def searches(
         self,
@@ -71,5 +64,5 @@ def compiled(pattern: DFPattern) -> CompiledPattern:
 
 def match_expr(pattern: DFPattern, expr: Expr, var2val: Mapping[Var, Expr]) -> Matchings | None:
     """The first match of ``expr``, looking through ``var2val``; None if there is none."""
-    found = next(compiled(pattern).matches(var2val, expr), None)
-    return None if found is None else Matchings(found, expr, var2val)
+    found = next(compiled(pattern).searches(var2val, expr), None)
+    return None if found is None else Matchings(found.shown(), expr, var2val)
