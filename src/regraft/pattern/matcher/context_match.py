@@ -222,7 +222,7 @@ class _Root:
     def matches(self, search: MatchState, candidates: Iterable[Var]) -> Iterator[Element]:
         """Those of the ``candidates`` that match by themselves, with the values of `own`."""
         for candidate in candidates:
-            known = search.trial((self.element, candidate, None, None, 0), self.own)
+            known = search.trial((self.element, candidate, None, None, 0), self.own, search.tracer)
             if known is not None:
                 yield candidate, known
 

@@ -192,7 +192,6 @@ class CompiledPatterns:
             return goal[2]
 
         def decide(search: MatchState, goal: Goal) -> Goals:
-            search.change("tracer", None)
             return None if search.trial((inner, goal[1], None, None, 0)) is None else FAILED
 
         decide_step = Step(pattern, decide, _why)

@@ -235,14 +235,15 @@ class MatchState:
                 found[id(shown)] = leaf
         return found
 
-    def trial(self, start: Goal, read: Sequence[DFPattern] = ()) -> Bindings | None:
+    def trial(self, start: Goal, read: Sequence[DFPattern] = (), tracer: Tracer | None = None) -> Bindings | None:
         """The values of the patterns ``read`` in the first way to reach ``start``; None if there is none.
 
-        Nothing is changed.
+        Nothing is changed. The ``tracer`` hears of failures.
         """
         mark, choices = len(self.trail), self.choices
         self.choices = []
         self.change("awaiting", ())
+        self.change("tracer", tracer)
         found = None
         for _ in self.solutions(start):
             found = self.forget(read)

@@ -8,7 +8,7 @@ value with each repeat once: rows that cannot be shared out are found to be so i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...analysis.values import definition, resolve
@@ -122,9 +122,6 @@ class Row:
             pairs = zip(self.parts, steps, strict=True)
             self._accepts = [_acceptance(part, step, by_trial=many) for part, step in pairs]
             self._takings = [*map(_taking, self.parts)]
-            # The first and the last place at which each part may begin.
-            self._earliest = [*accumulate((part.least for part in self._takings), initial=0)]
-            self._latest = [*accumulate((part.most for part in self._takings), initial=0)]
 
     def goals(self, values: Sequence[Expr], rest: Goals, place: Goal) -> Goals:
         """The goals of matching ``values``, in front of ``rest``; ``place`` is a goal of the owner."""
@@ -161,31 +158,22 @@ class Row:
         free = len(self.repeats) + self._allow_rest - 1
         few = count**free <= _MOST_TO_EXPLAIN
         if free and (search.tracer is None or not few):
-            limits = self._limits(search, values)
+            limits = [accepts and [accepts(search, value) for value in values] for accepts in self._accepts]
             if search.tracer is None or next(self._shares(count, limits, search.extents), None) is not None:
                 return self._shares(count, limits, search.extents)
         # What cannot match is tried, too, to say why; not for ever, though.
         return islice(self._shares(count, unlimited, search.extents), None if few else _MOST_TO_EXPLAIN)
 
-    def _limits(self, search: MatchState, values: Sequence[Expr]) -> Sequence[_Limit]:
-        mark = len(search.trail)
-        search.change("tracer", None)
-        limits = [accepts and [accepts(search, value) for value in values] for accepts in self._accepts]
-        search.undo(mark)
-        return limits
-
     def _shares(self, count: int, limits: Sequence[_Limit], known: Mapping[Extent, int]) -> Iterator[Sequence[_Share]]:
         """The ways to share ``count`` values out; nothing is begun that cannot be completed, extents aside.
 
-        Cost before the first: repeats * count, and the single parts of which something is known, as often as they may
-        be moved.
+        Cost before the first: parts * count.
         """
         takings = self._takings
         for total in range(count, -1, -1) if self._allow_rest else (count,):
             begins: list[Collection[int]] = [(total,)]
             for number in range(len(takings) - 1, -1, -1):
-                places = range(self._earliest[number], int(min(self._latest[number], total)) + 1)
-                begins.append(_begins(takings[number], limits[number], begins[-1], places))
+                begins.append(_begins(takings[number], limits[number], begins[-1]))
             ends = begins[-2::-1]
             shares: list[_Share] = []
             ways = [_options(takings[0], limits[0], ends[0], 0, known)] if 0 in begins[-1] else []
@@ -229,16 +217,16 @@ _Limit: TypeAlias = "list[bool] | None"
 """For a part, and each value: whether it may match that part, or be in its run, by itself; None: nothing is known."""
 
 
-def _begins(part: _Taking, limit: _Limit, ends: Collection[int], places: range) -> Collection[int]:
-    """Those of the ``places`` of a row from which ``part`` can take the values up to one of ``ends``."""
+def _begins(part: _Taking, limit: _Limit, ends: Collection[int]) -> Collection[int]:
+    """The places of a row from which ``part`` can take the values up to one of ``ends``."""
     begins: set[int] = set()
-    last, first = max(ends, default=-1), int(max(places.start, min(ends, default=0) - part.most))
+    last, first = max(ends, default=-1), int(max(0, min(ends, default=0) - part.most))
     ahead, nearest = 0, float("inf")
     for begin in range(last, first - 1, -1):
         ahead = ahead + 1 if begin < last and (limit is None or limit[begin]) else 0
         if begin + part.least in ends:
             nearest = begin + part.least
-        if nearest - begin <= min(ahead, part.most) and begin in places:
+        if nearest - begin <= min(ahead, part.most):
             begins.add(begin)
     return begins
 
