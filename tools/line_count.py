@@ -32,6 +32,7 @@ _NAMES_OF_THEN: Final = {
 _REWRITTEN: Final = (
     *("ir/reading.py", "op/decompose.py", "op/program_array.py", "op/program_xp.py"),
     *("passes/fuse_attention/", "pattern/matcher/"),
+    *("pattern/constrained_patterns.py", "pattern/leaf_patterns.py", "pattern/words.py"),
     *("formats/onnx/read/graph_importer.py", "formats/onnx/write/schemas.py"),
     *("model/job.py", "model/chosen_passes.py", "model/reports.py", "cli/reported.py"),
 )
