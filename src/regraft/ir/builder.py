@@ -518,11 +518,7 @@ class BlockBuilder:
         return flatten(expr, self.emit, keep_root=False)
 
     def emitted(self) -> Sequence[Binding]:
-        """The bindings of the open block, in order; it grows as more are emitted."""
-        return self._scope().bindings
-
-    def open_bindings(self) -> Sequence[Binding]:
-        """The bindings of the block that is being written, so far."""
+        """The bindings of the block that is being written, so far; it grows as more are emitted."""
         return self._scope().bindings
 
     def lookup_binding(self, var: Var) -> Expr | None:

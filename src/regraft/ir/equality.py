@@ -96,11 +96,8 @@ class Comparer:
         self._same: set[tuple[int, int]] = set()
         self._stack: list[_Pair] = []
 
-    def run(self, left: Any, right: Any) -> bool:
-        """True if the two are the same."""
-        return self._run(left, right, None)
-
-    def _run(self, left: Any, right: Any, place: _Path | None) -> bool:
+    def run(self, left: Any, right: Any, place: _Path | None = None) -> bool:
+        """True if the two, which stand at ``place``, are the same."""
         self._stack.append((left, right, place))
         same = True
         while same and self._stack:
@@ -174,7 +171,7 @@ class Comparer:
                 return self._differ(f"a function {name!r}", "none of that name", _Path(None, ("", -1, "module")))
             inner = Comparer(self.map_free_vars)
             inner.names = self.names
-            if not inner._run(function, b[name], _Path(None, ("", -1, name))):
+            if not inner.run(function, b[name], _Path(None, ("", -1, name))):
                 self.difference = inner.difference
                 return False
         extra = [name for name in b if name not in a]

@@ -38,6 +38,24 @@ from .types import (
 )
 
 
+def _operation(operator: str, owner: Expr, *others: object, reflected: bool = False) -> Expr:
+    """What Python's ``operator`` gives for ``owner``: a call, or, of scalars that are sizes, what these compute."""
+    operands = (*others, owner) if reflected else (owner, *others)
+    if type(owner.ty) is PrimType and (sizes := _sizes(operands)) is not None:
+        compute = _SIZE_ARITHMETIC.get(operator)
+        if compute is not None:
+            return PrimValue(compute(*sizes))
+    return Expr.operators[operator](*operands)
+
+
+def _binary(sign: str) -> Callable[[Expr, object], Expr]:
+    return lambda self, other: _operation(sign, self, other)
+
+
+def _reflected(sign: str) -> Callable[[Expr, object], Expr]:
+    return lambda self, other: _operation(sign, self, other, reflected=True)
+
+
 class Expr(Node):
     """Base of all expressions. ``ty`` is the type (``struct_info`` is a second name for it)."""
 
@@ -56,75 +74,21 @@ class Expr(Node):
         """The size that a scalar of the program stands for; None for anything else."""
         return None
 
-    def _operate(self, operator: str, *operands: object) -> Expr:
-        if type(self.ty) is PrimType and (sizes := _sizes(operands)) is not None:
-            compute = _SIZE_ARITHMETIC.get(operator)
-            if compute is not None:
-                return PrimValue(compute(*sizes))
-        return Expr.operators[operator](*operands)
-
-    def __add__(self, other: object) -> Expr:
-        return self._operate("+", self, other)
-
-    def __radd__(self, other: object) -> Expr:
-        return self._operate("+", other, self)
-
-    def __sub__(self, other: object) -> Expr:
-        return self._operate("-", self, other)
-
-    def __rsub__(self, other: object) -> Expr:
-        return self._operate("-", other, self)
-
-    def __mul__(self, other: object) -> Expr:
-        return self._operate("*", self, other)
-
-    def __rmul__(self, other: object) -> Expr:
-        return self._operate("*", other, self)
-
-    def __truediv__(self, other: object) -> Expr:
-        return self._operate("/", self, other)
-
-    def __rtruediv__(self, other: object) -> Expr:
-        return self._operate("/", other, self)
-
-    def __floordiv__(self, other: object) -> Expr:
-        return self._operate("//", self, other)
-
-    def __rfloordiv__(self, other: object) -> Expr:
-        return self._operate("//", other, self)
-
-    def __mod__(self, other: object) -> Expr:
-        return self._operate("%", self, other)
-
-    def __rmod__(self, other: object) -> Expr:
-        return self._operate("%", other, self)
-
-    def __pow__(self, other: object) -> Expr:
-        return self._operate("**", self, other)
-
-    def __rpow__(self, other: object) -> Expr:
-        return self._operate("**", other, self)
-
-    def __matmul__(self, other: object) -> Expr:
-        return self._operate("@", self, other)
-
-    def __lt__(self, other: object) -> Expr:
-        return self._operate("<", self, other)
-
-    def __le__(self, other: object) -> Expr:
-        return self._operate("<=", self, other)
-
-    def __gt__(self, other: object) -> Expr:
-        return self._operate(">", self, other)
-
-    def __ge__(self, other: object) -> Expr:
-        return self._operate(">=", self, other)
+    __add__, __radd__ = _binary("+"), _reflected("+")
+    __sub__, __rsub__ = _binary("-"), _reflected("-")
+    __mul__, __rmul__ = _binary("*"), _reflected("*")
+    __truediv__, __rtruediv__ = _binary("/"), _reflected("/")
+    __floordiv__, __rfloordiv__ = _binary("//"), _reflected("//")
+    __mod__, __rmod__ = _binary("%"), _reflected("%")
+    __pow__, __rpow__ = _binary("**"), _reflected("**")
+    __matmul__ = _binary("@")
+    __lt__, __le__, __gt__, __ge__ = _binary("<"), _binary("<="), _binary(">"), _binary(">=")
 
     def __neg__(self) -> Expr:
-        return self._operate("neg", self)
+        return _operation("neg", self)
 
     def __abs__(self) -> Expr:
-        return self._operate("abs", self)
+        return _operation("abs", self)
 
     def __call__(self, *args: object) -> Expr:
         """A call of the function that this is."""
@@ -148,7 +112,7 @@ class Expr(Node):
 
     def astype(self, dtype: str) -> Expr:
         """This tensor with its elements converted to ``dtype``."""
-        return self._operate("astype", self, dtype)
+        return _operation("astype", self, dtype)
 
 
 class Var(Expr):

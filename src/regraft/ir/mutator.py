@@ -82,20 +82,16 @@ class ExprMutator:
         """
         if not self._scopes:
             raise IRError("nothing can be emitted outside of a function's body")
-        bindings, in_dataflow = self._scopes[-1]
         value = flatten(expr, self.emit)
-        make = DataflowVar if in_dataflow else Var
-        var = make(self._fresh(name_hint or ("lv" if in_dataflow else "gv")), value.ty, self._origins)
-        bindings.append(VarBinding(var, value))
+        var = self._new_variable(value.ty, name_hint)
+        self._scopes[-1][0].append(VarBinding(var, value))
         return var
 
-    def emit_match_cast(self, expr: Expr, ty: Type, name_hint: str = "") -> Var:
+    def emit_match_cast(self, expr: Expr, ty: Type) -> Var:
         """Bind ``expr``, checked to be of type ``ty``, as `emit` does."""
         leaf = flatten(expr, self.emit, keep_root=False)
-        bindings, in_dataflow = self._scopes[-1]
-        make = DataflowVar if in_dataflow else Var
-        var = make(self._fresh(name_hint or ("lv" if in_dataflow else "gv")), ty, self._origins)
-        bindings.append(MatchCast(var, leaf, ty))
+        var = self._new_variable(ty)
+        self._scopes[-1][0].append(MatchCast(var, leaf, ty))
         return var
 
     def remap(self, var: Var, expr: Expr) -> None:
@@ -106,10 +102,11 @@ class ExprMutator:
             )
         self._remap[var] = expr
 
-    def _fresh(self, prefix: str) -> str:
+    def _new_variable(self, ty: Type, name_hint: str = "") -> Var:
         if self._names is None:
             self._names = NameSupply.beside(self._root)
-        return self._names.fresh(prefix)
+        make, prefix = (DataflowVar, "lv") if self._scopes[-1][1] else (Var, "gv")
+        return make(self._names.fresh(name_hint or prefix), ty, self._origins)
 
     # --- methods to override
 

@@ -7,6 +7,7 @@ large model stay in their memory-mapped file until something reads them. Knows N
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any, cast, final
 
 import numpy as np
@@ -96,10 +97,7 @@ class TensorData:
     @property
     def size(self) -> int:
         """The number of elements."""
-        count = 1
-        for dim in self.shape:
-            count *= dim
-        return count
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:

@@ -17,15 +17,11 @@ from .symbolic import ONE, Dim, Max, Min, SymExpr, constant_of, dim_key, from_te
 
 def dim_min(first: Dim, second: Dim) -> Dim:
     """The smaller of two dims."""
-    if isinstance(first, int) and isinstance(second, int):
-        return min(first, second)
     return _extremum(Min, first, second)
 
 
 def dim_max(first: Dim, second: Dim) -> Dim:
     """The greater of two dims."""
-    if isinstance(first, int) and isinstance(second, int):
-        return max(first, second)
     return _extremum(Max, first, second)
 
 

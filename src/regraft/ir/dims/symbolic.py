@@ -23,6 +23,7 @@ _OPERANDS: Final = {"a": (2, 0), "b": (2, 1), "condition": (3, 0), "true_value":
 
 ONE: Monomial = ()
 _serials = itertools.count()
+_SORT_KEY: Final = operator.attrgetter("sort_key")
 
 
 class SymExpr:
@@ -357,18 +358,11 @@ def dim_key(dim: Dim) -> tuple[int, ...]:
     return dim.sort_key if isinstance(dim, SymExpr) else (_INTEGER_RANK, dim)
 
 
-def _atom_key(atom: SymExpr) -> tuple[int, ...]:
-    return atom.sort_key
-
-
-def _monomial_key(monomial: Monomial) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    # Graded lexicographic, which products preserve: the long division below relies on that to end.
-    return -len(monomial), tuple(atom.sort_key for atom in monomial)
-
-
 def term_key(term: tuple[Monomial, int]) -> tuple[int, tuple[tuple[int, ...], ...]]:
     """The sort key of the terms of a sum: greatest degree first, then oldest variable."""
-    return _monomial_key(term[0])
+    # Graded lexicographic, which products preserve: long division relies on that to end.
+    monomial, _ = term
+    return -len(monomial), tuple(atom.sort_key for atom in monomial)
 
 
 def terms_of(dim: Dim) -> dict[Monomial, int]:
@@ -416,7 +410,7 @@ def _multiply(left: SymExpr, right: Dim) -> Dim:
         for right_atoms, right_coefficient in right.coefficients.items():
             monomial = left_atoms + right_atoms
             if left_atoms and right_atoms:
-                monomial = tuple(sorted(monomial, key=_atom_key))
+                monomial = tuple(sorted(monomial, key=_SORT_KEY))
             total = terms.get(monomial, 0) + left_coefficient * right_coefficient
             if total:
                 terms[monomial] = total

@@ -226,14 +226,14 @@ class GraphImporter:
         self._made = 0
         origin = SourceOrigin("onnx", node.name or f"{node.op_type}:{first_name(node)}")
         origin.told = node.metadata_props.get(ORIGIN_KEY, "")
-        first = len(self.builder.open_bindings())
+        first = len(self.builder.emitted())
         inputs = [self.values.get(value.name or "") if value is not None else None for value in node.inputs]
         with self.builder.origin(origin):
             self._read(node)
         if any(attribute.type == ir.AttributeType.GRAPH for attribute in node.attributes.values()):
             return  # its steps are those of the nodes inside
         outputs = [self.values.get(value.name) if value.name else None for value in node.outputs]
-        made = self.builder.open_bindings()[first:]
+        made = self.builder.emitted()[first:]
         opset = self.version_of(node.domain)
         operands = [self._as_expression(found) for found in inputs]
         results = [found.expression() if isinstance(found, Sizes) else found for found in outputs]
