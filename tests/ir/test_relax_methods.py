@@ -318,3 +318,13 @@ def test_errors_are_those_that_a_program_for_relax_expects() -> None:
     assert not check_well_formed(undefined)
     with pytest.raises(ValueError, match="y is used before it is defined"):
         well_formed(undefined)
+
+
+def test_a_scalar_keeps_its_dtype_where_its_size_is_bound() -> None:
+    n = SymVar("n")
+    x, y = rx.Var("x", TensorType((n,), "float32")), rx.Var("y", rx.PrimType("int32"))
+    body = rx.SeqExpr([rx.BindingBlock([rx.VarBinding(y, rx.PrimValue(n, "int32"))])], y)
+    bound = rx.Function([x], body).bind_symbolic_vars({"n": 3}).body.blocks[0].bindings[0].value
+    assert isinstance(bound, rx.PrimValue)
+    assert bound.value == 3
+    assert bound.ty == rx.PrimType("int32", 3)

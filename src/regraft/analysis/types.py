@@ -9,6 +9,7 @@ from typing import Any
 
 from ..ir.dims import Dim, SymVar, dim_at_least
 from ..ir.expr import Var
+from ..ir.leaf_types import leaf_types
 from ..ir.op import Call
 from ..ir.reading import defining_symvars
 from ..ir.types import (
@@ -19,8 +20,10 @@ from ..ir.types import (
     TupleType,
     Type,
     common_supertype,
+    dims_of,
     erase_unbound,
     is_subtype,
+    leaves_in,
     map_type,
     substitute_type,
     type_symvars,
@@ -63,7 +66,7 @@ def _as_it_is_called(function: FuncType) -> FuncType:
     counts = Counter(size for param in function.params for size in defining_symvars(param))
 
     def takes_any(param: Type) -> bool:
-        return all(size is not None and counts[size] == 1 for size in defining_symvars(param))
+        return all(isinstance(dim, SymVar) and counts[dim] == 1 for leaf in leaf_types(param) for dim in dims_of(leaf))
 
     params = [get_static_type(param) if takes_any(param) else param for param in function.params]
     return FuncType(params, function.ret, function.purity)
@@ -97,12 +100,9 @@ def erase_to_well_defined(
     types here mention no variables of the program.
     """
     del var_map
-    return _erased(ty, dict(shape_var_map or {}))
-
-
-def _erased(ty: Type, known: dict[SymVar, Dim]) -> Type:
+    known = shape_var_map or {}
     if isinstance(ty, TupleType):
-        return TupleType([_erased(field, known) for field in ty.fields])
+        return TupleType([erase_to_well_defined(field, known) for field in ty.fields])
     if isinstance(ty, FuncType):
         return ty
     return substitute_type(erase_unbound(ty, known.__contains__), known)
@@ -119,23 +119,13 @@ def definable_tir_vars_in_type(ty: Type) -> list[SymVar]:
     Of a function's type: those of its parameters and its result.
     """
     parts = (*(ty.params or ()), ty.ret) if isinstance(ty, FuncType) else (ty,)
-    return list(dict.fromkeys(size for part in parts for size in defining_symvars(part) if size is not None))
+    return list(dict.fromkeys(size for part in parts for size in defining_symvars(part)))
 
 
 def collect_non_negative_expressions(ty: Type) -> list[Dim]:
     """The symbolic dims of ``ty``, each once, which are at least 0 because they are sizes of something."""
-    found: dict[Dim, None] = {}
-    stack: list[Type] = [ty]
-    while stack:
-        match stack.pop():
-            case TensorType(shape=tuple(dims)) | ShapeType(values=tuple(dims)):
-                found.update((dim, None) for dim in dims if not isinstance(dim, int))
-            case TupleType(fields=fields):
-                stack.extend(reversed(fields))
-            case FuncType(params=params, ret=ret):
-                stack.extend((ret, *reversed(params or ())))
-            case _:
-                pass
+    sizes = (dim for leaf in leaves_in(ty) if isinstance(leaf, TensorType | ShapeType) for dim in dims_of(leaf))
+    found = dict.fromkeys(dim for dim in sizes if not isinstance(dim, int))
     return [dim for dim in found if dim_at_least(dim, 0) is not False]
 
 

@@ -89,9 +89,7 @@ def post_order_visit(expr: Visitable, fvisit: Callable[[Expr], None]) -> None:
 def own_symvars(expr: Expr) -> tuple[SymVar, ...]:
     """The size variables that ``expr`` itself mentions, its operands and its type left out."""
     match expr:
-        case ShapeExpr():
-            return type_symvars(expr.ty)
-        case PrimValue():
+        case ShapeExpr() | PrimValue():
             return type_symvars(expr.ty)
         case Call():
             if not expr.attrs and not expr.ty_args:
@@ -129,7 +127,7 @@ def defined_symbolic_vars(func: Expr) -> list[SymVar]:
     found: dict[SymVar, None] = {}
     for ty, defines in _stated_types(func):
         if defines:
-            found.update(dict.fromkeys(size for size in defining_symvars(ty) if size is not None))
+            found.update(dict.fromkeys(defining_symvars(ty)))
     return list(found)
 
 

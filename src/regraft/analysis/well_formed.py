@@ -231,8 +231,7 @@ class _Checker:
     def _define_sizes(self, types: Iterable[Type]) -> None:
         for ty in types:
             for size in defining_symvars(ty):
-                if size is not None:
-                    self._seen.add(size)
+                self._seen.add(size)
 
     def _require_sizes(self, sizes: Iterable[SymVar], where: str) -> None:
         for size in sizes:
@@ -249,7 +248,7 @@ def _sizes_from_around(ty: Type) -> list[SymVar]:
     return [size for size in type_symvars(ty) if size not in own]
 
 
-def _own_sizes(ty: Type) -> set[SymVar | None]:
+def _own_sizes(ty: Type) -> set[SymVar]:
     """The size variables that the parameters of a function define."""
     if not isinstance(ty, FuncType):
         return set()

@@ -15,18 +15,18 @@ from .dims import Dim, SymExpr, SymVar
 from .dims import substitute as substitute_dim
 from .errors import IRError
 from .expr import Constant, DataflowVar, Expr, GlobalVar, PrimValue, ShapeExpr, Tuple, Var, const
-from .mutator import ExprMutator, NewDefinitions, NewVariables
+from .mutator import ExprMutator, NewDefinitions, NewVariables, same_items
 from .op import Call
 from .program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding, merge_blocks
 from .reading import defining_symvars
 from .steps import Steps, run_steps
-from .types import Type, as_dim, bind_type, is_subtype, substitute_type, type_symvars
+from .types import PrimType, Type, as_dim, bind_type, is_subtype, substitute_type, type_symvars
 from .visitor import iter_bindings, walk
 
 _Key = TypeVar("_Key", Var, SymVar)
 
 
-class _Binder(ExprMutator):
+class SizeBinder(ExprMutator):
     """Replaces size variables wherever a program mentions them."""
 
     def __init__(self, sizes: Mapping[SymVar, Dim]) -> None:
@@ -34,20 +34,25 @@ class _Binder(ExprMutator):
         self._sizes = sizes
 
     def visit_type(self, ty: Type) -> Type:
+        """``ty`` with the sizes in place."""
         return substitute_type(ty, self._sizes) if self._mentions(ty) else ty
 
     def visit_shape_expr_(self, shape: ShapeExpr) -> Expr:
+        """A shape of what its sizes are."""
         if not self._mentions(shape.ty):
             return shape
         return ShapeExpr([substitute_dim(dim, self._sizes) for dim in shape.values])
 
     def visit_prim_value_(self, value: PrimValue) -> Expr:
+        """A scalar that is a size, of the dtype that it had."""
         if not isinstance(value.value, SymExpr):
             return value
         new = substitute_dim(value.value, self._sizes)
-        return value if new is value.value else PrimValue(new)
+        assert isinstance(value.ty, PrimType)
+        return value if new is value.value else PrimValue(new, value.ty.dtype)
 
     def visit_call_(self, call: Call) -> Expr:
+        """A call whose attributes hold sizes."""
         attrs = {name: self._attribute(value) for name, value in call.attrs.items()}
         if all(attrs[name] is value for name, value in call.attrs.items()):
             return call
@@ -60,7 +65,7 @@ class _Binder(ExprMutator):
             return value
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         new = tuple([self._attribute(item) for item in items])
-        return value if all(a is b for a, b in zip(new, items, strict=True)) else new  # pyright: ignore[reportUnknownVariableType]
+        return items if same_items(new, items) else new
 
     def _mentions(self, ty: Type) -> bool:
         return any(size in self._sizes for size in type_symvars(ty))
@@ -68,7 +73,7 @@ class _Binder(ExprMutator):
 
 def bind_sizes(function: Function, sizes: Mapping[SymVar, Dim]) -> Function:
     """``function`` with size variables replaced, in types too; itself if it mentions none of them. Cost: linear."""
-    return _Binder(sizes).mutate(function) if sizes else function
+    return SizeBinder(sizes).mutate(function) if sizes else function
 
 
 def sizes_of(function: Function) -> dict[SymVar, None]:
@@ -111,7 +116,7 @@ def bind_params(function: Function, params: Mapping[str | Var, Any]) -> Function
     attrs = dict(function.attrs)
     if isinstance(count, int):
         attrs["num_input"] = count - sum(param in values for param in function.params[:count])
-    binder = _Binder(sizes)
+    binder = SizeBinder(sizes)
     for param, bound in values.items():
         binder.remap(param, bound)
     body = Function([], function.body, function.ret_ty, function.is_pure)
@@ -300,7 +305,7 @@ def body_of_call(
     unsure = [param for param, arg in arguments.items() if bind_type(param.ty, arg.ty, sizes) is not True]
     inner = [size for size in sizes_of(function) if size not in sizes]
     taken = [size for size in inner if kept is None or size in kept]
-    binder = _Binder({**sizes, **{size: SymVar(size.name, size.dtype, least=size.least) for size in taken}})
+    binder = SizeBinder({**sizes, **{size: SymVar(size.name, size.dtype, least=size.least) for size in taken}})
     if kept is not None:
         kept.update(inner)
     casts: list[Binding] = []
@@ -326,11 +331,10 @@ def copy_with_new_vars(func: Function) -> Function:
         size: SymVar(size.name, size.dtype, least=size.least)
         for param in func.params
         for size in defining_symvars(param.ty)
-        if size is not None
     }
     return _Renewing(sizes).mutate(func)
 
 
-class _Renewing(_Binder):
+class _Renewing(SizeBinder):
     def visit_var_def_(self, var: Var) -> Var:
         return type(var)(var.name_hint, self.visit_type(var.ty), var.origins)

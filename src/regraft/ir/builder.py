@@ -460,9 +460,7 @@ class BlockBuilder:
         self._names = NameSupply.beside(function)
         body = self._normal_body(function.body)
         self._names, self._values = around
-        if body is function.body:
-            return function
-        return Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+        return function.with_body(body)
 
     def _normal_body(self, body: SeqExpr) -> SeqExpr:
         blocks: list[BindingBlock] = []

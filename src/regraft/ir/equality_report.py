@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .binding_values import SizeBinder
 from .dims import SymVar
 from .equality import Comparer
 from .errors import StructuralInequalityError
-from .expr import Expr, PrimValue, ShapeExpr, Var
+from .expr import Expr, Var
 from .module import IRModule
-from .mutator import ExprMutator
 from .node import Node
 from .reading import as_node
-from .types import PrimType, ShapeType, Type, substitute_type
 
 
 def assert_structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> None:
@@ -48,27 +47,13 @@ def _marked(lines: Sequence[str], line: int) -> str:
     return "\n".join(f"{'>' if i == line else ' '} {text}" for i, text in enumerate(lines))
 
 
-class _Renamer(ExprMutator):
+class _Renamer(SizeBinder):
     def __init__(self, names: Mapping[Var | SymVar, str]) -> None:
-        super().__init__()
+        super().__init__({size: SymVar(name, size.dtype) for size, name in names.items() if isinstance(size, SymVar)})
         self._names_of = names
-        self._sizes = {v: SymVar(name, v.dtype) for v, name in names.items() if isinstance(v, SymVar)}
-
-    def visit_type(self, ty: Type) -> Type:
-        return substitute_type(ty, self._sizes)
 
     def visit_var_def_(self, var: Var) -> Var:
         return type(var)(self._names_of.get(var, var.name_hint), self.visit_type(var.ty), var.origins)
-
-    def visit_shape_expr_(self, shape: ShapeExpr) -> Expr:
-        ty = self.visit_type(shape.ty)
-        return ShapeExpr(ty.values) if isinstance(ty, ShapeType) and ty.values is not None else shape
-
-    def visit_prim_value_(self, value: PrimValue) -> Expr:
-        ty = self.visit_type(value.ty)
-        if not isinstance(ty, PrimType) or ty.value is None or ty is value.ty:
-            return value
-        return PrimValue(ty.value, ty.dtype)
 
 
 def _renamed(node: Any, names: Mapping[Var | SymVar, str]) -> Node:

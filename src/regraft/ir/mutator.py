@@ -133,14 +133,13 @@ class ExprMutator:
     # --- programs
 
     def _module(self, module: IRModule) -> IRModule:
-        changed: dict[str, Function] = {}
-        for name, function in module.items():
+        def change(name: str, function: Function) -> Function:
             rewritten = run_steps(self._nested(function))
             if not isinstance(rewritten, Function):
                 raise IRError(f"{name} became {type(rewritten).__name__}; a function of a module must stay a function")
-            if rewritten is not function:
-                changed[name] = rewritten
-        return module.with_functions(changed) if changed else module
+            return rewritten
+
+        return module.with_each(change)
 
     def _function(self, function: Function) -> Steps[Expr]:
         params = tuple([self._define(param) for param in function.params])

@@ -200,7 +200,6 @@ class Op(OpAttributes, Expr):
             "torch": torch,
             "is_primitive": primitive,
         }
-        moves = not declared["traits"].isdisjoint((Trait.VIEW, Trait.MOVES))
         if name in _registry:
             differs = next((key for key, new in declared.items() if difference(getattr(self, key), new)), None)
             if differs is None:
@@ -211,24 +210,28 @@ class Op(OpAttributes, Expr):
             )
         if not all(part.isidentifier() for part in name.split(".")):
             raise IRError(f"operator {name!r}: a name is identifiers with dots between them, such as acme.scaled_add")
-        init_field(self, "ty", OBJECT)
-        init_field(self, "name", name)
-        for key, value in declared.items():
-            init_field(self, key, value)
-        init_field(self, "gradient", None)
+        moves = not declared["traits"].isdisjoint((Trait.VIEW, Trait.MOVES))
         follows = moves or (primitive and Trait.ELEMENTWISE in declared["traits"])
-        init_field(self, "precision", precision or (Precision.FOLLOWS if follows else Precision.KEEPS))
-        init_field(self, "cost", cost)
-        init_field(self, "keeps_finite", moves if finite is None else finite)
-        init_field(self, "axes_of", axes_of)
-        init_field(self, "written_out", written_out)
-        init_field(self, "kernels", {})
-        init_field(self, "is_commutative", Trait.COMMUTATIVE in declared["traits"])
-        init_field(self, "is_foreign", False)
-        init_field(self, "is_pure", Trait.IMPURE not in declared["traits"])
-        init_field(self, "_defaults", (Attrs(schema) if schema else NO_ATTRS) if complete else None)
+        self._fill(
+            **declared,
+            name=name,
+            precision=precision or (Precision.FOLLOWS if follows else Precision.KEEPS),
+            cost=cost,
+            keeps_finite=moves if finite is None else finite,
+            axes_of=axes_of,
+            written_out=written_out,
+            is_foreign=False,
+            _defaults=(Attrs(schema) if schema else NO_ATTRS) if complete else None,
+        )
         _registry[name] = self
         _by_onnx.setdefault(self.onnx_name[:2], self)
+
+    def _fill(self, *, traits: frozenset[Trait], **fields: Any) -> None:
+        """Set all fields, those too that follow from the ``traits``, or that have no value yet."""
+        known = {"is_commutative": Trait.COMMUTATIVE in traits, "is_pure": Trait.IMPURE not in traits}
+        fields |= {"traits": traits, **known, "ty": OBJECT, "gradient": None, "kernels": {}}
+        for field, value in fields.items():
+            init_field(self, field, value)
 
     def __reduce__(self) -> tuple[object, ...]:
         if not self.is_foreign:
@@ -250,32 +253,25 @@ class Op(OpAttributes, Expr):
         found = _foreign.get(key)
         if found is None:
             found = _foreign[key] = Expr.__new__(Op)
-            fields: dict[str, Any] = {
-                "ty": OBJECT,
-                "name": name,
-                "operands": (Operand("operands"),),
-                "variadic": True,
-                "attributes": {},
-                "infer": stated_type,
-                "reference": None,
-                "gradient": None,
-                "traits": frozenset(() if pure else (Trait.IMPURE,)),
-                "onnx": OnnxName.of(name, version) if source == "onnx" else None,
-                "torch": name if source == "torch" else None,
-                "kernels": {},
-                "is_commutative": False,
-                "is_foreign": True,
-                "is_pure": pure,
-                "is_primitive": False,
-                "precision": Precision.KEEPS,
-                "cost": None,
-                "keeps_finite": False,
-                "axes_of": 0,
-                "written_out": None,
-                "_defaults": None,
-            }
-            for field, value in fields.items():
-                init_field(found, field, value)
+            found._fill(
+                name=name,
+                operands=(Operand("operands"),),
+                variadic=True,
+                attributes={},
+                infer=stated_type,
+                reference=None,
+                traits=frozenset(() if pure else (Trait.IMPURE,)),
+                onnx=OnnxName.of(name, version) if source == "onnx" else None,
+                torch=name if source == "torch" else None,
+                is_primitive=False,
+                precision=Precision.KEEPS,
+                cost=None,
+                keeps_finite=False,
+                axes_of=0,
+                written_out=None,
+                is_foreign=True,
+                _defaults=None,
+            )
         return found
 
     @property

@@ -27,10 +27,11 @@ from .expr import (
     TupleGetItem,
     Var,
 )
+from .leaf_types import leaf_types
 from .op import Call, Op, attribute_key
 from .program import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .tensor_data import TensorData
-from .types import FuncType, PrimType, Shape, ShapeType, TensorType, TupleType, Type, substitute_type, type_symvars
+from .types import FuncType, Shape, TensorType, Type, dims_of, substitute_type, type_symvars
 
 Label: TypeAlias = "str | int | tuple[str, int, str] | None"
 """The place of a part: a field, the number of an item, a row (noun, number, name), or None for the node's own place."""
@@ -197,9 +198,9 @@ class Reading:
         for ty in types:
             self._number_sizes(defining_symvars(ty))
 
-    def _number_sizes(self, sizes: Iterable[SymVar | None]) -> None:
+    def _number_sizes(self, sizes: Iterable[SymVar]) -> None:
         for size in sizes:
-            if size is not None and size not in self._sizes:
+            if size not in self._sizes:
                 self._sizes[size] = _numbered_size(len(self.defined), size.dtype)
                 self.defined.append(size)
 
@@ -269,21 +270,9 @@ def _numbered_size(number: int, dtype: str) -> SymVar:
     return SymVar(f"size{number}", dtype, least=None)
 
 
-def defining_symvars(ty: Type) -> list[SymVar | None]:
-    """For each size in ``ty``, in order: the variable, if it is one, and so can be defined; else None."""
-    found: list[SymVar | None] = []
-    stack: list[Type] = [ty]
-    while stack:
-        match stack.pop():
-            case TensorType(shape=tuple(dims)) | ShapeType(values=tuple(dims)):
-                found.extend([d if isinstance(d, SymVar) else None for d in dims])
-            case PrimType(value=SymVar() as value):
-                found.append(value)
-            case TupleType(fields=fields):
-                stack.extend(reversed(fields))
-            case _:
-                pass
-    return found
+def defining_symvars(ty: Type) -> list[SymVar]:
+    """The size variables that stand alone in ``ty``, in order; a parameter or cast of that type defines them."""
+    return [dim for leaf in leaf_types(ty) for dim in dims_of(leaf) if isinstance(dim, SymVar)]
 
 
 def as_node(value: Any) -> Any:

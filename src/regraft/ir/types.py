@@ -9,7 +9,7 @@ Types are values: equal when they say the same about the same size variables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, final
 
 from .dims import (
@@ -335,38 +335,39 @@ UNSTATED: Final = ObjectType()
 # --- size variables in types ---------------------------------------------------------------------------
 
 
-def _dims_of(ty: Type) -> tuple[Dim, ...]:
-    match ty:
+def dims_of(leaf: Type) -> tuple[Dim, ...]:
+    """The sizes that a type which is made of no others states: those of a tensor or shape, or a symbolic scalar."""
+    match leaf:
         case TensorType():
-            return ty.shape or ()
+            return leaf.shape or ()
         case ShapeType():
-            return ty.values or ()
-        case PrimType() if isinstance(ty.value, SymExpr):
-            return (ty.value,)
+            return leaf.values or ()
+        case PrimType() if isinstance(leaf.value, SymExpr):
+            return (leaf.value,)
         case _:
             return ()
 
 
-def _parts_of(ty: Type) -> Sequence[Type]:
-    match ty:
-        case TupleType():
-            return ty.fields
-        case FuncType():
-            return (*(ty.params or ()), ty.ret)
-        case _:
-            return ()
+def leaves_in(ty: Type) -> Iterator[Type]:
+    """The parts of ``ty`` that are made of no other types, those of functions among them, in order."""
+    stack = [ty]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, TupleType):
+            stack.extend(reversed(current.fields))
+        elif isinstance(current, FuncType):
+            stack.extend((current.ret, *reversed(current.params or ())))
+        else:
+            yield current
 
 
 def type_symvars(ty: Type) -> tuple[SymVar, ...]:
     """The size variables that ``ty`` mentions, in order of first appearance."""
     found: dict[SymVar, None] = {}
-    stack: list[Type] = [ty]
-    while stack:
-        current = stack.pop()
-        for dim in _dims_of(current):
+    for leaf in leaves_in(ty):
+        for dim in dims_of(leaf):
             if not isinstance(dim, int):
                 found.update(dict.fromkeys(free_symvars(dim)))
-        stack.extend(reversed(_parts_of(current)))
     return tuple(found)
 
 
@@ -463,8 +464,10 @@ def is_subtype(derived: Type, base: Type) -> bool | None:
     """
     if derived is base:
         return True
+    if isinstance(base, StringType) and not isinstance(derived, StringType):
+        return None if isinstance(derived, ObjectType) else False
     if isinstance(base, ObjectType):
-        return True if type(base) is type(derived) or not isinstance(base, StringType) else _unknown_string(derived)
+        return True
     if isinstance(derived, ObjectType):
         return None
     if isinstance(derived, TensorType) and isinstance(base, TensorType):
@@ -481,10 +484,6 @@ def is_subtype(derived: Type, base: Type) -> bool | None:
     if isinstance(derived, FuncType) and isinstance(base, FuncType):
         return _func_below(derived, base)
     return False
-
-
-def _unknown_string(derived: Type) -> bool | None:
-    return None if type(derived) is ObjectType else False
 
 
 def _known_below(derived: object, base: object) -> bool | None:

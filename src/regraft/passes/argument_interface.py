@@ -99,7 +99,7 @@ class _Fetching:
         self._definers: dict[SymVar, Var] = {}
         for weight in weights:
             for size in defining_symvars(weight.ty):
-                if size is not None and size not in self._sizes:
+                if size not in self._sizes:
                     self._definers.setdefault(size, weight)
 
     def run(self) -> SeqExpr:
@@ -159,7 +159,7 @@ class _Fetching:
         typed = kind(weight.name_hint, weight.ty, weight.origins)
         bindings.append(MatchCast(typed, untyped, weight.ty))
         self._fetched[weight] = typed
-        self._sizes.update(size for size in defining_symvars(weight.ty) if size is not None)
+        self._sizes.update(defining_symvars(weight.ty))
 
 
 def LazyGetInput() -> Pass:
@@ -355,7 +355,7 @@ def _handed_on_and_freed(
 
 def _size_holders(weights: Sequence[Var]) -> list[Var]:
     """A parameter for each shape or number among the weights, if their types define sizes: it goes on defining them."""
-    if not any(size is not None for weight in weights for size in defining_symvars(weight.ty)):
+    if not any(defining_symvars(weight.ty) for weight in weights):
         return []
     types = [
         ty

@@ -26,7 +26,7 @@ def _sizes_known_by_casts(function: Function) -> dict[SymVar, Dim]:
     for binding in iter_bindings(function):
         if not isinstance(binding, MatchCast):
             continue
-        own = [size for size in defining_symvars(binding.ty) if size is not None and size not in stated]
+        own = [size for size in defining_symvars(binding.ty) if size not in stated]
         found: dict[SymVar, Dim] = {}
         bind_type(binding.ty, binding.value.ty, found)
         for size in dict.fromkeys(own):

@@ -173,7 +173,7 @@ def _lost_sizes(
     for part, own in zip(parts, lifted, strict=True):
         missing = set(free_symbolic_vars(_runtime(part, own, outputs, ())))
         for weight in weights_of(part.function) if missing else ():
-            lost.update((size, None) for size in defining_symvars(weight.ty) if size is not None and size in missing)
+            lost.update((size, None) for size in defining_symvars(weight.ty) if size in missing)
     return list(lost)
 
 

@@ -7,9 +7,10 @@ time per name.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 from .sizes import SizeScope
 
@@ -37,9 +38,9 @@ class Environment:
         found = self._names.get(name, _ABSENT)
         return self._outer.get(name, default) if found is _ABSENT else found
 
-    def visible(self) -> list[str]:
-        """Every name that means something here."""
-        return [*self._outer, *(name for name in self._names if name not in self._outer)]
+    def visible(self) -> Mapping[str, Any]:
+        """Every name that means something here, and what it means, as scopes open and close."""
+        return ChainMap(self._names, cast("dict[str, Any]", self._outer))
 
     def items(self) -> list[tuple[str, Any]]:
         """The names of the function itself, and what they mean."""

@@ -16,9 +16,8 @@ from typing import Any, Final, TypeVar, cast, final
 
 from ..ir.dims import SymExpr, SymVar, both, either, negation, select
 from ..ir.errors import IRError, RegraftError
-from ..ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, StringImm, Tuple, Var
+from ..ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, Var, convert_to_expr
 from ..ir.op import Call, Op
-from ..ir.tensor_data import TensorData
 from .annotations import TypeConstructor
 from .environment import Environment
 from .errors import ParseError
@@ -35,24 +34,12 @@ _PLAIN: Final = frozenset({int, float, bool, str, type(None)})
 
 
 def as_value(value: Any) -> Expr:
-    """The expression that a name is bound to or a function returns.
-
-    Numbers and sizes are scalars, not tensors.
-    """
-    if isinstance(value, Expr):
-        return value
-    if isinstance(value, bool | int | float | SymExpr):
-        return PrimValue(value)
-    if isinstance(value, str):
-        return StringImm(value)
-    if isinstance(value, tuple | list):
-        items = cast("Sequence[Any]", value)
-        return Tuple([as_value(item) for item in items])
-    if isinstance(value, TensorData) or (hasattr(value, "__array__") and not isinstance(value, type)):
-        from ..ir.expr import as_expr
-
-        return as_expr(value)
-    raise IRError(f"{value!r} is no value of the language; expected an expression, such as a call of R.add")
+    """The expression that a name is bound to or a function returns; numbers and sizes are scalars, not tensors."""
+    try:
+        return convert_to_expr(value)
+    except IRError:
+        told = f"{value!r} is no value of the language; expected an expression, such as a call of R.add"
+        raise IRError(told) from None
 
 
 def as_operand(value: Any) -> Any:

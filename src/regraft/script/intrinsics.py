@@ -15,7 +15,6 @@ from ..ir.dtypes import as_dtype
 from ..ir.errors import IRError, RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple
 from ..ir.expr import const as make_const
-from ..ir.expr import prim_value as prim_value
 from ..ir.op import Attrs
 from ..ir.types import Shape
 from ..ir.vdevice import DummyGlobalInfo, VDevice
@@ -58,6 +57,11 @@ def shape(values: Sequence[object]) -> ShapeExpr:
         if isinstance(value, str):
             raise IRError(f"R.shape: {value!r} in quotes; declare the size, n = T.int64(), and write n")
     return ShapeExpr([sizes.resolve(value) for value in values])
+
+
+def prim_value(value: Any) -> Expr:
+    """A scalar that is no tensor: an int, a float, a bool or a size; a scalar of the program as it is."""
+    return value if isinstance(value, Expr) else PrimValue(value)
 
 
 def string(value: str) -> StringImm:

@@ -8,9 +8,11 @@ return type is not written is read before those that call it; one that calls its
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, final
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, cast, final
 
 from ..ir.errors import IRError
 from ..ir.expr import ExternFunc, GlobalVar, Var
@@ -79,8 +81,7 @@ class Reader:
     def function(self, node: ast.FunctionDef, options: FunctionOptions) -> Function:
         """A function that stands by itself."""
         with _stack_guard(self.source, node):
-            signature = self._signature(node, options, Environment(self.outer, SizeScope(self._dtypes(node))))
-            return self.body(signature)
+            return self.body(self.signature(node, options, self.outer))
 
     def _dtypes(self, node: ast.FunctionDef) -> dict[str, str]:
         """The sizes that the body declares with another dtype than int64, as in ``n = T.int32()``."""
@@ -106,7 +107,7 @@ class Reader:
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None:
                 raise self.source.error(default, "a parameter has no default value")
-        reader = self._statements(environment, node)
+        reader = self._statements(environment)
         params: list[Var] = []
         for argument in arguments.args:
             if argument.annotation is None:
@@ -121,12 +122,12 @@ class Reader:
         ret = None if node.returns is None else reader.annotation(node.returns)
         return _FunctionHead(node, options, environment, tuple(params), ret)
 
-    def _statements(self, environment: Environment, node: ast.FunctionDef) -> FunctionReader:
+    def _statements(self, environment: Environment) -> FunctionReader:
         return FunctionReader(self.source, environment, self.python, self._local)
 
     def _body(self, signature: _FunctionHead, name: str | None = None) -> Function:
         node = signature.node
-        reader = self._statements(signature.environment, node)
+        reader = self._statements(signature.environment)
         body = reader.read(node)
         ret = signature.ret
         is_checked = signature.options.check_well_formed and self.promises
@@ -168,7 +169,7 @@ class Reader:
         if options is None:
             raise self.source.error(node, "a function inside a program is decorated with @R.function")
         private = FunctionOptions(True, options.pure, options.check_well_formed)
-        environment = Environment(_EnclosingNames(around), around.sizes)
+        environment = Environment(around.visible(), around.sizes)
         signature = self._signature(node, private, environment)
         if signature.type is not None:
             declare(signature.type)
@@ -188,7 +189,7 @@ class Reader:
             return _ModuleReader(self, node).read()
 
     def signature(self, node: ast.FunctionDef, options: FunctionOptions, outer: Mapping[str, Any]) -> _FunctionHead:
-        """The signature of a function of a module, whose names are looked up in ``outer`` too."""
+        """The signature of a function whose names are looked up in ``outer``, too."""
         return self._signature(node, options, Environment(outer, SizeScope(self._dtypes(node))))
 
     def body(self, signature: _FunctionHead) -> Function:
@@ -230,32 +231,6 @@ class Reader:
                         f"{node.name!r} mentions the size {size}, which no parameter and no R.match_cast defines: "
                         "a size is defined where it stands alone as a dimension",
                     )
-
-
-class _EnclosingNames(Mapping[str, Any]):
-    """The names of an enclosing function, as a mapping for the environment of an inner one."""
-
-    __slots__ = ("_environment",)
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The meaning of ``key`` in the enclosing function."""
-        return self._environment.get(key, default)
-
-    def __getitem__(self, key: str) -> Any:
-        missing = object()
-        found = self._environment.get(key, missing)
-        if found is missing:
-            raise KeyError(key)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._environment.visible())
-
-    def __len__(self) -> int:
-        return len(self._environment.visible())
 
 
 @final
@@ -369,41 +344,24 @@ class _ModuleReader:
 
     def _callees_first(self) -> list[str]:
         """The functions' names, each after those of unwritten return type that it calls."""
-        order: list[str] = []
-        done: set[str] = set()
-        for root in self.signatures:
-            path: list[str] = []
-            stack: list[tuple[str, bool]] = [(root, False)]
-            while stack:
-                name, leaving = stack.pop()
-                if leaving:
-                    path.pop()
-                    done.add(name)
-                    order.append(name)
-                    continue
-                if name in done:
-                    continue
-                path.append(name)
-                stack.append((name, True))
-                for callee, place in self._unwritten_callees(name):
-                    if callee in path:
-                        raise self.source.error(
-                            place,
-                            f"{callee!r} is called before its return type is known, by way of itself; "
-                            "write it: -> R.Tensor(...)",
-                        )
-                    stack.append((callee, False))
-        return order
+        callees = {name: self._unwritten_callees(name) for name in self.signatures}
+        try:
+            return list(TopologicalSorter(callees).static_order())
+        except CycleError as error:
+            callee, caller, *_ = cast("list[str]", error.args[1])
+            raise self.source.error(
+                callees[caller][callee],
+                f"{callee!r} is called before its return type is known, by way of itself; write it: -> R.Tensor(...)",
+            ) from None
 
-    def _unwritten_callees(self, name: str) -> list[tuple[str, ast.AST]]:
+    def _unwritten_callees(self, name: str) -> dict[str, ast.AST]:
+        """The functions of unwritten return type that function ``name`` mentions, each with the first place."""
+        unwritten = [other for other, signature in self.signatures.items() if signature.ret is None]
         found: dict[str, ast.AST] = {}
-        if all(signature.ret is not None for signature in self.signatures.values()):
-            return []
-        for inner in self._mentions(name):
-            callee = self.signatures.get(inner.attr)
-            if callee is not None and callee.ret is None:
+        for inner in self._mentions(name) if unwritten else ():
+            if inner.attr in unwritten:
                 found.setdefault(inner.attr, inner)
-        return list(found.items())
+        return found
 
     def _mentions(self, name: str) -> Iterator[ast.Attribute]:
         """The places where function ``name`` mentions what is in the module."""
@@ -426,18 +384,10 @@ def _is_base_py_module(base: ast.expr) -> bool:
     return ast.unparse(base).rpartition(".")[2] == "BasePyModule"
 
 
-class _stack_guard:
+@contextmanager
+def _stack_guard(source: SourceText, node: ast.AST) -> Generator[None]:
     """Turns Python's complaint about nesting into an error at ``node``."""
-
-    __slots__ = ("node", "source")
-
-    def __init__(self, source: SourceText, node: ast.AST) -> None:
-        self.source = source
-        self.node = node
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, RecursionError):
-            raise self.source.error(self.node, "branches or expressions are nested too deep") from None
+    try:
+        yield
+    except RecursionError:
+        raise source.error(node, "branches or expressions are nested too deep") from None
