@@ -15,13 +15,13 @@ import binascii
 import json
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast, final, overload
 
 import numpy as np
 
-from ..ir.dtypes import DTYPES, is_bool, is_float, numpy_dtype
+from ..ir.dtypes import DTYPES, is_bool, is_float, is_unsigned, numpy_dtype
 from ..ir.errors import IRError
 from ..ir.expr import Constant
 from ..ir.tensor_data import TensorData
@@ -41,21 +41,11 @@ def inline_text(data: TensorData) -> str | None:
     if data.size > MOST_INLINE or data.dtype.startswith("complex") or (0 in data.shape[:-1]):
         return None
     array = data.numpy()
-    if is_float(data.dtype):
-        numbers: Any = array.astype(np.float64).tolist()
-        if not np.isfinite(array.astype(np.float64)).all():
-            return _special_text(array, numbers, data.dtype) if array.ndim == 0 else None
-    else:
-        numbers = array.tolist() if is_bool(data.dtype) else array.astype(object).tolist()
-        numbers = _plain_ints(numbers) if not is_bool(data.dtype) else numbers
-    return f'R.const({numbers!r}, "{data.dtype}")'
-
-
-def _plain_ints(value: Any) -> Any:
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        return [_plain_ints(item) for item in items]
-    return int(value)
+    kind = np.float64 if is_float(data.dtype) else np.uint64 if is_unsigned(data.dtype) else np.int64
+    wide = array if is_bool(data.dtype) else array.astype(kind)
+    if not np.isfinite(wide).all():
+        return _special_text(array, float(wide), data.dtype) if array.ndim == 0 else None
+    return f'R.const({wide.tolist()!r}, "{data.dtype}")'
 
 
 def _special_text(array: np.ndarray, number: float, dtype: str) -> str | None:
@@ -182,33 +172,10 @@ class ConstantTable(Sequence[Constant]):
         return found
 
 
-@final
-class Metadata(Mapping[str, ConstantTable]):
-    """The meaning of ``metadata[...]`` in a text.
-
-    Tables of constants by name, and the file of weights it names.
-    """
-
-    __slots__ = ("_tables", "header")
-
-    def __init__(self, tables: Mapping[str, ConstantTable], header: Mapping[str, str]) -> None:
-        self._tables = tables
-        self.header = header
-
-    def __getitem__(self, key: str) -> ConstantTable:
-        return self._tables[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)
-
-
 def read_metadata(
     source: SourceText, node: ast.expr, load: Callable[[Mapping[str, str]], LoadBytes] | None
-) -> Metadata:
-    """The metadata section of a text.
+) -> Mapping[str, ConstantTable]:
+    """The meaning of ``metadata[...]`` in a text, the tables of constants of its metadata section.
 
     ``load(header)`` opens the file of weights, where the text may have one.
     """
@@ -223,7 +190,7 @@ def read_metadata(
 
 def _own_metadata(
     source: SourceText, node: ast.Dict, load: Callable[[Mapping[str, str]], LoadBytes] | None
-) -> Metadata:
+) -> Mapping[str, ConstantTable]:
     header: dict[str, str] = {}
     entries: list[ast.expr] = []
     for key, value in zip(node.keys, node.values, strict=True):
@@ -236,7 +203,7 @@ def _own_metadata(
                 raise source.error(value, "metadata holds constants and short strings only")
     weights = load(header) if load is not None and "weights" in header else None
     decoders = [_decoder(source, entry, weights) for entry in entries]
-    return Metadata({"constants": ConstantTable(decoders)}, header)
+    return {"constants": ConstantTable(decoders)}
 
 
 def _decoder(source: SourceText, node: ast.expr, weights: LoadBytes | None) -> Callable[[], TensorData]:
@@ -307,7 +274,7 @@ _DLPACK_NAMES: Final[Mapping[tuple[int, int], str]] = {
 """Names of (type code, bits) in DLPack's header, as TVM saves tensors."""
 
 
-def _tvm_metadata(source: SourceText, node: ast.expr, text: str) -> Metadata:
+def _tvm_metadata(source: SourceText, node: ast.expr, text: str) -> Mapping[str, ConstantTable]:
     try:
         graph: Any = json.loads(text)
         nodes: list[Any] = graph["nodes"]
@@ -318,7 +285,7 @@ def _tvm_metadata(source: SourceText, node: ast.expr, text: str) -> Metadata:
             tables[str(nodes[key]["data"])] = ConstantTable(
                 [_tvm_decoder(source, node, nodes, place) for place in places]
             )
-        return Metadata(tables, {})
+        return tables
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         raise source.error(
             node,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
 from ..ir.dtypes import as_dtype
 from ..ir.errors import IRError, RegraftError
@@ -119,10 +119,6 @@ def call_py_func(func_name: str | StringImm, *args: Any, out_ty: Any = None, ty_
     return call_python(func_name, values, out_ty)
 
 
-def _belongs(name: str, where: str) -> NoReturn:
-    raise RegraftError(f"{name} {where}")
-
-
 _writers: Final[list[tuple[Callable[[], bool], Mapping[str, Any]]]] = []
 
 
@@ -139,7 +135,7 @@ def written_statement(name: str) -> Any:
 def _statement(name: str, shown: str, where: str, *args: Any) -> Any:
     write = written_statement(name)
     if write is None:
-        _belongs(shown, where)
+        raise RegraftError(f"{shown} {where}")
     return write(*args)
 
 
@@ -155,7 +151,8 @@ def output(*variables: Any) -> None:
 
 def match_cast(value: Expr, ty: Any) -> Any:
     """``y = R.match_cast(x, ty)`` checks at run time that ``x`` is a ``ty``; defines the sizes it names."""
-    _belongs("R.match_cast(...)", "is bound to a name as it stands: y = R.match_cast(x, R.Tensor((n, 4)))")
+    where = "is bound to a name as it stands: y = R.match_cast(x, R.Tensor((n, 4)))"
+    return _statement("match_cast", "R.match_cast(...)", where, value, ty)
 
 
 def func_attr(attrs: dict[str, Any]) -> None:

@@ -53,6 +53,10 @@ _DEEPEST: Final = 60
 """Nested expressions below this depth are elided; programs in A-normal form have none."""
 
 
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"{INDENT}{line}" if line else line for line in lines]
+
+
 def joined(lines: Iterable[str]) -> str:
     """Lines as a text."""
     return "\n".join(lines).replace(_MARGIN, "")
@@ -61,27 +65,6 @@ def joined(lines: Iterable[str]) -> str:
 @final
 class FunctionPrinter:
     """Prints one function, or one piece of a function; remembers the names it gave."""
-
-    __slots__ = (
-        "_all_types",
-        "_bodies",
-        "_calls_module",
-        "_constants",
-        "_declared",
-        "_functions",
-        "_module",
-        "_names",
-        "_printed",
-        "_read",
-        "_renamed",
-        "_scalars",
-        "_signatures",
-        "_stated",
-        "_supply",
-        "sizes_of_signature",
-        "uses_scalars",
-        "uses_strings",
-    )
 
     def __init__(
         self,
@@ -126,22 +109,15 @@ class FunctionPrinter:
         if isinstance(node, BindingBlock):
             return self._block(node)
         if isinstance(node, SeqExpr):
-            return self._lone_body(node)
+            return [*self._blocks(node.blocks), *self._lone_result(node.body)]
         if isinstance(node, If):
-            return self._choice(node)
+            return [*self._statements(node.cond), *self._if(node, self._lone_result)]
         if isinstance(node, Op):
             return [f"Op({node.name!r})"]
-        return [*self._statements(node), self.expr(node)] if isinstance(node, Expr) else [f"<{type(node).__name__}>"]
+        return self._lone_result(node) if isinstance(node, Expr) else [f"<{type(node).__name__}>"]
 
-    def _lone_body(self, body: SeqExpr) -> list[str]:
-        return [*self._blocks(body.blocks), *self._statements(body.body), self.expr(body.body)]
-
-    def _choice(self, expr: If) -> list[str]:
-        lines = [*self._statements(expr.cond), f"if {self._operand(expr.cond, 0)}:"]
-        for body, after in ((expr.true_branch, ["else:"]), (expr.false_branch, [])):
-            with self._inner():
-                lines += [*[f"{INDENT}{line}" for line in self._lone_body(body)], *after]
-        return lines
+    def _lone_result(self, result: Expr) -> list[str]:
+        return [*self._statements(result), self.expr(result)]
 
     @contextmanager
     def _inner(self) -> Generator[None]:
@@ -453,7 +429,7 @@ class FunctionPrinter:
             return [f"{name}{shown} = R.match_cast({value}, {self.type(binding.ty)})"]
         value = binding.value
         if isinstance(value, If):
-            return self._if(name, ty, value)
+            return self._if_bound(name, ty, value)
         if isinstance(value, Function):
             return self._local(name, value)
         if isinstance(value, SeqExpr):
@@ -504,22 +480,27 @@ class FunctionPrinter:
         return [
             *stated,
             "with R.dataflow():",
-            *[f"{INDENT}{line}" if line else line for line in lines],
+            *_indented(lines),
             f"{INDENT}R.output({outputs})",
         ]
 
-    def _if(self, name: str, ty: Type, expr: If) -> list[str]:
-        lines = [f"if {self._operand(expr.cond, 0)}:", *self._branch(name, ty, expr.true_branch)]
-        return [*lines, "else:", *self._branch(name, ty, expr.false_branch)]
+    def _if(self, expr: If, last: Callable[[Expr], list[str]]) -> list[str]:
+        """A branch, of which each side ends with the ``last`` lines, those of its result."""
+        lines = [f"if {self._operand(expr.cond, 0)}:"]
+        for body, after in ((expr.true_branch, ["else:"]), (expr.false_branch, [])):
+            with self._inner():
+                lines += [*_indented([*self._blocks(body.blocks), *last(body.body)]), *after]
+        return lines
 
-    def _branch(self, name: str, ty: Type, body: SeqExpr) -> list[str]:
-        with self._inner():
-            lines = self._blocks(body.blocks)
-            if isinstance(body.body, If):
-                lines += self._if(name, ty, body.body)
-            else:
-                lines += [*self._statements(body.body), self._bound(name, ty, body.body, is_result=True)]
-        return [f"{INDENT}{line}" if line else line for line in lines]
+    def _if_bound(self, name: str, ty: Type, expr: If) -> list[str]:
+        """A branch that binds a name."""
+
+        def last(result: Expr) -> list[str]:
+            if isinstance(result, If):
+                return self._if(result, last)
+            return [*self._statements(result), self._bound(name, ty, result, is_result=True)]
+
+        return self._if(expr, last)
 
     # --- functions
 
@@ -561,12 +542,12 @@ class FunctionPrinter:
         if not local:
             body += [" = ".join(self._module[::-1])] if self._calls_module and self._module[1] else []
             body += [f"{self._size(variable).name} = T.{variable.dtype}()" for variable in self._declared]
-        return [decorator, head, *[f"{INDENT}{line}" if line else line for line in (*body, *statements)]]
+        return [decorator, head, *_indented([*body, *statements])]
 
     def _return(self, result: Expr) -> list[str]:
         if isinstance(result, If):
             variable = Var("gv", result.ty)
-            return [*self._if(self._name(variable), result.ty, result), f"return {self._name(variable)}"]
+            return [*self._if_bound(self._name(variable), result.ty, result), f"return {self._name(variable)}"]
         return [f"return {self._nested(result, 0)}"]
 
 

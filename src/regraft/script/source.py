@@ -57,6 +57,10 @@ class SourceText:
         before = self.line(line).encode("utf-8", "surrogatepass")[:offset]
         return self.error_at(line, len(before.decode("utf-8", "replace")) + 1, reason)
 
+    def error_in(self, text: str, place: int, reason: str) -> ParseError:
+        """An error at a place of ``text``, the whole of what ``lines`` holds."""
+        return self.error_at(text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place), reason)
+
     def error_at(self, line: int, column: int, reason: str) -> ParseError:
         """An error at a line and column, both from 1."""
         return ParseError(reason, source=self.name, line=line, column=column, source_line=self.line(line))
@@ -107,8 +111,7 @@ def _check_characters(source: SourceText, text: str) -> None:
             return
         except UnicodeEncodeError as error:
             place, reason = error.start, "the text has a character that is not valid Unicode"
-    line = text.count("\n", 0, place) + 1
-    raise source.error_at(line, place - (text.rfind("\n", 0, place) + 1) + 1, reason)
+    raise source.error_in(text, place, reason)
 
 
 def _check_nesting(source: SourceText, text: str) -> None:
@@ -118,10 +121,8 @@ def _check_nesting(source: SourceText, text: str) -> None:
         if kind == 1:
             depth += 1
             if depth > MOST_NESTED:
-                place = match.start()
-                line = text.count("\n", 0, place) + 1
-                column = place - (text.rfind("\n", 0, place) + 1) + 1
-                raise source.error_at(line, column, f"brackets are nested more than {MOST_NESTED} deep")
+                reason = f"brackets are nested more than {MOST_NESTED} deep"
+                raise source.error_in(text, match.start(), reason)
         elif kind == 2:
             depth = max(depth - 1, 0)
 

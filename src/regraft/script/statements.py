@@ -45,20 +45,6 @@ def _is_plain_list(value: object) -> bool:
 class FunctionReader:
     """Reads the statements of one function; ``local`` reads a function defined inside it."""
 
-    __slots__ = (
-        "_body",
-        "_outputs",
-        "_returning",
-        "attrs",
-        "environment",
-        "evaluator",
-        "in_dataflow",
-        "local",
-        "made",
-        "name",
-        "source",
-    )
-
     def __init__(
         self,
         source: SourceText,
