@@ -30,7 +30,7 @@ _NAMES_OF_THEN: Final = {
 }
 """The rooms that had other names then."""
 _REWRITTEN: Final = (
-    *("ir/reading.py", "op/decompose.py", "op/program_array.py", "op/program_xp.py"),
+    *("analysis/compile_time.py", "ir/reading.py", "op/decompose.py", "op/program_array.py", "op/program_xp.py"),
     *("passes/fuse_attention/", "pattern/matcher/"),
     *("pattern/constrained_patterns.py", "pattern/leaf_patterns.py", "pattern/words.py"),
     *("formats/onnx/read/graph_importer.py", "formats/onnx/write/schemas.py"),

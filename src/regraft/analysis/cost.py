@@ -7,12 +7,11 @@ dims: symbolic where sizes are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ..ir.dims import Dim, dim_product
 from ..ir.dtypes import itemsize
-from ..ir.expr import Constant, Expr, Tuple
+from ..ir.expr import Constant, Expr
 from ..ir.leaf_types import leaf_tensors
 from ..ir.module import IRModule
 from ..ir.op import Call, Op, Trait, is_call_of
@@ -68,7 +67,7 @@ def call_cost(call: Call) -> Cost:
     if Trait.VIEW in op.traits:
         return Cost()
     operations = _operations(call, op)
-    moved = total(bytes_of(ty) for ty in [call.ty, *_operand_types(call.args)])
+    moved = total(bytes_of(value.ty) for value in (call, *call.args))
     return UNKNOWN if operations is None or moved is None else Cost(operations, moved)
 
 
@@ -86,16 +85,6 @@ def _operations(call: Call, op: Op) -> Dim | None:
         except DecomposeError:
             pass  # what is not known of its operands leaves a count of the result
     return elements_of(call.ty)
-
-
-def _operand_types(operands: Iterable[Expr]) -> list[Type]:
-    found: list[Type] = []
-    for operand in operands:
-        if isinstance(operand, Tuple):
-            found.extend(_operand_types(operand.fields))
-        else:
-            found.append(operand.ty)
-    return found
 
 
 def estimate_cost(program: Function | IRModule) -> Cost:

@@ -1,14 +1,10 @@
-"""Functions of a module that call themselves, directly or through others; and values that weights alone decide."""
+"""Functions of a module that call themselves, directly or through others."""
 
 from __future__ import annotations
 
-from ..ir.expr import GlobalVar, Var
+from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
-from ..ir.op import Call
-from ..ir.program import Function, If, VarBinding
-from ..ir.reading import defining_symvars
-from .uses import direct_uses
-from .variables import called_names, free_symbolic_vars
+from .variables import called_names
 
 
 def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
@@ -55,28 +51,3 @@ def _connected(edges: dict[str, list[str]]) -> list[list[str]]:
                         part.append(open_names.popitem()[0])
                     parts.append(part)
     return parts
-
-
-def computable_at_compile_time(func: Function) -> list[Var]:
-    """The weights of ``func``, parameters after the first ``num_input``, and what is made of them and constants alone.
-
-    In order of definition; empty without the attribute ``num_input``. Values with effects, branches, casts, and sizes
-    that no weight has are left out, and so is what a branch binds. Cost: linear.
-    """
-    count = func.attrs.get("num_input")
-    if not isinstance(count, int):
-        return []
-    known = dict.fromkeys(func.params[count:])
-    sizes = {size for param in known for size in defining_symvars(param.ty)}
-    for block in func.body.blocks:
-        for binding in block.bindings:
-            value = binding.value
-            if type(binding) is not VarBinding or isinstance(value, If | Function):
-                continue
-            if isinstance(value, Call) and not value.is_pure:
-                continue
-            if not all(var in known for var in direct_uses(value).variables):
-                continue
-            if sizes.issuperset(free_symbolic_vars(value)):
-                known[binding.var] = None
-    return list(known)

@@ -6,7 +6,7 @@ branches return, while the bindings inside the branches are users in their own r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..ir.expr import Expr, Tuple, TupleGetItem, Var
@@ -105,10 +105,5 @@ def udchain(dfb: DataflowBlock) -> dict[Var, list[Var]]:
 
 def used_vars(expr: Expr) -> list[Var]:
     """The variables that occur in use in ``expr``, nested bindings included, in order of first use."""
-    return list(dict.fromkeys(_all_uses(expr)))
-
-
-def _all_uses(expr: Expr) -> Iterator[Var]:
-    for binding in iter_bindings(expr):
-        yield from direct_uses(binding.value).variables
-    yield from direct_uses(expr).variables
+    values = [*(binding.value for binding in iter_bindings(expr)), expr]
+    return list(dict.fromkeys(var for value in values for var in direct_uses(value).variables))

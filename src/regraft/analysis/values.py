@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir.builder import operands_of
 from ..ir.dtypes import is_float
-from ..ir.equality import structural_equal
+from ..ir.equality import same_tensor, structural_equal
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op, Trait, attribute_key
@@ -131,10 +131,7 @@ def held(definitions: Definitions, operands: Sequence[Expr], beside: Expr | None
 
 def same_constant(left: Constant, right: Constant) -> bool:
     """True if two constants agree in dtype, shape and every bit (so NaN is NaN, and -0.0 is not 0.0)."""
-    a, b = left.data, right.data
-    if a is b:
-        return True
-    return a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
+    return same_tensor(left.data, right.data)
 
 
 def same_attribute(call: Call | Function, name: str, wanted: Any) -> bool:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from .. import op as ops
+from ..analysis.compile_time import is_known, known_before_inputs
 from ..analysis.values import call_of, resolve
 from ..ir.dims import Dim
 from ..ir.expr import Expr, Var, const
@@ -17,7 +18,6 @@ from ..ir.types import TensorType
 from ..pattern import PatternContext, is_op, is_tuple_get_item, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline, if_as_precise
-from .compile_time import is_known, known_before_inputs
 from .context import PassContext
 from .passes import FunctionPass, Pass
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from ..analysis import defined_symbolic_vars, free_symbolic_vars, remove_all_unused
+from ..analysis.compile_time import known_before_inputs, weights_of
 from ..analysis.values import leaves_of
 from ..analysis.variables import own_symvars
 from ..ir.builder import NameSupply
@@ -26,7 +27,6 @@ from ..ir.visitor import iter_bindings
 from ..rewrite.session import computation_key
 from .argument_interface import bundled
 from .canonicalize_bindings import PARTS_LEVEL, canonical
-from .compile_time import known_before_inputs, weights_of
 from .context import PassContext, PassError
 from .passes import ModulePass, Pass
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from .. import op as ops
+from ..analysis.compile_time import is_known, known_before_inputs
 from ..analysis.tensors import dtype_of
 from ..analysis.values import resolve
 from ..ir.dims import Dim, SymVar, dim_less, dim_product, dims_equal, free_symvars, substitute
@@ -24,7 +25,6 @@ from ..op.primitive.manipulate import permutation
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Bindings, Decline, Rule, RuleSet, decline, if_as_precise
-from .compile_time import is_known, known_before_inputs
 from .context import PassContext
 from .passes import FunctionPass, Pass, RulePass
 

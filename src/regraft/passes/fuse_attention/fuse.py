@@ -12,6 +12,7 @@ from typing import Any
 
 from ... import op as ops
 from ...analysis.axes import AxisGroup, Groups, View, arrangement, atoms, axis_of, source, sources
+from ...analysis.compile_time import weights_of
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
 from ...analysis.tensors import dtype_of, number_of, same_sizes, shape_of, whole_numbers
@@ -37,7 +38,6 @@ from ..attention_operands import (
     NoAttention,
     as_nn_attention,
 )
-from ..compile_time import weights_of
 from ..context import PassContext
 from ..layout import SHORTER_VIEWS
 from ..no_ops import SAME_TYPE

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any, cast
 
+from ...analysis.compile_time import known_before_inputs
 from ...analysis.uses import users_of
 from ...ir.expr import Constant, Expr, Var
 from ...ir.op import is_call_of
@@ -16,7 +17,6 @@ from ...ir.program import Binding, Function
 from ...ir.visitor import iter_bindings
 from ...pattern import PatternContext, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, decline
-from ..compile_time import known_before_inputs
 from ..no_ops import CODED_ONCE
 from .codes import Ranges, in_bytes
 from .layers import ACTIVATIONS, CONVOLUTIONS

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ... import op as ops
+from ...analysis.compile_time import known_before_inputs
 from ...analysis.tensors import shape_of
 from ...analysis.values import call_of
 from ...ir.expr import Constant, Expr, PrimValue, Tuple, TupleGetItem, Var, const
@@ -25,7 +26,6 @@ from ...ir.visitor import iter_bindings
 from ...op.adjoints import tensor_type
 from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
-from ..compile_time import known_before_inputs
 from ..context import PassContext
 from ..passes import FunctionPass, Pass
 from .codes import Ranges, SeenRange, in_bytes, in_signed_bytes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...analysis.compile_time import weights_of
 from ...ir.dims import Dim
 from ...ir.expr import Constant, Var
 from ...ir.module import IRModule
 from ...ir.program import Function
 from ...ir.types import TensorType
 from ...ir.visitor import walk
-from ..compile_time import weights_of
 from ..context import PassError
 from .plan import ShardingPlan
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from ...analysis.compile_time import weights_of
 from ...ir.expr import Constant, Expr, Var
 from ...ir.module import IRModule
 from ...ir.op import Op
@@ -17,7 +18,6 @@ from ...ir.program import Function
 from ...ir.types import TensorType
 from ...pattern import CallPattern, DFPattern, ExprPattern
 from ...rewrite import Decline, Rule, decline
-from ..compile_time import weights_of
 from .plan import ShardingPlan, Spec
 
 Role: TypeAlias = Literal["column", "row"]

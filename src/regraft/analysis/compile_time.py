@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from ..analysis.values import leaves_of
+from collections.abc import Set
+
+from ..ir.dims import SymVar
 from ..ir.expr import Expr, Var
 from ..ir.op import Call
 from ..ir.program import Function, If, VarBinding
+from ..ir.reading import defining_symvars
+from .uses import direct_uses
+from .variables import free_symbolic_vars
 
 
 def weights_of(function: Function) -> tuple[Var, ...]:
@@ -17,11 +22,14 @@ def weights_of(function: Function) -> tuple[Var, ...]:
     return function.params[count:] if isinstance(count, int) else ()
 
 
-def known_before_inputs(function: Function, *, casts: bool = False) -> dict[Var, None]:
+def known_before_inputs(
+    function: Function, *, casts: bool = False, sizes: Set[SymVar] | None = None
+) -> dict[Var, None]:
     """The weights of ``function`` and every value of its body that depends on weights and constants only, in order.
 
     Values with effects, branches, and casts unless ``casts`` are left out, and so is what a branch binds. A value that
-    depends on nothing at all counts, if it is computed by a call. Cost: linear.
+    depends on nothing at all counts, if it is computed by a call. With ``sizes``, values that mention others are left
+    out, too. Cost: linear.
     """
     known = dict.fromkeys(weights_of(function))
     for block in function.body.blocks:
@@ -31,7 +39,9 @@ def known_before_inputs(function: Function, *, casts: bool = False) -> dict[Var,
                 continue
             if isinstance(value, Call) and not value.is_pure:
                 continue
-            if all(is_known(leaf, known) for leaf in leaves_of(value)):
+            if not all(var in known for var in direct_uses(value).variables):
+                continue
+            if sizes is None or sizes >= set(free_symbolic_vars(value)):
                 known[binding.var] = None
     return known
 
@@ -39,3 +49,15 @@ def known_before_inputs(function: Function, *, casts: bool = False) -> dict[Var,
 def is_known(leaf: Expr, known: dict[Var, None]) -> bool:
     """True if ``leaf`` is no variable, or one of ``known``."""
     return not isinstance(leaf, Var) or leaf in known
+
+
+def computable_at_compile_time(func: Function) -> list[Var]:
+    """The weights of ``func``, parameters after the first ``num_input``, and what is made of them and constants alone.
+
+    In order of definition; empty without the attribute ``num_input``. Values with effects, branches, casts, and sizes
+    that no weight has are left out, and so is what a branch binds. Cost: linear.
+    """
+    if not isinstance(func.attrs.get("num_input"), int):
+        return []
+    sizes = {size for weight in weights_of(func) for size in defining_symvars(weight.ty)}
+    return list(known_before_inputs(func, sizes=sizes))
