@@ -11,6 +11,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from types import FrameType
 from typing import Any, NamedTuple, overload
 
+from ..analysis.uses import direct_uses
+from ..analysis.values import definition, resolve
 from ..ir.dims import Dim, SymExpr, SymVar, match_dim, substitute
 from ..ir.dtypes import as_written, converted, is_float, is_integer
 from ..ir.equality import structural_equal
@@ -23,12 +25,12 @@ from ..ir.program import Function, If, VarBinding
 from ..ir.types import (
     ObjectType,
     PrimType,
-    ShapeType,
     TensorType,
     TupleType,
     Type,
     bind_type,
     is_subtype,
+    map_sizes,
     map_type,
     substitute_type,
     type_symvars,
@@ -182,10 +184,9 @@ def _read(rule: str, which: str, function: Function, known: Container[Expr] = fr
             if isinstance(value, Call) and value.op not in known:
                 _check_call(where, binding.var, value)
             bound[binding.var] = value
-    result = _resolved(function.body.body, bound)
-    result = bound.get(result, result) if isinstance(result, Var) else result
+    result = definition(bound, resolve(bound, function.body.body))
     fields = result.fields if isinstance(result, Tuple) else (function.body.body,)
-    outputs = tuple([_resolved(field, bound) for field in fields])
+    outputs = tuple([resolve(bound, field) for field in fields])
     if not outputs:
         raise RuleFormError(f"{where} returns an empty tuple, so there is nothing to replace")
     return _Side(function.params, bound, outputs)
@@ -206,22 +207,6 @@ def _check_call(where: str, var: Var, call: Call) -> None:
         )
     if not call.is_pure:
         raise RuleFormError(f"{where} has effects: {var.name_hint} = {call!r}")
-
-
-def _resolved(expr: Expr, bound: Mapping[Var, Expr]) -> Expr:
-    """``expr`` with aliases, and fields of tuples that are written out, looked through."""
-    while True:
-        value = bound.get(expr) if isinstance(expr, Var) else expr
-        if isinstance(value, TupleGetItem):
-            whole = _resolved(value.tuple_value, bound)
-            whole = bound.get(whole, whole) if isinstance(whole, Var) else whole
-            if not isinstance(whole, Tuple):
-                return expr
-            expr = whole.fields[value.index]
-        elif value is None or value is expr or isinstance(value, Call | Tuple):
-            return expr
-        else:
-            expr = value
 
 
 def _check_sides(name: str, pattern: _Side, replacement: _Side, may_ask_more: bool) -> dict[SymVar, Dim]:
@@ -289,25 +274,12 @@ class _PatternWriter:
     def _check_reachable(self) -> None:
         bound = self.side.bound
         reached: set[Var] = set()
-        stack: list[Expr] = list(self.side.outputs)
-        while stack:
-            expr = stack.pop()
-            if isinstance(expr, Var):
-                if expr in reached:
-                    continue
-                reached.add(expr)
-                expr = bound.get(expr, expr)
-            match expr:
-                case Call():
-                    stack.extend(expr.args)
-                case Tuple():
-                    stack.extend(expr.fields)
-                case TupleGetItem():
-                    stack.append(expr.tuple_value)
-                case Var() if expr not in reached:
-                    stack.append(expr)
-                case _:
-                    pass
+        pending = [var for output in self.side.outputs for var in direct_uses(output).variables]
+        while pending:
+            var = pending.pop()
+            if var not in reached:
+                reached.add(var)
+                pending.extend(direct_uses(bound[var]).variables if var in bound else ())
         for param in self.side.params:
             if param not in reached:
                 raise RuleFormError(
@@ -346,8 +318,7 @@ class _PatternWriter:
         if isinstance(value, Call):
             return self._call(value)
         if isinstance(value, TupleGetItem):
-            whole = _resolved(value.tuple_value, self.side.bound)
-            whole = self.side.bound.get(whole, whole) if isinstance(whole, Var) else whole
+            whole = definition(self.side.bound, resolve(self.side.bound, value.tuple_value))
             if isinstance(whole, Tuple):
                 return self._operand(whole.fields[value.index])
             return is_tuple_get_item(self._operand(value.tuple_value), value.index)
@@ -388,6 +359,7 @@ class _PatternWriter:
         return mentions_sizes(attribute) or (isinstance(attribute, str) and attribute in self.open_dtypes)
 
     def _stand_in(self, dim: Dim) -> Dim:
+        """``dim`` as a match binds it: a number or variable itself."""
         if isinstance(dim, int | SymVar):
             return dim
         stand_in = SymVar("size")
@@ -395,18 +367,7 @@ class _PatternWriter:
         return stand_in
 
     def _with_stand_ins(self, ty: Type) -> Type:
-        def change(leaf: Type) -> Type:
-            match leaf:
-                case TensorType(shape=tuple() as shape):
-                    return TensorType([self._stand_in(dim) for dim in shape], leaf.dtype)
-                case ShapeType(values=tuple() as values):
-                    return ShapeType([self._stand_in(dim) for dim in values])
-                case PrimType(value=SymExpr() as size):
-                    return PrimType(leaf.dtype, self._stand_in(size))
-                case _:
-                    return leaf
-
-        return map_type(ty, change)
+        return map_sizes(ty, self._stand_in)
 
 
 def _scalar_dtype(value: PrimValue) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final, NamedTuple, cast, final
 
+from ..ir.builder import operands_of
 from ..ir.equality import structural_equal
 from ..ir.expr import Expr, Tuple, TupleGetItem, Var, as_expr
 from ..ir.node import init_field
@@ -78,17 +79,7 @@ def any_of(first: Any, *others: Any) -> Expr:
 
 def parts_of(expr: Expr) -> Sequence[Expr]:
     """The values that ``before`` made ``expr`` of: operands, fields, or alternatives."""
-    match expr:
-        case Call():
-            return expr.args
-        case Tuple():
-            return expr.fields
-        case TupleGetItem():
-            return [expr.tuple_value]
-        case Alternatives():
-            return expr.values
-        case _:
-            return ()
+    return expr.values if isinstance(expr, Alternatives) else operands_of(expr)
 
 
 class AttributeHole(NamedTuple):

@@ -54,28 +54,6 @@ class EditSession(BlockView):
     variables that are defined before it.
     """
 
-    __slots__ = (
-        "aliased",
-        "original",
-        "_by_key",
-        "_crowded",
-        "_edited",
-        "_indexed_ops",
-        "_keys",
-        "_fresh_name",
-        "_serial",
-        "symvar_binders",
-        "added",
-        "is_dataflow",
-        "journal",
-        "merged_origins",
-        "pinned",
-        "recounted",
-        "replacing",
-        "share",
-        "state",
-    )
-
     def __init__(
         self,
         block: BindingBlock,
