@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..analysis import called_names
-from ..ir.binding_values import bind_params, bind_sizes, named, size_value, sizes_of
+from ..ir.binding_values import bind_params, bind_symbolic_vars, size_value, sizes_of
 from ..ir.dims import Dim, SymVar
 from ..ir.errors import IRError
 from ..ir.expr import Expr, PrimValue, Var, const
@@ -67,17 +67,13 @@ def BindSymbolicVars(binding_map: Mapping[str | SymVar, Dim | PrimValue | Expr],
             if func_name not in (None, name):
                 return function
             own = sizes_of(function)
-            names = {size: size.name for size in own}
-            sizes: dict[SymVar, Dim] = {}
-            for key, value in wanted.items():
-                if key not in own and key not in names.values():
-                    continue
-                used.add(key)
-                try:
-                    sizes[key if isinstance(key, SymVar) else named("size", key, own, names)] = value
-                except IRError as error:
-                    raise PassError(f"BindSymbolicVars: {error}") from None
-            return bind_sizes(function, sizes)
+            there = {*own, *(size.name for size in own)}
+            here = {key: value for key, value in wanted.items() if key in there}
+            used.update(here)
+            try:
+                return bind_symbolic_vars(function, here)
+            except IRError as error:
+                raise PassError(f"BindSymbolicVars: {error}") from None
 
         bound = module.with_each(change)
         for key in wanted:

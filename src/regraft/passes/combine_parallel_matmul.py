@@ -124,11 +124,6 @@ def _apart(alone: _Branch, branches: Sequence[_Branch], bindings: Bindings) -> s
     return " and ".join(min(map(differences, others), key=len, default=nothing))
 
 
-def _out_dtype(group: Sequence[_Branch]) -> str | None:
-    """The ``out_dtype`` of the one matmul: the dtype that all results have, as Relax writes it."""
-    return dtype_of(group[0].call)
-
-
 # --- what follows the branches
 
 
@@ -194,7 +189,7 @@ def _activation(tops: Sequence[Var], bindings: Bindings) -> list[tuple[Var, Call
 
 def _joined_product(left: Expr, weights: Sequence[Expr], group: Sequence[_Branch], layout: JoinLayout) -> Expr | str:
     """The one product: of matrices side by side, or of matrices along a new axis before their columns."""
-    dtype = _out_dtype(group)
+    dtype = dtype_of(group[0].call)  # which all results have, as Relax writes it
     if layout == "concat":
         return ops.matmul(left, ops.concat(weights, axis=group[0].weight_type.ndim - 1), dtype)
     ty = left.ty

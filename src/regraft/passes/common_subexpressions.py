@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, cast
 
+from ..analysis.tensors import dtype_of
 from ..ir.binding_values import bind_sizes
 from ..ir.dims import Dim, SymVar
-from ..ir.dtypes import is_float
+from ..ir.dtypes import is_exact
 from ..ir.expr import DataflowVar, Expr, TupleGetItem, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
@@ -142,15 +143,10 @@ def _commuted(key: ValueKey, value: Expr) -> ValueKey:
     """
     if not isinstance(value, Call) or not isinstance(value.op, Op) or not value.op.is_commutative:
         return key
-    if Trait.IDEMPOTENT in value.op.traits and any(_may_be_float(arg) for arg in value.args):
+    if Trait.IDEMPOTENT in value.op.traits and any(not is_exact(dtype_of(arg)) for arg in value.args):
         return key
     op, operands, *rest = key
     return (op, frozenset(cast("tuple[object, ...]", operands)), *rest)
-
-
-def _may_be_float(operand: Expr) -> bool:
-    dtype = operand.ty.dtype if isinstance(operand.ty, TensorType) else None
-    return dtype is None or is_float(dtype)
 
 
 def _sizes_of_one_shape(function: Function) -> dict[SymVar, Dim]:

@@ -127,16 +127,6 @@ def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(config)
 
 
-class _Current:
-    """The pass at work, and its function."""
-
-    __slots__ = ("function", "pass_name")
-
-    def __init__(self) -> None:
-        self.pass_name = ""
-        self.function = ""
-
-
 @final
 class PassContext:
     """The options of passes inside ``with PassContext(...)``.
@@ -177,7 +167,8 @@ class PassContext:
         self.instruments: tuple[PassInstrument, ...] = tuple(instruments or ())
         self.verify: Final = verify
         self._left = most_rewrites
-        self._place = _Current()
+        self._pass_name = self._function = ""
+        """The pass at work, and its function."""
         self._tokens: list[Token[PassContext]] = []
 
     @staticmethod
@@ -243,9 +234,7 @@ class PassContext:
     def tell(self, rule: str, binding: str, reason: str | None, unverified: str | None = None) -> None:
         """Report a decision that the rewriting engine does not see; ``reason`` None: the place was rewritten."""
         for instrument in self._listeners:
-            instrument.step(
-                RewriteDecision(self._place.pass_name, self._place.function, rule, binding, reason, unverified)
-            )
+            instrument.step(RewriteDecision(self._pass_name, self._function, rule, binding, reason, unverified))
 
     @property
     def _listeners(self) -> list[PassInstrument]:
@@ -254,7 +243,7 @@ class PassContext:
     @property
     def function(self) -> str:
         """The name of the function that the running pass works on; empty where it works on the whole module."""
-        return self._place.function
+        return self._function
 
     @property
     def left(self) -> int | None:
@@ -291,11 +280,11 @@ class PassContext:
     @contextmanager
     def on(self, function: str) -> Generator[None]:
         """Decisions inside are about the function of that name."""
-        before, self._place.function = self._place.function, function
+        before, self._function = self._function, function
         try:
             yield
         finally:
-            self._place.function = before
+            self._function = before
 
     def run(self, one: Pass, program: Program) -> Program:
         """The result of ``one`` for ``program``, with the instruments told and the values verified."""
@@ -306,13 +295,13 @@ class PassContext:
             return program
         for instrument in instruments:
             instrument.run_before_pass(program, one)
-        before, self._place.pass_name = self._place.pass_name, one.name
+        before, self._pass_name = self._pass_name, one.name
         try:
             # Memory is collected between the passes of a sequence.
             with nullcontext() if one.is_sequence else collection_paused():
                 result = one.transform(program, self)
         finally:
-            self._place.pass_name = before
+            self._pass_name = before
         if self.verify is not None and result is not program and one.keeps_values and not one.is_sequence:
             from .verification import check_same_values
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import methodcaller
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
@@ -15,7 +16,6 @@ from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.visitor import iter_bindings
 from ..reference.trials import ValueDifference
-from ..rewrite import Event, PatternMatchingRewriter, RewrittenBlock
 from .context import PassContext, PassError, PassInstrument, Program, RewriteDecision
 from .passes import AsPass, Pass, Sequential, as_pass
 from .verification import changed_value
@@ -164,6 +164,15 @@ class Recorder(PassInstrument):
         self._steps.append(step)
 
 
+def _kept(method: str) -> Callable[..., None]:
+    """The method of a tape that keeps what it is told, for that method of a listener."""
+
+    def keep(tape: Tape, *told: Any) -> None:
+        tape.told.append((PassContext.current().function, methodcaller(method, *told)))
+
+    return keep
+
+
 @final
 class Tape(PassInstrument):
     """Keeps all that instruments are told while passes run; `play` tells it to another one later.
@@ -174,42 +183,23 @@ class Tape(PassInstrument):
     sees_sequences = False
 
     def __init__(self) -> None:
-        self._told: list[tuple[str, Callable[[PassInstrument], None]]] = []
+        self.told: list[tuple[str, Callable[[PassInstrument], None]]] = []
+        """What was told, each with the name of the function that the running pass worked on."""
 
     def play(self, listener: PassInstrument) -> None:
         """Tell ``listener`` everything, in order; `PassContext.current` gives the function as it did then."""
         context = PassContext()
         with context:
-            for function, tell in self._told:
+            for function, tell in self.told:
                 with context.on(function):
                     tell(listener)
 
-    def _keep(self, tell: Callable[[PassInstrument], None]) -> None:
-        self._told.append((PassContext.current().function, tell))
-
-    def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """Keep it."""
-        self._keep(lambda listener: listener.run_before_pass(mod, info))
-
-    def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """Keep it."""
-        self._keep(lambda listener: listener.run_after_pass(mod, info))
-
-    def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
-        """Keep it."""
-        self._keep(lambda listener: listener.run_before_rewrite(program, rules))
-
-    def step(self, step: RewriteDecision) -> None:
-        """Keep it."""
-        self._keep(lambda listener: listener.step(step))
-
-    def rewrote(self, event: Event) -> None:
-        """Keep it."""
-        self._keep(lambda listener: listener.rewrote(event))
-
-    def wrote(self, written: RewrittenBlock) -> None:
-        """Keep it."""
-        self._keep(lambda listener: listener.wrote(written))
+    run_before_pass = _kept("run_before_pass")
+    run_after_pass = _kept("run_after_pass")
+    run_before_rewrite = _kept("run_before_rewrite")
+    step = _kept("step")
+    rewrote = _kept("rewrote")
+    wrote = _kept("wrote")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from .. import op as ops
 from ..analysis.axes import View, arrangement, axis_of, sources, together
-from ..analysis.tensors import shape_of
+from ..analysis.tensors import shape_of, stated_shape
 from ..analysis.values import call_of, definition, resolve
 from ..ir.expr import Constant, Expr, Var
 from ..ir.module import IRModule
@@ -104,13 +104,9 @@ def _reshape_to_itself(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | De
     data: Expr = matchings[_data]
     if is_subtype(data.ty, expr.ty) is not True:
         return decline("the shape differs, or is not known to be the same")
-    if not _is_shape_known(expr):
+    if stated_shape(expr) is None:
         return decline("the shape is not known")
     return data
-
-
-def _is_shape_known(expr: Expr) -> bool:
-    return getattr(expr.ty, "shape", None) is not None
 
 
 with PatternContext() as _reshaped_again:
@@ -120,13 +116,13 @@ with PatternContext() as _reshaped_again:
 
 def _reshape_around(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
     outer, within = matchings[_back], matchings[_reshaped]
-    shapes = [ty.shape if isinstance(ty := expr.ty, TensorType) else None for expr in (outer, within)]
 
     def before(value: Var) -> Expr | None:
         found = _inner.extract_matched_expr(value, bindings)
-        if found is None or not isinstance(value.ty, TensorType):
+        if found is None:
             return None
-        there = (value.ty.shape, shapes[1]), (found[_data].ty.shape, shapes[0])
+        pairs = (value, within), (found[_data], outer)
+        there = [(stated_shape(one), stated_shape(other)) for one, other in pairs]
         known = all(a is not None and b is not None and shapes_equal(a, b) is True for a, b in there)
         return found[_data] if known else None
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from .. import op as ops
 from ..analysis.compile_time import is_known, known_before_inputs
-from ..analysis.tensors import dtype_of
+from ..analysis.tensors import dtype_of, stated_shape
 from ..analysis.values import resolve
 from ..ir.dims import Dim, SymVar, dim_less, dim_product, dims_equal, free_symvars, substitute
 from ..ir.dtypes import is_bool
@@ -55,8 +55,7 @@ def _take_after(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
 
 def _take_stacked(expr: Call, x: Expr, weight: Expr, indices: Expr, take: Call) -> Expr | Decline:
     """One matrix of a stack for each row of a batch: a product with all of them, of which each row takes its own."""
-    shapes = [ty.shape if isinstance(ty := one.ty, TensorType) else None for one in (x, weight, indices)]
-    batch, stack, picked = shapes
+    batch, stack, picked = map(stated_shape, (x, weight, indices))
     if batch is None or stack is None or picked is None or len(batch) != 3 or len(picked) != 1:
         return decline("a shape is not known, or the left side is no batch of matrices")
     if shapes_equal(batch[:1], picked) is not True:
@@ -199,8 +198,7 @@ def _cost(chain: _ProductChain) -> tuple[Dim, Dim] | str:
 
     A product that is known before the inputs costs nothing.
     """
-    types = [operand.ty for operand in chain.operands]
-    a, b, c = (ty.shape if isinstance(ty, TensorType) else None for ty in types)
+    a, b, c = map(stated_shape, chain.operands)
     if a is None or b is None or c is None:
         return "a shape is not known"
     if not a or len(b) < 2 or not c or (len(b) > 2 and 1 in (len(a), len(c))):
@@ -252,9 +250,7 @@ def _reordered(
     ``inner`` are the values between the inner product and ``old``, that product first; only ``old`` may use them.
     """
     calls = [call for var in (old, inner[0]) if isinstance(call := bindings[var], Call)]
-    types = [call.ty for call in calls] + [operand.ty for operand in chain.operands]
-    dtypes = {ty.dtype if isinstance(ty, TensorType) else None for ty in types}
-    if len(dtypes) != 1:
+    if len({dtype_of(value) for value in (*calls, *chain.operands)}) != 1:
         return decline("the dtypes of operands and products differ, so a product would be rounded elsewhere")
     if any(len(bindings.users_of(var)) != 1 or bindings.is_output(var) for var in inner):
         return decline("the inner product is used elsewhere, so it is computed anyway")

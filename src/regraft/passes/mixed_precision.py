@@ -17,6 +17,7 @@ import numpy as np
 from .. import op as ops
 from ..analysis import free_vars
 from ..analysis.values import leaves_of
+from ..ir.builder import operands_of, with_operands
 from ..ir.dtypes import HALF
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.leaf_types import leaf_tensors, leaf_types
@@ -253,15 +254,8 @@ class _BlockWriter:
         return var
 
     def _over(self, value: Expr, convert: Callable[[Expr], Expr]) -> Expr:
-        match value:
-            case Call():
-                args = [convert(arg) for arg in value.args]
-                return value if same_items(args, value.args) else value.with_args(args)
-            case TupleGetItem():
-                whole = convert(value.tuple_value)
-                return value if whole is value.tuple_value else TupleGetItem(whole, value.index)
-            case _:
-                return convert(value)
+        operands = operands_of(value)
+        return with_operands(value, list(map(convert, operands))) if operands else convert(value)
 
     def _within(self, value: If | Function) -> Expr:
         table: dict[Var, Expr] = {var: self._high(var) for var in free_vars(value) if var in self.low}

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import op as ops
-from ..analysis.tensors import dtype_of, stated_shape
+from ..analysis.tensors import dtype_of, same_sizes, stated_shape
 from ..analysis.values import is_number
-from ..ir.dims import Dim, dim_product, dims_equal
+from ..ir.dims import Dim, dim_product
 from ..ir.dtypes import numpy_dtype
 from ..ir.expr import Constant, Expr
 from ..ir.module import IRModule
@@ -45,9 +45,7 @@ _Axes: TypeAlias = Sequence[int] | None
 
 
 def _same(ours: Sequence[Dim] | None, theirs: Sequence[Dim] | None) -> bool:
-    if ours is None or theirs is None or len(ours) != len(theirs):
-        return False
-    return all(dims_equal(a, b) is True for a, b in zip(ours, theirs, strict=True))
+    return ours is not None and theirs is not None and same_sizes(ours, theirs)
 
 
 # --- activations
