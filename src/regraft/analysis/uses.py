@@ -6,13 +6,13 @@ branches return, while the bindings inside the branches are users in their own r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
 
-from ..ir.expr import Expr, Tuple, TupleGetItem, Var
+from ..ir.expr import Expr, Var
 from ..ir.op import Call, Op
-from ..ir.program import Binding, DataflowBlock, Function, If, SeqExpr
-from ..ir.visitor import COMPOUND, Visitable, iter_bindings
+from ..ir.program import Binding, DataflowBlock, Function, SeqExpr
+from ..ir.visitor import COMPOUND, Visitable, iter_bindings, parts_of
 from .variables import free_vars
 
 
@@ -44,25 +44,14 @@ def direct_uses(expr: Expr) -> DirectUses:
         if isinstance(current, Var):
             variables.append(current)
             continue
-        if not isinstance(current, Call | Tuple | TupleGetItem | If | SeqExpr | Function) or id(current) in seen:
+        if type(current) not in COMPOUND or id(current) in seen:
             continue
         seen.add(id(current))
-        match current:
-            case Call():
-                stack.extend(reversed(current.args))
-                stack.append(current.op)
-            case Tuple():
-                stack.extend(reversed(current.fields))
-            case TupleGetItem():
-                stack.append(current.tuple_value)
-            case If():
-                stack.extend((current.false_branch, current.true_branch, current.cond))
-            case SeqExpr():
-                bodies.append(current)
-                stack.append(current.body)
-            case Function():
-                bodies.append(current)
-                stack.append(current.body.body)
+        if isinstance(current, SeqExpr | Function):
+            bodies.append(current)
+            stack.append(current.body.body if isinstance(current, Function) else current.body)
+        else:
+            stack.extend(reversed(cast("Sequence[Expr]", parts_of(current))))
     return DirectUses(variables, bodies)
 
 

@@ -29,35 +29,6 @@ class WellFormedError(RegraftError, ValueError):
     """A program that breaks a rule of the language; the message names the rule and shows the place."""
 
 
-class _Seen:
-    """Variables that can be seen, and what each scope added, so that leaving costs no more than entering."""
-
-    __slots__ = ("_added", "_members")
-
-    def __init__(self) -> None:
-        self._members: set[Var | SymVar] = set()
-        self._added: list[Var | SymVar] = []
-
-    def __contains__(self, variable: Var | SymVar) -> bool:
-        return variable in self._members
-
-    def add(self, variable: Var | SymVar) -> None:
-        if variable not in self._members:
-            self._members.add(variable)
-            self._added.append(variable)
-
-    def hide(self, variable: Var) -> None:
-        self._members.discard(variable)
-
-    @contextmanager
-    def scope(self) -> Generator[None]:
-        """Bindings that are added inside are not seen after."""
-        before = len(self._added)
-        yield
-        while len(self._added) > before:
-            self._members.discard(self._added.pop())
-
-
 class _Checker:
     """A walk through one function in order of evaluation, with what is in scope at each point."""
 
@@ -69,7 +40,8 @@ class _Checker:
         self._check_ty = check_ty
         self._elsewhere = elsewhere or {}
         self.bound: set[Var] = set()
-        self._seen = _Seen()
+        self._seen: dict[Var | SymVar, None] = {}
+        """Variables that can be seen, in the order in which scopes added them."""
         self._rows: list[tuple[BindingBlock, int, int]] = []
         self._pure: list[bool] = []
 
@@ -87,10 +59,18 @@ class _Checker:
                 lines.extend(f"  {mark} {line}" for line in repr(block.bindings[i]).splitlines())
         return WellFormedError("\n".join(lines))
 
+    @contextmanager
+    def _scope(self) -> Generator[None]:
+        """What is bound inside is not seen after; leaving costs no more than entering."""
+        before = len(self._seen)
+        yield
+        while len(self._seen) > before:
+            self._seen.popitem()
+
     # --- functions and bodies
 
     def function(self, function: Function) -> Steps[None]:
-        with self._seen.scope():
+        with self._scope():
             if function.attrs.get("relax.force_pure") and not function.is_pure:
                 raise self.fail("relax.force_pure stands on a function that is not pure; leave out one of the two")
             self._define_sizes(param.ty for param in function.params)
@@ -117,7 +97,7 @@ class _Checker:
             if in_dataflow:
                 for binding in block.bindings:
                     if isinstance(binding.var, DataflowVar):
-                        self._seen.hide(binding.var)
+                        self._seen.pop(binding.var, None)
         if not is_leaf(seq.body):
             raise self.fail(f"the result of a body is a {type(seq.body).__name__}; bind it to a variable first")
         self._use(seq.body)
@@ -125,7 +105,7 @@ class _Checker:
     def _binding(self, binding: Binding, in_dataflow: bool) -> Steps[None]:
         value, var = binding.value, binding.var
         if isinstance(value, Function):
-            self._seen.add(var)  # a function that is defined here may call itself
+            self._seen[var] = None  # a function that is defined here may call itself
         if isinstance(value, If | Function):
             yield from self._nested(value, in_dataflow)
         else:
@@ -159,7 +139,7 @@ class _Checker:
             raise self.fail(f"the condition of an If is a {type(value.cond).__name__}; bind it to a variable first")
         self._use(value.cond)
         for branch in (value.true_branch, value.false_branch):
-            with self._seen.scope():
+            with self._scope():
                 yield self._seq(branch)
 
     def _impure(self, call: Call, in_dataflow: bool) -> None:
@@ -226,12 +206,11 @@ class _Checker:
             other = self._elsewhere[var]
             raise self.fail(f"{var.name_hint} is bound in {other}, too; copy one of the two by copy_with_new_vars")
         self.bound.add(var)
-        self._seen.add(var)
+        self._seen[var] = None
 
     def _define_sizes(self, types: Iterable[Type]) -> None:
         for ty in types:
-            for size in defining_symvars(ty):
-                self._seen.add(size)
+            self._seen.update(dict.fromkeys(defining_symvars(ty)))
 
     def _require_sizes(self, sizes: Iterable[SymVar], where: str) -> None:
         for size in sizes:

@@ -48,16 +48,15 @@ _MOST_COMPARED: Final = 8
 
 
 class _Branch(NamedTuple):
-    """One of the matmuls: its variable, its right side, and the type of that."""
+    """One of the matmuls: its variable, its right side, which is of a known shape, and itself."""
 
     var: Var
     weight: Expr
-    weight_type: TensorType
     call: Call
 
     @property
-    def width(self) -> Dim:
-        return shape_of(self.weight)[-1]
+    def shape(self) -> Sequence[Dim]:
+        return shape_of(self.weight)
 
 
 class _Biased(NamedTuple):
@@ -79,8 +78,7 @@ def _branches(matchings: Mapping[Any, Any], bindings: Bindings) -> tuple[list[_B
         elif ty.ndim < 2:
             reasons.append(f"{var.name_hint}: its right side is a vector, whose product has no columns to split")
         else:
-            call = call_of(bindings, var)
-            found.append(_Branch(var, weight, ty, call))
+            found.append(_Branch(var, weight, call_of(bindings, var)))
     return found, reasons
 
 
@@ -94,9 +92,9 @@ def _groups(branches: Sequence[_Branch], bindings: Bindings) -> list[list[_Branc
     groups: dict[object, list[_Branch]] = {}
     depths = bindings.depths([branch.var for branch in branches])
     for branch in branches:
-        key = (depths[branch.var], shape_of(branch.weight)[:-1], branch.weight_type.dtype, dtype_of(branch.call))
+        key = (depths[branch.var], branch.shape[:-1], dtype_of(branch.weight), dtype_of(branch.call))
         groups.setdefault(key, []).append(branch)
-    return [sorted(group, key=lambda branch: not isinstance(branch.width, int)) for group in groups.values()]
+    return [sorted(group, key=lambda branch: not isinstance(branch.shape[-1], int)) for group in groups.values()]
 
 
 def _apart(alone: _Branch, branches: Sequence[_Branch], bindings: Bindings) -> str:
@@ -105,18 +103,17 @@ def _apart(alone: _Branch, branches: Sequence[_Branch], bindings: Bindings) -> s
     def differences(other: _Branch) -> list[str]:
         first, second = sorted((alone, other), key=branches.index)
         names = f"{first.var.name_hint} and {second.var.name_hint}"
-        types, results = (first.weight_type, second.weight_type), (first.var.ty, second.var.ty)
+        shapes, dtypes = (first.shape, second.shape), (dtype_of(first.var), dtype_of(second.var))
         found: list[str] = []
         if bindings.depends_on(second.var, [first.var]):
             found.append(f"{second.var.name_hint} is computed from {first.var.name_hint}")
-        if types[0].ndim != types[1].ndim:
-            found.append(f"the right sides of {names} have {types[0].ndim} and {types[1].ndim} axes")
-        for axis, sizes in enumerate(zip(shape_of(first.weight)[:-1], shape_of(second.weight)[:-1], strict=False)):
+        if len(shapes[0]) != len(shapes[1]):
+            found.append(f"the right sides of {names} have {len(shapes[0])} and {len(shapes[1])} axes")
+        for axis, sizes in enumerate(zip(shapes[0][:-1], shapes[1][:-1], strict=False)):
             if sizes[0] != sizes[1] and not found:
                 found.append(f"the right sides of {names} have sizes {sizes[0]} and {sizes[1]} on axis {axis}")
-        if isinstance(results[0], TensorType) and isinstance(results[1], TensorType):
-            dtypes = results[0].dtype, results[1].dtype
-            found.extend([f"{names} are {dtypes[0]} and {dtypes[1]}"] if dtypes[0] != dtypes[1] else [])
+        if dtypes[0] != dtypes[1]:
+            found.append(f"{names} are {dtypes[0]} and {dtypes[1]}")
         return found or [f"{names} are computed from different numbers of the other products"]
 
     others = [branch for branch in branches if branch is not alone][:_MOST_COMPARED]
@@ -145,7 +142,7 @@ def _bias_of(branch: _Branch, bindings: Bindings) -> _Biased | None:
     if len(others) != 1:
         return None
     ty = others[0].ty
-    if not isinstance(ty, TensorType) or not ty.shape or ty.shape[-1] != branch.width or ty.dtype is None:
+    if not isinstance(ty, TensorType) or not ty.shape or ty.shape[-1] != branch.shape[-1] or ty.dtype is None:
         return None
     return _Biased(user[0], others[0], ty)
 
@@ -191,7 +188,7 @@ def _joined_product(left: Expr, weights: Sequence[Expr], group: Sequence[_Branch
     """The one product: of matrices side by side, or of matrices along a new axis before their columns."""
     dtype = dtype_of(group[0].call)  # which all results have, as Relax writes it
     if layout == "concat":
-        return ops.matmul(left, ops.concat(weights, axis=group[0].weight_type.ndim - 1), dtype)
+        return ops.matmul(left, ops.concat(weights, axis=len(group[0].shape) - 1), dtype)
     ty = left.ty
     if not isinstance(ty, TensorType) or not 2 <= ty.ndim <= 8 or dtype not in (None, ty.dtype):
         return "its left side is a vector or of unknown rank, or the products are of another dtype"
@@ -214,7 +211,7 @@ def _combined(
     layout: JoinLayout,
 ) -> dict[Var, Expr] | str:
     """The replacements for one group, or why there are none."""
-    if layout == "stack" and any(b.weight_type.ndim != 2 or b.width != group[0].width for b in group):
+    if layout == "stack" and any(len(b.shape) != 2 or b.shape[-1] != group[0].shape[-1] for b in group):
         return "only matrices of one width are stacked"
     biases = _biases(group, matmuls, bindings)
     weights = [branch.weight for branch in group]
@@ -240,7 +237,7 @@ def _combined(
         value = Call(call.op, (value,), call.attrs)
         tops = [var for var, _ in activation]
     edits: dict[Var, Expr] = {}
-    ends = list(accumulate(branch.width for branch in group))
+    ends = list(accumulate(branch.shape[-1] for branch in group))
     parts = ops.split(value, ends[:-1], axis=max(tensor_type(value).ndim - 1, -1)) if layout == "concat" else value
     for index, top in enumerate(tops):
         edits[top] = _layer(parts, index) if layout == "stack" else TupleGetItem(parts, index)

@@ -166,9 +166,11 @@ class PassContext:
         self.config: Final = _checked_config(config or {})
         self.instruments: tuple[PassInstrument, ...] = tuple(instruments or ())
         self.verify: Final = verify
-        self._left = most_rewrites
-        self._pass_name = self._function = ""
-        """The pass at work, and its function."""
+        self.left = most_rewrites
+        """The number of further rewrites that may be made; None if any number may."""
+        self.function = ""
+        """The name of the function that the running pass works on; empty where it works on the whole module."""
+        self._pass_name = ""
         self._tokens: list[Token[PassContext]] = []
 
     @staticmethod
@@ -225,34 +227,24 @@ class PassContext:
         """``program`` rewritten by ``rules``, with what this context asks for: see `regraft.rewrite.rewrite`."""
         for instrument in self.instruments:
             instrument.run_before_rewrite(program, rules)
-        if self._left is not None:
+        if self.left is not None:
             rules = RuleSet(self._limited(rule) for rule in rules.rules())
         journal = self._wrote if any(instrument.wants_edits for instrument in self.instruments) else None
-        listener = self._told if self._left is not None or self._listeners or journal is not None else None
+        listener = self._told if self.left is not None or self._listeners or journal is not None else None
         return rewrite(program, rules, share=share, listener=listener, verify=self.verify, journal=journal)
 
     def tell(self, rule: str, binding: str, reason: str | None, unverified: str | None = None) -> None:
         """Report a decision that the rewriting engine does not see; ``reason`` None: the place was rewritten."""
         for instrument in self._listeners:
-            instrument.step(RewriteDecision(self._pass_name, self._function, rule, binding, reason, unverified))
+            instrument.step(RewriteDecision(self._pass_name, self.function, rule, binding, reason, unverified))
 
     @property
     def _listeners(self) -> list[PassInstrument]:
         return [instrument for instrument in self.instruments if instrument.wants_steps]
 
-    @property
-    def function(self) -> str:
-        """The name of the function that the running pass works on; empty where it works on the whole module."""
-        return self._function
-
-    @property
-    def left(self) -> int | None:
-        """The number of further rewrites that may be made; None if any number may."""
-        return self._left
-
     def _told(self, event: Event) -> None:
-        if event.reason is None and self._left is not None:
-            self._left -= 1
+        if event.reason is None and self.left is not None:
+            self.left -= 1
         self.tell(event.rule, event.var.name_hint, event.reason, event.unverified)
         if event.reason is None:
             for instrument in self.instruments:
@@ -265,7 +257,7 @@ class PassContext:
     def _limited(self, rule: Rule) -> Rule:
         @wraps(rule.rewriter)
         def rewriter(*arguments: Any) -> Any:
-            return _SPENT if self._left == 0 else rule.rewriter(*arguments)
+            return _SPENT if self.left == 0 else rule.rewriter(*arguments)
 
         return rule.with_rewriter(rewriter)
 
@@ -280,11 +272,11 @@ class PassContext:
     @contextmanager
     def on(self, function: str) -> Generator[None]:
         """Decisions inside are about the function of that name."""
-        before, self._function = self._function, function
+        before, self.function = self.function, function
         try:
             yield
         finally:
-            self._function = before
+            self.function = before
 
     def run(self, one: Pass, program: Program) -> Program:
         """The result of ``one`` for ``program``, with the instruments told and the values verified."""

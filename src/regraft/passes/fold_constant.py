@@ -259,13 +259,7 @@ def _viewed(function: Function) -> Iterator[int]:
 
 
 def _is_of_constants(value: Expr, views: Set[Var]) -> TypeGuard[Call]:
-    if type(value) is not Call:
-        return False
-    pending = list(value.args)
-    for operand in pending:
-        if isinstance(operand, Tuple):
-            pending.extend(operand.fields)
-    return not any(isinstance(operand, Var) and operand not in views for operand in pending)
+    return type(value) is Call and not any(isinstance(leaf, Var) and leaf not in views for leaf in leaves_of(value))
 
 
 def _operands(value: Expr) -> tuple[Expr, ...]:

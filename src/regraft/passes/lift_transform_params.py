@@ -113,11 +113,8 @@ def _boundary(part: _Liftable, lifted: Mapping[Var, object]) -> dict[Var, None]:
     """The weights and lifted values that the rest of the function uses."""
     function = part.function
     reach = {**dict.fromkeys(weights_of(function)), **dict.fromkeys(lifted)}
-    used: dict[Var, None] = {}
-    for binding in iter_bindings(function):
-        if binding.var not in lifted:
-            used.update((leaf, None) for leaf in leaves_of(binding.value) if leaf in reach and isinstance(leaf, Var))
-    used.update((leaf, None) for leaf in leaves_of(function.body.body) if leaf in reach and isinstance(leaf, Var))
+    values = [binding.value for binding in iter_bindings(function) if binding.var not in lifted]
+    used = {leaf for value in (*values, function.body.body) for leaf in leaves_of(value)}
     return {var: None for var in reach if var in used}
 
 

@@ -30,9 +30,8 @@ _data, _one = wildcard(), is_const()
 _by_one = is_op("relax.multiply", "relax.divide")(_data, _one)
 _padded = is_op("relax.nn.pad")(_data)
 _sliced = is_op("relax.strided_slice")(_data, varg_default_wildcard=True)
-_converted = is_op("relax.astype")(_data)
 _joined_alone = is_op("relax.concat")(is_tuple([_data]))
-_same_again = is_op("relax.broadcast_to")(_data, wildcard()) | _converted
+_spread = is_op("relax.broadcast_to")(_data, wildcard())
 _wider = is_op("relax.astype")(_data)
 _there_and_back = is_op("relax.astype")(_wider)
 _resized = is_op("relax.image.resize2d", "relax.image.resize3d")(_data, wildcard())
@@ -81,11 +80,7 @@ def _without_slice(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Declin
 
 
 def _without_change(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    return _itself(expr, matchings[_data], keeps_shape=_converted in matchings)
-
-
-def _without_joining(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    return _itself(expr, matchings[_data], keeps_shape=True)
+    return _itself(expr, matchings[_data], keeps_shape=_spread not in matchings)
 
 
 def _without_casts(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
@@ -95,7 +90,7 @@ def _without_casts(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Declin
     return _itself(expr, matchings[_data], keeps_shape=True)
 
 
-SAME_TYPE: Final = Rule(_same_again, _without_change, "remove_change_to_same_type")
+SAME_TYPE: Final = Rule(_spread | is_op("relax.astype")(_data), _without_change, "remove_change_to_same_type")
 """Broadcasts to the shape, and casts to the dtype, that a tensor has."""
 
 
@@ -259,7 +254,7 @@ _RULES: Final = RuleSet(
         Rule(_padded, _without_padding, "remove_empty_padding"),
         Rule(_sliced, _without_slice, "remove_slice_of_everything"),
         SAME_TYPE,
-        Rule(_joined_alone, _without_joining, "remove_joining_of_one"),
+        Rule(_joined_alone, _without_change, "remove_joining_of_one"),
         rule(lambda v: ops.negative(ops.negative(v)), lambda v: v, name="remove_what_undoes_itself"),
         rule(lambda v: ops.bitwise_not(ops.bitwise_not(v)), lambda v: v, name="remove_what_undoes_itself"),
         rule(lambda v=_BOOLS: ops.logical_not(ops.logical_not(v)), lambda v: v, name="remove_what_undoes_itself"),

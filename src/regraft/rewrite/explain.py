@@ -232,8 +232,7 @@ class _Explainer:
         if not self.is_rule:
             self._match(block, var, (var,), None)
             return
-        events: list[Event] = []
-        run = BlockRun(block.session, Plan(()), block.gate, events.append)
+        run, events = _dry_run(block)
         refusal = self._refusal(partial(run.try_value, self.rule, form, var, definitions[var]), events)
         self._match(block, var, (events[-1].matched if events else ()) or (var,), refusal)
 
@@ -252,8 +251,7 @@ class _Explainer:
             covered.update(group)
             refusal: Reason | None = None
             if self.is_rule:
-                events: list[Event] = []
-                run = BlockRun(block.session, Plan(()), block.gate, events.append)
+                run, events = _dry_run(block)
                 refusal = self._refusal(partial(run.try_group, self.rule, form, anchor, set()), events)
             self._match(block, anchor, tuple(v for v in group if v in block.session.position), refusal)
 
@@ -329,6 +327,12 @@ class _Explainer:
             absent,
             tuple(near),
         )
+
+
+def _dry_run(block: _SearchedBlock) -> tuple[BlockRun, list[Event]]:
+    """What tries rules in ``block``, and the list of what it decides."""
+    events: list[Event] = []
+    return BlockRun(block.session, Plan(()), block.gate, events.append), events
 
 
 def _subject_text(pattern: DFPattern | PatternContext) -> str:

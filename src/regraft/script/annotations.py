@@ -166,9 +166,7 @@ class ObjectConstructor(TypeConstructor):
         """The one type that there is of this kind."""
         return self.type
 
-    def __call__(self) -> Type:
-        """The same as `default`."""
-        return self.type
+    __call__ = default
 
 
 @final

@@ -193,16 +193,16 @@ def read_class(cls: type, frame: FrameType) -> tuple[SourceText, ast.ClassDef]:
     inside = [value.__code__.co_firstlineno for value in vars(cls).values() if isinstance(value, FunctionType)] or [
         frame.f_lineno
     ]
-    best: ast.ClassDef | None = None
-    for first, nodes in definitions.items():
-        for node in nodes:
-            if not isinstance(node, ast.ClassDef) or node.name != cls.__name__:
-                continue
-            if first <= inside[0] <= (node.end_lineno or first) and (best is None or node.lineno > best.lineno):
-                best = node
-    if best is None:
+    candidates = [
+        node
+        for first, nodes in definitions.items()
+        for node in nodes
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__
+        if first <= inside[0] <= (node.end_lineno or first)
+    ]
+    if not candidates:
         raise RegraftError(f"class {cls.__name__!r} is not found in {source.name}: has the file changed?")
-    return source, best
+    return source, max(candidates, key=lambda node: node.lineno)
 
 
 def calling_frame(depth: int) -> FrameType:

@@ -84,7 +84,7 @@ class _Asked(type):
         return cls.holds(instance)
 
 
-class SizeVariable(metaclass=_Asked):
+class _SizeVariable(metaclass=_Asked):
     """A new size variable of that name; ``isinstance(dim, T.Var)`` asks whether a size is one."""
 
     def __new__(cls, name: str, dtype: str = "int64") -> Any:
@@ -145,7 +145,7 @@ def const(value: Any, dtype: str = "int32") -> Any:
     return ScalarConstructor(dtype)(value)
 
 
-Var = SizeVariable
+Var = _SizeVariable
 
 
 class IntImm(metaclass=_Asked):
@@ -194,55 +194,6 @@ bfloat16 = ScalarConstructor("bfloat16")
 float32 = ScalarConstructor("float32")
 float64 = ScalarConstructor("float64")
 
-__all__ = [
-    "EQ",
-    "GE",
-    "GT",
-    "LE",
-    "LT",
-    "NE",
-    "Add",
-    "And",
-    "Div",
-    "FloatImm",
-    "FloorDiv",
-    "FloorMod",
-    "IndexMap",
-    "IntImm",
-    "Max",
-    "Min",
-    "Mod",
-    "Mul",
-    "Not",
-    "Or",
-    "Select",
-    "Sub",
-    "Var",
-    "all",
-    "any",
-    "bfloat16",
-    "bool",
-    "boolean",
-    "ceildiv",
-    "const",
-    "float16",
-    "float32",
-    "float64",
-    "floordiv",
-    "floormod",
-    "if_then_else",
-    "indexdiv",
-    "indexmod",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "max",
-    "min",
-    "truncdiv",
-    "truncmod",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
+_scalars_and_kinds = [name for name, value in globals().items() if isinstance(value, ScalarConstructor | _Asked)]
+__all__ = ["IndexMap", "const"]
+__all__ += sorted([name for name in _scalars_and_kinds if name[0] != "_"])  # pyright: ignore[reportUnsupportedDunderAll]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from ..ir.binding_values import bind_sizes
 from ..ir.builder import NameSupply
 from ..ir.dims import Dim, SymVar
 from ..ir.expr import DataflowVar, Expr, Tuple, TupleGetItem, Var
@@ -11,7 +12,6 @@ from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import TupleType, bind_type
-from ..passes.bind_values import bind_sizes
 from ..passes.context import PassContext
 from ..passes.passes import ModulePass
 from .errors import TrainingError

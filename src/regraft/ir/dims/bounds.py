@@ -79,9 +79,7 @@ def _bounds_of(dim: SymExpr) -> tuple[Limit, Limit]:
 def _operation_bounds(atom: Operation) -> tuple[Limit, Limit]:
     if isinstance(atom, Condition):
         return 0, 1
-    if isinstance(atom, Select):
-        return _either_bounds(*atom.operands[1:])
-    limits = [bounds(operand) for operand in atom.operands]
+    limits = [bounds(operand) for operand in (atom.operands[1:] if isinstance(atom, Select) else atom.operands)]
     if isinstance(atom, (FloorDiv, FloorMod)):
         (low, high), (divisor_low, divisor_high) = limits
         if divisor_low is not None and divisor_low >= 0:
@@ -100,18 +98,11 @@ def _operation_bounds(atom: Operation) -> tuple[Limit, Limit]:
         return -max(abs(low), abs(high)), max(abs(low), abs(high))
     lows = [low for low, _ in limits if low is not None]
     highs = [high for _, high in limits if high is not None]
-    if isinstance(atom, Min):
-        return min(lows) if len(lows) == len(limits) else None, min(highs, default=None)
-    return max(lows, default=None), max(highs) if len(highs) == len(limits) else None
-
-
-def _either_bounds(first: Dim, second: Dim) -> tuple[Limit, Limit]:
-    """The bounds of what is one of two dims."""
-    (low, high), (other_low, other_high) = bounds(first), bounds(second)
-    return (
-        None if low is None or other_low is None else min(low, other_low),
-        None if high is None or other_high is None else max(high, other_high),
-    )
+    least = min(lows) if len(lows) == len(limits) else None
+    greatest = max(highs) if len(highs) == len(limits) else None
+    if isinstance(atom, Select):
+        return least, greatest
+    return (least, min(highs, default=None)) if isinstance(atom, Min) else (max(lows, default=None), greatest)
 
 
 def _quotient_bounds(low: Limit, high: Limit, least: int, greatest: Limit) -> tuple[Limit, Limit]:

@@ -206,34 +206,26 @@ class SymVar(SymExpr):
     in every run.
     """
 
-    __slots__ = ("_dtype", "_name", "_serial", "least")
+    __slots__ = ("_serial", "dtype", "least", "name")
 
     def __init__(self, name: str, dtype: str = "int64", *, least: int | None = 0) -> None:
         super().__init__({})
-        self._name = name
-        self._dtype = dtype
-        self.least = least
+        self.name: Final = name
+        """The name it prints under; it does not identify the variable."""
+        self.dtype: Final = dtype
+        """The integer dtype of its value, such as ``"int64"``."""
+        self.least: Final = least
         self._serial = next(_serials)
         self._hash = hash((_VARIABLE_RANK, self._serial))
         self._key = (_VARIABLE_RANK, self._serial)
         self.coefficients = {(self,): 1}
 
     @property
-    def name(self) -> str:
-        """The name it prints under; it does not identify the variable."""
-        return self._name
-
-    @property
-    def dtype(self) -> str:
-        """The integer dtype of its value, such as ``"int64"``."""
-        return self._dtype
-
-    @property
     def ty(self) -> PrimType:
         """The type of its value as a scalar."""
         from ..types import PrimType
 
-        return PrimType(self._dtype)
+        return PrimType(self.dtype)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -242,10 +234,10 @@ class SymVar(SymExpr):
         return cast(int, self._hash)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _variable, (self._name, self._dtype, self.least)
+        return _variable, (self.name, self.dtype, self.least)
 
     def __str__(self) -> str:
-        return self._name
+        return self.name
 
 
 class Operation(SymExpr):
@@ -254,13 +246,14 @@ class Operation(SymExpr):
     The constructor does not simplify: ``build`` of each kind does, and gives an atom only where it must.
     """
 
-    __slots__ = ("_operands",)
+    __slots__ = ("operands",)
     rank: ClassVar[int]
     build: ClassVar[Callable[..., Dim]]
 
     def __init__(self, *operands: Dim) -> None:
         super().__init__({})
-        self._operands = operands
+        self.operands: Final = operands
+        """Dividend and divisor, or the two or more dims that the minimum or maximum is taken of."""
         self._hash = hash((self.rank, operands))
         key = [self.rank, len(operands)]
         for operand in operands:
@@ -268,24 +261,19 @@ class Operation(SymExpr):
         self._key = tuple(key)
         self.coefficients = {(self,): 1}
 
-    @property
-    def operands(self) -> tuple[Dim, ...]:
-        """Dividend and divisor, or the two or more dims that the minimum or maximum is taken of."""
-        return self._operands
-
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if type(self) is not type(other):
             return False
         that = cast(Operation, other)
-        return self._hash == that._hash and self._operands == that._operands
+        return self._hash == that._hash and self.operands == that.operands
 
     def __hash__(self) -> int:
         return cast(int, self._hash)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _build, (type(self), self._operands)
+        return _build, (type(self), self.operands)
 
 
 def _variable(name: str, dtype: str, least: int | None) -> SymVar:
