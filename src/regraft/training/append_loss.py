@@ -12,6 +12,7 @@ from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.program import Binding, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import TupleType, bind_type
+from ..op.adjoints import fields_of
 from ..passes.context import PassContext
 from ..passes.passes import ModulePass
 from .errors import TrainingError
@@ -31,7 +32,8 @@ def append_loss(function: Function, loss: Function, num_backbone_outputs: int = 
                 f"{what} has bindings outside of dataflow blocks; use transform.ConvertToDataflow first"
             )
     names = NameSupply()
-    results = _results(function.body.body)
+    result = function.body.body
+    results = list(fields_of(result)) if isinstance(result.ty, TupleType) else [result]
     predictions, states = results[:num_backbone_outputs], results[num_backbone_outputs:]
     if len(predictions) < num_backbone_outputs or len(loss.params) < num_backbone_outputs:
         raise TrainingError(
@@ -70,15 +72,6 @@ def AppendLoss(
         return module.with_function(name, appended.with_attr("global_symbol", name))
 
     return ModulePass(run, f"AppendLoss({func_name!r})", keeps_values=False)
-
-
-def _results(result: Expr) -> list[Expr]:
-    """The results of a function, one by one."""
-    if isinstance(result, Tuple):
-        return list(result.fields)
-    if isinstance(result.ty, TupleType):
-        return [TupleGetItem(result, index) for index in range(len(result.ty.fields))]
-    return [result]
 
 
 def _fitted(loss: Function, predictions: Sequence[Expr]) -> Function:

@@ -16,6 +16,7 @@ from ..ir.builder import BlockBuilder
 from ..ir.dtypes import as_dtype, numpy_dtype
 from ..ir.expr import Expr, ShapeExpr, Tuple, const
 from ..ir.program import Function
+from ..ir.types import TensorType
 from ..run.relax_values import Tensor
 
 
@@ -24,11 +25,30 @@ class FirstState(NamedTuple):
 
     dtype: str
     shape: tuple[int, ...]
-    fill: float | tuple[float, ...]
+    fill: float | tuple[float, ...] = 0.0
+
+    @property
+    def ty(self) -> TensorType:
+        """The type of the state."""
+        return TensorType(self.shape, self.dtype)
 
     def numpy(self) -> np.ndarray:
         """A new array of what the state holds."""
-        return _array(*self)
+        dtype = numpy_dtype(self.dtype)
+        if isinstance(self.fill, tuple):
+            return np.array(self.fill).astype(dtype).reshape(self.shape)
+        return np.full(self.shape, self.fill, dtype) if self.fill else np.zeros(self.shape, dtype)
+
+    def expr(self) -> Expr:
+        """What the state holds, as an expression."""
+        if isinstance(self.fill, tuple):
+            return const(self.numpy())
+        return ops.full(ShapeExpr(self.shape), const(self.fill, self.dtype))
+
+
+def sizes_of(ty: TensorType) -> tuple[int, ...]:
+    """The sizes of a tensor of known sizes."""
+    return tuple([dim for dim in ty.shape or () if isinstance(dim, int)])
 
 
 def states_of(arrays: Iterable[Any]) -> tuple[FirstState, ...]:
@@ -44,7 +64,7 @@ def states_of(arrays: Iterable[Any]) -> tuple[FirstState, ...]:
 
 def arrays_of(states: Sequence[FirstState]) -> tuple[Tensor, ...]:
     """New arrays of what the states hold."""
-    return tuple([_array(*state).view(Tensor) for state in states])
+    return tuple([FirstState(*state).numpy().view(Tensor) for state in states])
 
 
 def state_function(name: str, states: Sequence[FirstState]) -> Function:
@@ -52,19 +72,7 @@ def state_function(name: str, states: Sequence[FirstState]) -> Function:
     builder = BlockBuilder()
     with builder.function(name, []):
         with builder.dataflow():
-            values = [builder.emit(_value(*state)) for state in states]
+            values = [builder.emit(FirstState(*state).expr()) for state in states]
             result = builder.emit_output(Tuple(values))
         builder.emit_func_output(result)
     return builder.get()[name]
-
-
-def _array(dtype: str, shape: Sequence[int], fill: float | tuple[float, ...]) -> np.ndarray:
-    if isinstance(fill, tuple):
-        return np.array(fill).astype(numpy_dtype(dtype)).reshape(tuple(shape))
-    return np.full(tuple(shape), fill, numpy_dtype(dtype)) if fill else np.zeros(tuple(shape), numpy_dtype(dtype))
-
-
-def _value(dtype: str, shape: Sequence[int], fill: float | tuple[float, ...]) -> Expr:
-    if isinstance(fill, tuple):
-        return const(_array(dtype, shape, fill))
-    return ops.full(ShapeExpr(shape), const(fill, dtype))

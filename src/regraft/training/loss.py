@@ -16,11 +16,10 @@ from ..ir.dtypes import is_integer
 from ..ir.expr import Expr, Var
 from ..ir.program import Function
 from ..ir.types import TensorType, Type
+from ..op.adjoints import tensor_type
 from .errors import TrainingError
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
-
-
 _REDUCTIONS: Final = ("mean", "sum", "none")
 
 
@@ -32,8 +31,6 @@ class Loss:
     `_loss_name` and `_with_reduction` are for these. Raises `TrainingError` for an unknown reduction, and for operands
     that are no tensors.
     """
-
-    __slots__ = ("_loss_name", "_num_backbone_outputs", "_reduction")
 
     def __init__(self, loss_name: str, num_backbone_outputs: int = 1, reduction: Reduction = "mean") -> None:
         if reduction not in _REDUCTIONS:
@@ -97,8 +94,6 @@ class Loss:
 class L1Loss(Loss):
     """``|predictions - targets|``, elementwise; as ``torch.nn.L1Loss``."""
 
-    __slots__ = ()
-
     def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__("l1_loss", 1, reduction)
 
@@ -110,8 +105,6 @@ class L1Loss(Loss):
 
 class MSELoss(Loss):
     """``(predictions - targets) ** 2``, elementwise; as ``torch.nn.MSELoss``."""
-
-    __slots__ = ()
 
     def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__("mse_loss", 1, reduction)
@@ -126,7 +119,6 @@ class MSELoss(Loss):
 class _ClassLoss(Loss):
     """A loss over classes, one of which may count for nothing."""
 
-    __slots__ = ("ignore_index",)
     _name: ClassVar[str]
 
     def __init__(self, reduction: Reduction = "mean", ignore_index: int = -100) -> None:
@@ -140,7 +132,6 @@ class NLLLoss(_ClassLoss):
     ``weights`` has one weight for each class; targets of ``ignore_index`` count for nothing.
     """
 
-    __slots__ = ()
     _name = "nll_loss"
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
@@ -154,7 +145,6 @@ class CrossEntropyLoss(_ClassLoss):
     Targets are integers: the numbers of the classes.
     """
 
-    __slots__ = ()
     _name = "cross_entropy_loss"
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
@@ -173,7 +163,6 @@ class CategoricalCrossEntropyLoss(_ClassLoss):
     the weights of the others.
     """
 
-    __slots__ = ()
     _name = "categorical_cross_entropy_loss"
 
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
@@ -182,13 +171,11 @@ class CategoricalCrossEntropyLoss(_ClassLoss):
         logarithms = _log_softmax(predictions, axis)
         if self.ignore_index >= 0:
             classes = ops.argmax(targets, axis)
-            ty = classes.ty
-            assert isinstance(ty, TensorType)
+            ty = tensor_type(classes)
             if ty.ndim == 1 and ty.shape is not None:
                 classes = ops.reshape(classes, ty.shape)  # changes nothing, but stands in Relax's form
             return ops.nn.nll_loss(logarithms, classes, weights, self.reduction, self.ignore_index)
-        ty = predictions.ty
-        assert isinstance(ty, TensorType)
+        ty = tensor_type(predictions)
         shares = targets if dtype_of(targets) == ty.dtype else ops.astype(targets, ty.dtype)
         losses = ops.multiply(ops.negative(logarithms), shares)
         if weights is not None:
@@ -199,14 +186,11 @@ class CategoricalCrossEntropyLoss(_ClassLoss):
 
 def _log_softmax(predictions: Expr, axis: int) -> Expr:
     """The logarithm of the softmax over the classes; their axis is -1, as in Relax, where it is the last."""
-    ty = predictions.ty
-    assert isinstance(ty, TensorType)
-    return ops.nn.log_softmax(predictions, -1 if axis == ty.ndim - 1 else axis)
+    return ops.nn.log_softmax(predictions, -1 if axis == tensor_type(predictions).ndim - 1 else axis)
 
 
 def _class_axis(loss: Loss, predictions: Expr) -> int:
-    ty = predictions.ty
-    assert isinstance(ty, TensorType)
+    ty = tensor_type(predictions)
     if ty.ndim < 1 or is_integer(ty.dtype):
         raise TrainingError(
             f"{type(loss).__name__}: predictions is {ty!r}; expected a floating tensor of known rank, "

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from .. import op as ops
 from ..analysis.tensors import is_static
@@ -20,15 +20,9 @@ from ..ir.dtypes import is_float
 from ..ir.expr import Expr, Tuple, TupleGetItem, Var
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType
+from ..op.adjoints import tensor_type
 from .errors import NotSetError, TrainingError
-from .first_states import FirstState, arrays_of, state_function, states_of
-
-
-class _State(NamedTuple):
-    """One tensor that the optimizer keeps from step to step: ``fill`` throughout, to begin with."""
-
-    ty: TensorType
-    fill: float
+from .first_states import FirstState, arrays_of, sizes_of, state_function, states_of
 
 
 class Optimizer:
@@ -56,11 +50,7 @@ class Optimizer:
         """
         self._set_params_and_dtype(params)
         self._state = None
-        for state in self._states():
-            if not is_static(state.ty):
-                raise TrainingError(
-                    f"{self.name} keeps a state of type {state.ty!r}; expected parameters of known sizes"
-                )
+        self._states()
         return self
 
     def _set_params_and_dtype(self, params: Var | Sequence[Var]) -> None:
@@ -102,7 +92,7 @@ class Optimizer:
         """The states to begin with, described; raises `NotSetError` before `init`."""
         if self._state is not None:
             return states_of(self._state)
-        return tuple([FirstState(s.ty.dtype or "", _sizes(s.ty), s.fill) for s in self._states()])
+        return tuple(self._states())
 
     def get_function(self) -> Function:
         """The program of one step, public under the optimizer's name. Raises `NotSetError` before `init`."""
@@ -124,15 +114,20 @@ class Optimizer:
         """A program without parameters that gives the states to begin with: what `state` holds, on any engine."""
         return state_function(f"{self.name}_state", self.first_states())
 
-    def _states(self) -> list[_State]:
+    def _states(self) -> list[FirstState]:
         self._check_init()
-        return [_State(TensorType((), "int64"), 0), *self.further_states()]
+        return [FirstState("int64", ()), *self.further_states()]
 
-    def per_param(self) -> list[_State]:
-        """A state of zeros for each parameter, of its type."""
-        return [_State(param.ty, 0.0) for param in self._check_init() if isinstance(param.ty, TensorType)]
+    def per_param(self) -> list[FirstState]:
+        """A state of zeros for each parameter, of its type; raises `TrainingError` for one of unknown sizes."""
+        found: list[FirstState] = []
+        for ty in [tensor_type(param) for param in self._check_init()]:
+            if not is_static(ty):
+                raise TrainingError(f"{self.name} keeps a state of type {ty!r}; expected parameters of known sizes")
+            found.append(FirstState(self.dtype or "", sizes_of(ty)))
+        return found
 
-    def further_states(self) -> list[_State]:
+    def further_states(self) -> list[FirstState]:
         """The states after the number of steps."""
         return []
 
@@ -190,10 +185,6 @@ def _rest(share: float) -> float:
     return float(1 - Decimal(str(share)))
 
 
-def _sizes(ty: TensorType) -> tuple[int, ...]:
-    return tuple([dim for dim in ty.shape or () if isinstance(dim, int)])
-
-
 class SGD(Optimizer):
     """Stochastic gradient descent, ``param -= lr * (grad + weight_decay * param)``; as ``torch.optim.SGD``.
 
@@ -235,7 +226,7 @@ class MomentumSGD(Optimizer):
         self.weight_decay = float(weight_decay)
         self.nesterov = bool(nesterov)
 
-    def further_states(self) -> list[_State]:
+    def further_states(self) -> list[FirstState]:
         """The states after the number of steps."""
         return self.per_param()
 
@@ -277,9 +268,9 @@ class Adam(Optimizer):
         self.eps = float(eps)
         self.weight_decay = float(weight_decay)
 
-    def further_states(self) -> list[_State]:
+    def further_states(self) -> list[FirstState]:
         """The states after the number of steps."""
-        power = _State(TensorType((), "float64"), 1.0)
+        power = FirstState("float64", (), 1.0)
         return [power, power, *self.per_param(), *self.per_param()]
 
     def take_step(self, step: _Update) -> list[Expr]:

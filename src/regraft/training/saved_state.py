@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ..run import Executable, VirtualMachine
 from .checkpoint import Checkpoint, SavedPiece, SavedTensor, whole, write_checkpoint
 from .errors import TrainingError
 from .train_step import OPTIMIZER_STATES, PARAMS, STATES
+
+ArrayKind: TypeAlias = tuple[str, tuple[int, ...]]
+"""The dtype and the sizes of an array."""
 
 
 def save_state(path: str | os.PathLike[str], step: int, values: Mapping[str, Any], keep: int) -> None:
@@ -31,27 +34,31 @@ def save_state(path: str | os.PathLike[str], step: int, values: Mapping[str, Any
 
 
 def load_state(
-    path: str | os.PathLike[str], current: Mapping[str, Any], vm: Executable | VirtualMachine
+    path: str | os.PathLike[str], kinds: Mapping[str, ArrayKind], vm: Executable | VirtualMachine
 ) -> dict[str, Any]:
-    """The values of the latest step in ``path``, for those that there are now, laid as the engine needs them."""
+    """The values of the latest step in ``path``, which are to be of ``kinds``, laid as the engine needs them."""
     saved = Checkpoint(path)
-    types = saved.types()
-    for name, value in current.items():
-        have, need = types.get(name), kind_of(value)
-        if have != need:
-            state = f"has it as {have[0]} {have[1]}" if have is not None else "does not have it"
-            kind, _, own = name.partition("/")
-            raise TrainingError(
-                f"{saved.path} is of another model or optimizer: {kind} {own} is {need[0]} {need[1]}; it {state}"
-            )
-    unknown = [name for name in types if name not in current]
-    if unknown:
-        raise TrainingError(f"{saved.path} is of another model or optimizer: it has {unknown[0]}, which is not here")
+    wrong = misfit(saved.types(), kinds)
+    if wrong is not None:
+        raise TrainingError(f"{saved.path} is of another model or optimizer: {wrong}")
     if not isinstance(vm, Executable) or vm.target != "xla":
-        return {name: saved.read(name) for name in current}
+        return {name: saved.read(name) for name in kinds}
     executable: Any = vm
-    places = _places(current)
-    return {name: executable.place(places[name], types[name][1], partial(saved.read, name)) for name in current}
+    places = _places(kinds)
+    return {
+        name: executable.place(places[name], shape, partial(saved.read, name)) for name, (_, shape) in kinds.items()
+    }
+
+
+def misfit(have: Mapping[str, ArrayKind], need: Mapping[str, ArrayKind]) -> str | None:
+    """What was saved is not what is needed: the first difference; None if there is none."""
+    for name, kind in need.items():
+        found = have.get(name)
+        if found != kind:
+            state = "does not have it" if found is None else f"has it as {found[0]} {found[1]}"
+            return f"{name.replace('/', ' ', 1)} is {kind[0]} {kind[1]}; it {state}"
+    unknown = next((name for name in have if name not in need), None)
+    return None if unknown is None else f"it has {unknown}, which is not here"
 
 
 def is_gone(value: Any) -> bool:
@@ -59,8 +66,8 @@ def is_gone(value: Any) -> bool:
     return hasattr(value, "is_deleted") and value.is_deleted()
 
 
-def kind_of(value: Any) -> tuple[str, tuple[int, ...]]:
-    """Dtype and sizes of an array of any engine; of JAX's the numbers may be gone, or on other machines."""
+def kind_of(value: Any) -> ArrayKind:
+    """The kind of an array of any engine; of JAX's the numbers may be gone, or on other machines."""
     array = value if hasattr(value, "is_deleted") else _numpy(value)
     return as_dtype(array.dtype), tuple(array.shape)
 

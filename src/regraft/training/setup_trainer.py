@@ -7,7 +7,7 @@ from typing import Final, final
 
 from ..analysis import well_formed
 from ..gradient import Gradient
-from ..ir.expr import Expr, Tuple
+from ..ir.expr import Expr
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, is_call_of
@@ -99,18 +99,13 @@ def _parts(module: IRModule) -> tuple[Function, int, int]:
             f"SetupTrainer: {BACKBONE} has {len(function.params)} parameters, of which param_num={params} and "
             f"state_num={states} are to be parameters and states of the model; expected at least 1 and no more than all"
         )
-    if len(_fields(function.body.body)) <= states:
+    result = function.body.body.ty
+    if (len(result.fields) if isinstance(result, TupleType) else 1) <= states:
         raise TrainingError(
             f"SetupTrainer: {BACKBONE} returns {function.ret_ty!r}; expected a tuple of predictions and then "
             f"the {states} new states"
         )
     return function, params, states
-
-
-def _fields(result: Expr) -> Sequence[object]:
-    if isinstance(result, Tuple):
-        return result.fields
-    return result.ty.fields if isinstance(result.ty, TupleType) else (result,)
 
 
 class _BatchNorms(ExprMutator):

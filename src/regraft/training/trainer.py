@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
+from ..analysis.tensors import is_static
 from ..ir.dtypes import numpy_dtype
 from ..ir.expr import Var
 from ..ir.module import IRModule
@@ -17,9 +18,9 @@ from ..run.arrays import as_argument
 from ..run.relax_values import as_relax_value
 from ..run.targets import DEFAULT_TARGET
 from .errors import NotSetError, TrainingError
-from .first_states import arrays_of
+from .first_states import arrays_of, sizes_of
 from .progress import StepProgress
-from .saved_state import is_gone, kind_of, load_state, save_state
+from .saved_state import ArrayKind, is_gone, kind_of, load_state, misfit, save_state
 from .setup_trainer import ADJOINT, BACKBONE, OPTIM_STATE, OPTIMIZER
 from .state_file import read_arrays, write_arrays
 from .train_step import FIRST, STEP, build_step, is_one_program
@@ -93,11 +94,11 @@ class Trainer:
 
     def zero_init_params(self) -> None:
         """Set all parameters to zeros."""
-        self._params.set({name: np.zeros(shape, dtype) for name, (shape, dtype) in self._params.types().items()})
+        self._params.set_zeros()
 
     def zero_init_states(self) -> None:
         """Set all states of the model to zeros."""
-        self._states.set({name: np.zeros(shape, dtype) for name, (shape, dtype) in self._states.types().items()})
+        self._states.set_zeros()
 
     def xavier_uniform_init_params(self, seed: int | None = None) -> None:
         """Set all parameters at random, such that signals keep their size: Glorot and Bengio (2010).
@@ -107,12 +108,11 @@ class Trainer:
         """
         random = np.random.default_rng(seed)
         values: dict[str, np.ndarray] = {}
-        for name, (shape, dtype) in self._params.types().items():
-            if len(shape) < 2:
-                values[name] = np.zeros(shape, dtype)
-                continue
-            limit = float(np.sqrt(6 / max(1, (shape[0] + shape[1]) * int(np.prod(shape[2:])))))
-            values[name] = random.uniform(-limit, limit, shape).astype(dtype)
+        for name, (dtype, shape) in self._params.kinds().items():
+            if len(shape) > 1:
+                limit = float(np.sqrt(6 / max(1, (shape[0] + shape[1]) * int(np.prod(shape[2:])))))
+                values[name] = random.uniform(-limit, limit, shape).astype(numpy_dtype(dtype))
+        self._params.set_zeros()
         self._params.set(values)
 
     xaiver_uniform_init_params = xavier_uniform_init_params
@@ -150,31 +150,15 @@ class Trainer:
         The file appears whole or not at all: interrupted at any moment, what was there before is still there.
         """
         self._check_whole()
-        arrays = {f"param/{name}": array for name, array in self.export_params().items()}
-        arrays |= {f"state/{name}": array for name, array in self.export_states().items()}
-        for index, value in enumerate(self._optimizer_state):
-            arrays[f"optimizer/{index}"] = _as_array(value)
-        write_arrays(path, arrays)
+        write_arrays(path, {name: _as_array(value) for name, value in self._named_state().items()})
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Go on from what `save` wrote. Raises `TrainingError`, and changes nothing, where it does not fit."""
         arrays = read_arrays(path)
-        parts: dict[str, dict[str, np.ndarray]] = {"param": {}, "state": {}, "optimizer": {}}
-        for name, array in arrays.items():
-            kind, _, rest = name.partition("/")
-            parts.setdefault(kind, {})[rest] = array
-        state = [parts["optimizer"].get(str(index)) for index in range(len(self._optimizer_state))]
-        if len(parts["optimizer"]) != len(state) or any(
-            new is None or kind_of(new) != kind_of(old) for new, old in zip(state, self._optimizer_state, strict=True)
-        ):
-            raise TrainingError(f"{os.fspath(path)} was saved with another optimizer, or for another model")
-        params, states = (
-            self._params.checked(parts["param"], all_of_them=True),
-            self._states.checked(parts["state"], all_of_them=True),
-        )
-        self._params.values.update(params)
-        self._states.values.update(states)
-        self._optimizer_state = tuple(state)
+        wrong = misfit({name: kind_of(array) for name, array in arrays.items()}, self._kinds())
+        if wrong is not None:
+            raise TrainingError(f"{os.fspath(path)} was saved with another optimizer, or for another model: {wrong}")
+        self._set_named_state(arrays)
 
     def save_checkpoint(self, path: str | os.PathLike[str], keep: int = 2) -> None:
         """Save all that `load_checkpoint` needs as a step of the checkpoint directory ``path``; see `checkpoint`.
@@ -190,16 +174,27 @@ class Trainer:
 
         Raises `TrainingError`, and changes nothing, for a damaged checkpoint and for one of another model or optimizer.
         """
-        values = load_state(path, self._named_state(), self.vm)
-        self._params.replace([values[f"param/{name}"] for name in self._params.values])
-        self._states.replace([values[f"state/{name}"] for name in self._states.values])
-        self._optimizer_state = tuple([values[f"optimizer/{i}"] for i in range(len(self._optimizer_state))])
+        self._set_named_state(load_state(path, self._kinds(), self.vm))
+
+    def _names(self) -> list[str]:
+        """The names in a file of everything that changes in training: parameters, states, the optimizer's state."""
+        kept = [f"optimizer/{index}" for index in range(len(self._optimizer_state))]
+        return [*[f"param/{name}" for name in self._params.values], *[f"state/{n}" for n in self._states.values], *kept]
 
     def _named_state(self) -> dict[str, Any]:
-        """Everything that changes in training, by the name that it has in a checkpoint."""
-        values = {f"param/{name}": v for name, v in zip(self._params.values, self._params.in_order(), strict=True)}
-        values |= {f"state/{name}": v for name, v in zip(self._states.values, self._states.in_order(), strict=True)}
-        return values | {f"optimizer/{index}": value for index, value in enumerate(self._optimizer_state)}
+        values = (*self._params.in_order(), *self._states.in_order(), *self._optimizer_state)
+        return dict(zip(self._names(), values, strict=True))
+
+    def _kinds(self) -> dict[str, ArrayKind]:
+        kinds = (*self._params.kinds().values(), *self._states.kinds().values(), *map(kind_of, self._optimizer_state))
+        return dict(zip(self._names(), kinds, strict=True))
+
+    def _set_named_state(self, named: Mapping[str, Any]) -> None:
+        values = [named[name] for name in self._names()]
+        params, states = len(self._params.values), len(self._states.values)
+        self._params.replace(values[:params])
+        self._states.replace(values[params : params + states])
+        self._optimizer_state = tuple(values[params + states :])
 
     # --- running
 
@@ -314,50 +309,41 @@ class _Store:
             raise TrainingError(f"Trainer: two {kind}s have one name: {[var.name_hint for var in variables]}")
         self.values: dict[str, Any] = dict.fromkeys(self._vars)
 
-    def types(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-        """Shape and dtype of each value."""
-        found: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+    def kinds(self) -> dict[str, ArrayKind]:
+        """Dtype and sizes of each value."""
+        found: dict[str, ArrayKind] = {}
         for name, var in self._vars.items():
             ty = var.ty
-            if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
+            if not isinstance(ty, TensorType) or ty.dtype is None or not is_static(ty):
                 raise TrainingError(
                     f"Trainer: {self._kind} {name} is {ty!r}; expected a tensor of known sizes and dtype"
                 )
-            dims = tuple([dim for dim in ty.shape if isinstance(dim, int)])
-            if len(dims) < len(ty.shape):
-                raise TrainingError(f"Trainer: {self._kind} {name} is {ty!r}; expected known sizes")
-            found[name] = dims, numpy_dtype(ty.dtype)
-        return found
-
-    def checked(self, given: ParameterValues, *, all_of_them: bool = False) -> dict[str, np.ndarray]:
-        """``given`` by name, as arrays of the right types."""
-        names = list(self._vars)
-        if not isinstance(given, Mapping):
-            if len(given) != len(names):
-                raise TrainingError(f"Trainer: {len(given)} {self._kind}s given; there are {len(names)}")
-            given = dict(zip(names, given, strict=True))
-        unknown = [name for name in given if name not in self._vars]
-        missing = [name for name in names if name not in given] if all_of_them else []
-        if unknown or missing:
-            wrong = (
-                f"there is no {self._kind} {unknown[0]!r}" if unknown else f"{self._kind} {missing[0]!r} is not given"
-            )
-            raise TrainingError(f"Trainer: {wrong}; the {self._kind}s are: {', '.join(names) or 'none'}")
-        types = self.types()
-        found: dict[str, np.ndarray] = {}
-        for name, value in given.items():
-            array = _as_array(value, self._vars[name].ty)
-            shape, dtype = types[name]
-            if array.shape != shape or array.dtype != dtype:
-                raise TrainingError(
-                    f"Trainer: {self._kind} {name} is {array.dtype} {array.shape}; expected {dtype} {shape}"
-                )
-            found[name] = array
+            found[name] = ty.dtype, sizes_of(ty)
         return found
 
     def set(self, given: ParameterValues) -> None:
         """Set some values, or, given in order, all; all fit or none is set."""
-        self.values.update({name: array.copy() for name, array in self.checked(given).items()})
+        names, kinds = list(self._vars), self.kinds()
+        if not isinstance(given, Mapping):
+            if len(given) != len(names):
+                raise TrainingError(f"Trainer: {len(given)} {self._kind}s given; there are {len(names)}")
+            given = dict(zip(names, given, strict=True))
+        found: dict[str, np.ndarray] = {}
+        for name, value in given.items():
+            if name not in kinds:
+                known = ", ".join(names) or "none"
+                raise TrainingError(f"Trainer: there is no {self._kind} {name!r}; the {self._kind}s are: {known}")
+            array, (dtype, shape) = _as_array(value, self._vars[name].ty), kinds[name]
+            if kind_of(array) != (dtype, shape):
+                raise TrainingError(
+                    f"Trainer: {self._kind} {name} is {array.dtype} {array.shape}; expected {dtype} {shape}"
+                )
+            found[name] = array.copy()
+        self.values.update(found)
+
+    def set_zeros(self) -> None:
+        """Set all values to zeros."""
+        self.values = {name: np.zeros(shape, numpy_dtype(dtype)) for name, (dtype, shape) in self.kinds().items()}
 
     def replace(self, values: Sequence[Any]) -> None:
         """Set all values, in order, to what an engine gave."""
