@@ -124,9 +124,7 @@ def as_argument(value: Any, ty: Type, place: str, take: TakeTensor = take_array)
 
 
 def as_result(value: Any) -> Any:
-    """A value of a NumPy engine as the caller gets it: arrays (also of rank 0), tuples, and Python
-    numbers.
-    """
+    """A value of a NumPy engine as the caller gets it: arrays (also of rank 0), tuples, and Python numbers."""
     if _is_array(value):
         return np.asarray(value)
     if is_sequence(value):

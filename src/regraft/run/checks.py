@@ -9,7 +9,8 @@ Knows the language only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from ..ir.dims import Dim, SymExpr, SymVar, evaluate, free_symvars, match_dim, substitute
 from ..ir.types import UNKNOWN_NDIM, FuncType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
@@ -25,134 +26,107 @@ _TRACED: Final = "SymInt"
 """The class of numbers that PyTorch's tracer keeps open."""
 
 
+def _tensor_sizes(ty: TensorType, place: str, name_dtype: NameDtype, value: Any) -> Sequence[int]:
+    dtype = name_dtype(value)
+    if dtype is None:
+        raise TypeCheckError(f"{place} is {_kind(value)}; expected a tensor")
+    if ty.dtype is not None and dtype != ty.dtype:
+        raise TypeCheckError(f"{place} has dtype {dtype}; expected {ty.dtype}; convert it first")
+    shape = value.shape
+    if ty.ndim not in (UNKNOWN_NDIM, len(shape)):
+        raise TypeCheckError(f"{place} has {len(shape)} dimensions, shape {tuple(shape)}; expected {ty.ndim}")
+    return shape
+
+
+def _shape_sizes(ty: ShapeType, place: str, _name_dtype: NameDtype, value: Any) -> Sequence[int]:
+    if not isinstance(value, _TUPLE):
+        raise TypeCheckError(f"{place} is {_kind(value)}; expected a shape, a tuple of ints")
+    if ty.ndim not in (UNKNOWN_NDIM, len(value)):
+        raise TypeCheckError(f"{place} is {value!r}; expected {ty.ndim} sizes")
+    return value
+
+
+def _scalar_sizes(ty: PrimType, place: str, _name_dtype: NameDtype, value: Any) -> Sequence[int]:
+    expected = bool if ty.dtype == "bool" else float if "float" in ty.dtype else int
+    if expected is int and type(value).__name__ == _TRACED:
+        return (value,)  # a comparison would fix it
+    if type(value) is not expected:
+        raise TypeCheckError(f"{place} is {_kind(value)} {value!r}; expected {ty.dtype}")
+    known = ty.value
+    if isinstance(known, SymExpr) and value < 0:
+        raise TypeCheckError(f"{place} is {value!r}; expected a size, which is 0 or more")
+    if known is not None and not isinstance(known, SymExpr) and known != value:
+        raise TypeCheckError(f"{place} is {value!r}; expected {known!r}")
+    return (value,) if isinstance(value, int) else ()
+
+
+def _tuple_sizes(ty: TupleType, place: str, _name_dtype: NameDtype, value: Any) -> Sequence[int]:
+    count = len(ty.fields)
+    if not isinstance(value, _TUPLE):
+        raise TypeCheckError(f"{place} is {_kind(value)}; expected a tuple of {count} fields")
+    if len(value) != count:
+        raise TypeCheckError(f"{place} is a tuple of {len(value)} fields; expected {count}")
+    return ()
+
+
+def _function_sizes(_ty: FuncType, place: str, _name_dtype: NameDtype, value: Any) -> Sequence[int]:
+    if not callable(value):
+        raise TypeCheckError(f"{place} is {_kind(value)}; expected a function")
+    return ()
+
+
+_SIZES_OF: Final[dict[type[Type], Callable[[Any, str, NameDtype, Any], Sequence[int]]]] = {
+    TensorType: _tensor_sizes,
+    ShapeType: _shape_sizes,
+    PrimType: _scalar_sizes,
+    FuncType: _function_sizes,
+    TupleType: _tuple_sizes,
+}
+"""By the type of a value, what raises unless it is of the right kind, dtype and rank, and gives its sizes.
+
+There is nothing to check for others.
+"""
+_POSITIONS: Final[dict[type[Type], str]] = {ShapeType: "value", PrimType: ""}
+"""The word of messages for the place of a size, where it is no axis; empty for the one size that a value is."""
+
+
+def _stated_sizes(ty: Type) -> Sequence[Dim]:
+    match ty:
+        case TensorType():
+            return ty.shape or ()
+        case ShapeType():
+            return ty.values or ()
+        case PrimType(value=SymExpr() as size):
+            return (size,)
+        case _:
+            return ()
+
+
 class _CheckedValue:
     """One value at one place: a root, or field ``index`` of the value that check ``parent`` saw."""
 
-    __slots__ = ("compound", "fixed", "index", "label", "name_dtype", "parent", "place", "ty", "variables")
-    position_name: ClassVar[str] = "axis"
+    __slots__ = ("compound", "fixed", "index", "label", "parent", "place", "position", "sizes_of", "variables")
 
-    def __init__(self, where: str, label: str, parent: int, index: int, ty: Any, name_dtype: NameDtype) -> None:
-        self.ty = ty
-        self.name_dtype: Final = name_dtype
-        dims = self.dims()
+    def __init__(self, where: str, label: str, parent: int, index: int, ty: Type, name_dtype: NameDtype) -> None:
         self.place: Final = where + label
         self.label: Final = label
         self.parent: Final = parent
         self.index: Final = index
-        self.fixed: Final = tuple((i, int(d)) for i, d in enumerate(dims) if isinstance(d, int))
-        self.variables: Final = tuple((i, d) for i, d in enumerate(dims) if isinstance(d, SymVar))
-        self.compound: Final = tuple(
-            (i, d) for i, d in enumerate(dims) if isinstance(d, SymExpr) and not isinstance(d, SymVar)
-        )
-
-    def dims(self) -> Sequence[Dim]:
-        """The sizes that the type states."""
-        return ()
+        self.position: Final = _POSITIONS.get(type(ty), "axis")
+        self.sizes_of: Final = partial(_SIZES_OF[type(ty)], ty, self.place, name_dtype)
+        dims = list(enumerate(_stated_sizes(ty)))
+        self.fixed: Final = tuple([(i, int(d)) for i, d in dims if isinstance(d, int)])
+        self.variables: Final = tuple([(i, d) for i, d in dims if isinstance(d, SymVar)])
+        self.compound: Final = tuple([(i, d) for i, d in dims if not isinstance(d, int | SymVar)])
 
     def size_text(self, position: int, size: int) -> str:
         """The start of a message about the size at ``position``."""
-        return f"{self.place}: {self.position_name} {position} is {size}"
-
-    def sizes_of(self, value: Any) -> Sequence[int]:
-        """Raise unless ``value`` is of the right kind, dtype and rank; its sizes."""
-        raise NotImplementedError
-
-
-class _TensorCheck(_CheckedValue):
-    __slots__ = ()
-    ty: TensorType
-
-    def dims(self) -> Sequence[Dim]:
-        return self.ty.shape or ()
-
-    def sizes_of(self, value: Any) -> Sequence[int]:
-        dtype = self.name_dtype(value)
-        if dtype is None:
-            raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a tensor")
-        ty = self.ty
-        if ty.dtype is not None and dtype != ty.dtype:
-            raise TypeCheckError(f"{self.place} has dtype {dtype}; expected {ty.dtype}; convert it first")
-        shape = value.shape
-        if ty.ndim not in (UNKNOWN_NDIM, len(shape)):
-            raise TypeCheckError(f"{self.place} has {len(shape)} dimensions, shape {tuple(shape)}; expected {ty.ndim}")
-        return shape
-
-
-class _ShapeCheck(_CheckedValue):
-    __slots__ = ()
-    position_name = "value"
-    ty: ShapeType
-
-    def dims(self) -> Sequence[Dim]:
-        return self.ty.values or ()
-
-    def sizes_of(self, value: Any) -> Sequence[int]:
-        if not isinstance(value, _TUPLE):
-            raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a shape, a tuple of ints")
-        if self.ty.ndim not in (UNKNOWN_NDIM, len(value)):
-            raise TypeCheckError(f"{self.place} is {value!r}; expected {self.ty.ndim} sizes")
-        return value
-
-
-class _ScalarCheck(_CheckedValue):
-    __slots__ = ()
-    ty: PrimType
-
-    def dims(self) -> Sequence[Dim]:
-        return (self.ty.value,) if isinstance(self.ty.value, SymExpr) else ()
-
-    def size_text(self, position: int, size: int) -> str:
-        return f"{self.place} is {size}"
-
-    def sizes_of(self, value: Any) -> Sequence[int]:
-        expected = bool if self.ty.dtype == "bool" else float if "float" in self.ty.dtype else int
-        if expected is int and type(value).__name__ == _TRACED:
-            return (value,)  # a comparison would fix it
-        if type(value) is not expected:
-            raise TypeCheckError(f"{self.place} is {_kind(value)} {value!r}; expected {self.ty.dtype}")
-        known = self.ty.value
-        if isinstance(known, SymExpr) and value < 0:
-            raise TypeCheckError(f"{self.place} is {value!r}; expected a size, which is 0 or more")
-        if known is not None and not isinstance(known, SymExpr) and known != value:
-            raise TypeCheckError(f"{self.place} is {value!r}; expected {known!r}")
-        return (value,) if isinstance(value, int) else ()
-
-
-class _TupleCheck(_CheckedValue):
-    __slots__ = ()
-    ty: TupleType
-
-    def sizes_of(self, value: Any) -> Sequence[int]:
-        count = len(self.ty.fields)
-        if not isinstance(value, _TUPLE):
-            raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a tuple of {count} fields")
-        if len(value) != count:
-            raise TypeCheckError(f"{self.place} is a tuple of {len(value)} fields; expected {count}")
-        return ()
-
-
-class _FunctionCheck(_CheckedValue):
-    __slots__ = ()
-
-    def sizes_of(self, value: Any) -> Sequence[int]:
-        if not callable(value):
-            raise TypeCheckError(f"{self.place} is {_kind(value)}; expected a function")
-        return ()
-
-
-_CHECKS: Final[dict[type[Type], type[_CheckedValue]]] = {
-    TensorType: _TensorCheck,
-    ShapeType: _ShapeCheck,
-    PrimType: _ScalarCheck,
-    FuncType: _FunctionCheck,
-    TupleType: _TupleCheck,
-}
-"""The check of each kind of type; there is nothing to check for others."""
+        where = f": {self.position} {position}" if self.position else ""
+        return f"{self.place}{where} is {size}"
 
 
 class TypeCheck:
-    """``check(*values, *known_sizes)`` raises unless the values are of the types; gives the sizes it
-    `defines`.
+    """``check(*values, *known_sizes)`` raises unless the values are of the types; gives the sizes it `defines`.
 
     Args:
         where: what each message starts with, such as ``"main: "``.
@@ -183,8 +157,8 @@ class TypeCheck:
         stack = [(label, -1, i, ty) for i, (label, ty) in enumerate(zip(labels, types, strict=True))][::-1]
         while stack:
             label, parent, index, ty = stack.pop()
-            if type(ty) in _CHECKS:
-                checks.append(_CHECKS[type(ty)](where, label, parent, index, ty, name_dtype))
+            if type(ty) in _SIZES_OF:
+                checks.append(_CheckedValue(where, label, parent, index, ty, name_dtype))
             if isinstance(ty, TupleType):
                 me = len(checks) - 1
                 stack.extend((f"{label}[{i}]", me, i, f) for i, f in reversed([*enumerate(ty.fields)]))
@@ -233,13 +207,11 @@ class TypeCheck:
 
     def _conflict(self, check: _CheckedValue, axis: int, variable: SymVar, size: int, have: int) -> TypeCheckError:
         first, i = next((c, i) for c in self._checks for i, v in c.variables if v is variable)
-        source = "" if variable in self._known else f" ({first.position_name} {i} of {first.label})"
+        source = "" if variable in self._known else f" ({first.position} {i} of {first.label})"
         return TypeCheckError(f"{check.size_text(axis, size)}; expected {variable} = {have}{source}")
 
     def _solve(self, pending: list[tuple[_CheckedValue, int, Dim, int]], sizes: SizeValues) -> None:
-        """Check the expressions, first those whose variables are known, solving for the others as far as
-        possible.
-        """
+        """Check the expressions, first those whose variables are known, solving for the others as far as possible."""
         while pending:
             waiting: list[tuple[_CheckedValue, int, Dim, int]] = []
             for item in pending:

@@ -49,9 +49,7 @@ def get_global_func(name: str) -> Extern: ...
 @overload
 def get_global_func(name: str, allow_missing: bool) -> Extern | None: ...
 def get_global_func(name: str, allow_missing: bool = False) -> Extern | None:
-    """The function registered as ``name``; if there is none, None with ``allow_missing``, else
-    `ExecutionError`.
-    """
+    """The function registered as ``name``; if there is none, None with ``allow_missing``, else `ExecutionError`."""
     found = _functions.get(name)
     if found is None and not allow_missing:
         near = get_close_matches(name, _functions, n=3)

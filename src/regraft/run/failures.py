@@ -23,9 +23,7 @@ _TUPLE: Final[type[Any]] = tuple
 
 
 def located(program: PythonModule, entry: str, error: Exception) -> ExecutionError:
-    """``error``, which came out of function ``entry``, with the operator, binding and operands where it
-    happened.
-    """
+    """``error``, which came out of function ``entry``, with the operator, binding and operands where it happened."""
     if isinstance(error, RecursionError):
         limit = sys.getrecursionlimit()
         return ExecutionError(

@@ -7,7 +7,8 @@ Python's parser limits how deep blocks nest, so branches far inside move out to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, cast
 
 from ..analysis.uses import variables_of
@@ -45,6 +46,14 @@ class _MovedBranch(NamedTuple):
     body: SeqExpr
     variables: tuple[Var, ...]
     sizes: tuple[tuple[SymVar, str], ...]
+
+
+class _Checked(NamedTuple):
+    """A value that is checked at run time: what messages call it, the type that it is to have, and its text."""
+
+    label: str
+    ty: Type
+    text: str
 
 
 def write_module(module: IRModule, dialect: Dialect, filename: str, *, verify_types: bool) -> PythonModule:
@@ -90,19 +99,17 @@ class FunctionWriter:
             self._body(moved.body, moved.variables, "return ", 1)
 
     def _function(self, function: Function, python_name: str, indent: int) -> None:
-        outer = len(self._sizes), len(self._operations)
-        for param in function.params:
-            self._declare(param)
-        names = [self._names[param] for param in function.params]
+        names = [self._declare(param) for param in function.params]
         self._line(indent, f"def {python_name}({', '.join(names)}):")
-        labels = [f"parameter {param.name_hint}" for param in function.params]
-        self._check(f"check_{python_name}", labels, [p.ty for p in function.params], names, indent + 1, function)
-        for param, name in zip(function.params, names, strict=True):
-            self._learn(param.ty, name, indent + 1)
-        promised = erase_unbound(function.ret_ty, self._sizes.__contains__)
-        checked = promised if is_subtype(function.body.ty, promised) is not True else None
-        self._body(function.body, function.params, "return ", indent + 1, checked)
-        self._forget_sizes(*outer)
+        pairs = list(zip(function.params, names, strict=True))
+        with self._sizes_inside():
+            params = [_Checked(f"parameter {param.name_hint}", param.ty, name) for param, name in pairs]
+            self._check(f"check_{python_name}", params, indent + 1, self._place(function))
+            for param, name in pairs:
+                self._learn(param.ty, name, indent + 1)
+            promised = erase_unbound(function.ret_ty, self._sizes.__contains__)
+            checked = promised if is_subtype(function.body.ty, promised) is not True else None
+            self._body(function.body, function.params, "return ", indent + 1, checked)
 
     def _body(
         self, body: SeqExpr, owned: Iterable[Var], result: str, indent: int, promised: Type | None = None
@@ -121,9 +128,8 @@ class FunctionWriter:
             self._statement(statement, dead[step], indent)
         value = self.operand(outcome)
         if promised is not None:
-            self._check(
-                f"result_{self.module.functions[self.name]}", ["the result"], [promised], [value], indent, outcome
-            )
+            result_of = f"result_{self.module.functions[self.name]}"
+            self._check(result_of, [_Checked("the result", promised, value)], indent, self._place(outcome))
         if result:
             self._line(indent, f"{result}{value}")
         self._free(dead[-1], indent)
@@ -150,24 +156,17 @@ class FunctionWriter:
             return
         text = self._value(value)
         if cast is not None:
-            labels = [f"match_cast {var.name_hint} = {text}"]
-            self._check(f"match_cast_{identifier(var.name_hint)}", labels, [cast], [text], indent, value, var)
+            checked = _Checked(f"match_cast {var.name_hint} = {text}", cast, text)
+            self._check(f"match_cast_{identifier(var.name_hint)}", [checked], indent, self._place(value, var))
         untrusted = not unread and isinstance(value, Call) and self._is_untrusted(value)
         named = not unread or self._verify
         target = f"{self._declare(var)} = " if named else ""
         if target or not isinstance(value, Var | Constant):
-            self._line(indent, f"{target}{text}", Place(self.name, var, value, self._names))
+            self._line(indent, f"{target}{text}", self._place(value, var))
         if untrusted or self._verify:
             stated = erase_unbound(value.ty if untrusted else var.ty, self._sizes.__contains__)
-            self._check(
-                f"check_{self._names[var]}",
-                [f"{self._names[var]} = {text}"],
-                [stated],
-                [self._names[var]],
-                indent,
-                value,
-                var,
-            )
+            name = self._names[var]
+            self._check(f"check_{name}", [_Checked(f"{name} = {text}", stated, name)], indent, self._place(value, var))
         if named:
             self._learn(var.ty, self._names[var], indent)
         self._free(dead if named else [v for v in dead if v is not var], indent)
@@ -179,7 +178,7 @@ class FunctionWriter:
         condition = self.operand(value.cond)
         if not (isinstance(value.cond.ty, TensorType) and value.cond.ty.ndim == 0):
             condition = f"as_condition({condition})"
-        self._line(indent, f"if {condition}:", Place(self.name, None, value, self._names))
+        self._line(indent, f"if {condition}:", self._place(value))
         self._branch(value.true_branch, dead, result, indent + 1)
         self._line(indent, "else:")
         self._branch(value.false_branch, dead, result, indent + 1)
@@ -193,22 +192,20 @@ class FunctionWriter:
             self._line(indent, f"def {sides[-1]}():")
             self._branch(body, (), "return ", indent + 1)
         self._is_inside = outer
-        place = Place(self.name, None, value, self._names)
-        self._line(indent, f"{result}choose({', '.join([self.operand(value.cond), *sides])})", place)
+        self._line(indent, f"{result}choose({', '.join([self.operand(value.cond), *sides])})", self._place(value))
         self._free(dead, indent)
 
     def _branch(self, body: SeqExpr, dead: Sequence[Var], result: str, indent: int) -> None:
-        outer = len(self._sizes), len(self._operations)
         if indent < _MOST_INDENT:
-            self._body(body, dead, result, indent)
-        else:
-            variables = tuple(variables_of(body))
-            name = self.module.add_global(f"branch{len(self.module.lines)}", None)
-            self._moved.append(_MovedBranch(name, body, variables, tuple(self._sizes.items())))
-            arguments = [*(self._names[v] for v in variables), *self._sizes.values()]
-            self._line(indent, f"{result}{name}({', '.join(arguments)})")
-            self._free(dead, indent)
-        self._forget_sizes(*outer)
+            with self._sizes_inside():
+                self._body(body, dead, result, indent)
+            return
+        variables = tuple(variables_of(body))
+        name = self.module.add_global(f"branch{len(self.module.lines)}", None)
+        self._moved.append(_MovedBranch(name, body, variables, tuple(self._sizes.items())))
+        arguments = [*(self._names[v] for v in variables), *self._sizes.values()]
+        self._line(indent, f"{result}{name}({', '.join(arguments)})")
+        self._free(dead, indent)
 
     # --- lines
 
@@ -222,19 +219,16 @@ class FunctionWriter:
         if names:
             self._line(indent, f"del {', '.join(names)}")
 
-    def _check(
-        self,
-        hint: str,
-        labels: Sequence[str],
-        types: Sequence[Type],
-        values: Sequence[str],
-        indent: int,
-        value: Expr,
-        var: Var | None = None,
-    ) -> None:
-        """A line that checks values against types at run time and defines the sizes that the types
-        introduce.
-        """
+    def _place(self, value: Expr, var: Var | None = None) -> Place:
+        return Place(self.name, var, value, self._names)
+
+    def _check(self, hint: str, checked: Sequence[_Checked], indent: int, place: Place) -> None:
+        """A line that checks values against types at run time and defines the sizes that the types introduce."""
+        labels, types, values = (
+            [one.label for one in checked],
+            [one.ty for one in checked],
+            [one.text for one in checked],
+        )
         mentioned = dict.fromkeys(v for ty in types for v in type_symvars(ty))
         known = [v for v in mentioned if v in self._sizes]
         check = TypeCheck(f"{self.name}: ", labels, types, known, self.module.dialect.name_dtype)
@@ -246,7 +240,7 @@ class FunctionWriter:
             self._sizes[variable] = self._fresh(variable.name)
         new = ", ".join(self._sizes[v] for v in check.defines)
         target = f"({new},) = " if len(check.defines) == 1 else f"{new} = " if new else ""
-        self._line(indent, target + call, Place(self.name, var, value, self._names))
+        self._line(indent, target + call, place)
 
     # --- names
 
@@ -276,7 +270,11 @@ class FunctionWriter:
                 self._held.add(held)
                 self._line(indent, f"{held.name} = {name}.shape[{axis}]")
 
-    def _forget_sizes(self, sizes: int, operations: int) -> None:
+    @contextmanager
+    def _sizes_inside(self) -> Generator[None]:
+        """The sizes that are learned inside are forgotten at the end."""
+        sizes, operations = len(self._sizes), len(self._operations)
+        yield
         while len(self._sizes) > sizes:
             self._sizes.popitem()
         while len(self._operations) > operations:

@@ -13,9 +13,7 @@ from ..ir.types import Type
 
 
 class Statement(NamedTuple):
-    """One step of a body in A-normal form: ``var = value``, checked to be of ``cast`` for a
-    ``match_cast``.
-    """
+    """One step of a body in A-normal form: ``var = value``, checked to be of ``cast`` for a ``match_cast``."""
 
     var: Var
     value: Expr

@@ -8,7 +8,7 @@ checks them. A ``match_cast`` inside a function is taken at its word: ONNX has n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -75,44 +75,26 @@ def compile_functions(
         )
         return compile_parted(target, module, parted, compile_graphs)
 
-    def lazy(name: str) -> _LazyFunction:
-        return _LazyFunction(name, partial(_CompiledFunction, runtime, module, name, open_session, opset, runtime_has))
+    @cache
+    def compiled(name: str) -> _CompiledFunction:
+        return _CompiledFunction(runtime, module, name, open_session, opset, runtime_has)
 
-    functions = {name: lazy(name) for name in module}
-    texts: list[str] = []
-    for name, function in module.items():
-        if not function.is_private or len(module) == 1:
-            texts.append(functions[name].compiled().text)
-    return Executable(target, {name: function.entry() for name, function in functions.items()}, "\n".join(texts))
+    def entry(name: str) -> EntryFunction:
+        def call(*arguments: Any) -> Any:
+            return compiled(name)(*arguments)
+
+        call.__name__ = call.__qualname__ = name
+        return call
+
+    public = [name for name, function in module.items() if not function.is_private or len(module) == 1]
+    texts = [compiled(name).text for name in public]
+    return Executable(target, {name: entry(name) for name in module}, "\n".join(texts))
 
 
 def where_it_runs(module: IRModule) -> str:
     """The engines that run a program that does not run here, for messages."""
     ops = {node.op for node in walk(module) if isinstance(node, Call) and isinstance(node.op, Op)}
     return ' (target="numpy" runs it)' if ops and all(numpy_engine.runs(op) for op in ops) else ""
-
-
-class _LazyFunction:
-    """A function that is compiled when it is first needed."""
-
-    __slots__ = ("_compile", "_compiled", "_name")
-
-    def __init__(self, name: str, make: Callable[[], _CompiledFunction]) -> None:
-        self._name = name
-        self._compile = make
-        self._compiled: _CompiledFunction | None = None
-
-    def compiled(self) -> _CompiledFunction:
-        if self._compiled is None:
-            self._compiled = self._compile()
-        return self._compiled
-
-    def entry(self) -> EntryFunction:
-        def call(*arguments: Any) -> Any:
-            return self.compiled()(*arguments)
-
-        call.__name__ = call.__qualname__ = self._name
-        return call
 
 
 class _CompiledFunction:

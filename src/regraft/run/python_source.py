@@ -197,17 +197,15 @@ class ModuleWriter:
         self._shared: Final[dict[tuple[str, int], str]] = {}
         self._alive: Final[list[TensorData]] = []
         self._legend: Final[list[str]] = []
-        self._kernels: Final = kernels_of(module)
-        self._kernel_names: Final[dict[str, str]] = {}
+        kernels = kernels_of(module).items()
+        self._kernels: Final = {name: dialect.bring_in(NumpyKernel(name, kernel)) for name, kernel in kernels}
 
     def is_taken(self, name: str) -> bool:
         """True if ``name`` is a global of the text, or may become one, so that no local may have it."""
         return name in self.reserved or _ENGINE_NAMES.fullmatch(name) is not None
 
     def add_global(self, name: str, value: Any) -> str:
-        """Give the text a global; ``name`` must match what `is_taken` keeps for the engine. Returns its
-        name.
-        """
+        """Give the text a global; ``name`` must match what `is_taken` keeps for the engine. Returns its name."""
         fresh = self._supply.fresh(name)
         self.namespace[fresh] = value
         return fresh
@@ -258,13 +256,8 @@ class ModuleWriter:
 
     def kernel(self, name: str) -> str | None:
         """The global that holds what was compiled for the module under ``name``; None if there is no such thing."""
-        if name not in self._kernels:
-            return None
-        found = self._kernel_names.get(name)
-        if found is None:
-            run = self.dialect.bring_in(NumpyKernel(name, self._kernels[name]))
-            found = self._kernel_names[name] = self.add_global(f"kernel_{identifier(name)}", run)
-        return found
+        run = self._kernels.get(name)
+        return None if run is None else self.shared_global(f"kernel_{identifier(name)}", run)
 
     def finish(self, filename: str) -> PythonModule:
         """Compile the text and run it, which defines the functions."""
