@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
+from itertools import cycle, islice
 from random import Random
 from time import perf_counter
 from typing import Any, Final, cast
@@ -119,54 +120,48 @@ def check_rule(
     if not rules:
         raise AssertionError("there is no rule to check")
     given = list(programs)
-    reports = [_RuleCheck(one, seed, rtol, atol, seconds, progress).run(examples, near_misses, given) for one in rules]
-    total = RuleReport(" | ".join(one.rule for one in reports))
+    reports = [_RuleCheck(one, examples, near_misses, seed, rtol, atol, seconds, progress).run(given) for one in rules]
+    whole = RuleReport(" | ".join(one.rule for one in reports))
+    for name in ("programs", "rewrites", "declines", "near_misses", "near_miss_rewrites"):
+        setattr(whole, name, sum(getattr(one, name) for one in reports))
     for one in reports:
-        total.programs += one.programs
-        total.rewrites += one.rewrites
-        total.declines += one.declines
-        total.near_misses += one.near_misses
-        total.near_miss_rewrites += one.near_miss_rewrites
-        total.reasons.update(one.reasons)
-        total.notes += one.notes
-        total.cut_short = total.cut_short or one.cut_short
-    return total
+        whole.reasons += one.reasons
+        whole.notes += one.notes
+        whole.cut_short |= one.cut_short
+    return whole
 
 
+@dataclass(eq=False)
 class _RuleCheck:
-    def __init__(
-        self,
-        rule: Rule,
-        seed: int,
-        rtol: float | None,
-        atol: float | None,
-        seconds: float | None,
-        progress: Callable[[str, int, int], None] | None,
-    ) -> None:
-        self.rule = rule
-        self.numbers, self.named_dtypes = numbers_of(rule), named_dtypes_of(rule)
-        self.random = Random(seed)
-        self.any_dtype = False
-        self.guided = False
-        self.lack = ""
-        self.end = None if seconds is None else perf_counter() + seconds
-        self.progress = progress
-        self.rtol = rtol
-        self.atol = atol
-        self.report = RuleReport(rule.name)
+    rule: Rule
+    examples: int
+    near_misses: int
+    seed: int
+    rtol: float | None
+    atol: float | None
+    seconds: float | None
+    progress: Callable[[str, int, int], None] | None
+    any_dtype: bool = False
+    guided: bool = False
+    lack: str = ""
+
+    def __post_init__(self) -> None:
+        self.numbers, self.named_dtypes = numbers_of(self.rule), named_dtypes_of(self.rule)
+        self.random = Random(self.seed)
+        self.end = None if self.seconds is None else perf_counter() + self.seconds
+        self.report = RuleReport(self.rule.name)
         self.failures: list[tuple[int, str]] = []
 
-    def run(self, examples: int, near_misses: int, given: Iterable[Function | IRModule]) -> RuleReport:
+    def run(self, given: Iterable[Function | IRModule]) -> RuleReport:
         """Try everything; raise with the smallest failure."""
         for program in given:
             self._try(program)
         unsupported: UnsupportedPatternError | None = None
-        self.wanted = examples + near_misses
         self._tell(0)
         try:
-            self._search(examples)
+            self._search()
             if self.report.matches or self.failures:
-                self._search_near(near_misses)
+                self._search_near()
         except UnsupportedPatternError as error:
             unsupported = error
         if self.failures:
@@ -175,8 +170,8 @@ class _RuleCheck:
             raise AssertionError(self._never_fired(unsupported))
         return self.report
 
-    def _search(self, examples: int) -> None:
-        for index in range(examples):
+    def _search(self) -> None:
+        for index in range(self.examples):
             for seed, program in self._draw(None):
                 before = self.report.rewrites
                 self._try_drawn(seed, None, program)
@@ -186,23 +181,20 @@ class _RuleCheck:
             if not self.report.matches or self._is_over():
                 return
 
-    def _search_near(self, near_misses: int) -> None:
-        mutations = list(Mutation)
-        for index in range(near_misses):
+    def _search_near(self) -> None:
+        for index, mutation in zip(range(self.near_misses), cycle(Mutation), strict=False):
             if self._is_over():
                 return
-            mutation = mutations[index % len(mutations)]
-            for seed, program in self._draw(mutation):
+            for seed, program in islice(self._draw(mutation), 1):
                 before = self.report.rewrites
                 self._try_drawn(seed, mutation, program)
                 self.report.near_misses += 1
                 self.report.near_miss_rewrites += self.report.rewrites > before
-                break
-            self._tell(self.wanted - near_misses + index + 1)
+            self._tell(self.examples + index + 1)
 
     def _tell(self, tried: int) -> None:
         if self.progress is not None:
-            self.progress(self.rule.name, tried, self.wanted)
+            self.progress(self.rule.name, tried, self.examples + self.near_misses)
 
     def _is_over(self) -> bool:
         return len(self.failures) >= _ENOUGH_FAILURES or self._is_late()

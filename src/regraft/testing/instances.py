@@ -9,6 +9,7 @@ one thing on purpose. That the result matches is not promised: the matcher is as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from enum import Enum
 from random import Random
 from typing import Any, Final
@@ -150,10 +151,7 @@ class Instance:
         branches = any(isinstance(part, IfPattern) for root in roots for part in all_patterns(root))
         in_dataflow = not branches and (self.plain or self.around.random() < 0.75)
         with self.builder.function("main"):
-            if in_dataflow:
-                with self.builder.dataflow():
-                    self._matches(pattern)
-            else:
+            with self.builder.dataflow() if in_dataflow else nullcontext():
                 self._matches(pattern)
             self.builder.emit_func_output(self.outputs, params=self.params)
         return self.builder.get()["main"]
@@ -193,16 +191,18 @@ class Instance:
             inside = {part for arg in user.children() for part in all_patterns(arg)}
             if use.source not in inside:
                 self.extra_arguments.setdefault(user, []).append((use.index, use.source))
-        found: list[DFPattern] = []
-        for root in roots:
-            found.extend(self._copies(root) if isinstance(root, RepeatPattern) else [root])
+        found = self._parts(roots)
         if self._chance(0.5):
             self.around.shuffle(found)
         return found
 
-    def _copies(self, pattern: RepeatPattern) -> list[DFPattern]:
-        """As many patterns as the repeat shall stand for, over the same shared parts."""
-        return [self._copy(pattern, {}) for _ in range(self._length(pattern))]
+    def _parts(self, parts: Sequence[DFPattern]) -> list[DFPattern]:
+        """``parts`` with as many patterns for each repeat as it shall stand for, over the same shared parts."""
+        found: list[DFPattern] = []
+        for part in parts:
+            is_repeat = isinstance(part, RepeatPattern)
+            found += [self._copy(part, {}) for _ in range(self._length(part))] if is_repeat else [part]
+        return found
 
     def _copy(self, pattern: RepeatPattern, known: Mapping[DFPattern, DFPattern]) -> DFPattern:
         shared = {part for one in pattern.shared for part in all_patterns(one)} | self.outside
@@ -288,12 +288,6 @@ class Instance:
         found = pattern.until
         for _ in range(self._length(pattern.links)):
             found = self._copy(pattern.links, {pattern.hole: found})
-        return found
-
-    def _parts(self, parts: Sequence[DFPattern]) -> list[DFPattern]:
-        found: list[DFPattern] = []
-        for part in parts:
-            found.extend(self._copies(part) if isinstance(part, RepeatPattern) else [part])
         return found
 
     def _exact(self, pattern: ExprPattern) -> Expr:
@@ -459,17 +453,19 @@ class Instance:
             if not hole.is_constant and not hole.is_single and not wanted and self.random.random() < 0.15:
                 return draw_unusual_operand(self.random, known, self.dtype)
             drawn = draw_tensor_type(self.random, known, self.dtype)
-        ty: Type = drawn if known else self._at_times_empty(of_likely_size(self.sizing, drawn, self.likely_sizes))
+        if not known:
+            drawn = of_likely_size(self.sizing, drawn, self.likely_sizes)
+            drawn = without_elements(drawn) if self.emptying.random() < _EMPTY else drawn
+        return self._stand_in(hole, drawn, sizes)
+
+    def _stand_in(self, hole: Hole, ty: Type, sizes: dict[SymVar, Dim]) -> Expr:
+        """A stand-in for an open value: of type ``ty``, changed as far as the pattern says what the value is."""
         for condition in hole.conditions:
             ty = self._constrained(ty, condition, sizes)
         if isinstance(ty, PrimType):
             return PrimValue(self._size(ty.value, sizes) if ty.value is not None else 1, ty.dtype)  # pyright: ignore[reportArgumentType]
-        if hole.is_constant:
-            return self._constant(single(ty) if hole.is_single else ty, hole.number)
-        return Var("candidate", single(ty) if hole.is_single else ty)
-
-    def _at_times_empty(self, drawn: TensorType) -> TensorType:
-        return without_elements(drawn) if self.emptying.random() < _EMPTY else drawn
+        ty = single(ty) if hole.is_single else ty
+        return self._constant(ty, hole.number) if hole.is_constant else Var("candidate", ty)
 
     def _constrained(self, drawn: Type, condition: ConstrainedPattern, sizes: dict[SymVar, Dim]) -> Type:
         """``drawn``, changed where the pattern says what the type is."""
@@ -545,15 +541,8 @@ class Instance:
     def _filled(self, operand: OpenOperand) -> Expr:
         match operand:
             case Hole(value=None):
-                ty: Type = draw_tensor_type(self.random, [], self.dtype)
-                for condition in operand.conditions:
-                    ty = self._constrained(ty, condition, self.sizes)
-                ty = single(ty) if operand.is_single else ty
-                operand.value = (
-                    self._constant(ty, operand.number)
-                    if operand.is_constant
-                    else self._settled(Var("candidate", ty), operand.variable)
-                )
+                drawn = draw_tensor_type(self.random, [], self.dtype)
+                operand.value = self._settled(self._stand_in(operand, drawn, self.sizes), operand.variable)
                 return operand.value
             case Hole(value=Expr() as value):
                 return value
@@ -589,10 +578,8 @@ class Instance:
         self._output(something_of(self.around, value) if isinstance(value.ty, TensorType) else value)
 
     def _output(self, value: Expr) -> None:
-        if isinstance(value, Var) and value in self.outputs:
-            return
-        in_dataflow = self.builder.current_block_is_dataflow()
-        if isinstance(value, Var) and not isinstance(value, DataflowVar):
+        if not isinstance(value, Var) or isinstance(value, DataflowVar):
+            in_dataflow = self.builder.current_block_is_dataflow()
+            value = self.builder.emit_output(value) if in_dataflow else self.builder.emit(value)
+        if value not in self.outputs:
             self.outputs.append(value)
-            return
-        self.outputs.append(self.builder.emit_output(value) if in_dataflow else self.builder.emit(value))

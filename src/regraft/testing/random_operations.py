@@ -34,6 +34,7 @@ from ..ir.dims import dim_product, dims_equal, evaluate, free_symvars
 from ..ir.dtypes import is_float, is_unsigned, numpy_dtype
 from ..ir.types import bind_type
 from ..op import nn
+from ..op.adjoints import tensor_type
 
 LARGEST_SIZE: Final = 12
 """The largest value that `random_inputs` gives a symbolic size; bounds are computed with it."""
@@ -135,12 +136,6 @@ class RandomWriter:
         """Make ``var`` available to what is written after."""
         self.visible.append(var)
         self.bounds[var] = bound
-
-
-def tensor_type(expr: Expr) -> TensorType:
-    """The type of a tensor expression."""
-    assert isinstance(expr.ty, TensorType)
-    return expr.ty
 
 
 def dims_of(expr: Expr) -> tuple[Dim, ...]:
@@ -310,14 +305,10 @@ def _concat(write: RandomWriter, x: Var) -> WrittenValue:
     axis = write.axis(x)
 
     def fits(ty: TensorType) -> bool:
-        dims = ty.shape or ()
-        return (
-            ty.dtype == dtype_of(x)
-            and ty.ndim == len(dims_of(x))
-            and all(
-                dims_equal(a, b) for i, (a, b) in enumerate(zip(dims, dims_of(x), strict=True)) if i != axis % ty.ndim
-            )
-        )
+        if ty.dtype != dtype_of(x) or ty.ndim != len(dims_of(x)):
+            return False
+        pairs = enumerate(zip(ty.shape or (), dims_of(x), strict=True))
+        return all(dims_equal(a, b) for i, (a, b) in pairs if i != axis % ty.ndim)
 
     parts = [x, *(write.random.choice(write.tensors(fits)) for _ in range(write.random.randint(1, 2)))]
     return ops.concat(parts, axis), max(map(write.bound, parts))

@@ -66,6 +66,7 @@ def assert_same_values(
     ``note`` is told of the rest. ``assumes_finite``: what is not finite before may become anything.
     """
     old, new = _as_module(before), _as_module(after)
+    both = _text(before), _text(after)
     names = [name for name, function in old.items() if not function.is_private or isinstance(before, Function)]
     missing = [name for name in names if name not in new]
     if missing:
@@ -97,20 +98,18 @@ def assert_same_values(
                 arguments, expected = _run_first(old[name], first[name], seed, (whole,))
                 problem = _problem(second[name], arguments, expected, allowed)
             if problem is not None:
-                raise AssertionError(
-                    f"{name} computes something else after (inputs of seed {seed}): {problem}\n"
-                    f"--- before\n{_text(before)}\n--- after\n{_text(after)}"
-                )
-        for kind, param, changed in special_arguments(old[name], arguments, len(_text(before)), special):
+                raise _something_else(f"{name} computes something else after (inputs of seed {seed})", problem, *both)
+        for kind, param, changed in special_arguments(old[name], arguments, len(both[0]), special):
             problem = _special_problem(kind, first[name], second[name], changed, allowed)
             where = f"where {param} holds {kind.value}"
             if problem is not None and problem[0]:
-                raise AssertionError(
-                    f"{name} computes something else after, {where}: {problem[1]}\n"
-                    f"--- before\n{_text(before)}\n--- after\n{_text(after)}"
-                )
+                raise _something_else(f"{name} computes something else after, {where}", problem[1], *both)
             if problem is not None and note is not None:
                 note(f"{where}, {problem[1]}")
+
+
+def _something_else(what: str, problem: str, before: str, after: str) -> AssertionError:
+    return AssertionError(f"{what}: {problem}\n--- before\n{before}\n--- after\n{after}")
 
 
 def _as_module(program: Function | IRModule) -> IRModule:
@@ -171,8 +170,7 @@ def _problem(run: Callable[..., Any], arguments: list[Any], expected: Any, allow
     if allowed.assumes_finite:
         found = special_difference(Special.ZERO, expected, actual, allowed)
     else:
-        rtol, atol, approximate, _ = allowed
-        found = difference(expected, actual, rtol=rtol, atol=atol, approximate=approximate)
+        found = difference(expected, actual, **allowed.tolerances)
     return None if found is None else str(found)
 
 

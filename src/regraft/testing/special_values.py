@@ -33,6 +33,11 @@ class Allowed(NamedTuple):
     approximate: float | None
     assumes_finite: bool
 
+    @property
+    def tolerances(self) -> dict[str, Any]:
+        """The arguments of `difference`."""
+        return {"rtol": self.rtol, "atol": self.atol, "approximate": self.approximate}
+
 
 class Special(Enum):
     """The numbers that one operand holds here and there."""
@@ -129,15 +134,14 @@ def special_difference(
         found = [special_difference(kind, x, y, allowed, f"{place}[{i}]") for i, (x, y) in enumerate(pairs)]
         counting = [one for one in found if one is not None]
         return min(counting, key=lambda one: isinstance(one, str), default=None)
-    rtol, atol, approximate, assumes_finite = allowed
     if not _are_floats_alike(expected, actual):
-        return difference(expected, actual, rtol=rtol, atol=atol, approximate=approximate, place=place)
+        return difference(expected, actual, **allowed.tolerances, place=place)
     want: np.ndarray[Any, Any] = expected
     got: np.ndarray[Any, Any] = actual
     with np.errstate(all="ignore"):
         before, after = want.astype(np.float64), got.astype(np.float64)
     ignored = ~np.isfinite(before)
-    if kind is not Special.SUBNORMAL and not assumes_finite:
+    if kind is not Special.SUBNORMAL and not allowed.assumes_finite:
         ignored &= ~np.isfinite(after)
     note: str | None = None
     if kind is Special.INFINITE:
@@ -149,12 +153,6 @@ def special_difference(
     if kind is Special.SUBNORMAL:
         ignored |= np.isfinite(after)
     blank: Any = np.zeros((), want.dtype)
-    found = difference(
-        np.where(ignored, blank, want),
-        np.where(ignored, blank, got),
-        rtol=rtol,
-        atol=atol,
-        approximate=approximate,
-        place=place,
-    )
+    compared = [np.where(ignored, blank, array) for array in (want, got)]
+    found = difference(*compared, **allowed.tolerances, place=place)
     return note if found is None else found

@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 from typing import cast as cast_to
 
 import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes  # pyright: ignore[reportUnknownVariableType]
 
 from ... import op as R
 from ...ir.builder import BlockBuilder
@@ -263,34 +264,33 @@ def arguments_of(given: Any) -> dict[str, Any]:
     return cast_to("dict[str, Any]", vars(given))
 
 
-def batched(x: Expr, ndim: int, function: Callable[[Expr], Expr]) -> Expr:
-    """``function`` of ``x``, which it takes with ``ndim`` axes; PyTorch lets people leave out the first, the batch."""
-    return function(x) if rank(x) == ndim else R.squeeze(function(R.expand_dims(x, axis=0)), axis=0)
+def batched(ndim: int, function: Callable[..., Expr], *operands: Expr) -> Expr:
+    """``function`` of operands that it takes with ``ndim`` axes; PyTorch lets people leave out the first, the batch."""
+    if rank(operands[0]) == ndim:
+        return function(*operands)
+    return R.squeeze(function(*[R.expand_dims(operand, axis=0) for operand in operands]), axis=0)
+
+
+def expanded(x: Expr, shape: Sequence[Dim]) -> Expr:
+    """``x`` broadcast to a shape; itself when it has it."""
+    return x if shape_of(x) == tuple(shape) else R.broadcast_to(x, shape)
+
+
+def permuted(x: Expr, order: Sequence[int]) -> Expr:
+    """``x`` with its axes in another order; itself when it is the same."""
+    return x if list(order) == sorted(order) else R.permute_dims(x, list(order))
 
 
 def promoted_dtype(*operands: TorchOperand) -> str:
     """The dtype that PyTorch computes on ``operands`` in: tensors before scalars, and scalars before numbers."""
-    return dtype_name(_result_type([_stand_in(operand) for operand in operands]))
+    given = [_stand_in(operand) for operand in operands]
+    return dtype_name(elementwise_dtypes(*given, type_promotion_kind=_PLAIN)[1])
+
+
+_PLAIN: Final = ELEMENTWISE_TYPE_PROMOTION_KIND.NO_OPMATH
 
 
 def _stand_in(operand: TorchOperand) -> torch.Tensor | float:
     if isinstance(operand, Expr):
         return torch.empty(() if rank(operand) == 0 else (0,), dtype=torch_dtype(dtype_of(operand)))
     return 0 if isinstance(operand, SymExpr) else operand
-
-
-def _result_type(operands: list[torch.Tensor | float]) -> torch.dtype:
-    # `torch.result_type` takes two; a chain of them would forget which operands were scalars.
-    state = operands[0]
-    if len(operands) == 1:
-        return torch.result_type(state, state)
-    tensors = [x for x in operands if isinstance(x, torch.Tensor)]
-    numbers = [x for x in operands if not isinstance(x, torch.Tensor)]
-    wide = [x for x in tensors if x.ndim] or tensors
-    result = wide[0].dtype if wide else torch.result_type(numbers[0], numbers[0])
-    for x in wide:
-        result = torch.promote_types(result, x.dtype)
-    stand_in = torch.empty((0,) if any(x.ndim for x in tensors) else (), dtype=result)
-    for x in [x for x in tensors if not x.ndim] + numbers:
-        stand_in = torch.empty(stand_in.shape, dtype=torch.result_type(stand_in, x))
-    return stand_in.dtype

@@ -1,6 +1,5 @@
 """The handlers of ATen operators, by family. Importing this room fills the table of handlers."""
 
-from . import activation as activation
 from . import attention as attention
 from . import backward as backward
 from . import binary as binary

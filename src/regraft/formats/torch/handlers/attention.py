@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from .... import op as R
-from ....ir.dims import Dim
+from ....ir.dims import Dim, dim_product
 from ....ir.expr import Expr, const
-from ..context import Context, cast, converts_by_name, dtype_of, rank, shape_of
+from ..context import Context, cast, converts_by_name, dtype_of, expanded, rank, shape_of
 
 
 def _four_axes(x: Expr) -> Expr:
@@ -18,10 +18,7 @@ def _four_axes(x: Expr) -> Expr:
     *lead, length, size = shape_of(x)
     if len(lead) == 2:
         return x
-    batch: Dim = 1
-    for extent in lead[:-1]:
-        batch = batch * extent
-    return R.reshape(x, [batch, lead[-1] if lead else 1, length, size])
+    return R.reshape(x, [dim_product(lead[:-1]), lead[-1] if lead else 1, length, size])
 
 
 def _bias_of(context: Context, mask: Expr, query: Expr) -> Expr:
@@ -65,11 +62,8 @@ def _attention(context: Context, given: Any) -> Expr:
 
 def _full_scores(bias: Expr, key: Expr) -> Expr:
     """``bias`` with the axis of keys at full size: the operator broadcasts all axes but that one."""
-    *lead, _, keys = shape_of(bias)
-    wanted = shape_of(key)[1]
-    if keys == wanted or keys != 1:
-        return bias
-    return R.broadcast_to(bias, [*lead, shape_of(bias)[2], wanted])
+    *lead, keys = shape_of(bias)
+    return expanded(bias, [*lead, shape_of(key)[1]]) if keys == 1 else bias
 
 
 def _same_batch(query: Expr, key: Expr, value: Expr, enable_gqa: bool) -> tuple[Expr, Expr, Expr]:
@@ -80,5 +74,5 @@ def _same_batch(query: Expr, key: Expr, value: Expr, enable_gqa: bool) -> tuple[
     widened: list[Expr] = []
     for index, (x, shape) in enumerate(zip((query, key, value), shapes, strict=True)):
         wanted = (batch, shape[1] if enable_gqa and index else heads, *shape[2:])
-        widened.append(x if shape == wanted else R.broadcast_to(x, wanted))
+        widened.append(expanded(x, wanted))
     return widened[0], widened[1], widened[2]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from .... import op as R
 from ....ir.expr import Expr, const
 from ....ir.op import Call, Op
-from ..context import Context, cast, converts, converts_by_name, dtype_of, rank, shape_of
+from ..context import Context, batched, cast, converts, converts_by_name, dtype_of, rank, shape_of
 from .layers import convolved
 from .scattering import put_at_places
 
@@ -21,9 +22,9 @@ def _adjoints(forward: Expr, adjoint: Expr) -> Sequence[Expr | None]:
     return forward.op.gradient(forward, adjoint, adjoint)
 
 
-def _where(mask: Sequence[bool], *makers: Callable[[], Expr | None]) -> tuple[Expr | None, ...]:
+def _where(mask: Sequence[bool], *results: Expr | None) -> tuple[Expr | None, ...]:
     """The results that are asked for."""
-    return tuple([make() if wanted else None for wanted, make in zip(mask, makers, strict=True)])
+    return tuple([result if wanted else None for wanted, result in zip(mask, results, strict=True)])
 
 
 @converts_by_name("convolution_backward")
@@ -32,8 +33,7 @@ def _convolution_backward(context: Context, given: Any) -> tuple[Expr | None, ..
     how = (given.transposed, given.output_padding, given.groups)
     shares = _adjoints(convolved(given.input, given.weight, None, *window, *how), given.grad_output)
     axes = [axis for axis in range(rank(given.grad_output)) if axis != 1]
-    makers = (lambda: shares[0], lambda: shares[1], lambda: R.sum(given.grad_output, axis=axes))
-    return _where(given.output_mask, *makers)
+    return _where(given.output_mask, shares[0], shares[1], R.sum(given.grad_output, axis=axes))
 
 
 @converts_by_name("native_layer_norm_backward")
@@ -45,9 +45,9 @@ def _layer_norm_backward(context: Context, given: Any) -> tuple[Expr | None, ...
     scaled = context.emit(grad_out if given.weight is None else grad_out * given.weight)
     return _where(
         given.output_mask,
-        lambda: _through_statistics(scaled, normal, given.rstd, axes),
-        lambda: R.sum(grad_out * normal, axis=outer) if outer else grad_out * normal,
-        lambda: R.sum(grad_out, axis=outer) if outer else grad_out,
+        _through_statistics(scaled, normal, given.rstd, axes),
+        R.sum(grad_out * normal, axis=outer) if outer else grad_out * normal,
+        R.sum(grad_out, axis=outer) if outer else grad_out,
     )
 
 
@@ -66,13 +66,12 @@ def _group_norm_backward(context: Context, given: Any) -> tuple[Expr | None, ...
     normal = context.emit((R.reshape(x, parts) - R.reshape(given.mean, [n, group, 1, 1])) * spread)
     share = context.emit(R.reshape(given.grad_out, parts))
     weight = given.weight
-    scaled = share if weight is None else share * R.reshape(weight, [1, group, channels // group, 1])
-    scaled = context.emit(scaled)
+    scaled = context.emit(share if weight is None else share * R.reshape(weight, [1, group, channels // group, 1]))
     return _where(
         given.output_mask,
-        lambda: R.reshape(_through_statistics(scaled, normal, spread, [2, 3]), shape_of(x)),
-        lambda: R.reshape(R.sum(share * normal, axis=[0, 3]), [channels]),
-        lambda: R.reshape(R.sum(share, axis=[0, 3]), [channels]),
+        R.reshape(_through_statistics(scaled, normal, spread, [2, 3]), shape_of(x)),
+        R.reshape(R.sum(share * normal, axis=[0, 3]), [channels]),
+        R.reshape(R.sum(share, axis=[0, 3]), [channels]),
     )
 
 
@@ -109,7 +108,7 @@ def _avg_pool_backward(context: Context, given: Any) -> Expr:
         "ceil_mode": given.ceil_mode,
         "count_include_pad": given.count_include_pad,
     }
-    return _of_images(lambda *operands: R.grad.avg_pool2d_backward(*operands, **pool), given.grad_output, given.self)
+    return batched(4, partial(R.grad.avg_pool2d_backward, **pool), given.grad_output, given.self)
 
 
 @converts("_adaptive_avg_pool2d_backward")
@@ -121,11 +120,4 @@ def _adaptive_avg_pool_backward(context: Context, grad_output: Expr, x: Expr) ->
         assert found is not None
         return found
 
-    return _of_images(share, grad_output, x)
-
-
-def _of_images(function: Callable[..., Expr], *operands: Expr) -> Expr:
-    """``function`` of operands with a batch axis, which PyTorch lets people leave out."""
-    if rank(operands[0]) == 4:
-        return function(*operands)
-    return R.squeeze(function(*[R.expand_dims(operand, axis=0) for operand in operands]), axis=0)
+    return batched(4, share, grad_output, x)

@@ -6,6 +6,7 @@ PyTorch promotes operands of different dtypes; the operators here do not, so eac
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 from typing import cast as cast_to
 
@@ -17,90 +18,49 @@ from ..context import Context, TorchOperand, cast, converts, converts_by_name, d
 from .unary import array_function, in_wide_floats, is_signed
 
 
-def _arithmetic(function: Callable[..., Expr]) -> Callable[..., Expr]:
-    """A handler for arithmetic in the promoted dtype."""
-
-    def handler(context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
-        return context.narrow(function, x, other)
-
-    return handler
+def _arithmetic(function: Callable[..., Expr], context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
+    """Arithmetic in the promoted dtype."""
+    return context.narrow(function, x, other)
 
 
-def _compared(function: Callable[..., Expr]) -> Callable[..., Expr]:
-    """A handler for comparisons in the promoted dtype."""
-
-    def handler(context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
-        return function(*_comparable(context, x, other))
-
-    return handler
+def _compared(function: Callable[..., Expr], context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
+    """A comparison in the promoted dtype."""
+    operands = context.promoted(x, other)
+    return function(*[cast(operand, "int8") if is_bool(dtype_of(operand)) else operand for operand in operands])
 
 
-def _comparable(context: Context, x: TorchOperand, other: TorchOperand) -> tuple[Expr, Expr]:
+def _logical(function: Callable[..., Expr], _context: Context, x: Expr, other: Expr) -> Expr:
+    """Logic on whether elements are not zero."""
+    return function(cast(x, "bool"), cast(other, "bool"))
+
+
+def _extreme(function: Callable[..., Expr], context: Context, x: Expr, other: Expr) -> Expr:
+    """The greater or smaller of two that leaves out NaN."""
     left, right = context.promoted(x, other)
-    if is_bool(dtype_of(left)):
-        left, right = cast(left, "int8"), cast(right, "int8")
-    return left, right
+    if not is_float(dtype_of(left)):
+        return function(left, right)
+    return R.where(R.isnan(left), right, R.where(R.isnan(right), left, function(left, right)))
 
 
-def _logical(function: Callable[..., Expr]) -> Callable[..., Expr]:
-    """A handler for logic on whether elements are not zero."""
-
-    def handler(context: Context, x: Expr, other: Expr) -> Expr:
-        return function(cast(x, "bool"), cast(other, "bool"))
-
-    return handler
-
-
-def _extreme(function: Callable[..., Expr]) -> Callable[..., Expr]:
-    """A handler for the greater or smaller of two that leaves out NaN."""
-
-    def handler(context: Context, x: Expr, other: Expr) -> Expr:
-        left, right = context.promoted(x, other)
-        if not is_float(dtype_of(left)):
-            return function(left, right)
-        return R.where(R.isnan(left), right, R.where(R.isnan(right), left, function(left, right)))
-
-    return handler
-
-
-_TENSOR_AND_SCALAR: Final[dict[str, Callable[..., Expr]]] = {
-    "mul": _arithmetic(R.multiply),
-    "remainder": _arithmetic(R.floor_mod),
-    "fmod": _arithmetic(R.mod),
-    "eq": _compared(R.equal),
-    "ne": _compared(R.not_equal),
-    "lt": _compared(R.less),
-    "le": _compared(R.less_equal),
-    "gt": _compared(R.greater),
-    "ge": _compared(R.greater_equal),
-    "bitwise_and": _arithmetic(R.bitwise_and),
-    "bitwise_or": _arithmetic(R.bitwise_or),
-    "bitwise_xor": _arithmetic(R.bitwise_xor),
-    "__lshift__": _arithmetic(R.left_shift),
-    "__rshift__": _arithmetic(R.right_shift),
-}
-_TWO_TENSORS: Final[dict[str, Callable[..., Expr]]] = {
-    "atan2": _arithmetic(R.atan2),
-    "pow.Tensor_Tensor": _arithmetic(R.power),
-    "pow.Scalar": _arithmetic(R.power),
-    "remainder.Scalar_Tensor": _arithmetic(R.floor_mod),
-    "maximum": _arithmetic(R.maximum),
-    "minimum": _arithmetic(R.minimum),
-    "logaddexp": _arithmetic(R.log_add_exp),
-    "fmax": _extreme(R.maximum),
-    "fmin": _extreme(R.minimum),
-    "logical_and": _logical(R.logical_and),
-    "logical_or": _logical(R.logical_or),
-    "logical_xor": _logical(R.logical_xor),
-    "bitwise_left_shift.Tensor": _arithmetic(R.left_shift),
-    "bitwise_right_shift.Tensor": _arithmetic(R.right_shift),
-    "bitwise_left_shift.Tensor_Scalar": _arithmetic(R.left_shift),
-    "bitwise_right_shift.Tensor_Scalar": _arithmetic(R.right_shift),
-}
-for _name, _handler in _TENSOR_AND_SCALAR.items():
-    converts(f"{_name}.Tensor", f"{_name}.Scalar")(_handler)
-for _name, _handler in _TWO_TENSORS.items():
-    converts(_name)(_handler)
+_BOTH: Final = (".Tensor", ".Scalar")
+_SHIFTS: Final = (".Tensor", ".Tensor_Scalar")
+_FAMILIES: Final[list[tuple[Callable[..., Expr], dict[str, Callable[..., Expr]], tuple[str, ...]]]] = [
+    (_arithmetic, {"mul": R.multiply, "remainder": R.floor_mod, "fmod": R.mod}, _BOTH),
+    (_arithmetic, {"bitwise_and": R.bitwise_and, "bitwise_or": R.bitwise_or, "bitwise_xor": R.bitwise_xor}, _BOTH),
+    (_arithmetic, {"__lshift__": R.left_shift, "__rshift__": R.right_shift}, _BOTH),
+    (_arithmetic, {"bitwise_left_shift": R.left_shift, "bitwise_right_shift": R.right_shift}, _SHIFTS),
+    (_arithmetic, {"pow": R.power}, (".Tensor_Tensor", ".Scalar")),
+    (_arithmetic, {"remainder": R.floor_mod}, (".Scalar_Tensor",)),
+    (_arithmetic, {"maximum": R.maximum, "minimum": R.minimum, "atan2": R.atan2, "logaddexp": R.log_add_exp}, ("",)),
+    (_compared, {"eq": R.equal, "ne": R.not_equal, "lt": R.less, "gt": R.greater}, _BOTH),
+    (_compared, {"le": R.less_equal, "ge": R.greater_equal}, _BOTH),
+    (_extreme, {"fmax": R.maximum, "fmin": R.minimum}, ("",)),
+    (_logical, {"logical_and": R.logical_and, "logical_or": R.logical_or, "logical_xor": R.logical_xor}, ("",)),
+]
+"""A kind of handler, its operators with the functions that they are, and the overloads that each of them has."""
+for _handler, _functions, _overloads in _FAMILIES:
+    for _name, _function in _functions.items():
+        converts(*[_name + overload for overload in _overloads])(partial(_handler, _function))
 
 
 @converts("hypot")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from .... import op as R
 from ....ir.expr import Expr, const
 from ..complex_numbers import ComplexPair, by_parts, converts_complex
-from ..context import HANDLERS, Context, cast, dtype_of, rank, shape_of
+from ..context import HANDLERS, Context, cast, dtype_of, expanded, rank, shape_of
 from ..traced_constants import traced_number
 from .unary import array_function, in_wide_floats
 
@@ -49,8 +49,7 @@ def _view_as_complex(context: Context, x: Expr) -> ComplexPair:
 
 @converts_complex("complex")
 def _complex(context: Context, real: Expr, imag: Expr) -> ComplexPair:
-    shape = context.output_shape()
-    return ComplexPair(*[x if shape_of(x) == shape else R.broadcast_to(x, shape) for x in (real, imag)])
+    return ComplexPair(*[expanded(x, context.output_shape()) for x in (real, imag)])
 
 
 @converts_complex("polar")
@@ -81,11 +80,8 @@ def _with_number(context: Context, x: Any, *operands: Any, **how: Any) -> Comple
 
 @converts_complex("copy")
 def _copied(context: Context, x: ComplexPair, src: Any, *_how: Any) -> ComplexPair:
-    real, imag = _parts(context, src)
-    shape = context.output_shape()
-    return ComplexPair(
-        R.broadcast_to(real, shape), R.zeros(shape, dtype_of(real)) if imag is None else R.broadcast_to(imag, shape)
-    )
+    whole = _paired(*_parts(context, src))
+    return ComplexPair(*[expanded(part, context.output_shape()) for part in (whole.real, whole.imag)])
 
 
 @converts_complex("pad", "constant_pad_nd")
@@ -97,12 +93,8 @@ def _pad(context: Context, x: ComplexPair, pad: Sequence[Any], *how: Any) -> Com
 
 @converts_complex("_to_copy", "to.dtype", "to.device", "to.dtype_layout", "type_as", "to.other")
 def _converted(context: Context, x: Expr | ComplexPair, *_how: Any, **_more: Any) -> Expr | ComplexPair:
-    dtype = context.output_dtype()
-    if not context.results()[0].is_complex():
-        assert isinstance(x, ComplexPair)
-        return cast(x.real, dtype)
     real, imag = _parts(context, x)
-    return ComplexPair(cast(real, dtype), R.zeros(shape_of(real), dtype) if imag is None else cast(imag, dtype))
+    return _paired(real, imag) if context.results()[0].is_complex() else real
 
 
 # --- arithmetic
@@ -119,6 +111,11 @@ def _parts(context: Context, x: Any) -> tuple[Expr, Expr | None]:
     if isinstance(x, complex):
         return const(x.real, dtype), const(x.imag, dtype)
     return context.scalar(x, dtype), None
+
+
+def _paired(real: Expr, imag: Expr | None) -> ComplexPair:
+    """The pair of `_parts`."""
+    return ComplexPair(real, R.zeros(shape_of(real), dtype_of(real)) if imag is None else imag)
 
 
 @converts_complex("conj", "_conj", "_conj_physical", "resolve_conj", "resolve_neg")
@@ -162,7 +159,7 @@ def _einsum(context: Context, equation: str, tensors: Sequence[Any], path: objec
             sides[turns % 2] = before - term if turns > 1 else before + term
     real, imag = sides
     assert real is not None
-    return ComplexPair(real, R.zeros_like(real) if imag is None else imag)
+    return _paired(real, imag)
 
 
 @converts_complex("div.Tensor", "div.Scalar")
@@ -187,7 +184,7 @@ def _add(context: Context, x: Any, other: Any, *, alpha: float = 1) -> ComplexPa
             right = R.negative(right) if factor == -1 else right * float(factor)
         found = right if left is None else left if right is None else left + right
         assert found is not None
-        return found if shape_of(found) == shape else R.broadcast_to(found, shape)
+        return expanded(found, shape)
 
     return ComplexPair(total(a, c), total(b, d))
 

@@ -11,7 +11,7 @@ from .... import op as R
 from ....ir.dims import Dim
 from ....ir.expr import Expr, const
 from ..complex_numbers import converts_complex
-from ..context import Context, TorchOperand, cast, converts, converts_plainly, dtype_of, rank, shape_of
+from ..context import Context, TorchOperand, cast, converts, converts_plainly, dtype_of, expanded, rank, shape_of
 from ..tensors import to_numpy, torch_dtype
 from ..traced_constants import traced_number
 
@@ -41,8 +41,7 @@ def _full(context: Context, _like: Any, *values: Any, **named: Any) -> Expr:
 
 @converts("copy")
 def _copy(context: Context, x: Expr, src: Expr, non_blocking: bool = False) -> Expr:
-    source = cast(src, dtype_of(x))
-    return source if shape_of(source) == shape_of(x) else R.broadcast_to(source, shape_of(x))
+    return expanded(cast(src, dtype_of(x)), shape_of(x))
 
 
 @converts("scalar_tensor")

@@ -9,7 +9,7 @@ from .... import op as R
 from ....ir.dims import Dim, SymExpr, dim_at_least
 from ....ir.expr import Expr, const
 from ....ir.types import TensorType
-from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, rank, shape_of
+from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, expanded, permuted, rank, shape_of
 
 _END: Final = 2**63 - 1
 """PyTorch's end of a slice without one."""
@@ -84,7 +84,7 @@ def _index_select(context: Context, x: Expr, dim: int, index: Expr) -> Expr:
 @converts("gather")
 def _gather(context: Context, x: Expr, dim: int, index: Expr, *, sparse_grad: bool = False) -> Expr:
     if rank(x) == 0:
-        return x if rank(index) == 0 else R.broadcast_to(x, shape_of(index))
+        return expanded(x, shape_of(index))
     if rank(index) == 0:
         return R.take(x, index, axis=0)
     return R.gather_elements(x, index, axis=dim)
@@ -97,10 +97,7 @@ def _take_along(context: Context, x: Expr, indices: Expr, dim: int | None = None
     axis = axis_of(dim, rank(x))
     result = context.output_shape()
     full = [shape_of(x)[axis] if place == axis else size for place, size in enumerate(result)]
-    wide = x if tuple(full) == shape_of(x) else R.broadcast_to(x, full)
-    return R.gather_elements(
-        wide, indices if shape_of(indices) == result else R.broadcast_to(indices, result), axis=axis
-    )
+    return R.gather_elements(expanded(x, full), expanded(indices, result), axis=axis)
 
 
 @converts_by_name("embedding")
@@ -116,7 +113,7 @@ def _index(context: Context, x: Expr, indices: Sequence[Expr | None]) -> Expr:
     named, order, before = indexed_axes(context, x, indices)
     if len(named) == 1:
         return R.take(x, named[0], axis=order[0])
-    found = R.index_tensor(x if order == sorted(order) else R.permute_dims(x, order), named)
+    found = R.index_tensor(permuted(x, order), named)
     if not before:
         return found
     width = rank(found) - (rank(x) - len(named))
@@ -155,8 +152,5 @@ def _masked_select(context: Context, x: Expr, mask: Expr) -> Expr:
     whole = R.where(mask, x, x).ty
     assert isinstance(whole, TensorType)
     shape: Any = whole.shape
-    wide = [
-        R.flatten(R.broadcast_to(operand, shape) if shape_of(operand) != shape else operand) for operand in (x, mask)
-    ]
-    rows = R.nonzero(wide[1])
-    return R.take(wide[0], R.squeeze(rows, axis=0), axis=0)
+    line, flags = [R.flatten(expanded(operand, shape)) for operand in (x, mask)]
+    return R.take(line, R.squeeze(R.nonzero(flags), axis=0), axis=0)

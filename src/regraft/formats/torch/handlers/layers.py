@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
+
+import torch
 
 from .... import op as R
 from ....ir.dims import Dim, dim_at_least, dim_product
@@ -11,6 +14,7 @@ from ....ir.dtypes import HALF
 from ....ir.expr import Expr, const
 from ...padding import at_places, between
 from ..context import Context, batched, cast, converts, converts_by_name, dtype_of, each_axis, fields_of, rank, shape_of
+from ..tensors import torch_dtype
 
 # --- convolutions
 
@@ -61,7 +65,7 @@ def convolved(
         result = _CONVOLUTIONS[count - 1][transposed](x, weight, **attributes)
         return result if bias is None else R.add(result, R.reshape(bias, [1, -1, *[1] * count]))
 
-    return batched(x, count + 2, whole)
+    return batched(count + 2, whole, x)
 
 
 @converts_by_name("conv1d", "conv2d", "conv3d", "conv1d.padding", "conv2d.padding", "conv3d.padding")
@@ -76,11 +80,15 @@ def _convolution(context: Context, given: Any) -> Expr:
 # --- normalizations
 
 
-def _channel_vector(x: Expr, value: Expr | None, fill: float) -> Expr:
-    if value is not None:
-        return cast(value, dtype_of(x))
-    channels = shape_of(x)[1]
-    return R.full([channels], const(fill, dtype_of(x)), dtype_of(x))
+def _or_filled(value: Expr | None, x: Expr, shape: Sequence[Dim], fill: int) -> Expr:
+    """A weight of a normalization in the dtype of ``x``; ones or zeros where it is missing."""
+    dtype = dtype_of(x)
+    return (R.ones if fill else R.zeros)(shape, dtype) if value is None else cast(value, dtype)
+
+
+def _last_axes(x: Expr, shape: Sequence[Dim]) -> list[int]:
+    """The axes that a normalization of ``shape`` is over."""
+    return list(range(rank(x) - len(shape), rank(x)))
 
 
 def _attributes(given: Any, **attributes: Any) -> dict[str, Any]:
@@ -92,16 +100,12 @@ def _attributes(given: Any, **attributes: Any) -> dict[str, Any]:
 @converts_by_name("layer_norm")
 def _layer_norm(context: Context, given: Any) -> Expr:
     x, shape = given.input, given.normalized_shape
-    dtype = dtype_of(x)
-    gamma = R.ones(shape, dtype) if given.weight is None else cast(given.weight, dtype)
-    beta = R.zeros(shape, dtype) if given.bias is None else cast(given.bias, dtype)
-    return R.nn.layer_norm(x, gamma, beta, **_attributes(given, axes=list(range(rank(x) - len(shape), rank(x)))))
+    return R.nn.layer_norm(x, *_scale_and_shift(given, shape), **_attributes(given, axes=_last_axes(x, shape)))
 
 
 @converts_by_name("native_layer_norm")
 def _native_layer_norm(context: Context, given: Any) -> tuple[Expr, Expr, Expr]:
-    ndim = rank(given.input)
-    axes = list(range(ndim - len(given.normalized_shape), ndim))
+    axes = _last_axes(given.input, given.normalized_shape)
     mean, spread = _statistics(context, given.input, axes, given.eps)
     return _layer_norm(context, given), mean, spread
 
@@ -118,24 +122,22 @@ def _statistics(context: Context, x: Expr, axes: Sequence[int], eps: float) -> l
 def _rms_norm(
     context: Context, x: Expr, normalized_shape: Sequence[Dim], weight: Expr | None = None, eps: float | None = None
 ) -> Expr:
-    import torch
-
-    dtype = dtype_of(x)
-    axes = list(range(rank(x) - len(normalized_shape), rank(x)))
-    gamma = R.ones(normalized_shape, dtype) if weight is None else cast(weight, dtype)
-    # PyTorch takes the machine epsilon of the dtype that it computes in.
-    work = "float32" if dtype in HALF else dtype
-    return R.nn.rms_norm(x, gamma, axes=axes, epsilon=torch.finfo(getattr(torch, work)).eps if eps is None else eps)
+    gamma = _or_filled(weight, x, normalized_shape, 1)
+    if eps is None:  # PyTorch takes the machine epsilon of the dtype that it computes in.
+        eps = torch.finfo(torch.float32 if dtype_of(x) in HALF else torch_dtype(dtype_of(x))).eps
+    return R.nn.rms_norm(x, gamma, axes=_last_axes(x, normalized_shape), epsilon=eps)
 
 
-def _scale_and_shift(given: Any) -> tuple[Expr, Expr]:
-    return _channel_vector(given.input, given.weight, 1.0), _channel_vector(given.input, given.bias, 0.0)
+def _scale_and_shift(given: Any, shape: Sequence[Dim]) -> tuple[Expr, Expr]:
+    x = given.input
+    return _or_filled(given.weight, x, shape, 1), _or_filled(given.bias, x, shape, 0)
 
 
 def _over_channels(function: Callable[..., Expr], given: Any, **attributes: Any) -> Expr:
     """A normalization over the axes behind the channels."""
     x, axes = given.input, list(range(2, rank(given.input)))
-    return function(x, *_scale_and_shift(given), **_attributes(given, channel_axis=1, axes=axes, **attributes))
+    weights = _scale_and_shift(given, shape_of(x)[1:2])
+    return function(x, *weights, **_attributes(given, channel_axis=1, axes=axes, **attributes))
 
 
 @converts_by_name("group_norm")
@@ -166,10 +168,11 @@ def _refuse_running(context: Context, given: Any) -> None:
 def _batch_normalized(context: Context, given: Any, *, training: bool) -> tuple[Expr, Expr, Expr]:
     """Normalized data and, after training, the new moving statistics, whose variance is the unbiased one."""
     x, running_var = given.input, getattr(given, "running_var", None)
-    mean = _channel_vector(x, getattr(given, "running_mean", None), 0.0)
-    variance = _channel_vector(x, running_var, 1.0)
+    channels = shape_of(x)[1:2]
+    mean = _or_filled(getattr(given, "running_mean", None), x, channels, 0)
+    variance = _or_filled(running_var, x, channels, 1)
     attributes = _attributes(given, axis=1, momentum=float(given.momentum), training=training)
-    call = context.emit(R.nn.batch_norm(x, *_scale_and_shift(given), mean, variance, **attributes))
+    call = context.emit(R.nn.batch_norm(x, *_scale_and_shift(given, channels), mean, variance, **attributes))
     normalized, new_mean, new_var = fields_of(call)
     if not training or running_var is None:
         return normalized, new_mean, new_var
@@ -252,16 +255,17 @@ def _padded_by_sizes(context: Context, x: Expr, widths: Sequence[Dim], mode: str
 
 @converts_by_name("im2col")
 def _im2col(context: Context, given: Any) -> Expr:
-    return batched(given.self, 4, lambda x: R.nn.im2col(x, *_columns(given)))
+    return batched(4, partial(R.nn.im2col, **_columns(given)), given.self)
 
 
 @converts_by_name("col2im")
 def _col2im(context: Context, given: Any) -> Expr:
-    return batched(given.self, 3, lambda x: R.nn.col2im(x, list(given.output_size), *_columns(given)))
+    return batched(3, partial(R.nn.col2im, size=list(given.output_size), **_columns(given)), given.self)
 
 
-def _columns(given: Any) -> list[list[int]]:
-    return [list(value) for value in (given.kernel_size, given.stride, given.padding, given.dilation)]
+def _columns(given: Any) -> dict[str, Any]:
+    window = {"kernel_size": given.kernel_size, "strides": given.stride}
+    return {**window, "padding": given.padding, "dilation": given.dilation}
 
 
 # --- losses

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -53,7 +54,7 @@ def _pooled(context: Context, functions: Sequence[Callable[..., Expr]], given: A
         "padding": [*widths, *widths],
         "ceil_mode": given.ceil_mode,
     }
-    return batched(given.self, count + 2, lambda x: functions[count - 1](x, **attributes))
+    return batched(count + 2, partial(functions[count - 1], **attributes), given.self)
 
 
 @converts_by_name("max_pool1d", "max_pool2d", "max_pool3d")
@@ -76,13 +77,13 @@ def _max_pool_with_indices(context: Context, given: Any) -> tuple[Expr, Expr | N
 
 @converts_by_name("avg_pool1d", "avg_pool2d", "avg_pool3d")
 def _avg_pool(context: Context, given: Any) -> Expr:
-    factor, divisor, counted = 1.0, getattr(given, "divisor_override", None), given.count_include_pad
-    if divisor is not None:
-        if given.ceil_mode:
-            context.unsupported("divisor_override with ceil_mode; divide the sum of the windows yourself")
-        factor, counted = math.prod(each_axis(given.kernel_size, _spatial_axes(context))) / divisor, True
-    found = _pooled(context, _AVERAGE, given, count_include_pad=counted)
-    return found if factor == 1 else found * factor
+    divisor = getattr(given, "divisor_override", None)
+    if divisor is None:
+        return _pooled(context, _AVERAGE, given, count_include_pad=given.count_include_pad)
+    if given.ceil_mode:
+        context.unsupported("divisor_override with ceil_mode; divide the sum of the windows yourself")
+    whole = _pooled(context, _AVERAGE, given, count_include_pad=True)
+    return whole * (math.prod(each_axis(given.kernel_size, _spatial_axes(context))) / divisor)
 
 
 @converts(
@@ -96,7 +97,7 @@ def _adaptive_avg_pool(context: Context, x: Expr, output_size: Sequence[Dim]) ->
     count = _spatial_axes(context)
     sizes = list(context.output_shape()[-count:])
     if all(isinstance(size, int) for size in sizes):
-        return batched(x, count + 2, lambda x: _ADAPTIVE[count - 1](x, output_size=sizes))
+        return batched(count + 2, partial(_ADAPTIVE[count - 1], output_size=sizes), x)
     _require_known_windows(context, shape_of(x)[-count:], sizes)
     builder = context.builder
     return means_of_spread_windows(ProgramNamespace(builder), ProgramArray(builder, x), sizes).expr
@@ -122,7 +123,7 @@ def _adaptive_max_pool(context: Context, x: Expr, output_size: Sequence[Dim]) ->
     pairs = list(zip(_known(context, shape_of(x), count), _known(context, context.output_shape(), count), strict=True))
     kernel = [have // want for have, want in pairs]
     if not any(have % want for have, want in pairs) and not context.uses(1):
-        return batched(x, count + 2, lambda x: _MAX[count - 1](x, pool_size=kernel, strides=kernel)), None
+        return batched(count + 2, partial(_MAX[count - 1], pool_size=kernel, strides=kernel), x), None
     return _greatest(context, x, [Line(have, _adaptive_windows(have, want)) for have, want in pairs])
 
 

@@ -11,7 +11,19 @@ from ....ir.dtypes import is_float
 from ....ir.expr import Expr, const
 from ....op.primitive.manipulate import inverse
 from ....op.primitive.reduction import extreme_of_none
-from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, like, rank, shape_of
+from ..context import (
+    Context,
+    axis_of,
+    cast,
+    converts,
+    converts_by_name,
+    dtype_of,
+    expanded,
+    like,
+    permuted,
+    rank,
+    shape_of,
+)
 from .indexing import indexed_axes
 
 ScatterReduction: TypeAlias = Literal["update", "add", "mul", "mean", "max", "min"]
@@ -65,11 +77,9 @@ def _scatter_reduce(
 
 def _neutral(reduce: str, x: Expr) -> Expr:
     """The start of a reduction where nothing counts that was there before."""
-    if reduce == "prod":
-        return like(x, 1)
     if reduce in ("amax", "amin"):
         return like(x, extreme_of_none(dtype_of(x), greatest=reduce == "amax"))
-    return like(x, 0)
+    return like(x, 1 if reduce == "prod" else 0)
 
 
 def put_at_places(shape: Sequence[Dim], places: Expr, values: Expr, count: int, reduction: ScatterReduction) -> Expr:
@@ -96,7 +106,7 @@ def _index_reduce(
 @converts("masked_scatter")
 def _masked_scatter(context: Context, x: Expr, mask: Expr, source: Expr) -> Expr:
     shape = context.output_shape()
-    wide = R.broadcast_to(mask, shape) if shape_of(mask) != shape else mask
+    wide = expanded(mask, shape)
     flags = context.emit(R.flatten(wide))
     places = R.cumsum(cast(flags, "int64"), axis=0) - 1
     taken = R.take(R.flatten(cast(source, dtype_of(x))), R.maximum(places, 0), axis=0, mode="clip")
@@ -117,12 +127,9 @@ def _index_put(
         wide = R.reshape(mask, [*shape_of(mask), *([1] * (rank(x) - rank(mask)))])
         return R.where(wide, values, x)
     named, order, before = indexed_axes(context, x, indices)
-    if order == sorted(order):
-        return R.index_put(x, named, values, accumulate=accumulate)
-    if before and rank(values):
+    if before and rank(values) and order != sorted(order):
         values = _indexed_first(values, max(map(rank, named)), rank(x) - len(named), before)
-    put = R.index_put(R.permute_dims(x, order), named, values, accumulate=accumulate)
-    return R.permute_dims(put, inverse(order))
+    return permuted(R.index_put(permuted(x, order), named, values, accumulate=accumulate), inverse(order))
 
 
 def _indexed_first(values: Expr, width: int, rest: int, before: int) -> Expr:

@@ -13,7 +13,7 @@ from ....analysis.tensors import same_sizes
 from ....ir.dims import Dim, dim_less_equal, dim_product, dims_equal
 from ....ir.expr import Expr, const
 from ....op.primitive.manipulate import inverse
-from ..context import Context, axis_of, cast, converts, converts_plainly, dtype_of, rank, shape_of
+from ..context import Context, axis_of, cast, converts, converts_plainly, dtype_of, expanded, permuted, rank, shape_of
 
 
 @converts("view", "reshape", "_unsafe_view", "flatten.using_ints", "unflatten.int", "view_as", "reshape_as", "ravel")
@@ -43,8 +43,7 @@ def _squeeze(context: Context, x: Expr, dim: int | Sequence[int] | None = None) 
 
 @converts("expand", "broadcast_to", "expand_as")
 def _expand(context: Context, x: Expr, *_size: Any, **_more: Any) -> Expr:
-    shape = context.output_shape()
-    return x if shape == shape_of(x) else R.broadcast_to(x, shape)
+    return expanded(x, context.output_shape())
 
 
 @converts("permute")
@@ -176,8 +175,7 @@ def _windows_added(context: Context, grad_in: Expr, input_sizes: Sequence[Dim], 
     columns = R.reshape(R.permute_dims(grad_in, [*lead, len(order), axis]), [-1, size, shape[axis]])
     line = R.nn.col2im(columns, [input_sizes[axis]], [size], [step])
     whole = R.reshape(line, [*[shape[place] for place in lead], input_sizes[axis]])
-    found = R.permute_dims(whole, [[*lead, axis].index(place) for place in order])
-    return found if shape_of(found) == context.output_shape() else R.broadcast_to(found, context.output_shape())
+    return expanded(R.permute_dims(whole, [[*lead, axis].index(place) for place in order]), context.output_shape())
 
 
 @converts("repeat", "tile")
@@ -220,7 +218,7 @@ def _cartesian_product(context: Context, tensors: Sequence[Expr]) -> Expr:
 def _diagonal(context: Context, x: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
     order = _diagonal_last(rank(x), dim1, dim2)
     *lead, rows, columns = [shape_of(x)[axis] for axis in order]
-    line = R.reshape(x if order == sorted(order) else R.permute_dims(x, order), [*lead, rows * columns])
+    line = R.reshape(permuted(x, order), [*lead, rows * columns])
     return R.take(line, _diagonal_places(context, columns, context.output_shape()[-1], offset), axis=-1)
 
 
@@ -239,15 +237,14 @@ def _diagonal_places(context: Context, columns: Dim, length: Dim, offset: int) -
 def _diagonal_scatter(context: Context, x: Expr, src: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
     *rest, first, second = _diagonal_last(rank(x), dim1, dim2)
     order = [first, second, *rest]
-    turned = x if order == sorted(order) else R.permute_dims(x, order)
+    turned = permuted(x, order)
     rows, columns, *others = [shape_of(x)[axis] for axis in order]
     values = cast(src, dtype_of(x))
     if rest:
         values = R.permute_dims(values, [len(rest), *range(len(rest))])
     places = _diagonal_places(context, columns, shape_of(src)[-1], offset)
     put = R.index_put(R.reshape(turned, [rows * columns, *others]), [places], values)
-    whole = R.reshape(put, [rows, columns, *others])
-    return whole if turned is x else R.permute_dims(whole, inverse(order))
+    return permuted(R.reshape(put, [rows, columns, *others]), inverse(order))
 
 
 @converts("as_strided")
@@ -258,10 +255,9 @@ def _as_strided(
     if order is None:
         context.unsupported("a view by strides of a tensor that does not fill its memory; write it with slices")
     start = _start(context, storage_offset)
-    if order != list(range(rank(x))):
-        x = context.emit(R.permute_dims(x, order))
+    x = permuted(x, order)
     shape = shape_of(x)
-    natural = _natural_strides(shape)
+    natural = [dim_product(shape[axis + 1 :]) for axis in range(len(shape))]
     if not start and same_sizes((*size, *stride), (*shape, *natural)):
         return x
     rows = 0
@@ -307,7 +303,3 @@ def _as_strided_scatter(
     line = R.reshape(x, [dim_product(shape_of(x))])
     put = R.index_put(line, [const(places.reshape(-1), "int64")], R.reshape(cast(src, dtype_of(x)), [places.size]))
     return R.reshape(put, shape_of(x))
-
-
-def _natural_strides(shape: Sequence[Dim]) -> list[Dim]:
-    return [dim_product(shape[axis + 1 :]) for axis in range(len(shape))]
