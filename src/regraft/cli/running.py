@@ -87,8 +87,7 @@ def run(
         progress("running", 1, 2)
         entry = run_model(replace(opened, module=module), engine, **options)
         _, results = _inputs_and_results(opened, input, entry, TriedOn(seed, sizes, parse_ranges(range)))
-    names = output_names(opened.function)
-    named = dict(zip(names, results, strict=True)) if len(names) == len(results) else _numbered(results)
+    named = dict(zip(output_names(opened.function, len(results)), results, strict=True))
     console.print_table(
         f"{model} on {engine}",
         ("output", "dtype", "shape", "values"),
@@ -100,10 +99,6 @@ def run(
         with staged(output) as path, path.open("wb") as file:
             np.savez(file, **named)  # pyright: ignore[reportArgumentType]
         console.print_line(f"Wrote {output}")
-
-
-def _numbered(results: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    return {f"output{index}": array for index, array in enumerate(results)}
 
 
 def _inputs_and_results(

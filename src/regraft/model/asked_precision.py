@@ -28,14 +28,14 @@ from .inputs import ExpectedRun
 from .machines import MachineDescription
 from .measure import Bench, Originals
 from .memory import free_memory, needed_to_run
-from .models import Model, form_of, run_as_it_is
+from .models import Model, form_of, output_names, run_as_it_is
 from .parts import Parts, halves, parted
 from .precision import Choice, choose_precision
 from .samples import Samples, TriedOn, read_samples, trials_on
 from .search import PrecisionSearch
 from .timing import Deadline
 from .trials import Trials
-from .verification import Verification, flat_arrays, names_for
+from .verification import Verification, flat_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def choose(
     timed = asked.measure or asked.precision == "auto" or not asked.machine.is_here
     budget = Budget(allowed, asked.min_cosine, asked.min_agreement)
     right = parts.chosen[0].outputs
-    measure = error_measure(asked.error_measure, names_for(opened, len(right)), right)
+    measure = error_measure(asked.error_measure, output_names(opened.function, len(right)), right)
     unchanged = own if timed and structural_equal(module, opened.module) else None
     trials = Trials(
         module,
@@ -215,7 +215,7 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
     errors = [choice.measure.of(before, after) for before, after in zip(choice.expected, found, strict=True)]
     kept = choice.report.kept
     most = choice.report.max_error if kept is None or kept.allowed is None else kept.allowed
-    names = names_for(opened, len(found[0]))
+    names = output_names(opened.function, len(found[0]))
     differences = compare_outputs(names, choice.expected[0], found[0], most)
     against = f"the model itself, in {choice.candidate.name} on {choice.candidate.engine}"
     measured_on = choice.report.measured_on

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from ..gradient import Gradient
 from ..ir.dtypes import is_float
-from ..ir.expr import Constant, Expr, Var
+from ..ir.expr import Constant, Var
 from ..ir.module import IRModule
-from ..ir.mutator import ExprMutator
-from ..ir.program import Function, SeqExpr
+from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.visitor import walk
 from ..passes import BindParams
+from ..run.lifted_constants import ConstantsAsParameters, constant_key
 from .errors import UsageError
 from .models import Model
 
@@ -87,23 +87,6 @@ def _weights_of(model: Model, names: Sequence[str]) -> dict[str, TensorData]:
 def _lifted(function: Function, weights: dict[str, TensorData]) -> Function:
     if not weights:
         return function
-    lifting = _ConstantsToParameters(weights)
-    body = lifting.mutate(function.body)
-    assert isinstance(body, SeqExpr)
-    params = [*function.params, *lifting.params.values()]
-    return Function(params, body, None, function.is_pure, function.attrs)
-
-
-class _ConstantsToParameters(ExprMutator):
-    """Writes parameters in the place of constants."""
-
-    def __init__(self, weights: dict[str, TensorData]) -> None:
-        super().__init__()
-        self.params: dict[str, Var] = {}
-        self._wanted = {id(data): name for name, data in weights.items()}
-
-    def visit_constant_(self, constant: Constant) -> Expr:
-        name = self._wanted.get(id(constant.data))
-        if name is None:
-            return constant
-        return self.params.setdefault(name, Var(name, constant.ty))
+    params = {constant_key(data): Var(name, Constant(data).ty) for name, data in weights.items()}
+    body = ConstantsAsParameters(params).mutate(function.body)
+    return Function([*function.params, *params.values()], body, None, function.is_pure, function.attrs)

@@ -65,6 +65,14 @@ class TrialInputs(NamedTuple):
     is_long: bool
 
 
+class RandomInputs(NamedTuple):
+    """The choice of random inputs: by ``seed``, of sizes ``dims`` and between the bounds of ``ranges``, by name."""
+
+    seed: int = 0
+    dims: Mapping[str, int] | None = None
+    ranges: Mapping[str, ValueRange] | None = None
+
+
 def candidate_inputs(
     function: Function, seed: int, dims: Mapping[str, int], ranges: Mapping[str, ValueRange] | None = None
 ) -> Iterator[TrialInputs]:
@@ -130,11 +138,7 @@ def _takes_integers(function: Function) -> bool:
 
 
 def first_that_runs(
-    function: Function,
-    run: Callable[[Sequence[Any]], list[np.ndarray]],
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    ranges: Mapping[str, ValueRange] | None = None,
+    function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]], drawn: RandomInputs
 ) -> ExpectedRun:
     """Random inputs on which ``run`` succeeds with finite results that have elements; else the first that tell most.
 
@@ -143,7 +147,7 @@ def first_that_runs(
     fallback: ExpectedRun | None = None
     failure: Exception | None = None
     tried = 0
-    for inputs, is_long in candidate_inputs(function, seed, dims or {}, ranges):
+    for inputs, is_long in candidate_inputs(function, drawn.seed, drawn.dims or {}, drawn.ranges):
         if is_long and fallback is not None:
             break
         tried += 1
@@ -166,12 +170,7 @@ def first_that_runs(
 
 
 def several_that_run(
-    function: Function,
-    run: Callable[[Sequence[Any]], list[np.ndarray]],
-    seconds: float,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    ranges: Mapping[str, ValueRange] | None = None,
+    function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]], seconds: float, drawn: RandomInputs
 ) -> list[ExpectedRun]:
     """As `first_that_runs`, and more of the same sizes: as many as run in ``seconds``, but 4 at least and 16 at most.
 
@@ -179,18 +178,18 @@ def several_that_run(
     table, not of its beginning. There are fewer where they take very much memory, and one of a function without
     parameters.
     """
-    first = first_that_runs(function, run, seed, dims, ranges)
+    first = first_that_runs(function, run, drawn)
     found = [first]
     most = _MOST_RUNS if function.params else 1
-    sizes = {**(dims or {}), **{size.name: number for size, number in sizes_of(function, first.inputs).items()}}
-    ranges = {**rows_of_tables(function), **(ranges or {})}
+    sizes = {**(drawn.dims or {}), **{size.name: number for size, number in sizes_of(function, first.inputs).items()}}
+    ranges = {**rows_of_tables(function), **(drawn.ranges or {})}
     began = perf_counter()
     for again in range(1, most):
         late = perf_counter() - began > seconds and len(found) >= _LEAST_RUNS
         if late or len(found) * _bytes_of(first) > _MOST_HELD:
             break
         with suppress(UsageError):
-            trial = first_that_runs(function, run, seed + again, sizes, ranges)
+            trial = first_that_runs(function, run, RandomInputs(drawn.seed + again, sizes, ranges))
             if trial.tells_more(found[0]):
                 found = [trial]
             elif not found[0].tells_more(trial):

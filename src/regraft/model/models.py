@@ -192,13 +192,10 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure:
 
 def _files_beside(path: Path) -> list[Path]:
     """The files whose names follow from that of a model, with its weights, be they there or not."""
-    match form_of(path):
-        case "openvino":
-            return [path.with_suffix(".bin")]
-        case "relax":
-            return [path.with_name(path.name + suffix) for suffix in _RELAX_WEIGHTS]
-        case _:
-            return []
+    form = form_of(path)
+    if form == "openvino":
+        return [path.with_suffix(".bin")]
+    return [path.with_name(path.name + suffix) for suffix in _RELAX_WEIGHTS] if form == "relax" else []
 
 
 def _from_folder(path: Path, sizes: Mapping[str, int]) -> Model:
@@ -420,11 +417,14 @@ def output_types(function: Function) -> tuple[Type, ...]:
     return (function.ret_ty,) if fields is None else tuple(fields)
 
 
-def output_names(function: Function) -> tuple[str, ...]:
-    """Names for a function's results: those of the source model, else ``output`` and a number."""
+def output_names(function: Function, count: int | None = None) -> tuple[str, ...]:
+    """Names for a function's results: those of the source model, else ``output`` and a number.
+
+    ``count``: how many there are, where tuples among them were taken apart or parts were left out.
+    """
     from ..formats.onnx.write.writer import OUTPUT_NAMES
 
-    count = len(output_types(function))
+    count = len(output_types(function)) if count is None else count
     names = function.attrs.get(OUTPUT_NAMES, ())
     return tuple(names) if len(names) == count else tuple(f"output{index}" for index in range(count))
 

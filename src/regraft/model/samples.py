@@ -20,7 +20,7 @@ from ..ir.program import Function
 from ..ir.types import TensorType
 from ..run import ExecutionError
 from .errors import UsageError
-from .inputs import ExpectedRun, ValueRange, first_that_runs, names_in, read_inputs, several_that_run
+from .inputs import ExpectedRun, RandomInputs, ValueRange, first_that_runs, names_in, read_inputs, several_that_run
 
 _Place: TypeAlias = "str | os.PathLike[str]"
 Samples: TypeAlias = "_Place | Mapping[str, Any] | Sequence[_Place] | Iterable[Mapping[str, Any] | Sequence[Any]]"
@@ -48,10 +48,14 @@ class TriedOn:
     ranges: Mapping[str, ValueRange] | None = None
     given: Samples | None = None
 
+    @property
+    def _drawn(self) -> RandomInputs:
+        return RandomInputs(self.seed, self.dims, self.ranges)
+
     def trials(self, function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]]) -> list[ExpectedRun]:
         """Each sample, or one choice of random inputs, with what ``run`` gives for it. Raises `UsageError`."""
         if self.given is None:
-            return [first_that_runs(function, run, self.seed, self.dims, self.ranges)]
+            return [first_that_runs(function, run, self._drawn)]
         return trials_on(function, read_inputs_of_runs(function, self.given), run)
 
     def several(
@@ -60,7 +64,7 @@ class TriedOn:
         """As `trials`, but several random inputs, as many as `several_that_run` draws in ``seconds``."""
         if self.given is not None:
             return self.trials(function, run)
-        return several_that_run(function, run, seconds, self.seed, self.dims, self.ranges)
+        return several_that_run(function, run, seconds, self._drawn)
 
 
 def trials_on(

@@ -137,7 +137,7 @@ def _require_repeatable(model: Model, trial: ExpectedRun) -> None:
     if run is None:
         return
     first, second = run(trial.inputs), run(trial.inputs)
-    if problems_of(compare_outputs(names_for(model, len(first)), first, second)):
+    if problems_of(compare_outputs(output_names(model.function, len(first)), first, second)):
         raise UsageError(
             "the model draws random numbers: it gives other values in a second run on the same inputs, so there is "
             "nothing to compare; leave out --verify"
@@ -153,7 +153,7 @@ def differences_of(
     with loops or quantizations runs again, to see what roundings do to its values (`sensitivity`).
     """
     # The new values of buffers come first where the form has no buffers to put them into.
-    found, names = found[-len(trial.outputs) :], names_for(model, len(trial.outputs))
+    found, names = found[-len(trial.outputs) :], output_names(model.function, len(trial.outputs))
     made_in = _made_in(model.function)
     rows = compare_outputs(names, trial.outputs, found, allowed, made_in)
     if allowed is not None or not problems_of(rows):
@@ -164,7 +164,8 @@ def differences_of(
         rows = compare_outputs(names, trial.outputs, found, own, made_in)
         if any(one.problem is not None and is_integer(one.dtype) for one in rows):
             within = codes_within_steps(model.module, model.name, again, trial, found)
-            rows = tuple(_by_one_code(row) if near else row for row, near in zip(rows, within, strict=True))
+            near = [replace(row, tolerance=row.relative, problem=None) for row in rows]  # by one code, where they may
+            rows = tuple(one if is_near else row for row, one, is_near in zip(rows, near, within, strict=True))
         return rows
     if has_loops(model.function):
         again = _reference(model).run
@@ -172,11 +173,6 @@ def differences_of(
         own = tolerances_by_own_change(again, trial, made_in=made_in)
         return compare_outputs(names, trial.outputs, found, own, made_in)
     return rows
-
-
-def _by_one_code(row: OutputDifference) -> OutputDifference:
-    """``row`` of codes that differ by one at most, where they may."""
-    return replace(row, tolerance=row.relative, problem=None)
 
 
 def _made_in(function: Function) -> str | None:
@@ -196,11 +192,8 @@ def _dtype(ty: Type) -> str | None:
 
 def _furthest(rows: Sequence[OutputDifference]) -> OutputDifference:
     """The largest difference of one output, with the shapes that it has on all samples."""
-    return replace(max(rows, key=_how_far), shapes=tuple(dict.fromkeys(one.shape for one in rows)))
-
-
-def _how_far(one: OutputDifference) -> tuple[bool, float]:
-    return one.problem is not None, one.relative
+    furthest = max(rows, key=lambda one: (one.problem is not None, one.relative))
+    return replace(furthest, shapes=tuple(dict.fromkeys(one.shape for one in rows)))
 
 
 _NOTHING: Final = "nothing: it takes or gives text or maps alone, so all of it is carried as it is"
@@ -248,12 +241,6 @@ def _run_result(result: Model, *, is_exact: bool, is_opened: bool) -> RunOrigina
         return run_program(read.module, read.name, "openvino", exact=True)
     own = run_exactly(result) if is_exact else None
     return own or run_as_it_is(result) or run_program(result.module, result.name)
-
-
-def names_for(model: Model, count: int) -> tuple[str, ...]:
-    """Names for ``count`` outputs of ``model``: its own, if it has as many."""
-    names = output_names(model.function)
-    return names if len(names) == count else tuple(f"output{index}" for index in range(count))
 
 
 def written(path: Path, model: Model, module: IRModule) -> Model:

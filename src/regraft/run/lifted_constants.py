@@ -97,16 +97,28 @@ def _globals(name: str, function: Function, constants: Sequence[Type]) -> Global
     return GlobalVar(name, FuncType(params, function.ret_ty, function.is_pure))
 
 
-class _ConstantLifting(ExprMutator):
-    """Puts variables in place of the constants of one function, and hands them on to the functions that it calls."""
+class ConstantsAsParameters(ExprMutator):
+    """Puts variables in the place of constants: ``params``, by the keys of `constant_key`."""
+
+    def __init__(self, params: Mapping[CompiledKey, Var]) -> None:
+        super().__init__()
+        self._params: Final = params
+
+    def visit_constant_(self, constant: Constant) -> Expr:
+        """The parameter that stands for a constant, or the constant."""
+        return self._params.get(constant_key(constant.data), constant)
+
+
+class _ConstantLifting(ConstantsAsParameters):
+    """Does so in one function, and hands the variables on to the functions that it calls."""
 
     def __init__(
         self, variables: Mapping[str, GlobalVar], needed: Mapping[str, Mapping[CompiledKey, TensorData]]
     ) -> None:
-        super().__init__()
+        self._weights: Final[dict[CompiledKey, Var]] = {}
+        super().__init__(self._weights)
         self._globals: Final = variables
         self._needed: Final = needed
-        self._weights: Final[dict[CompiledKey, Var]] = {}
 
     def function(self, name: str, function: Function, types: Sequence[Type]) -> Function:
         """``function`` with its constants as further parameters, of these types."""
@@ -117,9 +129,6 @@ class _ConstantLifting(ExprMutator):
         inner = self.mutate(function)
         params = [*inner.params, *self._weights.values()]
         return Function(params, inner.body, function.ret_ty, function.is_pure, function.attrs)
-
-    def visit_constant_(self, constant: Constant) -> Expr:
-        return self._weights.get(constant_key(constant.data), constant)
 
     def visit_call_(self, call: Call) -> Expr:
         if isinstance(call.op, GlobalVar):
