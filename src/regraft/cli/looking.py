@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from . import console, drawing
-from .options import AsJson, FixedSizes, FunctionName, ModelPath, RuleNames, parse_sizes
+from . import console, drawing, options
 
 if TYPE_CHECKING:
     from ..formats.source import StoredTensor
@@ -33,19 +32,19 @@ def add_to(app: typer.Typer) -> None:
 
 
 def inspect(
-    model: ModelPath,
+    model: options.ModelPath,
     text: Annotated[
         bool, typer.Option("--text", help="Print the program, without the numbers of its weights.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
     weights: Annotated[bool, typer.Option("--weights", help="List every weight, not only the largest.")] = False,
-    fix: FixedSizes = None,
-    function: FunctionName = None,
+    fix: options.FixedSizes = None,
+    function: options.FunctionName = None,
 ) -> None:
     """Show a model's inputs, outputs, symbolic dims, weights, arithmetic, and how often each operator occurs."""
     from ..model import describe_model, open_model
 
-    sizes = parse_sizes(fix, "--fix")
+    sizes = options.parse_sizes(fix, "--fix")
     with console.shown_progress() as progress:
         progress("reading", 0, 1)
         opened = open_model(model, function=function, fixed=sizes)
@@ -106,7 +105,7 @@ def targets(
     save: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write this machine, for `optimize --target` elsewhere.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the machines that `optimize --target` knows by name, and this one."""
     from ..model import check_output, staged
@@ -142,11 +141,11 @@ def passes() -> None:
 
 
 def explain(
-    model: ModelPath,
+    model: options.ModelPath,
     name: Annotated[str | None, typer.Option("--pass", metavar="PASS", help="One of `regraft passes`.")] = None,
-    rules: RuleNames = None,
+    rules: options.RuleNames = None,
     limit: Annotated[int, typer.Option(min=0, help="How many matches and misses of each rule to show.")] = 5,
-    function: FunctionName = None,
+    function: options.FunctionName = None,
 ) -> None:
     """Say why a pass, or rules, rewrite what they do: where they match, nearly match, and what is left and why.
 

@@ -11,21 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from . import console
-from .options import (
-    AsJson,
-    ClockName,
-    CustomOps,
-    DimSizes,
-    FunctionName,
-    InputFiles,
-    ModelPath,
-    Ranges,
-    Seed,
-    Threads,
-    parse_ranges,
-    parse_sizes,
-)
+from . import console, options
 from .sharding import MeshSizes, ShardRules, laid
 
 if TYPE_CHECKING:
@@ -35,7 +21,6 @@ if TYPE_CHECKING:
     from ..model.decoding import Generated
     from ..model.samples import TriedOn
     from ..model.timing import Gain, Turns
-    from ..run.profiling import OperatorTime
 
 _LONGEST = 12
 """The number of operators of a profile that are shown."""
@@ -51,8 +36,8 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(
-    model: ModelPath,
-    input: InputFiles = None,  # noqa: A002 - the option's name
+    model: options.ModelPath,
+    input: options.InputFiles = None,  # noqa: A002 - the option's name
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write the outputs: an .npz.")
     ] = None,
@@ -61,14 +46,14 @@ def run(
     ] = "onnxruntime",
     mesh: MeshSizes = None,
     shard: ShardRules = None,
-    dim: DimSizes = None,
-    range: Ranges = None,  # noqa: A002 - the option's name
-    seed: Seed = 0,
-    function: FunctionName = None,
-    custom_ops: CustomOps = None,
+    dim: options.DimSizes = None,
+    range: options.Ranges = None,  # noqa: A002 - the option's name
+    seed: options.Seed = 0,
+    function: options.FunctionName = None,
+    custom_ops: options.CustomOps = None,
 ) -> None:
     """Run a model on inputs from files, or on random ones, and show what it gives."""
-    sizes = parse_sizes(dim)
+    sizes = options.parse_sizes(dim)
     import numpy as np
 
     from ..model import UsageError, check_output, open_model, output_names, staged
@@ -83,10 +68,10 @@ def run(
         opened = open_model(model, function=function)
         if output is not None:
             check_output(output, [*opened.files, *(input or ())])
-        module, options, plan = laid(opened.module, opened.name, mesh, shard)
+        module, settings, plan = laid(opened.module, opened.name, mesh, shard)
         progress("running", 1, 2)
-        entry = run_model(replace(opened, module=module), engine, **options)
-        _, results = _inputs_and_results(opened, input, entry, TriedOn(seed, sizes, parse_ranges(range)))
+        entry = run_model(replace(opened, module=module), engine, **settings)
+        _, results = _inputs_and_results(opened, input, entry, TriedOn(seed, sizes, options.parse_ranges(range)))
     named = dict(zip(output_names(opened.function, len(results)), results, strict=True))
     console.print_table(
         f"{model} on {engine}",
@@ -169,21 +154,21 @@ def bench(
         ),
     ] = "onnxruntime",
     repeat: Annotated[int, typer.Option(min=1, help="How many times each takes its turn.")] = 10,
-    input: InputFiles = None,  # noqa: A002 - the option's name
-    threads: Threads = None,
-    clock: ClockName = None,
+    input: options.InputFiles = None,  # noqa: A002 - the option's name
+    threads: options.Threads = None,
+    clock: options.ClockName = None,
     profile: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the time of each operator as JSON, for `regraft view --profile`."),
     ] = None,
-    dim: DimSizes = None,
-    range: Ranges = None,  # noqa: A002 - the option's name
-    seed: Seed = 0,
-    custom_ops: CustomOps = None,
-    as_json: AsJson = False,
+    dim: options.DimSizes = None,
+    range: options.Ranges = None,  # noqa: A002 - the option's name
+    seed: options.Seed = 0,
+    custom_ops: options.CustomOps = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Time models on engines, in turns: to build, the first run, a run after that, and beside the first of them."""
-    sizes = parse_sizes(dim)
+    sizes = options.parse_sizes(dim)
     from ..model import Prepared, UsageError, gain, open_model, prepared, time_in_turns
     from ..model.samples import TriedOn
     from ..model.timing import clock_for
@@ -192,7 +177,7 @@ def bench(
     from ..run.torch_threads import torch_threads
 
     chosen_clock = clock_for(threads, clock)
-    tried_on = TriedOn(seed, sizes, parse_ranges(range))
+    tried_on = TriedOn(seed, sizes, options.parse_ranges(range))
     targets = [name.strip().partition(":") for name in engines.split(",")]
     if profile is not None and (len(models) > 1 or len(targets) > 1):
         raise UsageError("--profile is of one model on one engine")
@@ -209,9 +194,9 @@ def bench(
                 inputs, _ = _inputs_and_results(opened, input, run_first, tried_on)
             for target, colon, precision in targets:
                 progress(f"{model} on {target}", len(made), count + 1)
-                options: dict[str, Any] = {"threads": threads} if target in ("onnxruntime", "openvino") else {}
-                options |= {"precision": precision} if colon else {}
-                ready = prepared(partial(run_model, opened, target, **options), inputs)
+                settings: dict[str, Any] = {"threads": threads} if target in ("onnxruntime", "openvino") else {}
+                settings |= {"precision": precision} if colon else {}
+                ready = prepared(partial(run_model, opened, target, **settings), inputs)
                 made.append((str(model), f"{target}{colon}{precision}", ready))
         progress("taking turns", count, count + 1)
         turns = time_in_turns([ready.run for _, _, ready in made], clock=chosen_clock, rounds=repeat)
@@ -231,12 +216,12 @@ def bench(
         )
     if profile is not None:
         assert inputs is not None
-        options = {"threads": threads} if targets[0][0] == "onnxruntime" else {}
-        _write_profile(profile, models[0], inputs, targets[0][0], repeat, options)
+        settings = {"threads": threads} if targets[0][0] == "onnxruntime" else {}
+        _write_profile(profile, models[0], inputs, targets[0][0], repeat, settings)
 
 
 def _write_profile(
-    path: Path, model: Path, inputs: Sequence[Any], target: str, runs: int, options: dict[str, Any]
+    path: Path, model: Path, inputs: Sequence[Any], target: str, runs: int, settings: dict[str, Any]
 ) -> None:
     import json
 
@@ -245,9 +230,9 @@ def _write_profile(
 
     opened = open_model(model)
     check_output(path, opened.files)
-    times = sorted(operator_times(opened.module, opened.name, inputs, target, runs=runs, **options), key=_seconds)
-    times.reverse()
-    total = sum(map(_seconds, times))
+    found = operator_times(opened.module, opened.name, inputs, target, runs=runs, **settings)
+    times = sorted(found, key=lambda one: one.seconds, reverse=True)
+    total = sum(one.seconds for one in times)
     rows = [{"binding": one.binding, "op": one.op, "seconds": one.seconds} for one in times]
     content = {"model": model.name, "engine": target, "runs": runs, "profile": rows}
     write_text(path, json.dumps(content, indent=1) + "\n")
@@ -261,10 +246,6 @@ def _write_profile(
         numbers=2,
     )
     console.print_line(f"Wrote {path}")
-
-
-def _seconds(one: OperatorTime) -> float:
-    return one.seconds
 
 
 def generate(
@@ -283,7 +264,7 @@ def generate(
     compare: Annotated[
         bool, typer.Option("--compare", help="Say how many choices are those of the model in float32.")
     ] = False,
-    threads: Threads = None,
+    threads: options.Threads = None,
 ) -> None:
     """Choose tokens after a prompt, one by one, with a decoder in its fast form on ONNX Runtime."""
     from ..model.decoding import generate_texts

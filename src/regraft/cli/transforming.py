@@ -7,25 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import console
-from .options import (
-    ClockName,
-    CustomOps,
-    DimSizes,
-    FixedSizes,
-    FunctionName,
-    IrVersion,
-    ModelPath,
-    Opset,
-    OutputPath,
-    Ranges,
-    RuleNames,
-    Safetensors,
-    Seed,
-    Threads,
-    parse_ranges,
-    parse_sizes,
-)
+from . import console, options
 from .reported import show, summarize
 
 if TYPE_CHECKING:
@@ -40,14 +22,14 @@ def add_to(app: typer.Typer) -> None:
 
 
 def optimize(
-    model: ModelPath,
-    output: OutputPath,
+    model: options.ModelPath,
+    output: options.OutputPath,
     level: Annotated[str, typer.Option(help="0 canonical, 1 safe, 2 default, 3 aggressive.")] = "default",
     passes: Annotated[
         str | None,
         typer.Option(metavar="A,B,...", help="Passes to run in place of a level; `regraft passes` lists them."),
     ] = None,
-    rules: RuleNames = None,
+    rules: options.RuleNames = None,
     verify_rewrites: Annotated[
         bool, typer.Option("--verify-rewrites", help="Run both sides of each rewrite on random inputs as it is made.")
     ] = False,
@@ -65,8 +47,8 @@ def optimize(
         str | None,
         typer.Option(help="What --measure runs on: onnxruntime, openvino or torch; else the model's own."),
     ] = None,
-    threads: Threads = None,
-    clock: ClockName = None,
+    threads: options.Threads = None,
+    clock: options.ClockName = None,
     budget: Annotated[
         float,
         typer.Option(min=0.0, help="Seconds of wall time for what is timed; only the trial under way goes on after."),
@@ -111,9 +93,9 @@ def optimize(
     html: Annotated[
         Path | None, typer.Option(help="Write what was done as a page for a browser, step by step, with why not.")
     ] = None,
-    fix: FixedSizes = None,
-    dim: DimSizes = None,
-    range: Ranges = None,  # noqa: A002 - the option's name
+    fix: options.FixedSizes = None,
+    dim: options.DimSizes = None,
+    range: options.Ranges = None,  # noqa: A002 - the option's name
     input: Annotated[  # noqa: A002 - the option's name
         list[Path] | None,
         typer.Option(
@@ -122,8 +104,8 @@ def optimize(
             help="Samples to verify and measure on, instead of random inputs: .npz files by name, or a folder of them.",
         ),
     ] = None,
-    seed: Seed = 0,
-    function: FunctionName = None,
+    seed: options.Seed = 0,
+    function: options.FunctionName = None,
     pure: Annotated[
         list[str] | None,
         typer.Option(
@@ -132,13 +114,13 @@ def optimize(
             help="Operators of an ONNX model that nobody has declared and that have no effects; may be repeated.",
         ),
     ] = None,
-    custom_ops: CustomOps = None,
-    opset: Opset = None,
-    ir_version: IrVersion = None,
-    safetensors: Safetensors = False,
+    custom_ops: options.CustomOps = None,
+    opset: options.Opset = None,
+    ir_version: options.IrVersion = None,
+    safetensors: options.Safetensors = False,
 ) -> None:
     """Rewrite a model and write it to OUT: the main job."""
-    sizes = parse_sizes(dim)
+    sizes = options.parse_sizes(dim)
     from ..model import optimize as run
     from ..model.memory import parse_memory
     from ..run import custom_operators
@@ -171,10 +153,10 @@ def optimize(
             memory=None if memory is None else parse_memory(memory),
             cache=False if no_cache else cache or True,
             report=reports,
-            fix=parse_sizes(fix, "--fix"),
+            fix=options.parse_sizes(fix, "--fix"),
             dims=sizes,
             seed=seed,
-            ranges=parse_ranges(range),
+            ranges=options.parse_ranges(range),
             inputs=input or None,
             tolerance=tolerance,
             function=function,
@@ -192,19 +174,19 @@ def optimize(
 
 
 def convert(
-    model: ModelPath,
-    output: OutputPath,
-    fix: FixedSizes = None,
-    function: FunctionName = None,
-    opset: Opset = None,
-    ir_version: IrVersion = None,
-    safetensors: Safetensors = False,
+    model: options.ModelPath,
+    output: options.OutputPath,
+    fix: options.FixedSizes = None,
+    function: options.FunctionName = None,
+    opset: options.Opset = None,
+    ir_version: options.IrVersion = None,
+    safetensors: options.Safetensors = False,
 ) -> None:
     """Write a model in another format, as it is."""
     from ..model import check_output, form_of, in_versions, open_model, sizes_of, staged, write_model
 
     form_of(output)
-    sizes = parse_sizes(fix, "--fix")
+    sizes = options.parse_sizes(fix, "--fix")
     with console.shown_progress(output) as progress:
         progress("reading", 0, 2)
         opened = open_model(model, function=function, fixed=sizes)
@@ -218,14 +200,14 @@ def convert(
 
 
 def grad(
-    model: ModelPath,
-    output: OutputPath,
+    model: options.ModelPath,
+    output: options.OutputPath,
     wrt: Annotated[
         str | None,
         typer.Option(metavar="A,B,...", help="Inputs or weights to differentiate by; by default all floating inputs."),
     ] = None,
     target: Annotated[int, typer.Option(min=0, help="Which output is differentiated; it has to be one number.")] = 0,
-    function: FunctionName = None,
+    function: options.FunctionName = None,
 ) -> None:
     """Write a model that gives its outputs and then the gradients of one of them."""
     from ..model import check_output, differentiated, form_of, open_model, sizes_of, staged, write_model

@@ -17,9 +17,9 @@ from ...ir.builder import BlockBuilder
 from ...ir.expr import Expr, Var
 from ...ir.op import Op
 from ...ir.types import TensorType
-from .context import HANDLERS, PARTS, Context, Handler, converts, tensor_type
+from .context import HANDLERS, Context, Handler, converts, tensor_type
 from .sizes import SizeTable
-from .tensors import dtype_name
+from .tensors import PARTS
 
 COMPLEX_HANDLERS: Final[dict[str, Handler]] = {}
 """The handlers of calls that have complex operands or results, by the names of ATen overloads."""
@@ -146,6 +146,5 @@ def stand_in(fake: Any, sizes: SizeTable) -> Any:
         return tuple([stand_in(one, sizes) for one in cast("Sequence[Any]", fake)])
     if not isinstance(fake, torch.Tensor):
         return None
-    name = dtype_name(fake.dtype)
-    dummy = Var("unsupported", TensorType(sizes.shape(fake), PARTS.get(name, name)))
+    dummy = Var("unsupported", sizes.stated_type(fake))
     return ComplexPair(dummy, dummy) if fake.is_complex() else dummy

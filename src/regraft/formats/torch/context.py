@@ -30,7 +30,7 @@ from ...ir.types import UNKNOWN_NDIM
 from ...op.adjoints import fields_of as fields_of
 from ...op.adjoints import tensor_type as tensor_type
 from .sizes import SizeTable
-from .tensors import dtype_name, torch_dtype
+from .tensors import PARTS, dtype_name, torch_dtype
 
 Handler: TypeAlias = Callable[..., Any]
 TorchOperand: TypeAlias = "Expr | Dim | float"
@@ -89,10 +89,6 @@ def converts_plainly(functions: Mapping[str, Callable[..., Any]], namespace: str
 def _defaults(operator: Any) -> Mapping[str, Any]:
     """The arguments of an operator in order, with their defaults, None for one that every call gives."""
     return {argument.name: argument.default_value for argument in operator._schema.arguments}
-
-
-PARTS: Final = {"complex64": "float32", "complex128": "float64"}
-"""The dtypes of the real and imaginary parts of complex numbers."""
 
 
 class UnsupportedCallError(Exception):

@@ -34,7 +34,7 @@ from .complex_numbers import (
     parts_of,
     stand_in,
 )
-from .context import PARTS, Context, UnsupportedCallError, fields_of
+from .context import Context, UnsupportedCallError, fields_of
 from .custom import Conversion, Converter, converter_of
 from .dynamic_sizes import dim_names
 from .expansion import expansion, unchanged_operand
@@ -208,7 +208,7 @@ class _Importer:
                 self._input_leaves.append((COMPLEX, (len(self._inputs), len(self._inputs) + 1)))
                 self._values[node] = self._complex_params(node, value, self._inputs)
                 return
-            variable = Var(node.name, TensorType(self._sizes.shape(value), dtype_name(value.dtype)), origin)
+            variable = Var(node.name, self._sizes.stated_type(value), origin)
             self._values[node] = variable
         elif isinstance(value, torch.SymInt):
             size = self._sizes.dim(value)
@@ -224,7 +224,7 @@ class _Importer:
 
     def _complex_params(self, node: torch.fx.Node, tensor: torch.Tensor, params: list[Var]) -> ComplexPair:
         """A complex tensor as two real ones, put at the end of ``params``."""
-        ty = TensorType(self._sizes.shape(tensor), PARTS[dtype_name(tensor.dtype)])
+        ty = self._sizes.stated_type(tensor)
         params += [Var(f"{node.name}_{side}", ty, (origin_of(node),)) for side in ("real", "imag")]
         return ComplexPair(*params[-2:])
 
@@ -297,11 +297,8 @@ class _Importer:
         if isinstance(target, type) and issubclass(cast("type[object]", target), tuple):
             self._values[node] = tuple([self.value(arg) for arg in node.args])
             return
-        if is_branch(node):
-            self._values[node] = self._branch(node)
-            return
-        if is_loop(node):
-            self._values[node] = self._loop(node)
+        if is_branch(node) or is_loop(node):
+            self._values[node] = self._control_flow(node)
             return
         name = str(node.target)
         if name in IGNORED:
@@ -422,43 +419,43 @@ class _Importer:
         result = self.value(next(node for node in nodes if node.op == "output").args[0])
         return tuple(cast("list[Any]", result)) if isinstance(result, list) else result
 
+    def _control_flow(self, node: torch.fx.Node) -> Any:
+        """A branch or a loop of PyTorch as one of the language."""
+        try:
+            with self.builder.origin(origin_of(node)):
+                return self._bound(node, self._branch(node) if is_branch(node) else read_loop(self, node))
+        except UnsupportedCallError as reason:
+            self._note(node, f"{'torch.cond' if is_branch(node) else node.target}: {reason}")
+            return stand_in(node.meta.get("val"), self._sizes)
+
     def _branch(self, node: torch.fx.Node) -> Any:
         """`torch.cond` as a branch, of which each side is a body of its own."""
         predicate, when_true, when_false, operands = node.args
-        try:
-            condition = self.value(predicate)
-            if not isinstance(condition, Expr):
-                raise UnsupportedCallError("its condition is about sizes")
-        except UnsupportedCallError as reason:
-            self._note(node, f"torch.cond: {reason}")
-            return stand_in(node.meta.get("val"), self._sizes)
+        condition = self.value(predicate)
+        if not isinstance(condition, Expr):
+            raise UnsupportedCallError("its condition is about sizes")
         values = self.value(operands)
         sides = [self._side(node, cast(torch.fx.Node, side), values) for side in (when_true, when_false)]
-        with self.builder.origin(origin_of(node)):
-            chosen = self.builder.emit(If(condition, *sides), node.name)
-            return self._bound(node, paired(fields_of(chosen), node.meta["val"]))
+        return paired(fields_of(self.builder.emit(If(condition, *sides), node.name)), node.meta["val"])
 
     def _side(self, node: torch.fx.Node, side: torch.fx.Node, operands: Sequence[Any]) -> SeqExpr:
         self.builder.begin_scope()
         results = self.inlined(self.submodule(side).graph, operands)
         return self.builder.end_scope(Tuple([part for value in results for _, part in parts_of("", value)]))
 
-    def _loop(self, node: torch.fx.Node) -> Any:
-        """A loop of PyTorch as one of the language."""
-        try:
-            with self.builder.origin(origin_of(node)):
-                return self._bound(node, read_loop(self, node))
-        except UnsupportedCallError as reason:
-            self._note(node, f"{node.target}: {reason}")
-            return stand_in(node.meta.get("val"), self._sizes)
-
     def _number(self, node: torch.fx.Node) -> Any:
         """The result of a node that computes with sizes, or with integers that a loop carries."""
         if is_of_sizes(node):
             return None
-        if not self._is_carried(node):
-            return self._size(node)
-        return self.builder.emit(computed_with_tensors(node.target, [self.value(arg) for arg in node.args]), node.name)
+        if self._is_carried(node):
+            found = computed_with_tensors(node.target, [self.value(arg) for arg in node.args])
+            return self.builder.emit(found, node.name)
+        value = node.meta.get("val")
+        try:
+            return self._sizes.dim(value) if isinstance(value, torch.SymInt) else value
+        except ConvertError as error:
+            self._note(node, str(error))
+            return None
 
     def _is_carried(self, node: torch.fx.Node) -> bool:
         """True if a number is made of integers that a loop carries, which are tensors here."""
@@ -466,17 +463,6 @@ class _Importer:
             self._is_carried(operand) if is_of_sizes(operand) else isinstance(self._values.get(operand), Expr)
             for operand in node.all_input_nodes
         )
-
-    def _size(self, node: torch.fx.Node) -> Any:
-        """The result of a node that computes with sizes."""
-        value = node.meta.get("val")
-        if isinstance(value, torch.SymInt):
-            try:
-                return self._sizes.dim(value)
-            except ConvertError as error:
-                self._note(node, str(error))
-                return None
-        return value
 
     def value(self, argument: Any) -> Any:
         """The value that an argument of a node became."""
@@ -510,12 +496,11 @@ class _Importer:
 
     def _checked(self, value: Any, fake: Any, name: str) -> Any:
         """``value`` bound to a variable of the type that PyTorch says it has; another one would be our mistake."""
-        if isinstance(value, ComplexPair):
-            stated = TensorType(self._sizes.shape(fake), PARTS[dtype_name(fake.dtype)])
-            return ComplexPair(self._typed(value.real, stated, name), self._typed(value.imag, stated, f"{name}_imag"))
-        if not isinstance(value, Expr):
+        if not isinstance(value, Expr | ComplexPair):
             return value
-        stated = TensorType(self._sizes.shape(fake), dtype_name(fake.dtype)) if isinstance(fake, torch.Tensor) else None
+        stated = self._sizes.stated_type(fake) if isinstance(fake, torch.Tensor) else None
+        if isinstance(value, ComplexPair):
+            return ComplexPair(self._typed(value.real, stated, name), self._typed(value.imag, stated, f"{name}_imag"))
         return self._typed(value, stated, name)
 
     def _typed(self, value: Expr, stated: TensorType | None, name: str) -> Expr:

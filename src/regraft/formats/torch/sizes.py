@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 from ...ir.dims import Dim, SymVar, add_all, ceildiv, dim_max, dim_min, dim_product, floordiv, floormod
 from ...ir.types import TensorType
 from ..errors import ConvertError
-from .tensors import dtype_name
+from .tensors import PARTS, dtype_name
 
 
 def _power(operands: Sequence[Dim]) -> Dim:
@@ -138,6 +138,11 @@ class SizeTable:
     def shape(self, tensor: Any) -> tuple[Dim, ...]:
         """The dims of a (fake) tensor."""
         return tuple([self.dim(size) for size in tensor.shape])
+
+    def stated_type(self, tensor: Any) -> TensorType:
+        """The type of a (fake) tensor; of its parts, for complex numbers."""
+        dtype = dtype_name(tensor.dtype)
+        return TensorType(self.shape(tensor), PARTS.get(dtype, dtype))
 
     def type_of(self, tensor: Any) -> TensorType:
         """The type of a (fake) tensor; without a shape where that depends on what tensors hold."""

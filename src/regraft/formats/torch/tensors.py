@@ -24,11 +24,15 @@ _NAMES: Final = {dtype: name for name, dtype in _TORCH_DTYPES.items()}
 _BITS: Final = {1: torch.uint8, 2: torch.int16}
 
 
+PARTS: Final = {"complex64": "float32", "complex128": "float64"}
+"""The dtypes of the real and imaginary parts of complex numbers."""
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """The Relax name of a PyTorch dtype; raises `ConvertError` for quantized and other exotic ones."""
     name = _NAMES.get(dtype)
     if name is None:
-        kinds = ("complex64", "complex128") if dtype.is_complex else tuple(_NAMES.values())
+        kinds = PARTS if dtype.is_complex else _NAMES.values()
         raise ConvertError(
             f"a tensor of {dtype} has no counterpart here; convert it in the model, with x.to(dtype), to one of "
             f"{', '.join(kinds)}"
@@ -88,16 +92,13 @@ def from_numpy(array: np.ndarray, name: str) -> torch.Tensor:
     dtype = torch_dtype(name)
     if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
         array = np.ascontiguousarray(array.astype(numpy_dtype(name), copy=False))
-    if not array.flags.writeable:
-        array = _as_writeable(array)
-    bits = _BITS.get(array.itemsize)
-    if bits is not None and array.dtype.type.__module__ == ml_dtypes.__name__:
-        return _shared(array.view("u1" if array.itemsize == 1 else "i2")).view(dtype)
-    return _shared(array)
-
-
-def _shared(array: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(array)  # pyright: ignore[reportUnknownMemberType]
+    is_foreign = array.dtype.type.__module__ == ml_dtypes.__name__
+    plain = array.view("u1" if array.itemsize == 1 else "i2") if is_foreign else array
+    if not plain.flags.writeable:
+        # PyTorch has no read-only tensors and warns about each; whoever gets the tensor promises not to write.
+        plain = np.asarray(_Memory(plain))
+    tensor = torch.from_numpy(plain)  # pyright: ignore[reportUnknownMemberType]
+    return tensor.view(dtype) if is_foreign else tensor
 
 
 class _Memory:
@@ -111,11 +112,3 @@ class _Memory:
         interface["data"] = (interface["data"][0], False)
         self.__array_interface__ = interface
         self._array = array
-
-
-def _as_writeable(array: np.ndarray) -> np.ndarray:
-    # PyTorch has no read-only tensors and warns about each; whoever gets the tensor promises not to write.
-    if array.dtype.type.__module__ == ml_dtypes.__name__:
-        plain = array.view("u1" if array.itemsize == 1 else "i2")
-        return np.asarray(_Memory(plain)).view(array.dtype)
-    return np.asarray(_Memory(array))
