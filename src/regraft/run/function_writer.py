@@ -1,5 +1,4 @@
-"""One function of the language as one Python function: a line for each binding, values freed after their last
-read.
+"""One function of the language as one Python function: a line for each binding, values freed after their last read.
 
 Branches become Python branches, functions defined inside become inner functions, and sizes plain ints.
 Python's parser limits how deep blocks nest, so branches far inside move out to functions of their own.
@@ -35,7 +34,7 @@ from .checks import TypeCheck
 from .errors import BuildError
 from .known_sizes import operation_told, with_known
 from .liveness import Statement, last_reads, statements_of
-from .python_source import Dialect, ModuleWriter, Place, PythonModule, identifier, op_global
+from .python_source import Dialect, ModuleWriter, Place, PythonModule, called, identifier, op_global
 
 _MOST_INDENT: Final = 40
 """Python refuses more than 100 levels of indentation."""
@@ -95,12 +94,12 @@ class FunctionWriter:
             self._sizes = dict(moved.sizes)
             self._operations = {}
             self._line(0, "")
-            self._line(0, f"def {moved.name}({', '.join(parameters)}):")
+            self._line(0, f"def {called(moved.name, *parameters)}:")
             self._body(moved.body, moved.variables, "return ", 1)
 
     def _function(self, function: Function, python_name: str, indent: int) -> None:
         names = [self._declare(param) for param in function.params]
-        self._line(indent, f"def {python_name}({', '.join(names)}):")
+        self._line(indent, f"def {called(python_name, *names)}:")
         pairs = list(zip(function.params, names, strict=True))
         with self._sizes_inside():
             params = [_Checked(f"parameter {param.name_hint}", param.ty, name) for param, name in pairs]
@@ -192,7 +191,7 @@ class FunctionWriter:
             self._line(indent, f"def {sides[-1]}():")
             self._branch(body, (), "return ", indent + 1)
         self._is_inside = outer
-        self._line(indent, f"{result}choose({', '.join([self.operand(value.cond), *sides])})", self._place(value))
+        self._line(indent, result + called("choose", self.operand(value.cond), *sides), self._place(value))
         self._free(dead, indent)
 
     def _branch(self, body: SeqExpr, dead: Sequence[Var], result: str, indent: int) -> None:
@@ -204,7 +203,7 @@ class FunctionWriter:
         name = self.module.add_global(f"branch{len(self.module.lines)}", None)
         self._moved.append(_MovedBranch(name, body, variables, tuple(self._sizes.items())))
         arguments = [*(self._names[v] for v in variables), *self._sizes.values()]
-        self._line(indent, f"{result}{name}({', '.join(arguments)})")
+        self._line(indent, result + called(name, *arguments))
         self._free(dead, indent)
 
     # --- lines
@@ -235,7 +234,7 @@ class FunctionWriter:
         if check.is_empty:
             return
         name = self.module.add_global(hint, check)
-        call = f"{name}({', '.join([*values, *(self._sizes[v] for v in known)])})"
+        call = called(name, *values, *[self._sizes[v] for v in known])
         for variable in check.defines:
             self._sizes[variable] = self._fresh(variable.name)
         new = ", ".join(self._sizes[v] for v in check.defines)
@@ -291,7 +290,7 @@ class FunctionWriter:
         if not isinstance(op, Op):
             if isinstance(op, ExternFunc):
                 return self.module.dialect.write_extern(self, value)
-            return f"{self.operand(op)}({', '.join(self.operands(value.args))})"
+            return called(self.operand(op), *self.operands(value.args))
         lowering = self.module.dialect.lowerings.get(op.name)
         if lowering is not None:
             return lowering.write(self, value)
@@ -312,7 +311,7 @@ class FunctionWriter:
         if isinstance(call.op, Op) and not call.op.variadic:
             arguments += ["None"] * (len(call.op.operands) - len(arguments))
         arguments += [f"{key}={self.literal(item)}" for key, item in call.attrs.items()]
-        return f"{name}({', '.join(arguments)})"
+        return called(name, *arguments)
 
     def operands(self, operands: Iterable[Expr]) -> list[str]:
         """The text of several operands."""

@@ -15,6 +15,7 @@ from ..ir.expr import Var
 from ..ir.op import Call
 from ..ir.types import UNKNOWN_NDIM, TensorType
 from ..op.primitive.loop import LOOP, loop_types
+from .python_source import called
 
 if TYPE_CHECKING:
     from .function_writer import FunctionWriter
@@ -30,7 +31,7 @@ def write_loop(writer: FunctionWriter, call: Call) -> str:
         arguments.append("numbered=False")
     if types.rows:
         arguments.append(f"rows=({', '.join([_row(writer, row) for row in types.rows])},)")
-    return f"loop({', '.join(arguments)})"
+    return called("loop", *arguments)
 
 
 def _row(writer: FunctionWriter, row: TensorType) -> str:

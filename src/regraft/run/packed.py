@@ -1,5 +1,4 @@
-"""Calls that leave the program, and the other operators without reference semantics, for array engines in
-Python.
+"""Calls that leave the program, and the other operators without reference semantics, for array engines in Python.
 
 `LOWERINGS` gives the text that each becomes, `helpers` the functions that the text refers to.
 """
@@ -11,15 +10,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..ir.expr import ExternFunc, GlobalVar, StringImm
+from ..ir.expr import ExternFunc, GlobalVar
 from ..ir.op import Call
-from ..ir.types import TensorType, TupleType, Type
+from ..ir.types import TensorType, TupleType
 from .arrays import as_result
 from .errors import AssertionFailedError, BuildError, ExecutionError
 from .externs import get_global_func
 from .loops import write_loop
 from .machine_functions import close_over, function_with_machine, outside_function
-from .python_source import CallText, WriteCall, outside_text
+from .python_source import CallText, called, outside_text
 
 if TYPE_CHECKING:
     from .function_writer import FunctionWriter
@@ -103,12 +102,12 @@ def callee_text(writer: FunctionWriter, call: Call) -> str:
 
 
 def _call_packed(writer: FunctionWriter, call: Call) -> str:
-    return f"call_packed({', '.join([callee_text(writer, call), *writer.operands(call.args[1:])])})"
+    return called("call_packed", callee_text(writer, call), *writer.operands(call.args[1:]))
 
 
 def _call_inplace_packed(writer: FunctionWriter, call: Call) -> str:
     indices = writer.literal(call.attrs.inplace_indices)
-    return f"call_inplace({', '.join([callee_text(writer, call), indices, *writer.operands(call.args[1:])])})"
+    return called("call_inplace", callee_text(writer, call), indices, *writer.operands(call.args[1:]))
 
 
 def _call_dps_packed(writer: FunctionWriter, call: Call) -> str:
@@ -119,37 +118,31 @@ def _call_dps_packed(writer: FunctionWriter, call: Call) -> str:
             f"given; call it as it is instead of through call_dps_packed"
         )
     fields = call.ty.fields if isinstance(call.ty, TupleType) else (call.ty,)
-    outputs = [_output(writer, field) for field in fields]
-    text = f"call_dps({', '.join([callee_text(writer, call), writer.operand(call.args[1]), *outputs])})"
+    outputs: list[str] = []
+    for ty in fields:
+        assert isinstance(ty, TensorType)
+        assert ty.shape is not None
+        outputs.append(f"({ty.dtype!r}, {writer.shape(ty.shape)})")
+    text = called("call_dps", callee_text(writer, call), writer.operand(call.args[1]), *outputs)
     return text if isinstance(call.ty, TupleType) else f"{text}[0]"
 
 
-def _output(writer: FunctionWriter, ty: Type) -> str:
-    assert isinstance(ty, TensorType)
-    assert ty.shape is not None
-    return f"({ty.dtype!r}, {writer.shape(ty.shape)})"
-
-
-def _reported(name: str) -> WriteCall:
-    def write(writer: FunctionWriter, call: Call) -> str:
-        return f"{name}({', '.join([*writer.operands(call.args), f'form={call.attrs.format!r}'])})"
-
-    return write
+def _reported(name: str, writer: FunctionWriter, call: Call) -> str:
+    return called(name, *writer.operands(call.args), f"form={call.attrs.format!r}")
 
 
 def _call_py_func(writer: FunctionWriter, call: Call) -> str:
-    name = call.args[0]
-    assert isinstance(name, StringImm)
-    return f"call_packed({name.value!r}, *{writer.operand(call.args[1])})"
+    name, arguments = writer.operands(call.args)
+    return called("call_packed", name, f"*{arguments}")
 
 
 def _call_builtin(writer: FunctionWriter, call: Call) -> str:
-    return f"call_builtin({callee_text(writer, call)}, {writer.operand(call.args[1])})"
+    return called("call_builtin", callee_text(writer, call), writer.operand(call.args[1]))
 
 
 def _invoke_closure(writer: FunctionWriter, call: Call) -> str:
     closure, arguments = writer.operands(call.args)
-    return f"{closure}(*{arguments})"
+    return called(closure, f"*{arguments}")
 
 
 LOWERINGS: Final = {
@@ -158,11 +151,11 @@ LOWERINGS: Final = {
     "relax.call_py_func": CallText(_call_py_func, untrusted=True),
     "relax.call_builtin_with_ctx": CallText(_call_builtin, untrusted=True),
     "relax.call_dps_packed": CallText(_call_dps_packed),
-    "relax.print": CallText(_reported("print_values")),
-    "relax.assert_op": CallText(_reported("assert_holds")),
+    "relax.print": CallText(partial(_reported, "print_values")),
+    "relax.assert_op": CallText(partial(_reported, "assert_holds")),
     "relax.null_value": CallText(lambda writer, call: "None"),
     "relax.loop": CallText(write_loop),
-    "relax.make_closure": CallText(lambda writer, call: f"close_over({', '.join(writer.operands(call.args))})"),
+    "relax.make_closure": CallText(lambda writer, call: called("close_over", *writer.operands(call.args))),
     "relax.invoke_closure": CallText(_invoke_closure, untrusted=True),
     "relax.invoke_pure_closure": CallText(_invoke_closure, untrusted=True),
 }

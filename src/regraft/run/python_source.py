@@ -61,10 +61,15 @@ def _applied(name: str, writer: FunctionWriter, call: Call) -> str:
     return writer.applied(name, call)
 
 
+def called(function: str, *arguments: str) -> str:
+    """The text of a call."""
+    return f"{function}({', '.join(arguments)})"
+
+
 def write_extern_call(writer: FunctionWriter, call: Call) -> str:
     """The text of a call of an outside function, by the helper ``call_packed``."""
     assert isinstance(call.op, ExternFunc)
-    return f"call_packed({', '.join([outside_text(writer, call.op), *writer.operands(call.args)])})"
+    return called("call_packed", outside_text(writer, call.op), *writer.operands(call.args))
 
 
 def outside_text(writer: FunctionWriter, function: ExternFunc) -> str:

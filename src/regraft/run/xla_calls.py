@@ -21,7 +21,7 @@ from .externs import get_global_func
 from .numpy_kernel import NumpyKernel
 from .packed import LOWERINGS as COMMON
 from .packed import assert_holds, call_inplace, callee_text, close_over, print_values
-from .python_source import CallText, outside_text
+from .python_source import CallText, called, outside_text
 from .xla_library import Primitive, io_callback, jax, jnp, lax, mlir
 from .xla_loops import loop
 from .xla_values import assemble, dissect
@@ -249,19 +249,19 @@ def _slots(writer: FunctionWriter, ty: Type, call: Call) -> str:
 def _call_pure_packed(writer: FunctionWriter, call: Call) -> str:
     arguments = writer.operands(call.args[1:])
     result = "None" if isinstance(call.args[0], GlobalVar) else _slots(writer, call.ty, call)
-    return f"call_outside(True, {', '.join([callee_text(writer, call), result, *arguments])})"
+    return called("call_outside", "True", callee_text(writer, call), result, *arguments)
 
 
 def _call_inplace_packed(writer: FunctionWriter, call: Call) -> str:
     indices, result = writer.literal(call.attrs.inplace_indices), _slots(writer, call.ty, call)
-    return f"call_inplace({', '.join([callee_text(writer, call), indices, result, *writer.operands(call.args[1:])])})"
+    return called("call_inplace", callee_text(writer, call), indices, result, *writer.operands(call.args[1:]))
 
 
 def call_extern(writer: FunctionWriter, call: Call) -> str:
     """The text of a call of an outside function that may have effects."""
     assert isinstance(call.op, ExternFunc)
     result = _slots(writer, call.ty, call)
-    return f"call_outside(False, {', '.join([outside_text(writer, call.op), result, *writer.operands(call.args)])})"
+    return called("call_outside", "False", outside_text(writer, call.op), result, *writer.operands(call.args))
 
 
 LOWERINGS: Final = {
