@@ -222,14 +222,17 @@ def read_inputs(function: Function, paths: Sequence[Path]) -> list[Any]:
             found[free] = loaded
         else:
             found.update(loaded)
-    unknown = [name for name in found if name not in names]
-    missing = [name for name in names if name not in found]
+    return inputs_by_name(", ".join(map(str, paths)), names, found)
+
+
+def inputs_by_name(place: str, names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
+    """``given`` in the order of ``names``; raises `UsageError`, which names ``place``, unless they are the same."""
+    unknown, missing = [name for name in given if name not in names], [name for name in names if name not in given]
     if unknown or missing:
         wrong = [f"no input is named {', '.join(unknown)}"] if unknown else []
         wrong += [f"{', '.join(missing)} not given"] if missing else []
-        where = ", ".join(map(str, paths))
-        raise UsageError(f"{where}: {'; '.join(wrong)}; the model's inputs are: {', '.join(names) or 'none'}")
-    return [found[name] for name in names]
+        raise UsageError(f"{place}: {'; '.join(wrong)}; the model's inputs are: {', '.join(names) or 'none'}")
+    return [given[name] for name in names]
 
 
 def names_in(path: Path) -> tuple[str, ...]:

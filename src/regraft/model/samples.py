@@ -20,7 +20,16 @@ from ..ir.program import Function
 from ..ir.types import TensorType
 from ..run import ExecutionError
 from .errors import UsageError
-from .inputs import ExpectedRun, RandomInputs, ValueRange, first_that_runs, names_in, read_inputs, several_that_run
+from .inputs import (
+    ExpectedRun,
+    RandomInputs,
+    ValueRange,
+    first_that_runs,
+    inputs_by_name,
+    names_in,
+    read_inputs,
+    several_that_run,
+)
 
 _Place: TypeAlias = "str | os.PathLike[str]"
 Samples: TypeAlias = "_Place | Mapping[str, Any] | Sequence[_Place] | Iterable[Mapping[str, Any] | Sequence[Any]]"
@@ -116,7 +125,7 @@ def read_samples(function: Function, given: Samples, most: int = 128, *, finite:
         if isinstance(one, Path):
             inputs = read_inputs(function, [one])
         elif isinstance(one, Mapping):
-            inputs = _by_name(place, names, one)
+            inputs = inputs_by_name(place, names, one)
         else:
             # An array or a tensor by itself is one input, whatever its first axis is.
             inputs = [one] if hasattr(one, "__array__") or not isinstance(cast("object", one), Iterable) else list(one)
@@ -180,12 +189,3 @@ def _each(given: Samples) -> Iterable[tuple[str, Path | Mapping[str, Any] | Sequ
             )
         for file in files:
             yield str(file), file
-
-
-def _by_name(place: str, names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
-    unknown, missing = [name for name in given if name not in names], [name for name in names if name not in given]
-    if unknown or missing:
-        wrong = [f"no input is named {', '.join(unknown)}"] if unknown else []
-        wrong += [f"{', '.join(missing)} not given"] if missing else []
-        raise UsageError(f"{place}: {'; '.join(wrong)}; the model's inputs are: {', '.join(names) or 'none'}")
-    return [given[name] for name in names]

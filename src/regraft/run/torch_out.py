@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ..formats.torch import require_torch
 from ..ir.module import IRModule
 from ..ir.program import Function
+from ..ir.whole_file import whole_file
 from ..op.settle import settled
 
 if TYPE_CHECKING:
@@ -53,22 +53,18 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path, *, examples: 
     from .torch_export import export_torch
     from .torch_module import RegraftModule
 
-    target = Path(path)
     made = module if isinstance(module, RegraftModule) else to_torch(module, share_memory=True)
     with made.plain_results():
         program = export_torch(made, examples)
     if not program.graph_signature.output_specs:
         raise ConvertError("the program gives nothing, and PyTorch saves no such program")
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        temporary = Path(folder) / target.name
-        with temporary.open("wb") as file:
-            stream = _PatientStream(file)
-            try:
-                with quiet():
-                    torch.export.save(program, cast("Any", stream))
-            finally:
-                stream.raise_failure()
-        temporary.replace(target)
+    with whole_file(Path(path)) as file:
+        stream = _PatientStream(file)
+        try:
+            with quiet():
+                torch.export.save(program, cast("Any", stream))
+        finally:
+            stream.raise_failure()
 
 
 class _PatientStream(io.RawIOBase):

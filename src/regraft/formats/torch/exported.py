@@ -69,13 +69,15 @@ _OF_BITSANDBYTES: Final = (
     "weights that bitsandbytes packed cannot be exported; give the layers weights of floats, as dequantize() of a "
     "transformers model does"
 )
+_DATA_DEPENDENT: Final = (
+    "control flow depends on the values of tensors; write it with torch.cond or torch.where, or promise a bound with "
+    "torch._check"
+)
 _HINTS: Final = {
     "UnsupportedOperatorException": _NO_FAKE_KERNEL,
     "no fake impl registered": _NO_FAKE_KERNEL,
-    "GuardOnDataDependent": "control flow depends on the values of tensors; write it with torch.cond or torch.where, "
-    "or promise a bound with torch._check",
-    "data-dependent": "control flow depends on the values of tensors; write it with torch.cond or torch.where, or "
-    "promise a bound with torch._check",
+    "GuardOnDataDependent": _DATA_DEPENDENT,
+    "data-dependent": _DATA_DEPENDENT,
     ".numpy() is not supported": "it computes in NumPy, which is not traced; where that unpacks weights once, as in "
     "neural-compressor's layers, run the model before",
     "has no attribute 'CB'": _OF_BITSANDBYTES,
