@@ -407,7 +407,7 @@ class Instance:
                 drawn = draw_operand(self.random, op, index, filled)
                 if drawn is not None and self.random.random() < 0.8:
                     search.trial[arg] = drawn
-            filled.append(self._tried(arg, search.trial, search.sizes, args))
+            filled.append(self._tried(arg, search, args))
         return filled
 
     def _attributes(
@@ -417,28 +417,24 @@ class Instance:
             return {**self.attributes[op], **wanted}
         return draw_attributes(self.random, op, operands, wanted, open_rate=0.9 if break_attribute else 0.4)
 
-    def _tried(
-        self, operand: OpenOperand, trial: dict[Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[OpenOperand]
-    ) -> Expr:
+    def _tried(self, operand: OpenOperand, search: CallSearch, beside: Sequence[OpenOperand]) -> Expr:
         match operand:
             case Hole(value=None):
-                if operand not in trial:
-                    trial[operand] = self._candidate(operand, trial, sizes, beside)
-                return trial[operand]
+                if operand not in search.trial:
+                    search.trial[operand] = self._candidate(operand, search, beside)
+                return search.trial[operand]
             case Hole():
                 return self._filled(operand)
             case Fields():
-                return Tuple([self._tried(item, trial, sizes, (*beside, *operand.fields)) for item in operand.fields])
+                return Tuple([self._tried(item, search, (*beside, *operand.fields)) for item in operand.fields])
             case OpenShape():
-                return ShapeExpr([self._size(dim, sizes) for dim in operand.dims])
+                return ShapeExpr([self._size(dim, search.sizes) for dim in operand.dims])
             case _:
                 return operand
 
-    def _candidate(
-        self, hole: Hole, trial: Mapping[Hole, Expr], sizes: dict[SymVar, Dim], beside: Sequence[OpenOperand]
-    ) -> Expr:
+    def _candidate(self, hole: Hole, search: CallSearch, beside: Sequence[OpenOperand]) -> Expr:
         """A stand-in for an open value, of a type that may fit beside what is known of the call."""
-        known = [t for t in (known_type(item, trial) for item in beside) if t is not None]
+        known = [t for t in (known_type(item, search.trial) for item in beside) if t is not None]
         if not known and self.params and self.random.random() < 0.6:
             # Parts of a pattern that are alike go together when their operands are alike.
             ty = self.random.choice(self.params).ty
@@ -456,7 +452,7 @@ class Instance:
         if not known:
             drawn = of_likely_size(self.sizing, drawn, self.likely_sizes)
             drawn = without_elements(drawn) if self.emptying.random() < _EMPTY else drawn
-        return self._stand_in(hole, drawn, sizes)
+        return self._stand_in(hole, drawn, search.sizes)
 
     def _stand_in(self, hole: Hole, ty: Type, sizes: dict[SymVar, Dim]) -> Expr:
         """A stand-in for an open value: of type ``ty``, changed as far as the pattern says what the value is."""

@@ -75,14 +75,14 @@ def converts_by_name(*names: str, namespace: str = "aten") -> Callable[[_Decorat
     return register
 
 
-def converts_plainly(functions: Mapping[str, Callable[..., Any]], namespace: str = "aten") -> None:
+def converts_plainly(functions: Mapping[str, Callable[..., Any]]) -> None:
     """Register, by the names of overloads, functions that take all arguments in the order of the schema."""
     for name, function in functions.items():
 
         def handler(_context: Context, given: Any, function: Callable[..., Any] = function) -> Any:
             return function(*arguments_of(given).values())
 
-        converts_by_name(name, namespace=namespace)(handler)
+        converts_by_name(name)(handler)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -22,19 +23,18 @@ def _fold(function: Callable[..., Expr], x: Expr, axes: Axes, keepdim: bool) -> 
     return x if rank(x) == 0 else function(x, axis=axes_of(axes, rank(x)), keepdims=keepdim)
 
 
-def _folded(function: Callable[..., Expr], overloads: Sequence[str]) -> None:
-    """A handler for a fold in the dtype of the result."""
+def _folded(
+    function: Callable[..., Expr], context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, **_dtype: Any
+) -> Expr:
+    """A fold in the dtype of the result."""
+    return _fold(function, cast(x, context.output_dtype()), dim, keepdim)
 
-    @converts(*overloads)
-    def handler(context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Expr:
-        return _fold(function, cast(x, context.output_dtype()), dim, keepdim)
 
-
-_folded(R.sum, ["sum", "sum.dim_IntList"])
-_folded(R.mean, ["mean", "mean.dim"])
-_folded(R.prod, ["prod", "prod.dim_int"])
-_folded(R.max, ["amax", "max"])
-_folded(R.min, ["amin", "min"])
+converts("sum", "sum.dim_IntList")(partial(_folded, R.sum))
+converts("mean", "mean.dim")(partial(_folded, R.mean))
+converts("prod", "prod.dim_int")(partial(_folded, R.prod))
+converts("amax", "max")(partial(_folded, R.max))
+converts("amin", "min")(partial(_folded, R.min))
 
 
 @converts("any", "any.dim", "any.dims", "_is_any_true", "all", "all.dim", "all.dims", "_is_all_true")
