@@ -185,11 +185,8 @@ def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOpti
 def _unwanted(graph: ir.Graph, providers: Sequence[str]) -> list[str]:
     """ONNX Runtime's rewrites that are left out."""
     rounding = _ROUNDING_OPTIMIZERS if _computes_in_double(graph) else []
-    return (
-        [*rounding, *_SLOWING_OPTIMIZERS, *_FAILING_OPTIMIZERS]
-        if list(providers) == ["CPUExecutionProvider"]
-        else rounding
-    )
+    on_cpu = [*_SLOWING_OPTIMIZERS, *_FAILING_OPTIMIZERS] if list(providers) == ["CPUExecutionProvider"] else []
+    return [*rounding, *on_cpu]
 
 
 def _computes_in_double(graph: ir.Graph) -> bool:

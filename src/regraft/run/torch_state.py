@@ -216,10 +216,8 @@ def _joined(sources: Sequence[str]) -> str | None:
 
 def _shared(parts: Sequence[Sequence[str]]) -> int:
     """The number of names that all begin with, leaving one of each at least."""
-    count = 0
-    while count < min(map(len, parts)) - 1 and len({names[count] for names in parts}) == 1:
-        count += 1
-    return count
+    columns = zip(*[names[:-1] for names in parts], strict=False)
+    return len(list(itertools.takewhile(lambda names: len(set(names)) == 1, columns)))
 
 
 def _free(owner: torch.nn.Module, name: str) -> str:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import zipfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, cast
 
 _NAME: Final = re.compile(r"'\w+'")
@@ -37,21 +35,17 @@ _TENSORS: Final = "tensor_"
 _FORCE: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
-def code_in(path: Path) -> str | None:
-    """The part of an archive that would be run as code when it is loaded; None if nothing. Cost: reading its texts.
+def code_in(names: Iterable[str], texts: Iterable[bytes]) -> str | None:
+    """The part of an archive that would be run as code when it is loaded; None if nothing.
 
-    Raises what `zipfile` and `json` raise for a file that is damaged.
+    ``names`` are those of all that it holds, and ``texts`` what its JSON files hold. Raises what `json` raises for a
+    file that is damaged.
     """
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            _, found, constant = name.partition(_CONSTANTS)
-            if found and not constant.startswith(_TENSORS) and not constant.endswith((".json", ".pt")):
-                return f"{constant} is a pickled object"
-            if name.endswith(".json"):
-                found = next(_code_of(json.loads(archive.read(name))), None)
-                if found is not None:
-                    return found
-    return None
+    for name in names:
+        _, found, constant = name.partition(_CONSTANTS)
+        if found and not constant.startswith(_TENSORS) and not constant.endswith((".json", ".pt")):
+            return f"{constant} is a pickled object"
+    return next((code for text in texts for code in _code_of(json.loads(text))), None)
 
 
 def _code_of(facts: Any) -> Iterator[str]:

@@ -10,6 +10,7 @@ import os
 import re
 import zipfile
 import zlib
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,8 +44,7 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
         raise ConvertError(f"{target}: this is no exported program of PyTorch, or it is damaged: it is no zip archive")
     if not os.access(target, os.R_OK):
         raise ConvertError(f"{target} cannot be read: no permission")
-    _refuse_code(target)
-    foreign = _register_classes(target)
+    foreign = _register_classes(_texts(target))
     try:
         with quiet(), plain_unpickling():
             without = without_weights(target)
@@ -79,11 +79,14 @@ _REFUSED: Final = (
 _PROGRAMS: Final = re.compile(r"(.*/)?(models/\w+|serialized_exported_program)\.json")
 
 
-def _refuse_code(path: Path) -> None:
+def _texts(path: Path) -> list[bytes]:
+    """The JSON texts of an exported program; raises `ConvertError` for any other file, and for one that runs code."""
     try:
         with zipfile.ZipFile(path) as archive:
-            is_program = any(_PROGRAMS.fullmatch(name) for name in archive.namelist())
-        code = code_in(path) if is_program else None
+            names = archive.namelist()
+            texts = [archive.read(name) for name in names if name.endswith(".json")]
+        is_program = any(map(_PROGRAMS.fullmatch, names))
+        code = code_in(names, texts) if is_program else None
     except RecursionError as error:
         raise ConvertError(
             f"{path}: this is no exported program of PyTorch, or it is damaged: its JSON nests too deep"
@@ -94,27 +97,16 @@ def _refuse_code(path: Path) -> None:
         raise ConvertError(f"{path}: this is a zip archive, but no exported program: write one with torch.export.save")
     if code is not None:
         raise ConvertError(_REFUSED.format(path=path, code=code))
+    return texts
 
 
-def _register_classes(path: Path) -> list[str]:
+def _register_classes(texts: Iterable[bytes]) -> list[str]:
     """Import the modules that classes of the program's nesting come from; returns those that were not imported."""
     left: list[str] = []
-    for module in _modules_named(path):
+    for module in dict.fromkeys(match.decode() for text in texts for match in _NODE_CLASS.findall(text)):
         package = module.partition(".")[0]
         if package in _REGISTERING and find_spec(package) is not None:
             import_module(module)
-        else:
+        elif module not in ("builtins", "collections"):
             left.append(module)
     return left
-
-
-def _modules_named(path: Path) -> list[str]:
-    found: dict[str, None] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                if name.endswith(".json"):
-                    found.update((match.decode(), None) for match in _NODE_CLASS.findall(archive.read(name)))
-    except (OSError, zipfile.BadZipFile, NotImplementedError):
-        return []  # PyTorch says what is wrong with it
-    return [module for module in found if module not in ("builtins", "collections")]
