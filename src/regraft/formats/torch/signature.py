@@ -105,7 +105,9 @@ class Nesting:
 
         Raises `ConvertError` for arguments that are nested in another way than when the program was exported.
         """
-        args, kwargs = self._grouped([values[name] for name in self.arguments])
+        given = [values[name] for name in self.arguments]
+        args = tuple(given[: self._in_order])
+        kwargs = dict(zip(self._keywords, given[self._in_order :], strict=True))
         leaves, found = (args, None) if self._in_spec is None else pytree.tree_flatten((args, kwargs))
         if found != self._in_spec:
             raise ConvertError(
@@ -131,9 +133,6 @@ class Nesting:
         if self._in_spec is None:
             return tuple(leaves), {}
         return pytree.tree_unflatten(leaves, self._in_spec)
-
-    def _grouped(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return tuple(values[: self._in_order]), dict(zip(self._keywords, values[self._in_order :], strict=True))
 
     def unflatten(self, results: Sequence[Any]) -> Any:
         """The nested result out of the function's own results (without the new values of buffers)."""
@@ -275,8 +274,6 @@ def _counts(spec: pytree.TreeSpec | None, leaves: int) -> tuple[int, tuple[str, 
 
 def _shape_text(spec: pytree.TreeSpec | None) -> str:
     assert spec is not None
-    dummy = pytree.tree_unflatten([...] * spec.num_leaves, spec)
-    args, kwargs = dummy
-    texts = [repr(arg).replace("Ellipsis", "...") for arg in args]
-    texts += [f"{name}={value!r}".replace("Ellipsis", "...") for name, value in kwargs.items()]
-    return f"({', '.join(texts)})"
+    args, kwargs = pytree.tree_unflatten([...] * spec.num_leaves, spec)
+    texts = [*map(repr, args), *[f"{name}={value!r}" for name, value in kwargs.items()]]
+    return f"({', '.join(texts)})".replace("Ellipsis", "...")

@@ -6,8 +6,8 @@ PyTorch keeps the gates of one weight in another order than ONNX, whose order th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from .... import op as R
 from ....ir.expr import Expr, Tuple, const
@@ -15,20 +15,18 @@ from ..context import Context, converts_by_name, fields_of, shape_of
 from ..loops import looped
 
 
-@dataclass(frozen=True, slots=True)
-class _TorchCell:
-    """An operator, where its gates stand in PyTorch's weights, and what it is called with besides."""
+class _TorchCell(NamedTuple):
+    """An operator, and where its gates stand in PyTorch's weights."""
 
     operator: Callable[..., Expr]
     gates: tuple[int, ...]
-    options: dict[str, Any]
 
 
 _CELLS: Final = {
-    "lstm": _TorchCell(R.nn.lstm, (0, 3, 1, 2), {}),
-    "gru": _TorchCell(R.nn.gru, (1, 0, 2), {"linear_before_reset": True}),
-    "rnn_tanh": _TorchCell(R.nn.rnn, (0,), {}),
-    "rnn_relu": _TorchCell(R.nn.rnn, (0,), {"activations": ["relu"]}),
+    "lstm": _TorchCell(R.nn.lstm, (0, 3, 1, 2)),
+    "gru": _TorchCell(partial(R.nn.gru, linear_before_reset=True), (1, 0, 2)),
+    "rnn_tanh": _TorchCell(R.nn.rnn, (0,)),
+    "rnn_relu": _TorchCell(partial(R.nn.rnn, activations=["relu"]), (0,)),
 }
 
 
@@ -65,7 +63,7 @@ def _layer(
     if len(params[0]) > 2:
         bias = _both([R.concat([_ordered(context, b, cell.gates) for b in of_way[2:]], axis=0) for of_way in params])
     direction = "bidirectional" if len(params) == 2 else "forward"
-    call = cell.operator(x, *weights, bias, *first, direction=direction, **cell.options)
+    call = cell.operator(x, *weights, bias, *first, direction=direction)
     steps, *ends = fields_of(context.emit(call))
     batch, hidden = shape_of(first[0])[1:]
     side_by_side = R.reshape(R.permute_dims(steps, [0, 2, 1, 3]), [shape_of(x)[0], batch, hidden * len(params)])

@@ -93,13 +93,11 @@ def _upsample_antialiased(context: Context, given: Any) -> Expr:
 
 @converts_by_name("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
 @converts_by_name("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-def _upsample_nearest(context: Context, given: Any) -> Expr:
-    return _resized(context, _image(given), "nearest_neighbor", "asymmetric", "floor", _scales(given))
-
-
 @converts_by_name("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec")
-def _upsample_nearest_exact(context: Context, given: Any) -> Expr:
-    return _resized(context, _image(given), "nearest_neighbor", "half_pixel", "round_prefer_ceil", _scales(given))
+def _upsample_nearest(context: Context, given: Any) -> Expr:
+    is_exact = "exact" in context.operator()
+    places = ("half_pixel", "round_prefer_ceil") if is_exact else ("asymmetric", "floor")
+    return _resized(context, _image(given), "nearest_neighbor", *places, _scales(given))
 
 
 @converts_by_name("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
