@@ -7,7 +7,7 @@ says which of the two it is, and which form an argument is brought into.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter
 from types import FunctionType
 from typing import Any, Final, TypeAlias, TypeVar, Unpack, cast
@@ -19,16 +19,17 @@ from ..ir.expr import Expr
 from ..ir.op import REQUIRED, Call, Op
 from .layouts import size_operand
 from .primitive.windows import as_padding, as_spatial
-from .row import Facts, published
+from .row import Facts, declared, published
 from .rules import (
+    Form,
     as_dtype_attribute,
     as_float,
     as_int,
     as_int_tuple,
-    as_optional_int,
-    as_optional_int_tuple,
     as_prim_value,
+    as_scalars,
     as_shape_expr,
+    optional,
 )
 
 Dtype: TypeAlias = Any
@@ -55,13 +56,13 @@ Padding: TypeAlias = int | Sequence[int]
 Number: TypeAlias = Expr | float | SymExpr
 """An operand that is a number, and no tensor."""
 
+Scalars: TypeAlias = Expr | Sequence["Dim | Expr"]
+"""An operand that is a tuple of ints or sizes."""
+
 ShapeOperand: TypeAlias = Any
 """An operand that is a shape: sizes, or an expression of them."""
 
 _F = TypeVar("_F", bound=Callable[..., Call])
-Form: TypeAlias = Callable[[Any, str, str], Any]
-"""``form(value, op_name, name)``: an argument in canonical form; raises `OpTypeError` where it has none."""
-
 
 _OPERANDS: Final[dict[str, Form | None]] = {
     "Expr": None,
@@ -69,7 +70,9 @@ _OPERANDS: Final[dict[str, Form | None]] = {
     "Expr | float": None,
     "Expr | Sequence[Expr]": None,
     "Number": lambda value, op_name, name: as_prim_value(value),
-    "Number | None": lambda value, op_name, name: None if value is None else as_prim_value(value),
+    "Number | None": optional(lambda value, op_name, name: as_prim_value(value)),
+    "Scalars": as_scalars,
+    "Scalars | None": optional(as_scalars),
     "ShapeOperand": lambda value, op_name, name: as_shape_expr(value, op_name),
 }
 _ATTRIBUTES: Final[dict[str, Form | None]] = {
@@ -77,10 +80,10 @@ _ATTRIBUTES: Final[dict[str, Form | None]] = {
     "ResultLayout": None,
     "bool": lambda value, op_name, name: bool(value),
     "int": as_int,
-    "int | None": as_optional_int,
+    "int | None": optional(as_int),
     "int | Sequence[int]": as_int_tuple,
-    "int | Sequence[int] | None": as_optional_int_tuple,
-    "Sequence[int] | None": as_optional_int_tuple,
+    "int | Sequence[int] | None": optional(as_int_tuple),
+    "Sequence[int] | None": optional(as_int_tuple),
     "float": as_float,
     "Text": lambda value, op_name, name: str(value),
     "Dtype": lambda value, op_name, name: as_dtype_attribute(value, op_name),
@@ -90,12 +93,11 @@ _ATTRIBUTES: Final[dict[str, Form | None]] = {
 
 def _spatial(rank: int) -> dict[str, Form | None]:
     """The conversions of attributes of operators over ``rank`` spatial axes."""
+    spatial = partial(as_spatial, rank)
     return {
-        "Spatial": lambda value, op_name, name: as_spatial(value, rank, op_name, name),
-        "Spatial | None": lambda value, op_name, name: (
-            None if value is None else as_spatial(value, rank, op_name, name)
-        ),
-        "Padding": lambda value, op_name, name: as_padding(value, rank, op_name),
+        "Spatial": spatial,
+        "Spatial | None": optional(spatial),
+        "Padding": partial(as_padding, rank),
     }
 
 
@@ -145,7 +147,7 @@ def declares(
         for parameter in like_operand:
             canonical[parameter] = canonical[layout]
         own_names = [(named or {}).get(operand, operand) + "?" * (defaults[operand] is None) for operand in operands]
-        op = Op(name, own_names, canonical, primitive=primitive, **facts)
+        op = declared(name, own_names, canonical, primitive=primitive, **facts)
         least = sum(default is Parameter.empty for default in defaults.values())
         count, as_they_are = len(operands), not any(wrapped.values())
 
@@ -158,8 +160,8 @@ def declares(
                 args = (*args, *tuple(defaults.values())[len(args) :])
             given = args[:count]
             if not as_they_are:
-                pairs = zip(wrapped.values(), given, strict=True)
-                given = [value if convert is None else convert(value, name, "") for convert, value in pairs]
+                pairs = zip(wrapped.items(), given, strict=True)
+                given = [value if form is None else form(value, name, operand) for (operand, form), value in pairs]
             if not attributes:
                 return op(*(given if prepare is None else prepare(*given)))
             values = {own.name: own.of(value) for own, value in zip(attributes, args[count:], strict=True)}

@@ -1,4 +1,4 @@
-"""The row of a primitive operator: all that it declares, in one place.
+"""The row of an operator: all that it declares, in one place.
 
 About a hundred operators are primitives. Each consumer of programs (engine, writer of files, gradient, cost model) has
 a row for every one of them. All other operators are composites: functions over an array namespace, declared as `Op`
@@ -9,34 +9,53 @@ primitives (`decompose`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, Required, TypedDict, TypeVar, Unpack
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, Protocol, Required, TypedDict, TypeVar, Unpack
 
 from ..ir.expr import Expr
 from ..ir.op import Call, CostRule, GradientRule, Op, Precision, Reference, Trait, TypeRule, WrittenOut
-from .rules import OfKinds, as_optional_int_tuple
+from .rules import OfKinds
 
 _F = TypeVar("_F", bound=Callable[..., Call])
 
 
-class Facts(TypedDict, total=False):
-    """The declaration of an operator beside its name, operands and attributes; see `Op`."""
+class FewFacts(TypedDict, total=False):
+    """What most operators leave to its default; see `Op`."""
 
-    infer: Required[TypeRule]
-    reference: Reference | None
-    traits: Iterable[Trait]
     precision: Precision | None
     cost: CostRule | None
     finite: bool | None
     axes_of: int
     written_out: WrittenOut | None
+    gradient: GradientRule | None
 
 
-def primitive(
-    name: str, operands: Iterable[str], attributes: Mapping[str, Any] | None = None, **facts: Unpack[Facts]
+class Facts(FewFacts, total=False):
+    """The declaration of an operator beside its name, operands and attributes; see `Op`."""
+
+    infer: Required[TypeRule]
+    reference: Reference | None
+    traits: Iterable[Trait]
+
+
+def declared(
+    name: str,
+    operands: Iterable[str],
+    attributes: Mapping[str, Any] | None = None,
+    *,
+    primitive: bool = False,
+    **facts: Unpack[Facts],
 ) -> Op:
-    """A primitive operator; the arguments are those of `Op`, and its gradient is declared beside it."""
-    return Op(name, operands, attributes, primitive=True, **facts)
+    """The operator of these facts; one without a ``gradient`` may get it from another module (`Op.define_gradient`)."""
+    gradient = facts.pop("gradient", None)
+    op = Op(name, operands, attributes, primitive=primitive, **facts)
+    if gradient is not None:
+        op.define_gradient(gradient)
+    return op
+
+
+primitive: Final = partial(declared, primitive=True)
 
 
 # --- the function that people call, for families of operators that take the same arguments
@@ -57,20 +76,13 @@ class UnaryFunction(Protocol):
         ...
 
 
-class BinaryFunction(Protocol):
-    """A call of an operator of two tensors, or of a tensor and a number."""
-
-    def __call__(self, x1: Expr | float, x2: Expr | float) -> Call:
-        """The operator, called with ``x1`` and ``x2``; raises `OpTypeError` for operands that it does not take."""
-        ...
+Share = Callable[[Expr, Expr, Expr], Expr]
+"""``share(adjoint, x, output)``: what comes to the operand ``x`` of an elementwise operator of one tensor."""
 
 
-class ReductionFunction(Protocol):
-    """A call of an operator that folds axes of a tensor."""
-
-    def __call__(self, x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-        """The operator, called with ``x``; raises `OpTypeError` for an operand or axes that it does not take."""
-        ...
+def of_one(share: Share) -> GradientRule:
+    """The gradient of an operator of one tensor."""
+    return lambda call, output, adjoint: [share(adjoint, call.args[0], output)]
 
 
 def unary(
@@ -84,21 +96,17 @@ def unary(
     of: str | None = None,
     result: str = "its type",
     follows: str | None = None,
-    share: Callable[[Expr, Expr, Expr], Expr] | None = None,
-    precision: Precision | None = None,
-    finite: bool | None = None,
+    share: Share | None = None,
+    **facts: Unpack[FewFacts],
 ) -> UnaryFunction:
     """A primitive of one tensor without attributes, and the function that people call.
 
-    ``share(adjoint, x, output)`` is its gradient. Its text is made of ``says`` and ``note``, of what it ``follows`` (by
-    default NumPy's function of that name), of the elements that it takes (``of``; by default those of its type rule),
-    and of the type of its ``result``.
+    Its text is made of ``says`` and ``note``, of what it ``follows`` (by default NumPy's function of that name), of the
+    elements that it takes (``of``; by default those of its type rule), and of the type of its ``result``.
     """
-    row = primitive(
-        f"relax.{name}", ("x",), infer=infer, reference=reference, traits=traits, precision=precision, finite=finite
-    )
     if share is not None:
-        row.define_gradient(lambda call, output, adjoint: [share(adjoint, call.args[0], output)])
+        facts["gradient"] = of_one(share)
+    row = primitive(f"relax.{name}", ("x",), infer=infer, reference=reference, traits=traits, **facts)
 
     def function(x: Expr) -> Call:
         return row(x)
@@ -121,26 +129,17 @@ def binary(
     takes: str | None = None,
     result: str = "that dtype",
     follows: str | None = None,
-    gradient: GradientRule | None = None,
-    precision: Precision | None = None,
-    finite: bool | None = None,
-    kind: Callable[..., Op] = primitive,
-) -> BinaryFunction:
+    primitive: bool = True,
+    **facts: Unpack[FewFacts],
+):
     """An operator of two tensors without attributes, and the function that people call; its text is made as `unary`'s.
 
     ``takes``: its operands, where they are no tensors of one dtype.
     """
-    row = kind(
-        f"relax.{name}",
-        ("x1", "x2"),
-        infer=infer,
-        reference=reference,
-        traits=traits,
-        precision=precision,
-        finite=finite,
+    names = ("x1", "x2")
+    row = declared(
+        f"relax.{name}", names, primitive=primitive, infer=infer, reference=reference, traits=traits, **facts
     )
-    if gradient is not None:
-        row.define_gradient(gradient)
 
     def function(x1: Expr | float, x2: Expr | float) -> Call:
         return row(x1, x2)
@@ -162,12 +161,3 @@ def _kinds(rule: TypeRule) -> str:
 def _text(name: str, says: str, follows: str | None, *rest: str) -> str:
     """The text of an elementwise operator."""
     return f"{says}; follows {follows or f'``numpy.{name}``'}.\n\n    {' '.join(filter(None, rest))}\n    "
-
-
-def reduction_function(op: Op, doc: str) -> ReductionFunction:
-    """The public function of ``op``, whose attributes are ``axis`` and ``keepdims``."""
-
-    def function(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-        return op(x, axis=as_optional_int_tuple(axis, op.name, "axis"), keepdims=bool(keepdims))
-
-    return published(function, op, doc)

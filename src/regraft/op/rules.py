@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 from ..ir.dims import Dim, Min, SymExpr, dim_at_least, dims_equal
 from ..ir.dtypes import as_dtype, is_bool, is_float, is_integer
@@ -108,12 +108,28 @@ def common_dtype(
     return None if unknown else known
 
 
+def require_kind(
+    call: Call,
+    index: int,
+    accepts: Callable[[str], bool],
+    expected: str,
+    read: Callable[[Call, int], TensorType] = tensor_operand,
+) -> TensorType:
+    """The type of operand ``index``, of a dtype that is accepted (or not known); else raises what is ``expected``."""
+    ty = read(call, index)
+    if ty.dtype is not None and not accepts(ty.dtype):
+        raise wrong_operand(call, index, expected)
+    return ty
+
+
 def require_float(call: Call, index: int) -> TensorType:
     """The type of operand ``index``, a tensor of floating dtype (or of one that is not known)."""
-    ty = tensor_operand(call, index)
-    if ty.dtype is not None and not is_float(ty.dtype):
-        raise wrong_operand(call, index, 'a floating dtype; convert it first: R.astype(x, "float32")')
-    return ty
+    return require_kind(call, index, is_float, 'a floating dtype; convert it first: R.astype(x, "float32")')
+
+
+def require_numbers(call: Call, index: int, expected: str = "numbers, not bool") -> TensorType:
+    """The type of operand ``index``, a tensor of another dtype than bool (or of one that is not known)."""
+    return require_kind(call, index, lambda dtype: not is_bool(dtype), expected)
 
 
 def require_rank(call: Call, index: int, expected: str, *ranks: int, integers: bool = False) -> TensorType:
@@ -130,15 +146,17 @@ def require_rank(call: Call, index: int, expected: str, *ranks: int, integers: b
 
 def require_ordered(call: Call, index: int) -> TensorType:
     """The type of operand ``index``, a tensor of real numbers or bool (or of a dtype that is not known)."""
-    ty = tensor_operand(call, index)
-    if not (ty.dtype is None or has_order(ty.dtype)):
-        raise wrong_operand(call, index, "real numbers or bool: complex numbers have no order")
-    return ty
+    return require_kind(call, index, has_order, "real numbers or bool: complex numbers have no order")
 
 
 def has_order(dtype: str | None) -> bool:
     """True if elements of ``dtype`` can be compared: real numbers and bool can."""
-    return is_float(dtype) or is_integer(dtype) or is_bool(dtype)
+    return is_real(dtype) or is_bool(dtype)
+
+
+def is_real(dtype: str | None) -> bool:
+    """True for floats and integers."""
+    return is_float(dtype) or is_integer(dtype)
 
 
 # --- shapes
@@ -352,6 +370,14 @@ def require_kinds(call: Call) -> None:
 
 # --- arguments of the public functions
 
+Form: TypeAlias = Callable[[Any, str, str], Any]
+"""``form(value, op_name, name)``: an argument in canonical form; raises `OpTypeError` where it has none."""
+
+
+def optional(form: Form) -> Form:
+    """``form``, where None stays None."""
+    return lambda value, op_name, name: None if value is None else form(value, op_name, name)
+
 
 def as_shape_expr(shape: Any, op_name: str) -> Expr:
     """A shape argument as an expression: sizes become a `ShapeExpr`, expressions stay as they are."""
@@ -372,6 +398,16 @@ def as_prim_value(value: Any) -> Any:
     return PrimValue(value) if isinstance(value, int | float | SymExpr) else value
 
 
+def as_scalars(values: Any, op_name: str, name: str) -> Expr:
+    """Numbers or sizes as a tuple of `PrimValue`; an expression as it is."""
+    if isinstance(values, Expr):
+        return values
+    if not isinstance(values, Iterable):
+        raise OpTypeError(f"{op_name}: {name}={values!r}; expected a sequence of ints or sizes")
+    items: Iterable[Any] = values  # pyright: ignore[reportUnknownVariableType]
+    return Tuple([as_prim_value(item) for item in items])
+
+
 def as_dtype_attribute(value: Any, op_name: str) -> str | None:
     """The attribute ``dtype`` by its Relax name; None stays None, scalar types give their dtype."""
     if value is None:
@@ -386,13 +422,8 @@ def as_int(value: Any, op_name: str, name: str) -> int:
     """An attribute that is one int."""
     try:
         return _as_int(value)
-    except (TypeError, AttributeError):
+    except TypeError:
         raise OpTypeError(f"{op_name}: {name}={value!r}; expected an int") from None
-
-
-def as_optional_int(value: Any, op_name: str, name: str) -> int | None:
-    """`as_int`, where None stays None."""
-    return None if value is None else as_int(value, op_name, name)
 
 
 def as_float(value: Any, op_name: str, name: str) -> float:
@@ -411,11 +442,6 @@ def as_int_tuple(value: Any, op_name: str, name: str) -> tuple[int, ...]:
         return tuple([_as_int(v) for v in value])
     except TypeError:
         raise OpTypeError(f"{op_name}: {name}={value!r}; expected an int or a sequence of ints") from None
-
-
-def as_optional_int_tuple(value: Any, op_name: str, name: str) -> tuple[int, ...] | None:
-    """`as_int_tuple`, where None stays None."""
-    return None if value is None else as_int_tuple(value, op_name, name)
 
 
 def _as_int(value: Any) -> int:

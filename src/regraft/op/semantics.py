@@ -78,10 +78,10 @@ def standard(name: str) -> Reference:
 
 
 def array_function(name: str) -> Reference:
-    """The meaning that is the array API function ``name`` of the operands, in whatever dtype it gives."""
+    """The meaning that is the array API function ``name``, in whatever dtype it gives."""
 
-    def reference(xp: Any, *operands: Any) -> Any:
-        return xp.asarray(getattr(xp, name)(*operands))
+    def reference(xp: Any, *operands: Any, **attributes: Any) -> Any:
+        return xp.asarray(getattr(xp, name)(*operands, **attributes))
 
     return reference
 

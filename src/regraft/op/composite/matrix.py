@@ -11,7 +11,7 @@ from ...ir.dims import Dim, SymExpr
 from ...ir.expr import Expr
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import TensorType, Type
-from ..public_function import Dtype, Number, declares, operator_of
+from ..public_function import Dtype, Number, declares
 from ..rules import as_dtype_attribute, as_prim_value, integer_operand, require_rank, tensor_operand
 from ..semantics import cast, dtype_name
 
@@ -93,38 +93,29 @@ def _triangle_type(call: Call) -> Type:
     return x
 
 
-def _tril(xp: Any, x: Any, k: int) -> Any:
-    return xp.where(_diagonal_numbers(xp, *x.shape[-2:]) <= k, x, xp.zeros_like(x))
+def _triangle(name: str, side: str, kept: str):
+    """``tril`` or ``triu``, with 0 on one ``side`` of a diagonal: ``kept`` compares the diagonals with it."""
 
+    def reference(xp: Any, x: Any, k: int) -> Any:
+        is_kept = getattr(xp, kept)(_diagonal_numbers(xp, *x.shape[-2:]), k)
+        return xp.where(is_kept, x, xp.zeros_like(x))
 
-def _triu(xp: Any, x: Any, k: int) -> Any:
-    return xp.where(_diagonal_numbers(xp, *x.shape[-2:]) >= k, x, xp.zeros_like(x))
-
-
-@declares("relax.tril", infer=_triangle_type, reference=_tril, traits=(Trait.MOVES,))
-def tril(x: Expr, k: Number = 0) -> Call:
-    """``x`` with 0 above the diagonal ``k`` of its last two axes; follows ``numpy.tril``.
-
-    Operands: ``x``, any tensor of rank 2 or more; ``k``, an integer. Result: the type of ``x``.
-    Raises `OpTypeError` for a lower rank, or a ``k`` that is no integer.
-    """
-    ...
-
-
-@declares("relax.triu", infer=_triangle_type, reference=_triu, traits=(Trait.MOVES,))
-def triu(x: Expr, k: Number = 0) -> Call:
-    """``x`` with 0 below the diagonal ``k`` of its last two axes; follows ``numpy.triu``.
+    @declares(
+        f"relax.{name}",
+        infer=_triangle_type,
+        reference=reference,
+        traits=(Trait.MOVES,),
+        gradient=lambda call, output, adjoint: [call.with_args([adjoint, call.args[1]]), None],
+        doc=f"""``x`` with 0 {side} the diagonal ``k`` of its last two axes; follows ``numpy.{name}``.
 
     Operands: ``x``, any tensor of rank 2 or more; ``k``, an integer. Result: the type of ``x``.
     Raises `OpTypeError` for a lower rank, or a ``k`` that is no integer.
-    """
-    ...
+    """,
+    )
+    def function(x: Expr, k: Number = 0) -> Call: ...
+
+    return function
 
 
-# --- gradients
-
-
-@operator_of(tril).define_gradient
-@operator_of(triu).define_gradient
-def _triangle_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [call.with_args([adjoint, call.args[1]]), None]
+tril = _triangle("tril", "above", "less_equal")
+triu = _triangle("triu", "below", "greater_equal")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...ir.dtypes import is_bool, is_float, is_integer, is_unsigned
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, Precision, Trait
+from ...ir.op import Call, Precision, Trait
 from ..adjoints import collapse_to, number_of
 from ..row import binary
 from ..rules import OfKinds, broadcast_rule, has_order
@@ -205,7 +205,7 @@ mod = binary(
     "`floor_mod` is the one with the sign of ``x2``. By zero it is NaN for floats, and not defined for integers.",
     follows="``numpy.fmod``",
     gradient=_mod_gradient,
-    kind=Op,
+    primitive=False,
 )
 floor_mod = binary(
     "floor_mod",

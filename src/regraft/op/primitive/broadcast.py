@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from ...ir.dims import Dim, SymExpr, dim_product, dims_equal
-from ...ir.dtypes import is_bool
 from ...ir.expr import Expr, PrimValue, ShapeExpr
-from ...ir.op import REQUIRED, Call, Trait, wrong_attribute, wrong_operand
+from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, ShapeType, TensorType, Type
 from .. import adjoints
 from ..public_function import ShapeOperand, declares, operator_of
-from ..row import primitive
-from ..rules import as_int_tuple, format_dims, normalize_axis, shape_operand, tensor_of_shape, tensor_operand
-from ..semantics import cast, dtype_name, widened
+from ..rules import (
+    as_int_tuple,
+    format_dims,
+    normalize_axis,
+    require_numbers,
+    shape_operand,
+    tensor_of_shape,
+    tensor_operand,
+)
+from ..semantics import array_function, cast, dtype_name, widened
 from . import reduction, reshaping
 
 __all__ = ["broadcast_to", "collapse_sum_like", "collapse_sum_to", "repeat", "tile"]
@@ -55,12 +62,13 @@ def _broadcast_to_type(call: Call) -> Type:
     return tensor_of_shape(shape, x.dtype)
 
 
-def _broadcast_to(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
-    return xp.broadcast_to(x, shape)
-
-
 @declares(
-    "relax.broadcast_to", primitive=True, infer=_broadcast_to_type, reference=_broadcast_to, traits=(Trait.MOVES,)
+    "relax.broadcast_to",
+    primitive=True,
+    infer=_broadcast_to_type,
+    reference=array_function("broadcast_to"),
+    traits=(Trait.MOVES,),
+    gradient=lambda call, output, adjoint: [adjoints.collapse_to(adjoint, call.args[0]), None],
 )
 def broadcast_to(x: Expr, shape: ShapeOperand) -> Call:
     """``x`` repeated along its axes of size 1, and along new leading axes; follows ``numpy.broadcast_to``.
@@ -75,10 +83,14 @@ def broadcast_to(x: Expr, shape: ShapeOperand) -> Call:
 
 
 def _summable(call: Call) -> TensorType:
-    data = tensor_operand(call, 0)
-    if is_bool(data.dtype):
-        raise wrong_operand(call, 0, "numbers, which can be summed; convert it with R.astype")
-    return data
+    return require_numbers(call, 0, "numbers, which can be summed; convert it with R.astype")
+
+
+_collapses: Final = partial(
+    declares,
+    traits=(Trait.REDUCTION,),
+    gradient=lambda call, output, adjoint: [adjoints.broadcast_like(adjoint, call.args[0]), None],
+)
 
 
 def _collapse_sum_to_type(call: Call) -> Type:
@@ -98,7 +110,7 @@ def _collapse_sum_to(xp: Any, data: Any, shape: tuple[int, ...]) -> Any:
     return xp.reshape(summed, shape)
 
 
-@declares("relax.collapse_sum_to", infer=_collapse_sum_to_type, reference=_collapse_sum_to, traits=(Trait.REDUCTION,))
+@_collapses("relax.collapse_sum_to", infer=_collapse_sum_to_type, reference=_collapse_sum_to)
 def collapse_sum_to(data: Expr, shape: ShapeOperand) -> Call:
     """``data`` summed to a shape that broadcasts to its own: the adjoint of `broadcast_to`.
 
@@ -119,12 +131,10 @@ def _collapse_sum_like_type(call: Call) -> Type:
     return target.with_dtype(data.dtype)
 
 
-def _collapse_sum_like(xp: Any, data: Any, collapse_target: Any) -> Any:
-    return _collapse_sum_to(xp, data, tuple(collapse_target.shape))
-
-
-@declares(
-    "relax.collapse_sum_like", infer=_collapse_sum_like_type, reference=_collapse_sum_like, traits=(Trait.REDUCTION,)
+@_collapses(
+    "relax.collapse_sum_like",
+    infer=_collapse_sum_like_type,
+    reference=lambda xp, data, collapse_target: _collapse_sum_to(xp, data, tuple(collapse_target.shape)),
 )
 def collapse_sum_like(data: Expr, collapse_target: Expr) -> Call:
     """`collapse_sum_to` the shape of ``collapse_target``, whose elements and dtype play no part.
@@ -189,41 +199,35 @@ def _tile_type(call: Call) -> Type:
     return TensorType([size * count for size, count in zip(sizes, counts, strict=True)], ty.dtype)
 
 
-def _tile(xp: Any, data: Any, repeats: tuple[int, ...]) -> Any:
-    return xp.tile(data, repeats)
+def _as_counts(repeats: Any, op_name: str, name: str) -> tuple[Dim, ...]:
+    counts = [repeats] if isinstance(repeats, int) else repeats
+    sizes = [one.value if isinstance(one, PrimValue) else one for one in counts]
+    return tuple(sizes) if any(isinstance(size, SymExpr) for size in sizes) else as_int_tuple(sizes, op_name, name)
 
 
-TILE = primitive(
-    "relax.tile", ("data",), {"repeats": REQUIRED}, infer=_tile_type, reference=_tile, traits=(Trait.MOVES,)
+_Counts: TypeAlias = "int | Sequence[Dim | Expr]"
+"""How many times, along each of the last axes."""
+
+
+@declares(
+    "relax.tile",
+    primitive=True,
+    forms={"_Counts": _as_counts},
+    infer=_tile_type,
+    reference=lambda xp, data, repeats: xp.tile(data, repeats),
+    traits=(Trait.MOVES,),
 )
-
-
-def tile(data: Expr, repeats: int | Sequence[Dim | Expr]) -> Call:
+def tile(data: Expr, repeats: _Counts) -> Call:
     """The whole of ``data`` laid side by side; follows ``numpy.tile``.
 
     Operands: ``data``, any tensor. Attributes: ``repeats``, for each axis, counted from the last, how many
     times (a symbolic size is such a count, too); the shorter of it and the shape is filled up with ones in
     front. Result: ``data``'s dtype, sizes multiplied. Raises `OpTypeError` for a negative count.
     """
-    counts = [repeats] if isinstance(repeats, int) else repeats
-    sizes = [one.value if isinstance(one, PrimValue) else one for one in counts]
-    if any(isinstance(size, SymExpr) for size in sizes):
-        return TILE(data, repeats=tuple(sizes))
-    return TILE(data, repeats=as_int_tuple(sizes, TILE.name, "repeats"))
+    ...
 
 
 # --- gradients
-
-
-@operator_of(broadcast_to).define_gradient
-def _broadcast_to_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoints.collapse_to(adjoint, call.args[0]), None]
-
-
-@COLLAPSE_SUM_TO.define_gradient
-@COLLAPSE_SUM_LIKE.define_gradient
-def _collapse_sum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoints.broadcast_like(adjoint, call.args[0]), None]
 
 
 @operator_of(repeat).define_gradient
@@ -234,7 +238,7 @@ def _repeat_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
     return [_summed_copies(adjoint, x, [*dims[:place], times, *dims[place:]], place)]
 
 
-@TILE.define_gradient
+@operator_of(tile).define_gradient
 def _tile_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x = call.args[0]
     dims, times = adjoints.known_shape(call, x, "data"), call.attrs.repeats

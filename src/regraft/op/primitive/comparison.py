@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.op import Trait, TypeRule
-from ..row import BinaryFunction, binary
+from ..row import binary
 from ..rules import OfKinds, has_order, verdict_rule
 from ..semantics import array_function
 
@@ -28,7 +28,7 @@ _BOTH_WAYS = (*_ONE_WAY, Trait.COMMUTATIVE)
 _OF_NAN = "false when either is NaN"
 
 
-def _declare(name: str, sign: str, infer: TypeRule, traits: Sequence[Trait], says: str) -> BinaryFunction:
+def _declare(name: str, sign: str, infer: TypeRule, traits: Sequence[Trait], says: str):
     """The operator that means the array API function of its name, and the function that people call."""
     text, takes = f"``x1 {sign} x2``: true where {says}", "tensors or scalars"
     return binary(name, infer, array_function(name), traits, text, takes=takes, result="bool")

@@ -22,11 +22,11 @@ from ..row import primitive
 from ..rules import (
     array_operand,
     as_dtype_attribute,
-    as_int,
     as_prim_value,
     common_dtype,
     integer_operand,
     normalize_axis,
+    require_kind,
     scalar_operand,
     shape_operand,
     tensor_of_shape,
@@ -88,14 +88,15 @@ def _filling(name: str) -> Callable[..., tuple[Any, ...]]:
     return prepare
 
 
-@declares(
-    "relax.full",
+_fills: Final = partial(
+    declares,
     primitive=True,
-    infer=_full_type,
-    reference=_full,
     finite=True,
-    prepare=_filling("relax.full"),
+    gradient=lambda call, output, adjoint: [None, adjoints.converted_like(adjoints.total(adjoint), call.args[1])],
 )
+
+
+@_fills("relax.full", infer=_full_type, reference=_full, prepare=_filling("relax.full"))
 def full(shape: ShapeOperand, fill_value: Expr | float, dtype: Dtype = None) -> Call:
     """A tensor of ``shape`` that holds ``fill_value`` everywhere; follows ``numpy.full``.
 
@@ -109,24 +110,21 @@ def full(shape: ShapeOperand, fill_value: Expr | float, dtype: Dtype = None) -> 
 FULL = operator_of(full)
 
 
-def _full_like_type(call: Call) -> Type:
+def _like_type(call: Call) -> Type:
     x = tensor_operand(call, 0)
-    _fill_operand(call)
     return x if call.attrs.dtype is None else x.with_dtype(call.attrs.dtype)
+
+
+def _full_like_type(call: Call) -> Type:
+    _fill_operand(call)
+    return _like_type(call)
 
 
 def _full_like(xp: Any, x: Any, fill_value: Any, dtype: str | None) -> Any:
     return _full(xp, x.shape, fill_value, dtype or dtype_name(x.dtype))
 
 
-@declares(
-    "relax.full_like",
-    primitive=True,
-    infer=_full_like_type,
-    reference=_full_like,
-    finite=True,
-    prepare=_filling("relax.full_like"),
-)
+@_fills("relax.full_like", infer=_full_like_type, reference=_full_like, prepare=_filling("relax.full_like"))
 def full_like(x: Expr, fill_value: Expr | float, dtype: Dtype = None) -> Call:
     """A tensor of the shape of ``x`` that holds ``fill_value`` everywhere; follows ``numpy.full_like``.
 
@@ -138,11 +136,6 @@ def full_like(x: Expr, fill_value: Expr | float, dtype: Dtype = None) -> Call:
 
 def _shaped_type(call: Call) -> Type:
     return tensor_of_shape(shape_operand(call, 0), _required_dtype(call))
-
-
-def _like_type(call: Call) -> Type:
-    x = tensor_operand(call, 0)
-    return x if call.attrs.dtype is None else x.with_dtype(call.attrs.dtype)
 
 
 _constant: Final = partial(declares, traits=(Trait.STOPS_GRADIENT,), finite=True)
@@ -297,9 +290,7 @@ def hamming_window(window_size: Number, periodic: Number, alpha: Number, beta: N
 
 
 def _one_hot_type(call: Call) -> Type:
-    indices = tensor_operand(call, 0)
-    if indices.dtype is not None and not is_integer(indices.dtype):
-        raise wrong_operand(call, 0, "integers")
+    indices = require_kind(call, 0, is_integer, "integers")
     for index in (1, 2):
         if tensor_operand(call, index).ndim > 0:
             raise wrong_operand(call, index, "a scalar: a number, or a tensor of rank 0")
@@ -322,16 +313,6 @@ def _one_hot(xp: Any, indices: Any, on_value: Any, off_value: Any, depth: int, a
     return xp.asarray(xp.where(chosen, on_value, off_value))
 
 
-ONE_HOT = Op(
-    "relax.one_hot",
-    ("indices", "on_value", "off_value"),
-    {"depth": REQUIRED, "axis": -1},
-    infer=_one_hot_type,
-    reference=_one_hot,
-    axes_of=-1,
-)
-
-
 def _as_scalar_constant(value: Any) -> Any:
     """A number, or a `PrimValue` of one, as a constant of the dtype that it has as a scalar."""
     scalar = as_prim_value(value)
@@ -340,6 +321,27 @@ def _as_scalar_constant(value: Any) -> Any:
     return scalar
 
 
+def _of_constants(indices: Expr, on_value: Any, off_value: Any, depth: int, axis: int) -> tuple[Any, ...]:
+    return indices, _as_scalar_constant(on_value), _as_scalar_constant(off_value), depth, axis
+
+
+def _one_hot_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    indices, on_value, off_value = call.args
+    nothing = const(0.0, adjoints.tensor_type(adjoint).dtype)
+    chosen = call.with_args([indices, const(True), const(False)])
+    on = adjoints.total(ternary.where(chosen, adjoint, nothing))
+    off = adjoints.total(ternary.where(chosen, nothing, adjoint))
+    return [None, adjoints.converted_like(on, on_value), adjoints.converted_like(off, off_value)]
+
+
+@declares(
+    "relax.one_hot",
+    infer=_one_hot_type,
+    reference=_one_hot,
+    axes_of=-1,
+    prepare=_of_constants,
+    gradient=_one_hot_gradient,
+)
 def one_hot(indices: Expr, on_value: Expr | float, off_value: Expr | float, depth: int, axis: int = -1) -> Call:
     """``on_value`` where each index points along a new axis of size ``depth``, ``off_value`` elsewhere.
 
@@ -349,29 +351,4 @@ def one_hot(indices: Expr, on_value: Expr | float, off_value: Expr | float, dept
     the result. Result: the dtype of ``on_value``, the shape of ``indices`` with ``depth`` put in.
     Raises `OpTypeError` for operands or attributes of other kinds.
     """
-    return ONE_HOT(
-        indices,
-        _as_scalar_constant(on_value),
-        _as_scalar_constant(off_value),
-        depth=as_int(depth, "relax.one_hot", "depth"),
-        axis=as_int(axis, "relax.one_hot", "axis"),
-    )
-
-
-# --- gradients
-
-
-@FULL.define_gradient
-@operator_of(full_like).define_gradient
-def _full_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [None, adjoints.converted_like(adjoints.total(adjoint), call.args[1])]
-
-
-@ONE_HOT.define_gradient
-def _one_hot_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    indices, on_value, off_value = call.args
-    nothing = const(0.0, adjoints.tensor_type(adjoint).dtype)
-    chosen = call.with_args([indices, const(True), const(False)])
-    on = adjoints.total(ternary.where(chosen, adjoint, nothing))
-    off = adjoints.total(ternary.where(chosen, nothing, adjoint))
-    return [None, adjoints.converted_like(on, on_value), adjoints.converted_like(off, off_value)]
+    ...

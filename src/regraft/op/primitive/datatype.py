@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute
 from ...ir.types import TensorType, Type
 from .. import adjoints
-from ..public_function import Dtype, declares, operator_of
+from ..public_function import Dtype, declares
 from ..rules import tensor_operand
 from ..semantics import cast
 
@@ -29,9 +30,17 @@ def _astype(xp: Any, x: Any, dtype: str) -> Any:
     return xp.asarray(cast(xp, x, dtype))
 
 
-@declares(
-    "relax.astype", primitive=True, infer=_converted_type, reference=_astype, traits=(Trait.ELEMENTWISE,), finite=True
+_converts: Final = partial(
+    declares,
+    primitive=True,
+    infer=_converted_type,
+    reference=_astype,
+    traits=(Trait.ELEMENTWISE,),
+    gradient=lambda call, output, adjoint: [adjoints.converted_like(adjoint, call.args[0])],
 )
+
+
+@_converts("relax.astype", finite=True)
 def astype(x: Expr, dtype: Dtype) -> Call:
     """``x`` with its elements converted to ``dtype``; follows ``numpy.astype``.
 
@@ -43,7 +52,7 @@ def astype(x: Expr, dtype: Dtype) -> Call:
     ...
 
 
-@declares("relax.wrap_param", primitive=True, infer=_converted_type, reference=_astype, traits=(Trait.ELEMENTWISE,))
+@_converts("relax.wrap_param")
 def wrap_param(data: Expr, dtype: Dtype = "float32") -> Call:
     """A parameter of the model as ``dtype``: `astype`, which also tells passes that ``data`` is a parameter.
 
@@ -51,15 +60,6 @@ def wrap_param(data: Expr, dtype: Dtype = "float32") -> Call:
     Raises `OpTypeError` as `astype` does.
     """
     ...
-
-
-# --- gradients
-
-
-@operator_of(astype).define_gradient
-@operator_of(wrap_param).define_gradient
-def _conversion_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoints.converted_like(adjoint, call.args[0])]
 
 
 def in_dtype_of_first(data: Expr, other: Expr, *rest: Any) -> tuple[Any, ...]:

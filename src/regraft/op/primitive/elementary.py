@@ -7,12 +7,10 @@ rounded once. The functions are a table: each row declares an operator whole (me
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Final
 
-from ...ir.expr import Expr
 from ...ir.op import Precision, Reference, Trait
-from ..row import UnaryFunction, unary
+from ..row import Share, UnaryFunction, unary
 from ..rules import same_float_type
 from ..semantics import array_function, rounded_once, special_function
 
@@ -44,7 +42,7 @@ _SENSITIVE: Final = ("cosh", "exp", "log", "rsqrt", "sinh", "sqrt", "tan")
 
 def _declare(
     name: str,
-    share: Callable[[Expr, Expr, Expr], Expr],
+    share: Share,
     says: str,
     outside: str = "",
     *,
@@ -57,12 +55,11 @@ def _declare(
     ``share(adjoint, x, output)`` is the adjoint times the derivative at each element. ``outside`` tells of elements
     outside of the domain. Without ``reference`` the operator means the array API function of its name.
     """
-    meaning, traits = rounded_once(reference or array_function(name)), (Trait.ELEMENTWISE,)
     return unary(
         name,
         same_float_type,
-        meaning,
-        traits,
+        rounded_once(reference or array_function(name)),
+        (Trait.ELEMENTWISE,),
         says,
         outside,
         of="floating dtype",
@@ -71,14 +68,6 @@ def _declare(
         precision=Precision.KEEPS if name in _SENSITIVE else None,
         finite=finite,
     )
-
-
-def _erf(xp: Any, x: Any) -> Any:
-    return special_function(xp, "erf")(x)
-
-
-def _rsqrt(xp: Any, x: Any) -> Any:
-    return 1.0 / xp.sqrt(x)
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
@@ -130,7 +119,7 @@ erf = _declare(
     lambda adjoint, x, output: adjoint * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
     "The error function ``2/√π · ∫ exp(-t²) dt`` from 0 to each element",
     follows="``scipy.special.erf``",
-    reference=_erf,
+    reference=lambda xp, x: special_function(xp, "erf")(x),
     finite=True,
 )
 exp = _declare("exp", lambda adjoint, x, output: adjoint * output, "e to the power of each element")
@@ -143,7 +132,7 @@ rsqrt = _declare(
     "One over the square root of each element",
     "Infinite at 0, NaN below.",
     follows="``torch.rsqrt``",
-    reference=_rsqrt,
+    reference=lambda xp, x: 1.0 / xp.sqrt(x),
 )
 sigmoid = _declare(
     "sigmoid",

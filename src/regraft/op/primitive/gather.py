@@ -15,8 +15,8 @@ from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..public_function import declares, operator_of
-from ..rules import broadcast_of, format_dims, normalize_axis, tensor_fields, tensor_operand
+from ..public_function import declares
+from ..rules import broadcast_of, format_dims, normalize_axis, require_kind, tensor_fields, tensor_operand
 from ..semantics import cast, positions
 
 __all__ = ["gather_elements", "gather_nd", "index_tensor"]
@@ -26,10 +26,7 @@ _INTEGERS = 'integers; convert it with R.astype(indices, "int64")'
 
 def index_operand(call: Call, index: int) -> TensorType:
     """The type of operand ``index``, a tensor of integers (or of a dtype that is not known)."""
-    ty = tensor_operand(call, index)
-    if ty.dtype is not None and not is_integer(ty.dtype):
-        raise wrong_operand(call, index, f"a tensor of {_INTEGERS}")
-    return ty
+    return require_kind(call, index, is_integer, f"a tensor of {_INTEGERS}")
 
 
 def index_fields(call: Call, index: int, data: TensorType) -> tuple[TensorType, ...]:
@@ -110,9 +107,6 @@ def gather_elements(data: Expr, indices: Expr, axis: int = 0) -> Call:
     ...
 
 
-GATHER_ELEMENTS = operator_of(gather_elements)
-
-
 # --- gather_nd
 
 
@@ -177,9 +171,6 @@ def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Call:
     ...
 
 
-GATHER_ND = operator_of(gather_nd)
-
-
 # --- index_tensor
 
 
@@ -210,6 +201,3 @@ def index_tensor(data: Expr, indices: Expr | Sequence[Expr]) -> Call:
     broadcast.
     """
     ...
-
-
-INDEX_TENSOR = operator_of(index_tensor)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from ...ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max, dim_min, dims_equal
 from ...ir.dtypes import is_float, is_integer
-from ...ir.errors import OpTypeError
-from ...ir.expr import Expr, Tuple
+from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, TupleType, Type
-from ..public_function import Number, declares, operator_of
-from ..row import primitive
-from ..rules import as_prim_value, normalize_axis, require_rank, tensor_operand
+from ..public_function import Number, Scalars, declares, operator_of
+from ..rules import array_operand, normalize_axis, require_kind, require_rank, tensor_operand
 from ..semantics import cast, filled, index_array
 
 __all__ = ["dynamic_strided_slice", "strided_slice", "take"]
@@ -25,12 +23,14 @@ _MODES = ("fast", "nan", "wrap", "clip")
 
 
 def _take_type(call: Call) -> Type:
-    x, indices = tensor_operand(call, 0), _indices_type(call, 1)
+    x = tensor_operand(call, 0)
+    expected = 'a tensor of integers; convert it with R.astype(indices, "int64")'
+    indices = require_kind(call, 1, is_integer, expected, read=array_operand)
     axis, mode = call.attrs.axis, call.attrs.mode
     if mode not in _MODES:
         raise wrong_attribute(call, "mode", f"one of {', '.join(_MODES)}")
-    if mode == "nan" and x.dtype is not None and not is_float(x.dtype):
-        raise wrong_operand(call, 0, 'a floating dtype, which has a NaN; use mode="clip" or "wrap" for others')
+    if mode == "nan":
+        require_kind(call, 0, is_float, 'a floating dtype, which has a NaN; use mode="clip" or "wrap" for others')
     if axis is None and x.ndim not in (UNKNOWN_NDIM, 1):
         raise wrong_operand(call, 0, f"a tensor of rank 1 where no axis is given; say axis=0 to {x.ndim - 1}")
     if axis is None:
@@ -43,15 +43,6 @@ def _take_type(call: Call) -> Type:
     if x.shape is None or indices.shape is None:
         return TensorType(None, x.dtype, x.ndim - 1 + indices.ndim)
     return TensorType([*x.shape[:place], *indices.shape, *x.shape[place + 1 :]], x.dtype)
-
-
-def _indices_type(call: Call, index: int) -> TensorType:
-    ty = call.args[index].ty
-    if isinstance(ty, PrimType):
-        ty = TensorType((), ty.dtype)
-    if not isinstance(ty, TensorType) or not (ty.dtype is None or is_integer(ty.dtype)):
-        raise wrong_operand(call, index, 'a tensor of integers; convert it with R.astype(indices, "int64")')
-    return ty
 
 
 def _take(xp: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
@@ -207,22 +198,19 @@ def _sliced(xp: Any, x: Any, axis: int, part: slice) -> Any:
     return xp.flip(x[(*before, slice(places[-1], places[0] + 1, -places.step))], axis=axis)
 
 
-STRIDED_SLICE = primitive(
+@declares(
     "relax.strided_slice",
-    ("x", "axes", "begin", "end", "strides?"),
-    {"assume_inbound": False},
+    primitive=True,
     infer=_strided_slice_type,
     reference=_strided_slice,
     traits=(Trait.MOVES,),
 )
-
-
 def strided_slice(
     x: Expr,
-    axes: Expr | Sequence[int | Expr],
-    begin: Expr | Sequence[Dim | Expr],
-    end: Expr | Sequence[Dim | Expr],
-    strides: Expr | Sequence[int | Expr] | None = None,
+    axes: Scalars,
+    begin: Scalars,
+    end: Scalars,
+    strides: Scalars | None = None,
     assume_inbound: bool = False,
 ) -> Call:
     """``x[begin:end:stride]`` along each of some axes; follows Python's slices, and ``Slice`` of ONNX.
@@ -234,19 +222,7 @@ def strided_slice(
     rank; sizes are exact, or not known where a bound or its sign is not. Raises `OpTypeError` for axes that
     ``x`` does not have or that repeat, for tuples of other lengths, and for a stride of 0.
     """
-    operands = [_as_scalars(v, name) for v, name in ((axes, "axes"), (begin, "begin"), (end, "end"))]
-    if strides is not None:
-        operands.append(_as_scalars(strides, "strides"))
-    return STRIDED_SLICE(x, *operands, assume_inbound=assume_inbound)
-
-
-def _as_scalars(values: Any, name: str) -> Expr:
-    if isinstance(values, Expr):
-        return values
-    if not isinstance(values, Iterable):
-        raise OpTypeError(f"{STRIDED_SLICE.name}: {name}={values!r}; expected a sequence of ints or sizes")
-    items: Iterable[Any] = values  # pyright: ignore[reportUnknownVariableType]
-    return Tuple([as_prim_value(item) for item in items])
+    ...
 
 
 # --- dynamic_strided_slice

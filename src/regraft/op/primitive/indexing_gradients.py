@@ -7,37 +7,28 @@ gradients: what was taken from a place is added to it, what was put there is tak
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from ...ir.expr import Expr, PrimValue, ShapeExpr, const
 from ...ir.op import Call
 from ...ir.types import PrimType
-from ..adjoints import collapse_to, converted_like, fields_of, known_shape, number_of, ones_of, tensor_type, zeros_of
+from ..adjoints import collapse_to, converted_like, fields_of, known_shape, ones_of, tensor_type, zeros_of
 from ..composite.backward import take_backward
 from ..public_function import operator_of
 from .broadcast import broadcast_to
 from .comparison import equal
 from .create import arange
-from .gather import GATHER_ELEMENTS, GATHER_ND, INDEX_TENSOR, gather_elements, gather_nd, index_tensor
-from .indexing import DYNAMIC_STRIDED_SLICE, STRIDED_SLICE, TAKE, dynamic_strided_slice, strided_slice, take
+from .gather import gather_elements, gather_nd, index_tensor
+from .indexing import dynamic_strided_slice, strided_slice, take
 from .join import concat
 from .reshaping import reshape
-from .scatter import (
-    INDEX_PUT,
-    SCATTER_ELEMENTS,
-    SCATTER_ND,
-    SLICE_SCATTER,
-    index_put,
-    scatter_elements,
-    scatter_nd,
-    slice_scatter,
-)
+from .scatter import index_put, scatter_elements, scatter_nd, slice_scatter
 from .ternary import where
 
 # --- take
 
 
-@TAKE.define_gradient
+@operator_of(take).define_gradient
 def _take_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x, indices = call.args
     return [take_backward(adjoint, x, indices, **call.attrs), None]
@@ -55,7 +46,7 @@ def _take_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
 # --- slices
 
 
-@STRIDED_SLICE.define_gradient
+@operator_of(strided_slice).define_gradient
 def _strided_slice_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """Axis by axis from the last: the slice along it is put where it stood among zeros."""
     x, *parts = call.args
@@ -67,7 +58,7 @@ def _strided_slice_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
         wholes.append(strided_slice(wholes[-1], [axis], [begin], [end], [stride]))
     share = adjoint
     for whole, (axis, begin, end, stride) in zip(reversed(wholes), reversed(steps), strict=True):
-        place = int(_known(axis))
+        place = _known(axis)
         if _known(stride) > 0:
             share = slice_scatter(zeros_of(whole), share, begin, end, stride, place)
         else:
@@ -77,16 +68,14 @@ def _strided_slice_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
     return [share, *[None] * (len(call.args) - 1)]
 
 
-def _known(scalar: Expr) -> float:
+def _known(scalar: Expr) -> int:
     """The number that an axis or a stride is; the operator's type rule has seen that it is known."""
-    value = number_of(scalar)
-    if value is None and isinstance(scalar.ty, PrimType) and isinstance(scalar.ty.value, int):
-        value = float(scalar.ty.value)
-    assert value is not None
-    return value
+    assert isinstance(scalar.ty, PrimType)
+    assert isinstance(scalar.ty.value, int)
+    return scalar.ty.value
 
 
-@DYNAMIC_STRIDED_SLICE.define_gradient
+@operator_of(dynamic_strided_slice).define_gradient
 def _dynamic_strided_slice_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x, *bounds = call.args
     whole, wholes = x, list[tuple[Expr, Expr]]()
@@ -104,13 +93,13 @@ def _dynamic_strided_slice_gradient(call: Call, output: Expr, adjoint: Expr) -> 
 # --- gathering
 
 
-@GATHER_ELEMENTS.define_gradient
+@operator_of(gather_elements).define_gradient
 def _gather_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     data, indices = call.args
     return [scatter_elements(zeros_of(data), indices, adjoint, call.attrs.axis, "add"), None]
 
 
-@GATHER_ND.define_gradient
+@operator_of(gather_nd).define_gradient
 def _gather_nd_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     data, indices = call.args
     return [scatter_nd(zeros_of(data), _with_batch_places(call, indices), adjoint, "add"), None]
@@ -130,7 +119,7 @@ def _with_batch_places(call: Call, indices: Expr) -> Expr:
     return concat([*columns, indices], axis=-1)
 
 
-@INDEX_TENSOR.define_gradient
+@operator_of(index_tensor).define_gradient
 def _index_tensor_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     data, indices = call.args
     return [index_put(zeros_of(data), indices, adjoint, accumulate=True), None]
@@ -138,40 +127,29 @@ def _index_tensor_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr
 
 # --- scattering
 
-_Scatter = Callable[[Expr, Expr, str], Expr]
-"""``scatter(data, updates, reduction)`` at the places of the call."""
 _Gather = Callable[[Expr], Expr]
 """``gather(data)`` from the places of the call."""
 
 
-@SCATTER_ELEMENTS.define_gradient
+@operator_of(scatter_elements).define_gradient
 def _scatter_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    indices, axis = call.args[1], call.attrs.axis
-
-    def scatter(data: Expr, updates: Expr, reduction: Any) -> Expr:
-        return scatter_elements(data, indices, updates, axis, reduction)
-
-    def gather(data: Expr) -> Expr:
-        return gather_elements(data, indices, axis)
-
-    return _scatter_shares(call, output, adjoint, scatter, gather)
+    gather = partial(gather_elements, indices=call.args[1], axis=call.attrs.axis)
+    return _scatter_shares(call, output, adjoint, gather)
 
 
-@SCATTER_ND.define_gradient
+@operator_of(scatter_nd).define_gradient
 def _scatter_nd_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    indices = call.args[1]
-
-    def scatter(data: Expr, updates: Expr, reduction: Any) -> Expr:
-        return scatter_nd(data, indices, updates, reduction)
-
-    def gather(data: Expr) -> Expr:
-        return gather_nd(data, indices)
-
-    return _scatter_shares(call, output, adjoint, scatter, gather)
+    return _scatter_shares(call, output, adjoint, partial(gather_nd, indices=call.args[1]))
 
 
-def _scatter_shares(call: Call, output: Expr, adjoint: Expr, scatter: _Scatter, gather: _Gather) -> list[Expr | None]:
+def _scattered(call: Call, data: Expr, updates: Expr, reduction: str) -> Expr:
+    """``updates`` folded into ``data`` at the places of the call."""
+    return Call(call.op, (data, call.args[1], updates), {**call.attrs, "reduction": reduction})
+
+
+def _scatter_shares(call: Call, output: Expr, adjoint: Expr, gather: _Gather) -> list[Expr | None]:
     data, _, updates = call.args
+    scatter = partial(_scattered, call)
     match call.attrs.reduction:
         case "update":
             return [scatter(adjoint, zeros_of(updates), "update"), None, gather(adjoint)]
@@ -181,7 +159,7 @@ def _scatter_shares(call: Call, output: Expr, adjoint: Expr, scatter: _Scatter, 
             share = adjoint / scatter(ones_of(data), ones_of(updates), "add")
             return [share, None, gather(share)]
         case "mul":
-            return _product_shares(call, adjoint, scatter, gather)
+            return _product_shares(call, adjoint, gather)
         case _:
             is_kept = equal(data, output)
             is_put = equal(updates, gather(output))
@@ -190,23 +168,20 @@ def _scatter_shares(call: Call, output: Expr, adjoint: Expr, scatter: _Scatter, 
             return [where(is_kept, share, 0.0), None, where(is_put, gather(share), 0.0)]
 
 
-def _product_shares(call: Call, adjoint: Expr, scatter: _Scatter, gather: _Gather) -> list[Expr | None]:
+def _product_shares(call: Call, adjoint: Expr, gather: _Gather) -> list[Expr | None]:
     """Each factor's share is the product of the others, which are all there if it is the only zero, or none is."""
-    data, _, updates = call.args
     parts: list[tuple[Expr, Expr]] = []
-    for factor in (data, updates):
+    for factor in (call.args[0], call.args[2]):
         is_zero = equal(factor, 0.0)
         parts.append((converted_like(is_zero, factor), where(is_zero, 1.0, factor)))
     (data_zeros, data_rest), (update_zeros, update_rest) = parts
-    zeros, rest = scatter(data_zeros, update_zeros, "add"), scatter(data_rest, update_rest, "mul")
-    shares = [
-        where(equal(zeros, data_zeros), adjoint * rest / data_rest, 0.0),
-        where(equal(gather(zeros), update_zeros), gather(adjoint * rest) / update_rest, 0.0),
-    ]
-    return [shares[0], None, shares[1]]
+    zeros, rest = _scattered(call, data_zeros, update_zeros, "add"), _scattered(call, data_rest, update_rest, "mul")
+    data_share = where(equal(zeros, data_zeros), adjoint * rest / data_rest, 0.0)
+    update_share = where(equal(gather(zeros), update_zeros), gather(adjoint * rest) / update_rest, 0.0)
+    return [data_share, None, update_share]
 
 
-@INDEX_PUT.define_gradient
+@operator_of(index_put).define_gradient
 def _index_put_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     _, indices, values = call.args
     put = collapse_to(index_tensor(adjoint, indices), values)
@@ -216,7 +191,7 @@ def _index_put_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | 
     return [index_put(adjoint, indices, nothing), None, put]
 
 
-@SLICE_SCATTER.define_gradient
+@operator_of(slice_scatter).define_gradient
 def _slice_scatter_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     _, src, start, end, step = call.args
     axis = call.attrs.axis

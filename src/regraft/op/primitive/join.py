@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from ...ir.dims import Dim, SymExpr, ceildiv, dim_at_least, dim_max, dim_min, dim_product, dims_equal, exact_divide
 from ...ir.errors import OpTypeError
@@ -11,11 +12,14 @@ from ...ir.expr import Expr, PrimValue, Tuple
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
+from ..costs import elements_of, total
 from ..public_function import declares, operator_of
-from ..row import primitive
 from ..rules import format_dims, normalize_axis, tensor_fields, tensor_operand
+from ..semantics import array_function
 
 __all__ = ["concat", "meshgrid", "split", "stack"]
+
+_Fact = TypeVar("_Fact", int, str)
 
 
 def joined_fields(call: Call) -> tuple[TensorType, ...]:
@@ -26,30 +30,27 @@ def joined_fields(call: Call) -> tuple[TensorType, ...]:
     return fields
 
 
+def _require_one(call: Call, values: Sequence[_Fact | None], expected: str) -> _Fact | None:
+    """What all tensors in operand 0 have, as far as it is known; ``expected`` tells of two that have others."""
+    known = [(i, value) for i, value in enumerate(values) if value is not None]
+    for i, value in known:
+        if value != known[0][1]:
+            raise wrong_operand(call, 0, expected.format(i, value, *known[0]))
+    return known[0][1] if known else None
+
+
 def joined_dtype(call: Call, fields: Sequence[TensorType]) -> str | None:
     """The one dtype of the tensors in operand 0; None if one is not known."""
-    known = [(i, field.dtype) for i, field in enumerate(fields) if field.dtype is not None]
-    for i, dtype in known:
-        if dtype != known[0][1]:
-            raise wrong_operand(
-                call,
-                0,
-                f"tensors of one dtype; number {i} has {dtype}, number {known[0][0]} has {known[0][1]}: "
-                "convert one with R.astype",
-            )
-    return known[0][1] if len(known) == len(fields) else None
+    dtypes = [field.dtype for field in fields]
+    expected = "tensors of one dtype; number {} has {}, number {} has {}: convert one with R.astype"
+    found = _require_one(call, dtypes, expected)
+    return None if None in dtypes else found
 
 
 def _joined_ndim(call: Call, fields: Sequence[TensorType]) -> int:
-    known = [(i, field.ndim) for i, field in enumerate(fields) if field.ndim != UNKNOWN_NDIM]
-    for i, ndim in known:
-        if ndim != known[0][1]:
-            raise wrong_operand(
-                call,
-                0,
-                f"tensors of one rank; number {i} has {ndim} axes, number {known[0][0]} has {known[0][1]}",
-            )
-    return known[0][1] if known else UNKNOWN_NDIM
+    ndims = [None if field.ndim == UNKNOWN_NDIM else field.ndim for field in fields]
+    found = _require_one(call, ndims, "tensors of one rank; number {} has {} axes, number {} has {}")
+    return UNKNOWN_NDIM if found is None else found
 
 
 def _agreed_sizes(call: Call, fields: Sequence[TensorType], free: int | None) -> list[Dim] | None:
@@ -86,33 +87,23 @@ def _concat_type(call: Call) -> Type:
     fields = joined_fields(call)
     dtype = joined_dtype(call, fields)
     if call.attrs.axis is None:
-        counts = [None if field.shape is None else dim_product(field.shape) for field in fields]
-        return TensorType(_total(counts), dtype, 1)
+        count = total(map(elements_of, fields))
+        return TensorType(None if count is None else [count], dtype, 1)
     ndim = _joined_ndim(call, fields)
     if ndim == UNKNOWN_NDIM:
         return TensorType(None, dtype)
     axis = normalize_axis(call, "axis", call.attrs.axis, ndim)
     sizes = _agreed_sizes(call, fields, axis)
-    along = _total([None if field.shape is None else field.shape[axis] for field in fields])
+    along = total(None if field.shape is None else field.shape[axis] for field in fields)
     if sizes is None or along is None:
         return TensorType(None, dtype, ndim)
-    return TensorType([*sizes[:axis], *along, *sizes[axis + 1 :]], dtype)
+    return TensorType([*sizes[:axis], along, *sizes[axis + 1 :]], dtype)
 
 
-def _total(sizes: Iterable[Dim | None]) -> tuple[Dim] | None:
-    total: Dim = 0
-    for size in sizes:
-        if size is None:
-            return None
-        total = total + size
-    return (total,)
+_joins: Final = partial(declares, primitive=True, traits=(Trait.MOVES,), axes_of=-1)
 
 
-def _concat(xp: Any, tensors: tuple[Any, ...], axis: int | None) -> Any:
-    return xp.concat(tensors, axis=axis)
-
-
-@declares("relax.concat", primitive=True, infer=_concat_type, reference=_concat, traits=(Trait.MOVES,), axes_of=-1)
+@_joins("relax.concat", infer=_concat_type, reference=array_function("concat"))
 def concat(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
     """``tensors`` one after another along an axis that they have; follows ``numpy.concatenate``.
 
@@ -139,15 +130,12 @@ def _stack_type(call: Call) -> Type:
     return TensorType([*sizes[:axis], len(fields), *sizes[axis:]], dtype)
 
 
-def _stack(xp: Any, tensors: tuple[Any, ...], axis: int) -> Any:
-    return xp.stack(tensors, axis=axis)
-
-
-STACK = primitive(
-    "relax.stack", ("tensors",), {"axis": 0}, infer=_stack_type, reference=_stack, traits=(Trait.MOVES,), axes_of=-1
+@_joins(
+    "relax.stack",
+    infer=_stack_type,
+    reference=array_function("stack"),
+    prepare=lambda tensors, axis: (tensors, axis or 0),
 )
-
-
 def stack(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
     """``tensors`` along an axis that is new; follows ``numpy.stack``.
 
@@ -155,7 +143,7 @@ def stack(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
     Attributes: ``axis``, where the new axis stands in the result (negative: from its end; None: 0). Result: that
     dtype, with an axis of size ``len(tensors)``. Raises `OpTypeError` when dtypes or shapes never agree.
     """
-    return STACK(tensors, axis=0 if axis is None else axis)
+    ...
 
 
 # --- split
@@ -208,28 +196,15 @@ def _split(xp: Any, x: Any, indices_or_sections: int | tuple[int, ...], axis: in
 
 
 def _as_cuts(cuts: Any, op_name: str, name: str) -> int | tuple[Dim, ...]:
-    if isinstance(cuts, PrimValue):
-        cuts = cuts.value
-    if hasattr(cuts, "__index__") and not isinstance(cuts, bool):
-        return int(cuts)
-    if isinstance(cuts, Iterable):
-        items: Iterable[Any] = cuts  # pyright: ignore[reportUnknownVariableType]
-        return tuple([_as_cut(item, op_name, name) for item in items])
-    raise _wrong_cuts(cuts, op_name, name)
-
-
-def _as_cut(cut: Any, op_name: str, name: str) -> Dim:
-    if isinstance(cut, PrimValue):
-        cut = cut.value
-    if isinstance(cut, SymExpr):
-        return cut
-    if hasattr(cut, "__index__") and not isinstance(cut, bool):
-        return int(cut)
-    raise _wrong_cuts(cut, op_name, name)
-
-
-def _wrong_cuts(cuts: object, op_name: str, name: str) -> OpTypeError:
-    return OpTypeError(f"{op_name}: {name}={cuts!r}; expected a number of sections, or places to cut at")
+    several = isinstance(cuts, Iterable) and not hasattr(cuts, "__index__")
+    given = cast("Iterable[Any]", cuts) if several else [cuts]
+    places: list[Any] = [place.value if isinstance(place, PrimValue) else place for place in given]
+    for place in places:
+        is_size = several and isinstance(place, SymExpr)
+        if not is_size and (isinstance(place, bool) or not hasattr(place, "__index__")):
+            raise OpTypeError(f"{op_name}: {name}={place!r}; expected a number of sections, or places to cut at")
+    numbers = [place if isinstance(place, SymExpr) else int(place) for place in places]
+    return tuple(numbers) if several else numbers[0]
 
 
 _Cuts: TypeAlias = "int | Sequence[Dim | Expr]"
@@ -273,11 +248,7 @@ def _meshgrid_type(call: Call) -> Type:
 
 
 def _meshgrid(xp: Any, tensors: tuple[Any, ...], indexing: str) -> tuple[Any, ...]:
-    count = len(tensors)
-    order = [1, 0, *range(2, count)] if indexing == "xy" and count > 1 else list(range(count))
-    grid = [tensors[place].shape[0] for place in order]
-    columns = [xp.reshape(x, (-1, *[1] * (count - 1 - order.index(i)))) for i, x in enumerate(tensors)]
-    return tuple([xp.broadcast_to(column, tuple(grid)) for column in columns])
+    return tuple(xp.meshgrid(*tensors, indexing=indexing))
 
 
 @declares("relax.meshgrid", infer=_meshgrid_type, reference=_meshgrid, traits=(Trait.MOVES,))
@@ -295,6 +266,12 @@ def meshgrid(tensors: Expr | Sequence[Expr], indexing: str = "ij") -> Call:
 # --- gradients
 
 
+def _parted(adjoint: Expr, cuts: int | Sequence[Dim], axis: int, tensors: Sequence[Expr]) -> list[Expr | None]:
+    """The parts of an adjoint, for the tensors of operand 0."""
+    parts = split(adjoint, cuts, axis)
+    return [Tuple([adjoints.reshape_like(parts[i], tensor) for i, tensor in enumerate(tensors)])]
+
+
 @operator_of(concat).define_gradient
 def _concat_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     tensors = adjoints.fields_of(call.args[0])
@@ -305,15 +282,13 @@ def _concat_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
     ends: list[Dim] = [0]
     for shape in shapes:
         ends.append(ends[-1] + (dim_product(shape) if axis is None else shape[axis]))
-    parts = split(adjoint, ends[1:-1], 0 if axis is None else axis)
-    return [Tuple([adjoints.reshape_like(parts[i], tensor) for i, tensor in enumerate(tensors)])]
+    return _parted(adjoint, ends[1:-1], 0 if axis is None else axis, tensors)
 
 
-@STACK.define_gradient
+@operator_of(stack).define_gradient
 def _stack_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     tensors = adjoints.fields_of(call.args[0])
-    parts = split(adjoint, len(tensors), call.attrs.axis)
-    return [Tuple([adjoints.reshape_like(parts[i], tensor) for i, tensor in enumerate(tensors)])]
+    return _parted(adjoint, len(tensors), call.attrs.axis, tensors)
 
 
 @SPLIT.define_gradient

@@ -113,12 +113,13 @@ def _outer_type(call: Call) -> Type:
     return TensorType(sizes if len(sizes) == 2 else None, common_dtype(call), 2)
 
 
-def _outer(xp: Any, x1: Any, x2: Any) -> Any:
-    column = xp.expand_dims(x1, axis=1)
-    return xp.logical_and(column, x2) if dtype_name(x1.dtype) == "bool" else xp.multiply(column, x2)
-
-
-@declares("relax.outer", infer=_outer_type, reference=_outer, prepare=in_dtype_of_first)
+@declares(
+    "relax.outer",
+    infer=_outer_type,
+    reference=lambda xp, x1, x2: xp.multiply(xp.expand_dims(x1, axis=1), x2),
+    prepare=in_dtype_of_first,
+    gradient=lambda call, output, adjoint: [matmul(adjoint, call.args[1]), matmul(call.args[0], adjoint)],
+)
 def outer(x1: Expr, x2: Expr) -> Call:
     """Every product of an element of ``x1`` with one of ``x2``; follows ``torch.outer``.
 
@@ -166,14 +167,6 @@ def _right_share(left: Expr, rank: int, adjoint: Expr) -> Expr:
     rows, dims = tensor_type(left), tensor_type(adjoint).shape
     if rows.shape is not None and dims is not None and rows.ndim > 2 and rank == 2:
         count = dim_product(rows.shape[:-1])
-        left, adjoint = (
-            reshape(left, ShapeExpr([count, rows.shape[-1]])),
-            reshape(adjoint, ShapeExpr([count, dims[-1]])),
-        )
+        left = reshape(left, ShapeExpr([count, rows.shape[-1]]))
+        adjoint = reshape(adjoint, ShapeExpr([count, dims[-1]]))
     return matmul(_transposed(left), adjoint)
-
-
-@operator_of(outer).define_gradient
-def _outer_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x1, x2 = call.args
-    return [matmul(adjoint, x2), matmul(x1, adjoint)]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ...ir.dtypes import is_exact, is_integer
 from ...ir.op import Trait, TypeRule
-from ..row import BinaryFunction, binary
+from ..row import binary
 from ..rules import OfKinds, broadcast_rule
 from ..semantics import standard
 
@@ -35,7 +35,7 @@ _OF_WIDTH = "A negative ``x2``, or one not below the width of the dtype, has no 
 
 def _declare(
     name: str, infer: TypeRule, traits: Sequence[Trait], says: str, note: str = "", meaning: str | None = None
-) -> BinaryFunction:
+):
     """An operator that means the array API function ``meaning``, and the function that people call."""
     return binary(name, infer, standard(meaning or name), traits, says, note)
 

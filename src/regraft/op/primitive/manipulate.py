@@ -8,11 +8,12 @@ from typing import Any
 from ...ir.dims import dims_equal
 from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import REQUIRED, Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..public_function import declares, operator_of
+from ..public_function import declares
+from ..row import declared
 from ..rules import as_int_tuple, normalize_axes, normalize_axis, require_rank, tensor_operand
-from ..semantics import cast, positions
+from ..semantics import array_function, cast, positions
 
 __all__ = ["flip", "layout_transform", "permute_dims", "reverse_sequence"]
 
@@ -52,6 +53,16 @@ def _reversed_axes(call: Call) -> dict[str, Any]:
     return {} if ndim == UNKNOWN_NDIM else {"axes": tuple(reversed(range(ndim)))}
 
 
+def inverse(order: Sequence[int]) -> list[int]:
+    """The permutation that undoes ``order``."""
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def _permute_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    order = None if call.attrs.axes is None else permutation(call)  # the axes reversed are their own inverse
+    return [permute_dims(adjoint, None if order is None else inverse(order))]
+
+
 @declares(
     "relax.permute_dims",
     primitive=True,
@@ -59,6 +70,7 @@ def _reversed_axes(call: Call) -> dict[str, Any]:
     reference=_permute_dims,
     traits=(Trait.VIEW,),
     written_out=_reversed_axes,
+    gradient=_permute_dims_gradient,
 )
 def permute_dims(x: Expr, axes: Sequence[int] | None = None) -> Call:
     """``x`` with its axes in another order; follows ``numpy.transpose``.
@@ -88,13 +100,14 @@ def _layout_transform(xp: Any, x: Any, index_map: tuple[int, ...], pad_value: fl
     return xp.permute_dims(x, index_map)
 
 
-LAYOUT_TRANSFORM = Op(
+LAYOUT_TRANSFORM = declared(
     "relax.layout_transform",
     ("x",),
     {"index_map": REQUIRED, "pad_value": None},
     infer=_layout_transform_type,
     reference=_layout_transform,
     traits=(Trait.VIEW,),
+    gradient=lambda call, output, adjoint: [permute_dims(adjoint, inverse(call.attrs.index_map))],
 )
 
 
@@ -114,12 +127,12 @@ def layout_transform(
     """
     if relax_options.keys() - {"axis_separators", "input_axis_separators"}:
         raise OpTypeError(f"relax.layout_transform has no attribute {sorted(relax_options)}")
-    name = LAYOUT_TRANSFORM.name
     if callable(index_map):
         from ..index_maps import transform_by_function  # it is written with the operators of this module and others
 
         return transform_by_function(x, index_map, pad_value)
-    return LAYOUT_TRANSFORM(x, index_map=as_int_tuple(index_map, name, "index_map"), pad_value=pad_value)
+    order = as_int_tuple(index_map, LAYOUT_TRANSFORM.name, "index_map")
+    return LAYOUT_TRANSFORM(x, index_map=order, pad_value=pad_value)
 
 
 # --- flip
@@ -132,11 +145,14 @@ def _flip_type(call: Call) -> Type:
     return ty
 
 
-def _flip(xp: Any, data: Any, axis: int) -> Any:
-    return xp.flip(data, axis=axis)
-
-
-@declares("relax.flip", primitive=True, infer=_flip_type, reference=_flip, traits=(Trait.VIEW,))
+@declares(
+    "relax.flip",
+    primitive=True,
+    infer=_flip_type,
+    reference=array_function("flip"),
+    traits=(Trait.VIEW,),
+    gradient=lambda call, output, adjoint: [flip(adjoint, call.attrs.axis)],
+)
 def flip(data: Expr, axis: int) -> Call:
     """``data`` with the order along one axis turned round; follows ``numpy.flip``.
 
@@ -172,7 +188,13 @@ def _reverse_sequence(xp: Any, data: Any, seq_lengths: Any, seq_axis: int, batch
     return xp.take_along_axis(data, xp.broadcast_to(source, data.shape), axis=along)
 
 
-@declares("relax.reverse_sequence", infer=_reverse_sequence_type, reference=_reverse_sequence, traits=(Trait.MOVES,))
+@declares(
+    "relax.reverse_sequence",
+    infer=_reverse_sequence_type,
+    reference=_reverse_sequence,
+    traits=(Trait.MOVES,),
+    gradient=lambda call, output, adjoint: [call.with_args([adjoint, call.args[1]]), None],
+)
 def reverse_sequence(data: Expr, seq_lengths: Expr, seq_axis: int = 1, batch_axis: int = 0) -> Call:
     """``data`` with the first elements of each sequence turned round; follows ``ReverseSequence`` of ONNX.
 
@@ -183,32 +205,3 @@ def reverse_sequence(data: Expr, seq_lengths: Expr, seq_axis: int = 1, batch_axi
     or not there.
     """
     ...
-
-
-# --- gradients
-
-
-def inverse(order: Sequence[int]) -> list[int]:
-    """The permutation that undoes ``order``."""
-    return sorted(range(len(order)), key=order.__getitem__)
-
-
-@operator_of(permute_dims).define_gradient
-def _permute_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    order = None if call.attrs.axes is None else permutation(call)  # the axes reversed are their own inverse
-    return [permute_dims(adjoint, None if order is None else inverse(order))]
-
-
-@LAYOUT_TRANSFORM.define_gradient
-def _layout_transform_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [permute_dims(adjoint, inverse(call.attrs.index_map))]
-
-
-@operator_of(flip).define_gradient
-def _flip_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [flip(adjoint, call.attrs.axis)]
-
-
-@operator_of(reverse_sequence).define_gradient
-def _reverse_sequence_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [call.with_args([adjoint, call.args[1]]), None]

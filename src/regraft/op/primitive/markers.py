@@ -5,7 +5,8 @@ To everything else they are identities.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait
@@ -24,13 +25,11 @@ def _unchanged(xp: Any, input: Any) -> Any:
     return input
 
 
-@declares(
-    "relax.grad.no_grad",
-    primitive=True,
-    infer=_unchanged_type,
-    reference=_unchanged,
-    traits=(Trait.VIEW, Trait.IDEMPOTENT, Trait.STOPS_GRADIENT),
-)
+_marks: Final = partial(declares, primitive=True, infer=_unchanged_type, reference=_unchanged)
+_passes: Final = partial(_marks, gradient=lambda call, output, adjoint: [adjoint])
+
+
+@_marks("relax.grad.no_grad", traits=(Trait.VIEW, Trait.IDEMPOTENT, Trait.STOPS_GRADIENT))
 def no_grad(input: Expr) -> Call:
     """``input`` as it is, and no gradient goes through: ``torch.Tensor.detach``.
 
@@ -42,9 +41,7 @@ def no_grad(input: Expr) -> Call:
 NO_GRAD = operator_of(no_grad)
 
 
-@declares(
-    "relax.grad.start_checkpoint", primitive=True, infer=_unchanged_type, reference=_unchanged, traits=(Trait.VIEW,)
-)
+@_passes("relax.grad.start_checkpoint", traits=(Trait.VIEW,))
 def start_checkpoint(input: Expr) -> Call:
     """``input`` as it is, where a checkpointed part of the program begins.
 
@@ -54,9 +51,7 @@ def start_checkpoint(input: Expr) -> Call:
     ...
 
 
-@declares(
-    "relax.grad.end_checkpoint", primitive=True, infer=_unchanged_type, reference=_unchanged, traits=(Trait.VIEW,)
-)
+@_passes("relax.grad.end_checkpoint", traits=(Trait.VIEW,))
 def end_checkpoint(input: Expr) -> Call:
     """``input`` as it is, where a checkpointed part of the program ends; see `start_checkpoint`.
 
@@ -65,23 +60,10 @@ def end_checkpoint(input: Expr) -> Call:
     ...
 
 
-@declares(
-    "relax.builtin.stop_lift_params",
-    primitive=True,
-    infer=_unchanged_type,
-    reference=_unchanged,
-    traits=(Trait.VIEW, Trait.IDEMPOTENT),
-)
+@_passes("relax.builtin.stop_lift_params", traits=(Trait.VIEW, Trait.IDEMPOTENT))
 def stop_lift_params(x: Expr) -> Call:
     """``x`` as it is, and nothing that is made of it is moved to the function that prepares weights.
 
     `regraft.transform.LiftTransformParams` reads it, and takes it out. Operands: ``x``, a tensor. Result: the same.
     """
     ...
-
-
-@operator_of(start_checkpoint).define_gradient
-@operator_of(end_checkpoint).define_gradient
-@operator_of(stop_lift_params).define_gradient
-def _marker_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoint]

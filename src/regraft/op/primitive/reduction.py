@@ -7,18 +7,19 @@ float32 are folded in float32 and rounded once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 import ml_dtypes
 
-from ...ir.dims import Dim, dims_equal
+from ...ir.dims import Dim, dim_product, dims_equal
 from ...ir.dtypes import is_bool, is_float, is_integer, numpy_dtype
 from ...ir.expr import Expr
-from ...ir.op import Call, GradientRule, Op, Reference, Trait, TypeRule, wrong_attribute, wrong_operand
+from ...ir.op import Call, Reference, Trait, TypeRule, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
-from ..row import ReductionFunction, primitive, reduction_function
+from ..public_function import declares
+from ..row import FewFacts
 from ..rules import OfKinds, all_axes, normalize_axes, require_ordered, tensor_operand
 from ..semantics import cast, dtype_name, truncated_divide, widened
 from . import comparison, manipulate, reshaping, scan, ternary
@@ -116,42 +117,32 @@ def _declare(
     *,
     of: str = "any tensor",
     refused: str = "",
-    gradient: GradientRule | None = None,
-    finite: bool | None = None,
-    kind: Callable[..., Op] = primitive,
-) -> ReductionFunction:
+    primitive: bool = True,
+    **facts: Unpack[FewFacts],
+):
     """An operator of this family, and the function that people call; it takes ``of``, and ``refused`` not."""
-    row = kind(
+
+    @declares(
         f"relax.{name}",
-        ("x",),
-        {"axis": None, "keepdims": False},
+        primitive=primitive,
         infer=infer,
         reference=reference,
         traits=(Trait.REDUCTION,),
         written_out=all_axes,
-        finite=finite,
-    )
-    if gradient is not None:
-        row.define_gradient(gradient)
-    return reduction_function(
-        row,
-        f"""{says}.
+        doc=f"""{says}.
 
     Operands: ``x``, {of}. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape without the
     folded axes. {note}
     Raises `OpTypeError` for {refused and refused + ", "}an axis that ``x`` lacks, or one given twice.
     """,
+        **facts,
     )
+    def function(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call: ...
+
+    return function
 
 
 # --- averages
-
-
-def _count(x: Any, axis: tuple[int, ...] | None) -> int:
-    count = 1
-    for i in range(x.ndim) if axis is None else axis:
-        count *= x.shape[i]
-    return count
 
 
 def _mean(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
@@ -160,7 +151,7 @@ def _mean(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
         return cast(xp, xp.asarray(xp.mean(widened(xp, x), axis=axis, keepdims=keepdims)), dtype)
     wide = cast(xp, x, "uint64" if dtype == "uint64" else "int64")
     total = xp.asarray(xp.sum(wide, axis=axis, keepdims=keepdims, dtype=wide.dtype))
-    count = xp.asarray(_count(x, axis), dtype=wide.dtype)
+    count = xp.asarray(dim_product(x.shape if axis is None else [x.shape[i] for i in axis]), dtype=wide.dtype)
     return cast(xp, xp.asarray(truncated_divide(xp, total, count)), dtype)
 
 
@@ -202,11 +193,8 @@ def _axes_of_median(call: Call) -> dict[str, Any]:
 
 
 def _median(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
-    if axis is None:
-        shape = (1,) * x.ndim if keepdims else ()
-        return xp.reshape(_median(xp, xp.reshape(x, (-1,)), (0,), False)[0], shape)
-    if len(axis) != 1:
-        return _median_of_several(xp, x, sorted(one % x.ndim for one in axis), keepdims)
+    if axis is None or len(axis) != 1:
+        return _median_of_several(xp, x, sorted(one % x.ndim for one in axis or range(x.ndim)), keepdims)
     along = axis[0] % x.ndim
     keys = widened(xp, x)
     middle = (x.shape[along] - 1) // 2
@@ -317,7 +305,7 @@ prod = _declare(
 )
 
 
-def _extreme(name: str, which: str, of_bool: str, of_none: str) -> ReductionFunction:
+def _extreme(name: str, which: str, of_bool: str, of_none: str):
     return _declare(
         name,
         _extreme_type,
@@ -352,7 +340,7 @@ variance = _declare(
     "Of integers both means are rounded towards zero, as Relax computes them.",
     of="a tensor of real numbers",
     gradient=lambda call, output, adjoint: [_per_element(call, adjoint * 2.0) * _deviation(call)],
-    kind=Op,
+    primitive=False,
 )
 std = _declare(
     "std",
@@ -362,23 +350,23 @@ std = _declare(
     of="a tensor of floating dtype",
     refused="other dtypes",
     gradient=_std_gradient,
-    kind=Op,
+    primitive=False,
 )
-median = reduction_function(
-    Op(
-        "relax.median",
-        ("x",),
-        {"axis": None, "keepdims": False},
-        infer=_median_type,
-        reference=_median,
-        traits=(Trait.REDUCTION,),
-        written_out=_axes_of_median,
-    ),
+
+
+@declares(
+    "relax.median",
+    infer=_median_type,
+    reference=_median,
+    traits=(Trait.REDUCTION,),
+    written_out=_axes_of_median,
+)
+def median(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
     """The middle one of the elements in order, the lower of two; NaN if one is; follows ``torch.median``.
 
     Operands: ``x``, a tensor of real numbers. Attributes: ``axis``, one axis or several, or None for all, and
     ``keepdims``. Result: over all axes or several, a tensor of the dtype of ``x``. Over one axis, the tuple of that
     and of where it stood along the axis (int64; the first NaN, or the one in the middle of equal ones).
     Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
-    """,
-)
+    """
+    ...

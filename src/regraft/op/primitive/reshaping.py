@@ -11,17 +11,10 @@ from ...ir.expr import Expr, PrimValue, ShapeExpr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from .. import adjoints
-from ..public_function import declares, operator_of
+from ..public_function import declares
 from ..row import primitive
-from ..rules import (
-    as_optional_int_tuple,
-    as_shape_expr,
-    format_dims,
-    normalize_axes,
-    shape_operand,
-    tensor_of_shape,
-    tensor_operand,
-)
+from ..rules import as_shape_expr, format_dims, normalize_axes, shape_operand, tensor_of_shape, tensor_operand
+from ..semantics import array_function
 
 __all__ = ["expand_dims", "flatten", "reshape", "squeeze"]
 
@@ -42,11 +35,14 @@ def _reshape_type(call: Call) -> Type:
     return tensor_of_shape(shape, x.dtype)
 
 
-def _reshape(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
-    return xp.reshape(x, shape)
-
-
-RESHAPE = primitive("relax.reshape", ("x", "shape"), infer=_reshape_type, reference=_reshape, traits=(Trait.VIEW,))
+RESHAPE = primitive(
+    "relax.reshape",
+    ("x", "shape"),
+    infer=_reshape_type,
+    reference=array_function("reshape"),
+    traits=(Trait.VIEW,),
+    gradient=lambda call, output, adjoint: [adjoints.reshape_like(adjoint, call.args[0]), None],
+)
 
 
 def reshape(x: Expr, shape: Expr | Sequence[Dim | Expr] | int) -> Call:
@@ -74,10 +70,10 @@ def _without_zeros(x: Expr, shape: ShapeExpr) -> ShapeExpr:
 
 
 def _resolve_sizes(x: Expr, sizes: list[Any]) -> list[Any]:
-    unknown = [place for place, size in enumerate(sizes) if _is_int(size, -1)]
+    unknown = [place for place, size in enumerate(sizes) if size == -1]
     if len(unknown) > 1:
         raise OpTypeError(f"{RESHAPE.name}: shape={sizes!r}; expected at most one size of -1")
-    copied = [place for place, size in enumerate(sizes) if _is_int(size, 0)]
+    copied = [place for place, size in enumerate(sizes) if size == 0]
     if not unknown and not copied:
         return sizes
     known = x.ty.shape if isinstance(x.ty, TensorType) else None
@@ -92,7 +88,7 @@ def _resolve_sizes(x: Expr, sizes: list[Any]) -> list[Any]:
                 f"{RESHAPE.name}: shape={sizes!r} copies the size of axis {place} by 0; "
                 f"expected x to have that axis, and its shape is {format_dims(known)}"
             )
-    resolved = [known[place] if _is_int(size, 0) else size for place, size in enumerate(sizes)]
+    resolved = [known[place] if size == 0 else size for place, size in enumerate(sizes)]
     if unknown:
         rest = dim_product(size for place, size in enumerate(resolved) if place != unknown[0])
         resolved[unknown[0]] = _left_over(known, rest, sizes)
@@ -112,10 +108,6 @@ def _left_over(known: Sequence[Dim], rest: Dim, sizes: list[Any]) -> Dim:
     return floordiv(total, rest)
 
 
-def _is_int(size: Any, value: int) -> bool:
-    return isinstance(size, int) and size == value
-
-
 # --- flatten
 
 
@@ -129,7 +121,17 @@ def _flatten(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (-1,))
 
 
-@declares("relax.flatten", infer=_flatten_type, reference=_flatten, traits=(Trait.VIEW, Trait.IDEMPOTENT))
+def _same_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoints.reshape_like(adjoint, call.args[0])]
+
+
+@declares(
+    "relax.flatten",
+    infer=_flatten_type,
+    reference=_flatten,
+    traits=(Trait.VIEW, Trait.IDEMPOTENT),
+    gradient=_same_elements_gradient,
+)
 def flatten(x: Expr) -> Call:
     """All elements of ``x`` in one axis, in row-major order; follows ``numpy.ravel``.
 
@@ -147,18 +149,24 @@ def _expand_dims_type(call: Call) -> Type:
     if ty.ndim == UNKNOWN_NDIM:
         return ty
     ndim = ty.ndim + len(axes)
-    places = set(normalize_axes(call, "axis", axes, ndim))
-    if ty.shape is None:
-        return TensorType(None, ty.dtype, ndim)
-    sizes = iter(ty.shape)
-    return TensorType([1 if place in places else next(sizes) for place in range(ndim)], ty.dtype)
+    places = normalize_axes(call, "axis", axes, ndim)
+    return TensorType(None if ty.shape is None else _with_ones(ty.shape, places), ty.dtype, ndim)
+
+
+def _with_ones(sizes: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, ...]:
+    """``sizes`` with 1 at ``axes`` of the result."""
+    left, ndim = iter(sizes), len(sizes) + len(axes)
+    places = {axis % ndim for axis in axes}
+    return tuple([1 if place in places else next(left) for place in range(ndim)])
 
 
 def _expand_dims(xp: Any, x: Any, axis: tuple[int, ...]) -> Any:
-    ndim = x.ndim + len(axis)
-    places = {place % ndim for place in axis}
-    sizes = iter(x.shape)
-    return xp.reshape(x, tuple(1 if place in places else next(sizes) for place in range(ndim)))
+    return xp.reshape(x, _with_ones(x.shape, axis))
+
+
+def _expand_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    is_known = adjoints.tensor_type(adjoint).shape is not None
+    return [squeeze(adjoint, call.attrs.axis) if is_known else adjoints.reshape_like(adjoint, call.args[0])]
 
 
 @declares(
@@ -168,6 +176,7 @@ def _expand_dims(xp: Any, x: Any, axis: tuple[int, ...]) -> Any:
     reference=_expand_dims,
     traits=(Trait.VIEW,),
     axes_of=-1,
+    gradient=_expand_dims_gradient,
 )
 def expand_dims(x: Expr, axis: int | Sequence[int]) -> Call:
     """``x`` with new axes of size 1; follows ``numpy.expand_dims``.
@@ -184,10 +193,8 @@ def expand_dims(x: Expr, axis: int | Sequence[int]) -> Call:
 
 def _squeeze_type(call: Call) -> Type:
     ty = tensor_operand(call, 0)
-    axes = call.attrs.axis
-    if axes is None:
-        return _squeeze_all(ty)
-    if ty.ndim == UNKNOWN_NDIM:
+    axes = _axes_of_one(call).get("axis") if call.attrs.axis is None else call.attrs.axis
+    if axes is None or ty.ndim == UNKNOWN_NDIM:
         return TensorType(None, ty.dtype)
     places = normalize_axes(call, "axis", axes, ty.ndim)
     if ty.shape is None:
@@ -200,19 +207,10 @@ def _squeeze_type(call: Call) -> Type:
     return TensorType([size for place, size in enumerate(ty.shape) if place not in places], ty.dtype)
 
 
-def _squeeze_all(ty: TensorType) -> TensorType:
-    if ty.shape is None:
-        return ty if ty.ndim == 0 else TensorType(None, ty.dtype)
-    is_one = [dims_equal(size, 1) for size in ty.shape]
-    if None in is_one:
-        return TensorType(None, ty.dtype)
-    return TensorType([size for size, one in zip(ty.shape, is_one, strict=True) if not one], ty.dtype)
-
-
 def _squeeze(xp: Any, x: Any, axis: tuple[int, ...] | None) -> Any:
-    places = {place % x.ndim for place in axis} if axis is not None else set(range(x.ndim))
-    dropped = tuple(place for place in sorted(places) if axis is not None or x.shape[place] == 1)
-    return xp.squeeze(x, axis=dropped)
+    if axis is None:
+        axis = tuple([place for place, size in enumerate(x.shape) if size == 1])
+    return xp.squeeze(x, axis=tuple(sorted(place % x.ndim for place in axis)))
 
 
 def _axes_of_one(call: Call) -> dict[str, Any]:
@@ -222,17 +220,25 @@ def _axes_of_one(call: Call) -> dict[str, Any]:
     return {} if None in is_one else {"axis": tuple(place for place, one in enumerate(is_one) if one)}
 
 
-SQUEEZE = primitive(
+def _without_longer(x: Expr, axes: Sequence[int] | None) -> tuple[Expr, Sequence[int] | None]:
+    """The arguments without axes whose size is known not to be 1, if all are axes of ``x``, and each stands once."""
+    ty = x.ty
+    if axes and isinstance(ty, TensorType) and ty.shape is not None and all(-ty.ndim <= a < ty.ndim for a in axes):
+        ones = tuple([place for place in axes if dims_equal(ty.shape[place], 1) is not False])
+        axes = ones if len({place % ty.ndim for place in axes}) == len(axes) else axes
+    return x, axes
+
+
+@declares(
     "relax.squeeze",
-    ("x",),
-    {"axis": None},
+    primitive=True,
     infer=_squeeze_type,
     reference=_squeeze,
     traits=(Trait.VIEW,),
     written_out=_axes_of_one,
+    prepare=_without_longer,
+    gradient=_same_elements_gradient,
 )
-
-
 def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Call:
     """``x`` without axes of size 1; follows ``numpy.squeeze``.
 
@@ -241,29 +247,4 @@ def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Call:
     whose size is known not to be 1 stays, as in Relax and PyTorch. Result: ``x``'s dtype. Raises `OpTypeError`
     for an axis that ``x`` does not have, or one given twice.
     """
-    axes = as_optional_int_tuple(axis, SQUEEZE.name, "axis")
-    ty = x.ty
-    if axes and isinstance(ty, TensorType) and ty.shape is not None and all(-ty.ndim <= a < ty.ndim for a in axes):
-        ones = tuple([place for place in axes if dims_equal(ty.shape[place], 1) is not False])
-        axes = ones if len({place % ty.ndim for place in axes}) == len(axes) else axes
-    return SQUEEZE(x, axis=axes)
-
-
-# --- gradients
-
-
-@RESHAPE.define_gradient
-def _reshape_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoints.reshape_like(adjoint, call.args[0]), None]
-
-
-@operator_of(expand_dims).define_gradient
-def _expand_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    is_known = adjoints.tensor_type(adjoint).shape is not None
-    return [squeeze(adjoint, call.attrs.axis) if is_known else adjoints.reshape_like(adjoint, call.args[0])]
-
-
-@operator_of(flatten).define_gradient
-@SQUEEZE.define_gradient
-def _same_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoints.reshape_like(adjoint, call.args[0])]
+    ...

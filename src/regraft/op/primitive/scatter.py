@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ...ir.dims import Dim, dim_at_least, dim_max, dim_min, dims_equal
-from ...ir.dtypes import is_bool
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..public_function import Number, declares, operator_of
-from ..rules import common_dtype, format_dims, integer_operand, normalize_axis, tensor_operand
+from ..public_function import Number, declares
+from ..rules import common_dtype, format_dims, integer_operand, normalize_axis, require_numbers, tensor_operand
 from ..semantics import filled, index_array, positions
 from .broadcast import may_broadcast
 from .gather import broadcast_fields, elementwise_indices, from_front, index_fields, index_operand
@@ -24,6 +23,8 @@ from .indexing import slice_length
 from .row_updates import fold_into_rows
 
 __all__ = ["index_put", "scatter_elements", "scatter_nd", "slice_scatter"]
+
+_FOLDED: Final = "numbers, where values that meet are folded; convert it with R.astype"
 
 
 def _updated_type(call: Call, values: int) -> TensorType:
@@ -37,12 +38,7 @@ def _check_reduction(call: Call, known: Sequence[str]) -> None:
     if reduction not in known:
         raise wrong_attribute(call, "reduction", f"one of {', '.join(known)}")
     if reduction != "update":
-        _require_numbers(call)
-
-
-def _require_numbers(call: Call) -> None:
-    if is_bool(tensor_operand(call, 0).dtype):
-        raise wrong_operand(call, 0, "numbers, where values that meet are folded; convert it with R.astype")
+        require_numbers(call, 0, _FOLDED)
 
 
 def _check_sizes(call: Call, index: int, ty: TensorType, expected: tuple[Dim, ...]) -> None:
@@ -110,9 +106,6 @@ def scatter_elements(
     ...
 
 
-SCATTER_ELEMENTS = operator_of(scatter_elements)
-
-
 # --- scatter_nd
 
 
@@ -163,16 +156,13 @@ def scatter_nd(
     ...
 
 
-SCATTER_ND = operator_of(scatter_nd)
-
-
 # --- index_put
 
 
 def _index_put_type(call: Call) -> Type:
     data, values = tensor_operand(call, 0), tensor_operand(call, 2)
     if call.attrs.accumulate:
-        _require_numbers(call)
+        require_numbers(call, 0, _FOLDED)
     fields = index_fields(call, 1, data)
     dims, _ = broadcast_fields(call, 1, fields)
     if dims is not None and data.shape is not None and values.shape is not None:
@@ -205,9 +195,6 @@ def index_put(data: Expr, indices: Expr | Sequence[Expr], values: Expr, accumula
     are no integers, too many of them, and sizes or dtypes that never agree.
     """
     ...
-
-
-INDEX_PUT = operator_of(index_put)
 
 
 # --- slice_scatter
@@ -275,6 +262,3 @@ def slice_scatter(input_tensor: Expr, src: Expr, start: Number, end: Number, ste
     axis that is not there, and ranks, sizes or dtypes that never agree.
     """
     ...
-
-
-SLICE_SCATTER = operator_of(slice_scatter)

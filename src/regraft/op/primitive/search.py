@@ -9,8 +9,7 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Reference, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
 from ..public_function import declares
-from ..row import primitive, published
-from ..rules import as_optional_int, require_ordered, tensor_operand
+from ..rules import require_ordered, tensor_operand
 from ..semantics import cast, dtype_name, sort_keys
 from .reduction import reduced_type, require_elements
 
@@ -40,21 +39,24 @@ def _place(name: str) -> Reference:
 
 def _search(name: str, which: str):
     """``argmax`` or ``argmin``."""
-    schema = {"axis": None, "keepdims": False}
-    traits = (Trait.REDUCTION, Trait.STOPS_GRADIENT)
-    op = primitive(f"relax.{name}", ("x",), schema, infer=_place_type, reference=_place(name), traits=traits)
 
-    def function(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call:
-        return op(x, axis=as_optional_int(axis, op.name, "axis"), keepdims=bool(keepdims))
-
-    text = f"""The place of the {which} element along ``axis``: the first of equal ones, or the first NaN.
+    @declares(
+        f"relax.{name}",
+        primitive=True,
+        infer=_place_type,
+        reference=_place(name),
+        traits=(Trait.REDUCTION, Trait.STOPS_GRADIENT),
+        doc=f"""The place of the {which} element along ``axis``: the first of equal ones, or the first NaN.
 
     Follows ``numpy.{name}``. Operands: ``x``, a tensor of real numbers or bool. Attributes: ``axis``, None:
     counted over all elements in row-major order; ``keepdims``, whether the axis stays, of size 1. Result:
     int64.
     Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
-    """
-    return published(function, op, text)
+    """,
+    )
+    def function(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call: ...
+
+    return function
 
 
 argmax = _search("argmax", "greatest")

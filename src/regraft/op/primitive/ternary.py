@@ -14,7 +14,7 @@ from .. import adjoints
 from ..public_function import Number, declares, operator_of
 from ..row import primitive
 from ..rules import broadcast_types, common_dtype, format_dims, scalar_operand, tensor_operand
-from ..semantics import cast, dtype_name, integer_range, rounded_once
+from ..semantics import array_function, cast, dtype_name, integer_range, rounded_once
 from .comparison import equal
 
 __all__ = ["clip", "ewise_fma", "masked_fill", "where"]
@@ -32,17 +32,20 @@ def _where_type(call: Call) -> Type:
     return TensorType(dims, dtype, ndim)
 
 
-def _where(xp: Any, condition: Any, x1: Any, x2: Any) -> Any:
-    return xp.asarray(xp.where(condition, x1, x2))
+def _where_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    condition, x1, x2 = call.args
+    first, second = where(condition, adjoint, 0.0), where(condition, 0.0, adjoint)
+    return [None, adjoints.collapse_to(first, x1), adjoints.collapse_to(second, x2)]
 
 
 WHERE = primitive(
     "relax.where",
     ("condition", "x1", "x2"),
     infer=_where_type,
-    reference=_where,
+    reference=array_function("where"),
     traits=(Trait.ELEMENTWISE,),
     finite=True,
+    gradient=_where_gradient,
 )
 
 
@@ -53,10 +56,8 @@ def where(condition: Expr, x1: Expr | float, x2: Expr | float) -> Call:
     three broadcast. Result: the dtype of ``x1``, the broadcast shape. An element that is not chosen has no
     influence, NaN included. Raises `OpTypeError` for other dtypes, or shapes that do not broadcast.
     """
-    dtype: str | None = None
-    for value in (x1, x2):
-        if dtype is None and isinstance(value, Expr) and isinstance(value.ty, TensorType):
-            dtype = value.ty.dtype
+    tensors = [value.ty for value in (x1, x2) if isinstance(value, Expr) and isinstance(value.ty, TensorType)]
+    dtype = next((ty.dtype for ty in tensors if ty.dtype is not None), None)
     return WHERE(condition, WHERE.coerce_operand(1, x1, dtype), WHERE.coerce_operand(2, x2, dtype))
 
 
@@ -80,13 +81,10 @@ def _clip_type(call: Call) -> Type:
         limit = scalar_operand(call, index)
         if is_bool(limit.dtype):
             raise wrong_operand(call, index, "a number")
-        if is_integer(ty.dtype) and isinstance(limit.value, float) and not _is_whole(limit.value):
+        whole = not isinstance(limit.value, float) or math.isinf(limit.value) or limit.value.is_integer()
+        if is_integer(ty.dtype) and not whole:
             raise wrong_operand(call, index, f"a limit without a fraction, since x is {ty.dtype}")
     return ty
-
-
-def _is_whole(value: float) -> bool:
-    return math.isinf(value) or value.is_integer()
 
 
 def _limit(xp: Any, value: Any, x: Any) -> Any:
@@ -110,6 +108,8 @@ def _clip(xp: Any, x: Any, min: Any, max: Any) -> Any:
     traits=(Trait.ELEMENTWISE,),
     precision=Precision.FOLLOWS,
     finite=True,
+    # An element that is what it was is within the limits, or on one, where PyTorch lets the gradient through, too.
+    gradient=lambda call, output, adjoint: [where(equal(output, call.args[0]), adjoint, 0.0), None, None],
 )
 def clip(x: Expr, min: Number, max: Number) -> Call:
     """``x`` with elements below ``min`` raised to it, and elements above ``max`` lowered to it.
@@ -143,11 +143,12 @@ def _ewise_fma_type(call: Call) -> Type:
     return known.with_dtype(dtype)
 
 
-def _fma(xp: Any, x1: Any, x2: Any, x3: Any) -> Any:
-    return xp.add(xp.multiply(x1, x2), x3)
-
-
-@declares("relax.ewise_fma", infer=_ewise_fma_type, reference=rounded_once(_fma), traits=(Trait.ELEMENTWISE,))
+@declares(
+    "relax.ewise_fma",
+    infer=_ewise_fma_type,
+    reference=rounded_once(lambda xp, x1, x2, x3: xp.add(xp.multiply(x1, x2), x3)),
+    traits=(Trait.ELEMENTWISE,),
+)
 def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Call:
     """``x1 * x2 + x3``, elementwise; follows ``relax.op.ewise_fma``.
 
@@ -156,22 +157,3 @@ def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Call:
     Raises `OpTypeError` for bool, and when dtypes or shapes differ.
     """
     ...
-
-
-# --- gradients
-
-
-@WHERE.define_gradient
-def _where_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    condition, x1, x2 = call.args
-    return [
-        None,
-        adjoints.collapse_to(where(condition, adjoint, 0.0), x1),
-        adjoints.collapse_to(where(condition, 0.0, adjoint), x2),
-    ]
-
-
-@CLIP.define_gradient
-def _clip_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    # An element that is what it was is within the limits, or on one, where PyTorch lets the gradient through, too.
-    return [where(equal(output, call.args[0]), adjoint, 0.0), None, None]

@@ -19,7 +19,7 @@ from ..semantics import filled, pad_constant
 # --- attributes
 
 
-def as_spatial(value: Any, rank: int, op_name: str, name: str) -> tuple[int, ...]:
+def as_spatial(rank: int, value: Any, op_name: str, name: str) -> tuple[int, ...]:
     """An attribute of one int for each of ``rank`` spatial axes; a single one stands for all."""
     values = as_int_tuple(value, op_name, name)
     if len(values) == 1:
@@ -29,19 +29,19 @@ def as_spatial(value: Any, rank: int, op_name: str, name: str) -> tuple[int, ...
     return values
 
 
-def as_padding(value: Any, rank: int, op_name: str) -> tuple[int, ...]:
+def as_padding(rank: int, value: Any, op_name: str, name: str) -> tuple[int, ...]:
     """Padding as ``2 * rank`` ints: all that goes before the spatial axes, then all that goes after.
 
     A single int stands for all; ``rank`` ints are one for each axis, before and after.
     """
-    values = as_int_tuple(value, op_name, "padding")
+    values = as_int_tuple(value, op_name, name)
     if len(values) == 1:
         return values * (2 * rank)
     if len(values) == rank:
         return values * 2
     if len(values) != 2 * rank:
         counts = ", ".join(map(str, sorted({1, rank})))
-        raise OpTypeError(f"{op_name}: padding={value!r}; expected {counts} or {2 * rank} ints (befores, then afters)")
+        raise OpTypeError(f"{op_name}: {name}={value!r}; expected {counts} or {2 * rank} ints (befores, then afters)")
     return values
 
 
