@@ -9,7 +9,7 @@ nodes of a file. Composite operators are not called here, so decomposing what co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, partialmethod
 from math import e, inf, nan, pi
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -129,14 +129,18 @@ _TWO: Final[dict[str, Callable[..., Expr]]] = {
     "subtract": ops.subtract,
 }
 """Functions of two arrays, either of which may be a number."""
-_REDUCTIONS: Final[dict[str, Callable[..., Expr]]] = {
+_WITH_OPTIONS: Final[dict[str, Callable[..., Expr]]] = {
     "argmax": ops.argmax,
     "argmin": ops.argmin,
     "max": ops.max,
     "mean": ops.mean,
     "min": ops.min,
+    "permute_dims": ops.permute_dims,
+    "repeat": ops.repeat,
+    "squeeze": ops.squeeze,
+    "tile": ops.tile,
 }
-"""Functions of an array, some of its axes, and whether these are kept."""
+"""Functions of an array, whose options are those of the operator: axes, whether these are kept, and the like."""
 _FOLDINGS: Final[dict[str, tuple[Callable[..., Expr], str]]] = {
     "add": (ops.add, "add"),
     "multiply": (ops.multiply, "mul"),
@@ -168,8 +172,8 @@ class ProgramNamespace:
             return partial(self.one, _ONE[name])
         if name in _TWO:
             return partial(self.both, _TWO[name])
-        if name in _REDUCTIONS:
-            return partial(self._reduced, _REDUCTIONS[name])
+        if name in _WITH_OPTIONS:
+            return partial(self.one, _WITH_OPTIONS[name])
         if name in _FOLDINGS:
             return _Ufunc(self, *_FOLDINGS[name])
         if name in FUNCTIONS:
@@ -201,9 +205,9 @@ class ProgramNamespace:
         exprs = [x.expr if isinstance(x, ProgramArray) else x for x in operands]
         return self.emit(op(*exprs, **attributes))
 
-    def one(self, function: Callable[..., Expr], x: Any) -> ProgramArray:
+    def one(self, function: Callable[..., Expr], x: Any, *options: Any, **named: Any) -> ProgramArray:
         """A function of one array."""
-        return self.emit(function(self.expr(x)))
+        return self.emit(function(self.expr(x), *options, **named))
 
     def both(self, function: Callable[..., Expr], x1: Any, x2: Any) -> ProgramArray:
         """A function of two arrays, of which one may be a number."""
@@ -246,25 +250,15 @@ class ProgramNamespace:
         sizes: Sequence[Any] = cast("Sequence[Any]", shape) if several else (shape,)
         return self.emit(ops.full(ShapeExpr(sizes), const(np.asarray(value), dtype), dtype))
 
-    def zeros(self, shape: Any, dtype: Any = None, device: Any = None) -> ProgramArray:
-        """An array of zeros."""
-        return self.full(shape, 0, dtype)
-
-    def ones(self, shape: Any, dtype: Any = None, device: Any = None) -> ProgramArray:
-        """An array of ones."""
-        return self.full(shape, 1, dtype)
+    zeros = partialmethod(full, value=0)
+    ones = partialmethod(full, value=1)
 
     def full_like(self, x: ProgramArray, value: float, dtype: Any = None) -> ProgramArray:
         """An array of one number, of the shape of ``x``."""
         return self.emit(ops.full_like(x.expr, const(np.asarray(value), dtype or x.dtype), dtype or x.dtype))
 
-    def zeros_like(self, x: ProgramArray, dtype: Any = None) -> ProgramArray:
-        """Zeros of the shape of ``x``."""
-        return self.full_like(x, 0, dtype)
-
-    def ones_like(self, x: ProgramArray, dtype: Any = None) -> ProgramArray:
-        """Ones of the shape of ``x``."""
-        return self.full_like(x, 1, dtype)
+    zeros_like = partialmethod(full_like, value=0)
+    ones_like = partialmethod(full_like, value=1)
 
     # --- elementwise
 
@@ -317,10 +311,6 @@ class ProgramNamespace:
         """``x`` in another shape, of which one size may be -1."""
         return self.emit(ops.reshape(x.expr, ShapeExpr(()) if shape == () else list(shape)))
 
-    def permute_dims(self, x: ProgramArray, axes: Sequence[int]) -> ProgramArray:
-        """``x`` with its axes in another order."""
-        return self.emit(ops.permute_dims(x.expr, axes))
-
     def matrix_transpose(self, x: ProgramArray) -> ProgramArray:
         """``x`` with its last two axes swapped."""
         return x.mT
@@ -334,10 +324,6 @@ class ProgramNamespace:
     def expand_dims(self, x: ProgramArray, axis: int = 0) -> ProgramArray:
         """``x`` with an axis of size 1 more."""
         return self.emit(ops.expand_dims(x.expr, axis))
-
-    def squeeze(self, x: ProgramArray, axis: int | Sequence[int]) -> ProgramArray:
-        """``x`` without axes of size 1."""
-        return self.emit(ops.squeeze(x.expr, axis))
 
     def broadcast_to(self, x: ProgramArray, shape: Any) -> ProgramArray:
         """``x`` repeated to a shape."""
@@ -365,14 +351,6 @@ class ProgramNamespace:
             x = self.emit(ops.flip(x.expr, one))
         return x
 
-    def repeat(self, x: ProgramArray, repeats: int, axis: int | None = None) -> ProgramArray:
-        """Each element of ``x`` several times."""
-        return self.emit(ops.repeat(x.expr, repeats, axis))
-
-    def tile(self, x: ProgramArray, repetitions: Sequence[int]) -> ProgramArray:
-        """``x`` several times, along each axis."""
-        return self.emit(ops.tile(x.expr, repetitions))
-
     def take(self, x: ProgramArray, indices: ProgramArray, axis: int | None = None) -> ProgramArray:
         """Elements of ``x`` by number, along an axis, which may be left out if there is but one."""
         return self.emit(ops.take(x.expr, indices.expr, axis=axis))
@@ -383,52 +361,46 @@ class ProgramNamespace:
 
     # --- folding
 
-    def sum(self, x: ProgramArray, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> ProgramArray:
-        """The sum over axes, in ``dtype``, or in that of ``x``, where integers become as wide as there are."""
-        return self.emit(ops.sum(self.astype(x, dtype or _summed(x.dtype)).expr, axis, keepdims))
+    def _total(
+        self, function: Callable[..., Expr], x: ProgramArray, axis: Any = None, dtype: Any = None, **options: Any
+    ) -> ProgramArray:
+        """A total over axes, in ``dtype``, or in that of ``x``, where integers become as wide as there are."""
+        return self.one(function, self.astype(x, dtype or _summed(x.dtype)), axis, **options)
 
-    def prod(self, x: ProgramArray, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> ProgramArray:
-        """The product over axes, in ``dtype``, or in that of ``x``, where integers become as wide as there are."""
-        return self.emit(ops.prod(self.astype(x, dtype or _summed(x.dtype)).expr, axis, keepdims))
-
-    def any(self, x: ProgramArray, axis: Any = None, keepdims: bool = False) -> ProgramArray:
-        """True if an element over axes is other than 0."""
-        return self.emit(ops.max(self.astype(x, "bool").expr, axis, keepdims))
-
-    def all(self, x: ProgramArray, axis: Any = None, keepdims: bool = False) -> ProgramArray:
-        """True if all elements over axes are other than 0."""
-        return self.emit(ops.min(self.astype(x, "bool").expr, axis, keepdims))
-
-    def _reduced(
+    def _verdict(
         self, function: Callable[..., Expr], x: ProgramArray, axis: Any = None, keepdims: bool = False
     ) -> ProgramArray:
-        return self.emit(function(x.expr, axis, keepdims))
+        """The greatest, or the least, of what is true of elements over axes: whether they are other than 0."""
+        return self.one(function, self.astype(x, "bool"), axis, keepdims)
+
+    sum = partialmethod(_total, ops.sum)
+    prod = partialmethod(_total, ops.prod)
+    any = partialmethod(_verdict, ops.max)
+    all = partialmethod(_verdict, ops.min)
 
     def argsort(self, x: ProgramArray, axis: int = -1, descending: bool = False, stable: bool = True) -> ProgramArray:
         """The indices that sort the elements."""
         return self.emit(ops.argsort(x.expr, axis, descending, dtype="int64"))
 
-    def cumulative_sum(
-        self, x: ProgramArray, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-    ) -> ProgramArray:
-        """Running sums; the first of them is 0 if the one before all elements is included."""
-        return self._running(ops.cumsum, x, axis, dtype, 0 if include_initial else None)
-
-    def cumulative_prod(
-        self, x: ProgramArray, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-    ) -> ProgramArray:
-        """Running products; the first of them is 1 if the one before all elements is included."""
-        return self._running(ops.cumprod, x, axis, dtype, 1 if include_initial else None)
-
     def _running(
-        self, function: Callable[..., Expr], x: ProgramArray, axis: int | None, dtype: Any, first: int | None
+        self,
+        function: Callable[..., Expr],
+        first: int,
+        x: ProgramArray,
+        axis: int | None = None,
+        dtype: Any = None,
+        include_initial: bool = False,
     ) -> ProgramArray:
+        """Running totals; the one before all elements, ``first``, is among them if it is included."""
         along = 0 if axis is None else axis % x.ndim
-        found = self.emit(function(self.astype(x, dtype or _summed(x.dtype)).expr, along))
-        if first is None:
+        found = self._total(function, x, along, dtype)
+        if not include_initial:
             return found
         edge = self.full([1 if place == along else size for place, size in enumerate(x.shape)], first, found.dtype)
         return self.concat([edge, found], axis=along)
+
+    cumulative_sum = partialmethod(_running, ops.cumsum, 0)
+    cumulative_prod = partialmethod(_running, ops.cumprod, 1)
 
     def einsum(self, subscripts: str, *arrays: ProgramArray) -> ProgramArray:
         """Einstein's sum."""

@@ -48,8 +48,9 @@ def declared(
     **facts: Unpack[Facts],
 ) -> Op:
     """The operator of these facts; one without a ``gradient`` may get it from another module (`Op.define_gradient`)."""
-    gradient = facts.pop("gradient", None)
-    op = Op(name, operands, attributes, primitive=primitive, **facts)
+    given: dict[str, Any] = {**facts}
+    gradient = given.pop("gradient", None)
+    op = Op(name, operands, attributes, primitive=primitive, **given)
     if gradient is not None:
         op.define_gradient(gradient)
     return op
@@ -114,8 +115,8 @@ def unary(
     kinds = _kinds(infer) if of is None else of
     takes = f"a tensor of {kinds}" if kinds else "any tensor"
     refuses = "Raises `OpTypeError` for other dtypes." if kinds else ""
-    facts = f"Operands: ``x``, {takes}. Result: {result}."
-    return published(function, row, _text(name, says, follows, facts, note, refuses))
+    operands = f"Operands: ``x``, {takes}. Result: {result}."
+    return published(function, row, _text(name, says, follows, operands, note, refuses))
 
 
 def binary(
@@ -146,11 +147,10 @@ def binary(
 
     kinds = _kinds(infer)
     refused = [*(["for other dtypes"] if kinds else []), *(["when dtypes differ"] if takes is None else [])]
-    facts = (
-        f"Operands: {takes or 'tensors of one dtype'}{kinds and f', {kinds}'}. Result: {result}, the broadcast shape."
-    )
+    takes = f"{takes or 'tensors of one dtype'}{kinds and f', {kinds}'}"
+    operands = f"Operands: {takes}. Result: {result}, the broadcast shape."
     refuses = f"Raises `OpTypeError` {' or '.join([*refused, 'when shapes do not broadcast'])}."
-    return published(function, row, _text(name, says, follows, facts, note, refuses))
+    return published(function, row, _text(name, says, follows, operands, note, refuses))
 
 
 def _kinds(rule: TypeRule) -> str:

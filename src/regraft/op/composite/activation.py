@@ -5,6 +5,7 @@ float16 and bfloat16 are computed in float32 and rounded once.
 
 from __future__ import annotations
 
+from functools import partial
 from math import pi, sqrt
 from typing import Any, Final
 
@@ -22,7 +23,8 @@ from ..primitive.logical import logical_and
 from ..primitive.reduction import sum
 from ..primitive.reshaping import expand_dims
 from ..primitive.ternary import CLIP, clip, where
-from ..public_function import declares, operator_of
+from ..public_function import declares
+from ..row import of_one
 from ..rules import OfKinds, normalize_axis, require_float, require_rank, same_float_type, same_type, tensor_operand
 from ..semantics import PROGRAM, apply, normalized_exponentials, rounded_once, special_function
 
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 _ELEMENTWISE: Final = (Trait.ELEMENTWISE,)
+_smooth: Final = partial(declares, infer=same_float_type, traits=_ELEMENTWISE)
 
 
 # --- the rectifier and its kin
@@ -50,13 +53,20 @@ def _relu(xp: Any, x: Any) -> Any:
     return xp.where(x < 0, xp.zeros_like(x), x)
 
 
-@declares(
-    "relax.nn.relu",
+_rectifier: Final = partial(
+    declares,
     infer=OfKinds(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool"),
-    reference=_relu,
     traits=(Trait.ELEMENTWISE, Trait.IDEMPOTENT),
     precision=Precision.FOLLOWS,
     finite=True,
+)
+
+
+@_rectifier(
+    "relax.nn.relu",
+    reference=_relu,
+    # From the output, which is kept anyway: at 0 the gradient is 0, as in PyTorch.
+    gradient=lambda call, output, adjoint: [where(less_equal(output, 0.0), 0.0, adjoint)],
 )
 def relu(data: Expr) -> Call:
     """``data`` with negative elements replaced by 0; follows ``torch.nn.functional.relu``.
@@ -72,14 +82,11 @@ def _relu6(xp: Any, x: Any) -> Any:
     return apply(xp, CLIP, x, *limits)
 
 
-@declares(
-    "relax.nn.relu6",
-    infer=OfKinds(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool"),
-    reference=_relu6,
-    traits=(Trait.ELEMENTWISE, Trait.IDEMPOTENT),
-    precision=Precision.FOLLOWS,
-    finite=True,
-)
+def _relu6_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [where(logical_and(greater(output, 0.0), less(output, 6.0)), adjoint, 0.0)]
+
+
+@_rectifier("relax.nn.relu6", reference=_relu6, gradient=_relu6_gradient)
 def relu6(data: Expr) -> Call:
     """``data`` limited to 0 to 6; follows ``torch.nn.functional.relu6``.
 
@@ -99,6 +106,7 @@ def _leakyrelu(xp: Any, x: Any, alpha: float) -> Any:
     reference=rounded_once(_leakyrelu),
     traits=_ELEMENTWISE,
     precision=Precision.FOLLOWS,
+    gradient=lambda call, output, adjoint: [where(greater(call.args[0], 0.0), adjoint, adjoint * call.attrs.alpha)],
 )
 def leakyrelu(data: Expr, alpha: float = 0.01) -> Call:
     """``data`` with negative elements multiplied by ``alpha``; follows ``torch.nn.functional.leaky_relu``.
@@ -108,12 +116,16 @@ def leakyrelu(data: Expr, alpha: float = 0.01) -> Call:
     ...
 
 
+def _along_axis_type(call: Call) -> Type:
+    ty = require_float(call, 0)
+    if ty.ndim != UNKNOWN_NDIM:
+        normalize_axis(call, "axis", call.attrs.axis, ty.ndim)
+    return ty
+
+
 def _prelu_type(call: Call) -> Type:
-    data = require_float(call, 0)
     tensor_operand(call, 1)
-    if data.ndim != UNKNOWN_NDIM:
-        normalize_axis(call, "axis", call.attrs.axis, data.ndim)
-    return data
+    return _along_axis_type(call)
 
 
 def _require_slopes(call: Call) -> None:
@@ -131,11 +143,23 @@ def _prelu(xp: Any, x: Any, alpha: Any, axis: int) -> Any:
     return xp.where(x < 0, x * xp.reshape(alpha, tuple(shape)), x)
 
 
+def _prelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    data, alpha = call.args
+    slopes, ndim = alpha, known_rank(call, data, "data")
+    channel = call.attrs.axis % ndim
+    if ndim > 1:
+        slopes = expand_dims(alpha, [axis for axis in range(ndim) if axis != channel])
+    is_kept = greater(data, 0.0)
+    slope_share = collapse_to(where(is_kept, 0.0, adjoint * data), slopes)
+    return [where(is_kept, adjoint, adjoint * slopes), reshape_like(slope_share, alpha)]
+
+
 @declares(
     "relax.nn.prelu",
     infer=OfKinds(_prelu_type, is_float, "a floating dtype", _require_slopes),
     reference=rounded_once(_prelu),
     prepare=in_dtype_of_first,
+    gradient=_prelu_gradient,
 )
 def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Call:
     """``data`` with negative elements multiplied by a slope per channel; as ``torch.nn.functional.prelu``.
@@ -157,7 +181,12 @@ def _selu(xp: Any, x: Any) -> Any:
     return xp.where(x < 0, low, x) * _SELU_SCALE
 
 
-@declares("relax.nn.selu", infer=same_float_type, reference=rounded_once(_selu), traits=_ELEMENTWISE)
+def _selu_share(adjoint: Expr, x: Expr, output: Expr) -> Expr:
+    # Below 0 the slope, scale * alpha * exp(x), is how far the output is above its limit.
+    return adjoint * where(greater(x, 0.0), _SELU_SCALE, output + _SELU_SCALE * _SELU_ALPHA)
+
+
+@_smooth("relax.nn.selu", reference=rounded_once(_selu), gradient=of_one(_selu_share))
 def selu(data: Expr) -> Call:
     """Scaled exponential linear unit, ``scale * where(x < 0, alpha * (exp(x) - 1), x)``.
 
@@ -176,16 +205,19 @@ def _gelu(xp: Any, x: Any) -> Any:
     return x * 0.5 * special_function(xp, "erfc")(x * -sqrt(0.5))
 
 
-@declares("relax.nn.gelu", infer=same_float_type, reference=rounded_once(_gelu), traits=_ELEMENTWISE, finite=True)
+def _gelu_share(adjoint: Expr, x: Expr, output: Expr) -> Expr:
+    below = (erf(x * sqrt(0.5)) + 1.0) * 0.5
+    density = exp(x * x * -0.5) * (1 / sqrt(2 * pi))
+    return adjoint * (below + x * density)
+
+
+@_smooth("relax.nn.gelu", reference=rounded_once(_gelu), gradient=of_one(_gelu_share), finite=True)
 def gelu(data: Expr) -> Call:
     """Gaussian error linear unit, ``x * (1 + erf(x / sqrt(2))) / 2``; follows ``torch.nn.functional.gelu``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
     ...
-
-
-GELU = operator_of(gelu)
 
 
 _GELU_TANH_FLAT: Final = 20.0
@@ -197,7 +229,14 @@ def _gelu_tanh(xp: Any, x: Any) -> Any:
     return x * 0.5 * (xp.tanh((near + near * near * near * 0.044715) * sqrt(2 / pi)) + 1.0)
 
 
-@declares("relax.nn.gelu_tanh", infer=same_float_type, reference=rounded_once(_gelu_tanh), traits=_ELEMENTWISE)
+def _gelu_tanh_share(adjoint: Expr, x: Expr, output: Expr) -> Expr:
+    near = clip(x, -_GELU_TANH_FLAT, _GELU_TANH_FLAT)
+    bent = tanh((near + near * near * near * 0.044715) * sqrt(2 / pi))
+    inner_slope = (near * near * (3 * 0.044715) + 1.0) * sqrt(2 / pi)
+    return adjoint * ((bent + 1.0) * 0.5 + near * 0.5 * (1.0 - bent * bent) * inner_slope)
+
+
+@_smooth("relax.nn.gelu_tanh", reference=rounded_once(_gelu_tanh), gradient=of_one(_gelu_tanh_share))
 def gelu_tanh(data: Expr) -> Call:
     """The tanh approximation of `gelu`, ``x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2``.
 
@@ -210,7 +249,12 @@ def _silu(xp: Any, x: Any) -> Any:
     return x * special_function(xp, "expit")(x)
 
 
-@declares("relax.nn.silu", infer=same_float_type, reference=rounded_once(_silu), traits=_ELEMENTWISE, finite=True)
+def _silu_share(adjoint: Expr, x: Expr, output: Expr) -> Expr:
+    gate = sigmoid(x)
+    return adjoint * (gate + output * (1.0 - gate))
+
+
+@_smooth("relax.nn.silu", reference=rounded_once(_silu), gradient=of_one(_silu_share), finite=True)
 def silu(data: Expr) -> Call:
     """Sigmoid linear unit, ``x * sigmoid(x)``, also called swish; follows ``torch.nn.functional.silu``.
 
@@ -232,7 +276,18 @@ def _softplus_type(call: Call) -> Type:
     return require_float(call, 0)
 
 
-@declares("relax.nn.softplus", infer=_softplus_type, reference=rounded_once(_softplus), traits=_ELEMENTWISE)
+def _softplus_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    scaled = call.args[0] * call.attrs.beta
+    return [where(greater(scaled, call.attrs.threshold), adjoint, adjoint * sigmoid(scaled))]
+
+
+@declares(
+    "relax.nn.softplus",
+    infer=_softplus_type,
+    reference=rounded_once(_softplus),
+    traits=_ELEMENTWISE,
+    gradient=_softplus_gradient,
+)
 def softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> Call:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > threshold``.
 
@@ -242,17 +297,11 @@ def softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> Call:
     ...
 
 
-SOFTPLUS = operator_of(softplus)
-
-
 # --- along an axis
 
 
-def _along_axis_type(call: Call) -> Type:
-    ty = require_float(call, 0)
-    if ty.ndim != UNKNOWN_NDIM:
-        normalize_axis(call, "axis", call.attrs.axis, ty.ndim)
-    return ty
+def _softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [(adjoint - sum(adjoint * output, call.attrs.axis, keepdims=True)) * output]
 
 
 @declares(
@@ -261,6 +310,7 @@ def _along_axis_type(call: Call) -> Type:
     reference=rounded_once(normalized_exponentials),
     finite=True,
     cost=operations_per_element(5),  # the maximum, a difference, the exponential, the sum and a quotient
+    gradient=_softmax_gradient,
 )
 def softmax(data: Expr, axis: int = -1) -> Call:
     """``exp(data)`` divided by its sum along ``axis``; follows ``torch.nn.functional.softmax``.
@@ -279,7 +329,16 @@ def _log_softmax(xp: Any, x: Any, axis: int) -> Any:
     return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
 
 
-@declares("relax.nn.log_softmax", infer=_along_axis_type, reference=rounded_once(_log_softmax))
+def _log_softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [adjoint - sum(adjoint, call.attrs.axis, keepdims=True) * exp(output)]
+
+
+@declares(
+    "relax.nn.log_softmax",
+    infer=_along_axis_type,
+    reference=rounded_once(_log_softmax),
+    gradient=_log_softmax_gradient,
+)
 def log_softmax(data: Expr, axis: int = -1) -> Call:
     """The logarithm of `softmax`, without its rounding to 0; follows ``torch.nn.functional.log_softmax``.
 
@@ -287,81 +346,3 @@ def log_softmax(data: Expr, axis: int = -1) -> Call:
     shape and dtype. Raises `OpTypeError` for other dtypes or an axis out of range.
     """
     ...
-
-
-# --- gradients
-
-
-@operator_of(relu).define_gradient
-def _relu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    # From the output, which is kept anyway: at 0 the gradient is 0, as in PyTorch.
-    return [where(less_equal(output, 0.0), 0.0, adjoint)]
-
-
-@operator_of(relu6).define_gradient
-def _relu6_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [where(logical_and(greater(output, 0.0), less(output, 6.0)), adjoint, 0.0)]
-
-
-@operator_of(leakyrelu).define_gradient
-def _leakyrelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [where(greater(call.args[0], 0.0), adjoint, adjoint * call.attrs.alpha)]
-
-
-@operator_of(prelu).define_gradient
-def _prelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    data, alpha = call.args
-    slopes, ndim = alpha, known_rank(call, data, "data")
-    channel = call.attrs.axis % ndim
-    if ndim > 1:
-        slopes = expand_dims(alpha, [axis for axis in range(ndim) if axis != channel])
-    is_kept = greater(data, 0.0)
-    slope_share = collapse_to(where(is_kept, 0.0, adjoint * data), slopes)
-    return [where(is_kept, adjoint, adjoint * slopes), reshape_like(slope_share, alpha)]
-
-
-@operator_of(selu).define_gradient
-def _selu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    # Below 0 the slope, scale * alpha * exp(x), is how far the output is above its limit.
-    slope = where(greater(call.args[0], 0.0), _SELU_SCALE, output + _SELU_SCALE * _SELU_ALPHA)
-    return [adjoint * slope]
-
-
-@GELU.define_gradient
-def _gelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x = call.args[0]
-    below = (erf(x * sqrt(0.5)) + 1.0) * 0.5
-    density = exp(x * x * -0.5) * (1 / sqrt(2 * pi))
-    return [adjoint * (below + x * density)]
-
-
-@operator_of(gelu_tanh).define_gradient
-def _gelu_tanh_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x = call.args[0]
-    near = clip(x, -_GELU_TANH_FLAT, _GELU_TANH_FLAT)
-    bent = tanh((near + near * near * near * 0.044715) * sqrt(2 / pi))
-    inner_slope = (near * near * (3 * 0.044715) + 1.0) * sqrt(2 / pi)
-    return [adjoint * ((bent + 1.0) * 0.5 + near * 0.5 * (1.0 - bent * bent) * inner_slope)]
-
-
-@operator_of(silu).define_gradient
-def _silu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x = call.args[0]
-    gate = sigmoid(x)
-    return [adjoint * (gate + output * (1.0 - gate))]
-
-
-@SOFTPLUS.define_gradient
-def _softplus_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    scaled = call.args[0] * call.attrs.beta
-    return [where(greater(scaled, call.attrs.threshold), adjoint, adjoint * sigmoid(scaled))]
-
-
-@operator_of(softmax).define_gradient
-def _softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [(adjoint - sum(adjoint * output, call.attrs.axis, keepdims=True)) * output]
-
-
-@operator_of(log_softmax).define_gradient
-def _log_softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [adjoint - sum(adjoint, call.attrs.axis, keepdims=True) * exp(output)]

@@ -5,6 +5,7 @@ float16 and bfloat16 are computed in float32 and rounded once.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from ...ir.expr import Expr
@@ -14,13 +15,14 @@ from ..primitive.elementary import sigmoid, tanh
 from ..primitive.logical import logical_and
 from ..primitive.ternary import clip, where
 from ..public_function import declares, operator_of
+from ..row import of_one
 from ..rules import same_float_type
 from ..semantics import apply, rounded_once
-from .activation import SOFTPLUS, softplus
+from .activation import softplus
 
 __all__ = ["elu", "hardsigmoid", "hardswish", "mish"]
 
-_ELEMENTWISE: Final = (Trait.ELEMENTWISE,)
+_smooth: Final = partial(declares, infer=same_float_type, traits=(Trait.ELEMENTWISE,))
 
 
 def _hardsigmoid(xp: Any, x: Any, alpha: float, beta: float) -> Any:
@@ -28,7 +30,12 @@ def _hardsigmoid(xp: Any, x: Any, alpha: float, beta: float) -> Any:
     return xp.minimum(xp.maximum(line, xp.zeros_like(line)), xp.ones_like(line))
 
 
-@declares("relax.nn.hardsigmoid", infer=same_float_type, reference=rounded_once(_hardsigmoid), traits=_ELEMENTWISE)
+def _hardsigmoid_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    inside = logical_and(greater(output, 0.0), less(output, 1.0))
+    return [where(inside, adjoint * call.attrs.alpha, 0.0)]
+
+
+@_smooth("relax.nn.hardsigmoid", reference=rounded_once(_hardsigmoid), gradient=_hardsigmoid_gradient)
 def hardsigmoid(data: Expr, alpha: float = 1 / 6, beta: float = 0.5) -> Call:
     """``alpha * data + beta``, limited to 0 to 1; follows ``torch.nn.functional.hardsigmoid`` and ONNX ``HardSigmoid``.
 
@@ -41,7 +48,12 @@ def _hardswish(xp: Any, x: Any) -> Any:
     return x * _hardsigmoid(xp, x, 1 / 6, 0.5)
 
 
-@declares("relax.nn.hardswish", infer=same_float_type, reference=rounded_once(_hardswish), traits=_ELEMENTWISE)
+def _hardswish_share(adjoint: Expr, x: Expr, output: Expr) -> Expr:
+    line = clip(x, -3.0, 3.0) * (1 / 3) + 0.5
+    return where(greater(x, -3.0), where(less(x, 3.0), adjoint * line, adjoint), 0.0)
+
+
+@_smooth("relax.nn.hardswish", reference=rounded_once(_hardswish), gradient=of_one(_hardswish_share))
 def hardswish(data: Expr) -> Call:
     """``data`` times its `hardsigmoid`; follows ``torch.nn.functional.hardswish`` and ONNX ``HardSwish``.
 
@@ -55,7 +67,12 @@ def _elu(xp: Any, x: Any, alpha: float) -> Any:
     return xp.where(x > 0, x, xp.expm1(xp.minimum(x, xp.zeros_like(x))) * alpha)
 
 
-@declares("relax.nn.elu", infer=same_float_type, reference=rounded_once(_elu), traits=_ELEMENTWISE)
+def _elu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    # Below 0 the slope, alpha * exp(x), is how far the output is above its limit.
+    return [where(greater(call.args[0], 0.0), adjoint, adjoint * (output + call.attrs.alpha))]
+
+
+@_smooth("relax.nn.elu", reference=rounded_once(_elu), gradient=_elu_gradient)
 def elu(data: Expr, alpha: float = 1.0) -> Call:
     """``data`` where it is above 0, else ``alpha * (exp(data) - 1)``; follows ``torch.nn.functional.elu``.
 
@@ -65,42 +82,18 @@ def elu(data: Expr, alpha: float = 1.0) -> Call:
 
 
 def _mish(xp: Any, x: Any) -> Any:
-    return x * xp.tanh(apply(xp, SOFTPLUS, x))
+    return x * xp.tanh(apply(xp, operator_of(softplus), x))
 
 
-@declares("relax.nn.mish", infer=same_float_type, reference=rounded_once(_mish), traits=_ELEMENTWISE)
+def _mish_share(adjoint: Expr, x: Expr, output: Expr) -> Expr:
+    gate = tanh(softplus(x))
+    return adjoint * (gate + x * sigmoid(x) * (1.0 - gate * gate))
+
+
+@_smooth("relax.nn.mish", reference=rounded_once(_mish), gradient=of_one(_mish_share))
 def mish(data: Expr) -> Call:
     """``data * tanh(softplus(data))``; follows ``torch.nn.functional.mish``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
     ...
-
-
-# --- gradients
-
-
-@operator_of(hardsigmoid).define_gradient
-def _hardsigmoid_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    inside = logical_and(greater(output, 0.0), less(output, 1.0))
-    return [where(inside, adjoint * call.attrs.alpha, 0.0)]
-
-
-@operator_of(hardswish).define_gradient
-def _hardswish_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x = call.args[0]
-    line = clip(x, -3.0, 3.0) * (1 / 3) + 0.5
-    return [where(greater(x, -3.0), where(less(x, 3.0), adjoint * line, adjoint), 0.0)]
-
-
-@operator_of(elu).define_gradient
-def _elu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    # Below 0 the slope, alpha * exp(x), is how far the output is above its limit.
-    return [where(greater(call.args[0], 0.0), adjoint, adjoint * (output + call.attrs.alpha))]
-
-
-@operator_of(mish).define_gradient
-def _mish_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x = call.args[0]
-    gate = tanh(softplus(x))
-    return [adjoint * (gate + x * sigmoid(x) * (1.0 - gate * gate))]

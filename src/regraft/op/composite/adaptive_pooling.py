@@ -11,12 +11,12 @@ from typing import Any
 
 from ...ir.dims import Dim, ceildiv, dim_max, dims_equal
 from ...ir.expr import Expr
-from ...ir.op import Call, Op, wrong_operand
+from ...ir.op import Call, Op
 from ...ir.types import Type
 from ..layouts import SPATIAL_NAMES, arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..primitive.windows import require_at_least
 from ..public_function import ResultLayout, Spatial, declares
-from ..rules import tensor_operand
+from ..rules import require_numbers
 from ..semantics import cast, dtype_name, index_array
 from .pooling import mean_of, summable
 
@@ -26,9 +26,7 @@ __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"]
 def _adaptive_type(call: Call) -> Type:
     assert isinstance(call.op, Op)
     letters: str = call.op.attributes["layout"]
-    ty = tensor_operand(call, 0)
-    if ty.dtype == "bool":
-        raise wrong_operand(call, 0, "numbers, not bool")
+    ty = require_numbers(call, 0)
     dims = canonical_dims(call, 0, "layout", letters, blocks=True)
     if call.attrs.output_size is not None:
         require_at_least(call, "output_size", 1)

@@ -14,7 +14,7 @@ import numpy as np
 from ...ir.dims import Dim
 from ...ir.dtypes import is_float
 from ...ir.expr import Expr
-from ...ir.op import Call, Precision, Reference, wrong_operand
+from ...ir.op import Call, Precision, Reference
 from ...ir.types import Type
 from ..layouts import (
     SPATIAL_NAMES,
@@ -25,10 +25,10 @@ from ..layouts import (
     from_canonical,
     to_canonical,
 )
-from ..primitive.windows import padding_pairs, require_at_least, static_window_count, window_counts, windows
+from ..primitive.windows import checked_window_counts, padding_pairs, require_at_least, static_window_count, windows
 from ..public_function import Padding, ResultLayout, Spatial, declares
 from ..row import Facts
-from ..rules import tensor_operand
+from ..rules import require_numbers, tensor_operand
 from ..semantics import cast, dtype_name, index_array, pad_constant, truncated_divide, widened, with_attrs
 
 __all__ = [
@@ -49,13 +49,12 @@ def check_pool(call: Call, index: int) -> tuple[Dim, ...] | None:
     for name in ("pool_size", "strides", "dilation"):
         require_at_least(call, name, 1)
     require_at_least(call, "padding", 0)
-    if tensor_operand(call, index).dtype == "bool":
-        raise wrong_operand(call, index, "numbers, not bool")
+    require_numbers(call, index)
     dims = canonical_dims(call, index, "layout", letters, blocks=index == 0)
     check_layout(call, "out_layout", letters, blocks=index == 0)
     if dims is None:
         return None
-    sizes = window_counts(call, index, dims[2:], call.attrs.pool_size, ceil_mode=call.attrs.ceil_mode)
+    sizes = checked_window_counts(call, index, dims[2:], call.attrs.pool_size, ceil_mode=call.attrs.ceil_mode)
     return (*dims[:2], *sizes)
 
 

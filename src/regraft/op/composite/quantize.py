@@ -8,13 +8,13 @@ from typing import Any
 import ml_dtypes
 
 from ...ir.dims import Dim, dims_equal
-from ...ir.dtypes import is_bool, is_float, is_integer, itemsize, numpy_dtype
+from ...ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from ..costs import operations_per_element
 from ..public_function import Dtype, declares
-from ..rules import normalize_axis, require_float, require_rank, tensor_operand
+from ..rules import normalize_axis, require_float, require_numbers, require_rank, tensor_operand
 from ..semantics import cast, dtype_name, integer_range, widened
 
 __all__ = ["dequantize", "dynamic_quantize", "quantize"]
@@ -22,9 +22,7 @@ __all__ = ["dequantize", "dynamic_quantize", "quantize"]
 
 def _check_parameters(call: Call) -> TensorType:
     """The type of data, when scale and zero point are scalars, or have one element for each of ``axis``."""
-    data, scale, zero_point = tensor_operand(call, 0), require_float(call, 1), tensor_operand(call, 2)
-    if is_bool(zero_point.dtype):
-        raise wrong_operand(call, 2, "numbers, not bool")
+    data, scale, zero_point = tensor_operand(call, 0), require_float(call, 1), require_numbers(call, 2)
     size = None if data.ndim else 1
     if data.ndim != UNKNOWN_NDIM and (data.ndim or scale.ndim == 1):
         axis = normalize_axis(call, "axis", call.attrs.axis, data.ndim)
@@ -96,12 +94,10 @@ def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtyp
 
 def _check_blocks(call: Call) -> TensorType:
     """The type of data, when scale has its axes, with one element for each block along one of them."""
-    data, scale, zero_point = tensor_operand(call, 0), require_float(call, 1), tensor_operand(call, 2)
+    data, scale, zero_point = tensor_operand(call, 0), require_float(call, 1), require_numbers(call, 2)
     axis = normalize_axis(call, "axis", call.attrs.axis, data.ndim)
     if zero_point.ndim not in (UNKNOWN_NDIM, 0, scale.ndim):
         raise wrong_operand(call, 2, "a scalar, or a tensor of the shape of scale")
-    if is_bool(zero_point.dtype):
-        raise wrong_operand(call, 2, "numbers, not bool")
     if data.shape is None or scale.shape is None:
         return data
     for place, (whole, parts) in enumerate(zip(data.shape, scale.shape, strict=True)):
@@ -129,10 +125,8 @@ def _dequantize_type(call: Call) -> Type:
     dtype: str = call.attrs.out_dtype
     if not is_float(dtype):
         raise wrong_attribute(call, "out_dtype", "a floating dtype")
-    data = _check_blocks(call) if _has_blocks(call) else _check_parameters(call)
-    if is_bool(data.dtype):
-        raise wrong_operand(call, 0, "numbers, not bool")
-    return data.with_dtype(dtype)
+    require_numbers(call, 0)
+    return (_check_blocks(call) if _has_blocks(call) else _check_parameters(call)).with_dtype(dtype)
 
 
 def _dequantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_dtype: str) -> Any:

@@ -7,30 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from ...ir.dims import Dim, dim_product, dims_equal
 from ...ir.expr import Expr, ShapeExpr
-from ...ir.op import REQUIRED, Call, Op, Trait, wrong_operand
+from ...ir.op import REQUIRED, Call, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..adjoints import known_shape
 from ..layouts import size_operand
 from ..primitive.windows import (
     as_padding,
     as_spatial,
+    checked_window_counts,
     gathered_from_windows,
     padding_pairs,
     require_at_least,
-    window_count,
     window_counts,
     windows,
 )
+from ..row import declared
 from ..rules import as_int_tuple, require_rank, shape_operand, tensor_operand
-from ..semantics import cast, dtype_name, pad_constant, widened
+from ..semantics import cast, dtype_name, pad_constant, widened, with_attrs
 
 __all__ = ["col2im", "im2col"]
 
-_ATTRIBUTES: dict[str, Any] = {"kernel_size": REQUIRED, "strides": REQUIRED, "padding": REQUIRED, "dilation": REQUIRED}
+_ATTRIBUTES: Final[dict[str, Any]] = dict.fromkeys(("kernel_size", "strides", "padding", "dilation"), REQUIRED)
 
 
 def _check_windows(call: Call) -> int:
@@ -40,29 +41,13 @@ def _check_windows(call: Call) -> int:
     return len(call.attrs.kernel_size)
 
 
-def _counts(sizes: Sequence[Dim], attrs: dict[str, Any]) -> tuple[Dim, ...]:
-    """The number of windows along each axis."""
-    axes = zip(
-        sizes, attrs["kernel_size"], attrs["strides"], attrs["dilation"], padding_pairs(attrs["padding"]), strict=True
-    )
-    return tuple([window_count(size, (width - 1) * step + 1, stride, pads) for size, width, stride, step, pads in axes])
-
-
-def _call_attributes(
-    op_name: str,
-    kernel_size: int | Sequence[int],
-    strides: int | Sequence[int],
-    padding: int | Sequence[int],
-    dilation: int | Sequence[int],
-) -> dict[str, Any]:
+def _call_attributes(op_name: str, kernel_size: int | Sequence[int], **others: int | Sequence[int]) -> dict[str, Any]:
     kernel = as_int_tuple(kernel_size, op_name, "kernel_size")
-    rank = len(kernel)
-    return {
-        "kernel_size": kernel,
-        "strides": as_spatial(strides, rank, op_name, "strides"),
-        "padding": as_padding(padding, rank, op_name),
-        "dilation": as_spatial(dilation, rank, op_name, "dilation"),
-    }
+    attributes: dict[str, Any] = {"kernel_size": kernel}
+    for name, value in others.items():
+        form = as_padding if name == "padding" else as_spatial
+        attributes[name] = form(len(kernel), value, op_name, name)
+    return attributes
 
 
 # --- im2col
@@ -75,20 +60,31 @@ def _im2col_type(call: Call) -> Type:
         return TensorType(None, data.dtype, 3)
     batch, channels, *sizes = data.shape
     kernel = call.attrs.kernel_size
-    counts = window_counts(call, 0, sizes, kernel)
+    counts = checked_window_counts(call, 0, sizes, kernel)
     return TensorType((batch, channels * prod(kernel), dim_product(counts)), data.dtype)
 
 
-def _im2col(xp: Any, data: Any, **attrs: Any) -> Any:
-    kernel, pads = attrs["kernel_size"], padding_pairs(attrs["padding"])
+def _im2col(xp: Any, attrs: Any, data: Any) -> Any:
     batch, channels, *sizes = data.shape
-    counts = _counts(sizes, attrs)
-    padded = pad_constant(xp, data, [(0, 0), (0, 0), *pads], 0)
-    columns = xp.stack(list(windows(padded, kernel, attrs["strides"], attrs["dilation"], counts)), axis=2)
-    return xp.reshape(columns, (batch, channels * prod(kernel), dim_product(counts)))
+    counts = window_counts(attrs, sizes, attrs.kernel_size)
+    padded = pad_constant(xp, data, [(0, 0), (0, 0), *padding_pairs(attrs.padding)], 0)
+    columns = xp.stack(list(windows(padded, attrs.kernel_size, attrs.strides, attrs.dilation, counts)), axis=2)
+    return xp.reshape(columns, (batch, channels * prod(attrs.kernel_size), dim_product(counts)))
 
 
-IM2COL = Op("relax.nn.im2col", ("data",), _ATTRIBUTES, infer=_im2col_type, reference=_im2col, traits=(Trait.MOVES,))
+def _im2col_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    return [COL2IM(adjoint, ShapeExpr(known_shape(call, call.args[0], "data")[2:]), **call.attrs)]
+
+
+IM2COL: Final = declared(
+    "relax.nn.im2col",
+    ("data",),
+    _ATTRIBUTES,
+    infer=_im2col_type,
+    reference=with_attrs(_im2col),
+    traits=(Trait.MOVES,),
+    gradient=_im2col_gradient,
+)
 
 
 def im2col(
@@ -105,7 +101,8 @@ def im2col(
     zeros, one, one for each axis, or all befores, then all afters. Result: (batch, channels * elements of a window,
     windows), windows in row-major order. Raises `OpTypeError` for another rank, or a window that does not fit.
     """
-    return IM2COL(data, **_call_attributes(IM2COL.name, kernel_size, strides, padding, dilation))
+    others = {"strides": strides, "padding": padding, "dilation": dilation}
+    return IM2COL(data, **_call_attributes(IM2COL.name, kernel_size, **others))
 
 
 # --- col2im
@@ -119,7 +116,7 @@ def _col2im_type(call: Call) -> Type:
     if size.values is None:
         return TensorType(None, data.dtype, rank + 2)
     elements = prod(call.attrs.kernel_size)
-    counts = dim_product(window_counts(call, 1, size.values, call.attrs.kernel_size))
+    counts = dim_product(checked_window_counts(call, 1, size.values, call.attrs.kernel_size))
     if data.shape is None:
         return TensorType(None, data.dtype, rank + 2)
     batch, rows, columns = data.shape
@@ -130,23 +127,31 @@ def _col2im_type(call: Call) -> Type:
     return TensorType((batch, rows // elements, *size.values), data.dtype)
 
 
-def _col2im(xp: Any, data: Any, size: tuple[int, ...], **attrs: Any) -> Any:
-    kernel, counts = attrs["kernel_size"], _counts(size, attrs)
+def _col2im(xp: Any, attrs: Any, data: Any, size: tuple[int, ...]) -> Any:
+    kernel, strides = attrs.kernel_size, attrs.strides
+    counts = window_counts(attrs, size, kernel)
     wide = widened(xp, data)
     elements = prod(kernel)
     columns = xp.reshape(wide, (wide.shape[0], wide.shape[1] // elements, elements, *counts))
     margins = [
         (before, max((count - 1) * stride + (width - 1) * step + 1 - extent - before, 0))
         for extent, width, stride, step, count, (before, _) in zip(
-            size, kernel, attrs["strides"], attrs["dilation"], counts, padding_pairs(attrs["padding"]), strict=True
+            size, kernel, strides, attrs.dilation, counts, padding_pairs(attrs.padding), strict=True
         )
     ]
     shares = [columns[:, :, place, ...] for place in range(elements)]
-    image = gathered_from_windows(xp, shares, kernel, attrs["strides"], attrs["dilation"], size, margins)
+    image = gathered_from_windows(xp, shares, kernel, strides, attrs.dilation, size, margins)
     return cast(xp, image, dtype_name(data.dtype))
 
 
-COL2IM = Op("relax.nn.col2im", ("data", "size"), _ATTRIBUTES, infer=_col2im_type, reference=_col2im)
+COL2IM: Final = declared(
+    "relax.nn.col2im",
+    ("data", "size"),
+    _ATTRIBUTES,
+    infer=_col2im_type,
+    reference=with_attrs(_col2im),
+    gradient=lambda call, output, adjoint: [IM2COL(adjoint, **call.attrs), None],
+)
 
 
 def col2im(
@@ -164,18 +169,5 @@ def col2im(
     *size), the sums of narrow floats rounded once. Raises `OpTypeError` for another rank, and for rows or columns
     that are not as many as the windows of such an image have.
     """
-    attributes = _call_attributes(COL2IM.name, kernel_size, strides, padding, dilation)
+    attributes = _call_attributes(COL2IM.name, kernel_size, strides=strides, padding=padding, dilation=dilation)
     return COL2IM(data, size_operand(size, len(attributes["kernel_size"]), COL2IM.name), **attributes)
-
-
-# --- gradients
-
-
-@IM2COL.define_gradient
-def _im2col_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [COL2IM(adjoint, ShapeExpr(known_shape(call, call.args[0], "data")[2:]), **call.attrs)]
-
-
-@COL2IM.define_gradient
-def _col2im_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [IM2COL(adjoint, **call.attrs), None]

@@ -131,11 +131,11 @@ def _collapse_sum_like_type(call: Call) -> Type:
     return target.with_dtype(data.dtype)
 
 
-@_collapses(
-    "relax.collapse_sum_like",
-    infer=_collapse_sum_like_type,
-    reference=lambda xp, data, collapse_target: _collapse_sum_to(xp, data, tuple(collapse_target.shape)),
-)
+def _collapse_sum_like(xp: Any, data: Any, collapse_target: Any) -> Any:
+    return _collapse_sum_to(xp, data, tuple(collapse_target.shape))
+
+
+@_collapses("relax.collapse_sum_like", infer=_collapse_sum_like_type, reference=_collapse_sum_like)
 def collapse_sum_like(data: Expr, collapse_target: Expr) -> Call:
     """`collapse_sum_to` the shape of ``collapse_target``, whose elements and dtype play no part.
 
@@ -199,9 +199,13 @@ def _tile_type(call: Call) -> Type:
     return TensorType([size * count for size, count in zip(sizes, counts, strict=True)], ty.dtype)
 
 
-def _as_counts(repeats: Any, op_name: str, name: str) -> tuple[Dim, ...]:
+def _tile(xp: Any, data: Any, repeats: tuple[int, ...]) -> Any:
+    return xp.tile(data, repeats)
+
+
+def _as_counts(repeats: Any, op_name: str, name: str) -> tuple[Any, ...]:
     counts = [repeats] if isinstance(repeats, int) else repeats
-    sizes = [one.value if isinstance(one, PrimValue) else one for one in counts]
+    sizes: list[Any] = [one.value if isinstance(one, PrimValue) else one for one in counts]
     return tuple(sizes) if any(isinstance(size, SymExpr) for size in sizes) else as_int_tuple(sizes, op_name, name)
 
 
@@ -214,7 +218,7 @@ _Counts: TypeAlias = "int | Sequence[Dim | Expr]"
     primitive=True,
     forms={"_Counts": _as_counts},
     infer=_tile_type,
-    reference=lambda xp, data, repeats: xp.tile(data, repeats),
+    reference=_tile,
     traits=(Trait.MOVES,),
 )
 def tile(data: Expr, repeats: _Counts) -> Call:

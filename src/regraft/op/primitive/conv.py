@@ -28,9 +28,9 @@ from ..layouts import (
     to_canonical,
 )
 from ..public_function import Padding, ResultDtype, ResultLayout, Spatial, declares
-from ..rules import common_dtype, tensor_operand
+from ..rules import common_dtype, require_numbers
 from ..semantics import accumulator, cast, dtype_name, filled, pad_constant, with_attrs
-from .windows import padding_pairs, require_at_least, static_window_count, window_counts, windows
+from .windows import checked_window_counts, padding_pairs, require_at_least, static_window_count, windows
 
 __all__ = ["conv1d", "conv2d", "conv3d"]
 
@@ -57,8 +57,7 @@ def convolution_rule(kernel_letters: str, attributes: Sequence[str], result_dims
         for name in attributes:
             require_at_least(call, name, 0)
         for index in range(2):
-            if tensor_operand(call, index).dtype == "bool":
-                raise wrong_operand(call, index, "numbers, not bool")
+            require_numbers(call, index)
         dtype = attrs.out_dtype or common_dtype(call)
         data = canonical_dims(call, 0, "data_layout", letters, blocks=True)
         weight = canonical_dims(call, 1, "kernel_layout", kernel_letters + SPATIAL[rank - 1], blocks=True)
@@ -137,7 +136,7 @@ def _result_dims(call: Call, data: Dims, weight: Dims) -> Dims:
         needed = exact_divide(data[1], groups)
         what = f"{needed} input channels ({call.attrs.kernel_layout!r}): data's {data[1]} / groups={groups}"
         raise wrong_operand(call, 1, what)
-    return (data[0], weight[0], *window_counts(call, 0, data[2:], weight[2:]))
+    return (data[0], weight[0], *checked_window_counts(call, 0, data[2:], weight[2:]))
 
 
 def _conv(xp: Any, attrs: Any, x: Any, kernel: Any) -> Any:

@@ -70,6 +70,14 @@ def _declare(
     )
 
 
+def _erf(xp: Any, x: Any) -> Any:
+    return special_function(xp, "erf")(x)
+
+
+def _rsqrt(xp: Any, x: Any) -> Any:
+    return 1.0 / xp.sqrt(x)
+
+
 def _sigmoid(xp: Any, x: Any) -> Any:
     # exp of what is never positive cannot overflow, and keeps the small values of the left tail exact.
     decay = xp.exp(-xp.abs(x))
@@ -119,7 +127,7 @@ erf = _declare(
     lambda adjoint, x, output: adjoint * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
     "The error function ``2/√π · ∫ exp(-t²) dt`` from 0 to each element",
     follows="``scipy.special.erf``",
-    reference=lambda xp, x: special_function(xp, "erf")(x),
+    reference=_erf,
     finite=True,
 )
 exp = _declare("exp", lambda adjoint, x, output: adjoint * output, "e to the power of each element")
@@ -132,7 +140,7 @@ rsqrt = _declare(
     "One over the square root of each element",
     "Infinite at 0, NaN below.",
     follows="``torch.rsqrt``",
-    reference=lambda xp, x: 1.0 / xp.sqrt(x),
+    reference=_rsqrt,
 )
 sigmoid = _declare(
     "sigmoid",

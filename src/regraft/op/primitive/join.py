@@ -130,11 +130,16 @@ def _stack_type(call: Call) -> Type:
     return TensorType([*sizes[:axis], len(fields), *sizes[axis:]], dtype)
 
 
+def _of_first_axis(tensors: Any, axis: int | None) -> tuple[Any, int]:
+    """The arguments with axis 0 for none."""
+    return tensors, axis or 0
+
+
 @_joins(
     "relax.stack",
     infer=_stack_type,
     reference=array_function("stack"),
-    prepare=lambda tensors, axis: (tensors, axis or 0),
+    prepare=_of_first_axis,
 )
 def stack(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
     """``tensors`` along an axis that is new; follows ``numpy.stack``.
@@ -196,15 +201,20 @@ def _split(xp: Any, x: Any, indices_or_sections: int | tuple[int, ...], axis: in
 
 
 def _as_cuts(cuts: Any, op_name: str, name: str) -> int | tuple[Dim, ...]:
-    several = isinstance(cuts, Iterable) and not hasattr(cuts, "__index__")
-    given = cast("Iterable[Any]", cuts) if several else [cuts]
-    places: list[Any] = [place.value if isinstance(place, PrimValue) else place for place in given]
-    for place in places:
-        is_size = several and isinstance(place, SymExpr)
-        if not is_size and (isinstance(place, bool) or not hasattr(place, "__index__")):
-            raise OpTypeError(f"{op_name}: {name}={place!r}; expected a number of sections, or places to cut at")
-    numbers = [place if isinstance(place, SymExpr) else int(place) for place in places]
-    return tuple(numbers) if several else numbers[0]
+    if isinstance(cuts, PrimValue):
+        cuts = cuts.value
+    if isinstance(cuts, Iterable) and not hasattr(cast("Any", cuts), "__index__"):
+        return tuple([_as_cut(item, op_name, name) for item in cast("Iterable[Any]", cuts)])
+    return _as_cut(None if isinstance(cuts, SymExpr) else cuts, op_name, name)
+
+
+def _as_cut(cut: Any, op_name: str, name: str) -> Any:
+    value = cut.value if isinstance(cut, PrimValue) else cut
+    if isinstance(value, SymExpr):
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise OpTypeError(f"{op_name}: {name}={cut!r}; expected a number of sections, or places to cut at")
+    return int(value)
 
 
 _Cuts: TypeAlias = "int | Sequence[Dim | Expr]"

@@ -113,10 +113,14 @@ def _outer_type(call: Call) -> Type:
     return TensorType(sizes if len(sizes) == 2 else None, common_dtype(call), 2)
 
 
+def _outer(xp: Any, x1: Any, x2: Any) -> Any:
+    return xp.multiply(xp.expand_dims(x1, axis=1), x2)
+
+
 @declares(
     "relax.outer",
     infer=_outer_type,
-    reference=lambda xp, x1, x2: xp.multiply(xp.expand_dims(x1, axis=1), x2),
+    reference=_outer,
     prepare=in_dtype_of_first,
     gradient=lambda call, output, adjoint: [matmul(adjoint, call.args[1]), matmul(call.args[0], adjoint)],
 )

@@ -151,7 +151,7 @@ def _flip_type(call: Call) -> Type:
     infer=_flip_type,
     reference=array_function("flip"),
     traits=(Trait.VIEW,),
-    gradient=lambda call, output, adjoint: [flip(adjoint, call.attrs.axis)],
+    gradient=lambda call, output, adjoint: [call.with_args([adjoint])],
 )
 def flip(data: Expr, axis: int) -> Call:
     """``data`` with the order along one axis turned round; follows ``numpy.flip``.

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import ml_dtypes
 
 from ...ir.dims import Dim, dim_product, dims_equal
 from ...ir.dtypes import is_bool, is_float, is_integer, numpy_dtype
 from ...ir.expr import Expr
-from ...ir.op import Call, Reference, Trait, TypeRule, wrong_attribute, wrong_operand
+from ...ir.op import Call, GradientRule, Reference, Trait, TypeRule, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
 from ..public_function import declares
-from ..row import FewFacts
 from ..rules import OfKinds, all_axes, normalize_axes, require_ordered, tensor_operand
 from ..semantics import cast, dtype_name, truncated_divide, widened
 from . import comparison, manipulate, reshaping, scan, ternary
@@ -118,7 +117,8 @@ def _declare(
     of: str = "any tensor",
     refused: str = "",
     primitive: bool = True,
-    **facts: Unpack[FewFacts],
+    gradient: GradientRule,
+    finite: bool | None = None,
 ):
     """An operator of this family, and the function that people call; it takes ``of``, and ``refused`` not."""
 
@@ -135,7 +135,8 @@ def _declare(
     folded axes. {note}
     Raises `OpTypeError` for {refused and refused + ", "}an axis that ``x`` lacks, or one given twice.
     """,
-        **facts,
+        gradient=gradient,
+        finite=finite,
     )
     def function(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call: ...
 

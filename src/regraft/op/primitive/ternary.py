@@ -143,12 +143,11 @@ def _ewise_fma_type(call: Call) -> Type:
     return known.with_dtype(dtype)
 
 
-@declares(
-    "relax.ewise_fma",
-    infer=_ewise_fma_type,
-    reference=rounded_once(lambda xp, x1, x2, x3: xp.add(xp.multiply(x1, x2), x3)),
-    traits=(Trait.ELEMENTWISE,),
-)
+def _fma(xp: Any, x1: Any, x2: Any, x3: Any) -> Any:
+    return xp.add(xp.multiply(x1, x2), x3)
+
+
+@declares("relax.ewise_fma", infer=_ewise_fma_type, reference=rounded_once(_fma), traits=(Trait.ELEMENTWISE,))
 def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Call:
     """``x1 * x2 + x3``, elementwise; follows ``relax.op.ewise_fma``.
 

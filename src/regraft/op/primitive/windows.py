@@ -85,22 +85,26 @@ def static_window_count(size: int, extent: int, stride: int, pads: tuple[int, in
 
 
 def window_counts(
+    attrs: Any, sizes: Sequence[Dim], kernel: Sequence[Dim], *, ceil_mode: bool = False
+) -> tuple[Dim, ...]:
+    """`window_count` for each spatial axis, by the attributes ``strides``, ``dilation`` and ``padding``."""
+    axes = zip(sizes, kernel, attrs.strides, attrs.dilation, padding_pairs(attrs.padding), strict=True)
+    return tuple(
+        [window_count(size, (width - 1) * step + 1, stride, pads, ceil_mode) for size, width, stride, step, pads in axes]
+    )
+
+
+def checked_window_counts(
     call: Call, index: int, sizes: Sequence[Dim], kernel: Sequence[Dim], *, ceil_mode: bool = False
 ) -> tuple[Dim, ...]:
-    """`window_count` for each axis of operand ``index``, by the attributes of the call.
-
-    Raises `OpTypeError` when a window is larger than an axis with its padding.
-    """
+    """`window_counts` of operand ``index``. Raises `OpTypeError` when a window is larger than an axis with its padding."""
     attrs = call.attrs
-    counts: list[Dim] = []
-    axes = zip(sizes, kernel, attrs.strides, attrs.dilation, padding_pairs(attrs.padding), strict=True)
-    for size, width, stride, step, pads in axes:
+    for size, width, step, pads in zip(sizes, kernel, attrs.dilation, padding_pairs(attrs.padding), strict=True):
         extent = (width - 1) * step + 1
         if dim_at_least(size + sum(pads) - extent, 0) is False:
             expected = f"spatial axes that a window of {extent} elements fits on, not {size} + {sum(pads)} padding"
             raise wrong_operand(call, index, expected)
-        counts.append(window_count(size, extent, stride, pads, ceil_mode))
-    return tuple(counts)
+    return window_counts(attrs, sizes, kernel, ceil_mode=ceil_mode)
 
 
 def same_padding(size: Dim, width: Dim, stride: int, step: int, *, lower: bool) -> tuple[Dim, Dim]:
