@@ -22,7 +22,7 @@ from ..ir.origin import Origins
 from ..ir.program import Binding, Function, If, MatchCast, VarBinding, is_leaf
 from ..ir.types import FuncType, ObjectType, TensorType, TupleType, Type, is_subtype
 from ..ir.walks import inner_first
-from ..op.adjoints import GradientError, is_differentiable, zeros_of
+from ..op.adjoints import GradientError, fields_of, is_differentiable, zeros_of
 from ..op.primitive.binary import add
 from ..op.primitive.broadcast import COLLAPSE_SUM_LIKE, COLLAPSE_SUM_TO
 from ..op.primitive.create import ones
@@ -248,7 +248,7 @@ class ReversePass:
         if path == () and () in fields:
             return fields[()]
         if isinstance(ty, TupleType):
-            parts = [TupleGetItem(value, i) for i in range(len(ty.fields))]
+            parts = fields_of(value)
             return Tuple([self._assembled(part, part.ty, fields, (*path, i)) for i, part in enumerate(parts)])
         if path in fields:
             return fields[path]
@@ -348,18 +348,16 @@ def _placed(value: Expr, share: Share) -> Expr:
     """Zeros like ``value`` with ``share`` in its place."""
     if not share.path:
         return share.value
-    assert isinstance(value.ty, TupleType)
-    parts = [TupleGetItem(value, i) for i in range(len(value.ty.fields))]
     at, *rest = share.path
     inner = Share(share.var, tuple(rest), share.value)
-    return Tuple([_placed(part, inner) if i == at else zeros_of(part) for i, part in enumerate(parts)])
+    return Tuple([_placed(part, inner) if i == at else zeros_of(part) for i, part in enumerate(fields_of(value))])
 
 
 def _increased(so_far: Expr, path: Path, share: Expr) -> Expr:
     """``so_far`` with ``share`` added to what is at ``path`` in it."""
     if not isinstance(so_far.ty, TupleType):
         return add(so_far, share)
-    parts = [TupleGetItem(so_far, i) for i in range(len(so_far.ty.fields))]
+    parts = fields_of(so_far)
     if path:
         at, *rest = path
         return Tuple([_increased(part, tuple(rest), share) if i == at else part for i, part in enumerate(parts)])

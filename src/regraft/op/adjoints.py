@@ -82,12 +82,6 @@ def fields_of(value: Expr) -> tuple[Expr, ...]:
 # --- shapes
 
 
-def shape_like(value: Expr) -> Expr:
-    """The shape of ``value``: written out where it is known, asked for when the program runs where not."""
-    dims = tensor_type(value).shape
-    return shape.shape_of(value) if dims is None else ShapeExpr(dims)
-
-
 def has_shape_of(share: Expr, operand: Expr) -> bool:
     """True if two tensors are known to be of one shape."""
     have, want = tensor_type(share).shape, tensor_type(operand).shape
@@ -106,12 +100,12 @@ def collapse_to(share: Expr, operand: Expr) -> Expr:
 
 def broadcast_like(share: Expr, operand: Expr) -> Expr:
     """``share`` repeated to the shape of ``operand``; written down even where it has that shape, as Relax does."""
-    return broadcast.broadcast_to(share, shape_like(operand))
+    return broadcast.broadcast_to(share, shape.get_shape_of(operand))
 
 
 def reshape_like(share: Expr, operand: Expr) -> Expr:
     """The elements of ``share`` in the shape of ``operand``."""
-    return share if has_shape_of(share, operand) else reshaping.reshape(share, shape_like(operand))
+    return share if has_shape_of(share, operand) else reshaping.reshape(share, shape.get_shape_of(operand))
 
 
 def widened(value: Expr) -> Expr:

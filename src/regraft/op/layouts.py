@@ -46,6 +46,12 @@ def layout_parts(layout: str) -> list[tuple[str, int]] | None:
     return parts if len(set(parts)) == len(parts) else None
 
 
+def _parts(layout: str, letters: str) -> Sequence[tuple[str, int]]:
+    """The axes of a layout of ``letters``, which is one."""
+    whole = len(layout) == len(letters)
+    return [(letter, 0) for letter in layout] if whole else layout_parts(layout) or ()
+
+
 def check_layout(call: Call, attribute: str, letters: str, *, blocks: bool = False) -> str:
     """The layout attribute, which must be some order of ``letters``, and may have ``blocks`` of some."""
     layout: str = call.attrs[attribute]
@@ -71,21 +77,13 @@ def canonical_dims(
     """
     layout = check_layout(call, attribute, letters, blocks=blocks)
     ty = tensor_operand(call, index)
-    if layout == letters or not blocks:
-        rank = len(letters)
-        order = [layout.index(letter) for letter in letters]
-    else:
-        parts = layout_parts(layout)
-        assert parts is not None
-        rank, order = len(parts), []
-    if ty.ndim not in (UNKNOWN_NDIM, rank):
-        raise wrong_operand(call, index, f"a tensor of {rank} dimensions, for {attribute}={layout!r}")
+    parts = _parts(layout, letters)
+    if ty.ndim not in (UNKNOWN_NDIM, len(parts)):
+        raise wrong_operand(call, index, f"a tensor of {len(parts)} dimensions, for {attribute}={layout!r}")
     if ty.shape is None:
         return None
-    if order:
-        return tuple([ty.shape[place] for place in order])
     sizes: dict[str, Dim] = {}
-    for (letter, block), size in zip(layout_parts(layout) or (), ty.shape, strict=True):
+    for (letter, block), size in zip(parts, ty.shape, strict=True):
         if block and dims_equal(size, block) is False:
             raise wrong_operand(call, index, f"blocks of {block} elements, for {attribute}={layout!r}")
         sizes[letter] = sizes.get(letter, 1) * (block or size)
@@ -96,10 +94,7 @@ def arranged_type(
     call: Call, attribute: str, letters: str, dims: Sequence[Dim] | None, dtype: str | None, *, blocks: bool = False
 ) -> TensorType:
     """The type of a tensor with the sizes ``dims`` of ``letters``, kept in the layout of ``attribute``."""
-    layout = check_layout(call, attribute, letters, blocks=blocks)
-    if layout == letters and dims is not None:
-        return TensorType(dims, dtype)
-    parts = layout_parts(layout) or []
+    parts = _parts(check_layout(call, attribute, letters, blocks=blocks), letters)
     if dims is None:
         return TensorType(None, dtype, len(parts))
     cuts = {letter: block for letter, block in parts if block}

@@ -188,6 +188,11 @@ def index_array(xp: Any, values: Sequence[Dim], like: Any) -> Any:
     return xp.asarray(list(values), dtype=xp.int64, device=device_of(like))
 
 
+def along(xp: Any, values: Any, axis: int, ndim: int) -> Any:
+    """``values``, one for each place on ``axis``, shaped to broadcast with a tensor of ``ndim`` axes."""
+    return xp.reshape(values, (-1, *(1,) * (ndim - axis - 1)))
+
+
 def size_of(xp: Any, x: Any) -> int:
     """The whole number that ``x``, of one element, holds, to be the size of an axis.
 

@@ -26,7 +26,7 @@ from ..primitive.ternary import CLIP, clip, where
 from ..public_function import declares
 from ..row import of_one
 from ..rules import OfKinds, normalize_axis, require_float, require_rank, same_float_type, same_type, tensor_operand
-from ..semantics import PROGRAM, apply, normalized_exponentials, rounded_once, special_function
+from ..semantics import PROGRAM, along, apply, normalized_exponentials, rounded_once, special_function
 
 __all__ = [
     "gelu",
@@ -138,9 +138,7 @@ def _require_slopes(call: Call) -> None:
 
 
 def _prelu(xp: Any, x: Any, alpha: Any, axis: int) -> Any:
-    shape = [1] * x.ndim
-    shape[axis] = alpha.shape[0]
-    return xp.where(x < 0, x * xp.reshape(alpha, tuple(shape)), x)
+    return xp.where(x < 0, x * along(xp, alpha, axis % x.ndim, x.ndim), x)
 
 
 def _prelu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:

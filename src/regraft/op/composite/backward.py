@@ -16,12 +16,11 @@ from ...ir.op import Call, Reference, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
 from ..primitive.indexing import TAKE
-from ..primitive.manipulate import inverse
 from ..primitive.row_updates import fold_into_rows
 from ..primitive.windows import gathered_from_windows
 from ..public_function import Padding, ResultLayout, Spatial, declares, operator_of
 from ..rules import common_dtype, format_dims, require_float, tensor_operand
-from ..semantics import cast, dtype_name, positions, widened, with_attrs
+from ..semantics import along, cast, dtype_name, filled, positions, widened, with_attrs
 from .loss import check_nll_loss, target_weights
 from .pooling import POOL_ORDER, PoolWindows, check_pool
 
@@ -59,8 +58,7 @@ def _nll_loss_backward(
     share = -weight * widened(xp, output_grad)
     if attrs.reduction == "mean":
         share = share / xp.sum(weight)
-    classes = positions(xp, predictions.shape[axis], safe)
-    classes = xp.reshape(classes, (-1, *(1,) * (predictions.ndim - axis - 1)))
+    classes = along(xp, positions(xp, predictions.shape[axis], safe), axis, predictions.ndim)
     chosen = xp.expand_dims(safe, axis=axis) == classes
     shares = xp.broadcast_to(xp.expand_dims(share, axis=axis), predictions.shape)
     return cast(xp, xp.where(chosen, shares, xp.zeros_like(wide)), dtype_name(predictions.dtype))
@@ -192,16 +190,14 @@ def _take_backward(xp: Any, output_grad: Any, x: Any, indices: Any, axis: int | 
     assert TAKE.reference is not None
     rows = xp.reshape(TAKE.reference(xp, places, indices, axis=0, mode=mode), (-1,))
     adjoint = xp.reshape(output_grad, (*x.shape[:place], rows.shape[0], *x.shape[place + 1 :]))
-    order = (place, *[other for other in range(x.ndim) if other != place])
-    across = dim_product([x.shape[axis] for axis in order[1:]])
-    updates = xp.reshape(xp.permute_dims(adjoint, order), (rows.shape[0], across))
+    others = (*x.shape[:place], *x.shape[place + 1 :])
+    across = dim_product(others)
+    updates = xp.reshape(xp.moveaxis(adjoint, place, 0), (rows.shape[0], across))
     if mode == "nan":
         updates = xp.where(xp.expand_dims(xp.isnan(rows), axis=1), xp.zeros_like(updates), updates)
         rows = cast(xp, xp.where(xp.isnan(rows), xp.zeros_like(rows), rows), "int64")
-    moved = xp.permute_dims(xp.zeros_like(x), order)
-    total = fold_into_rows(xp, xp.reshape(moved, (extent, across)), rows, updates, "add")
-    back = tuple(inverse(order))
-    return xp.permute_dims(xp.reshape(total, moved.shape), back)
+    total = fold_into_rows(xp, filled(xp, (extent, across), 0, x), rows, updates, "add")
+    return xp.moveaxis(xp.reshape(total, (extent, *others)), 0, place)
 
 
 _Mode: TypeAlias = str

@@ -17,7 +17,7 @@ from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..public_function import SpatialSizes, declares
 from ..rules import require_float, require_rank, shape_operand
-from ..semantics import cast, dtype_name, positions, widened
+from ..semantics import along, cast, dtype_name, positions, widened
 from .resize import cubic_weights
 
 __all__ = ["affine_grid", "grid_sample"]
@@ -145,9 +145,10 @@ def grid_sample(
 
 def _affine_grid_type(call: Call) -> Type:
     theta, size = require_float(call, 0), shape_operand(call, 1)
+    unknown = TensorType(None, theta.dtype, size.ndim if size.ndim == UNKNOWN_NDIM else size.ndim + 2)
     require_rank(call, 0, "a tensor of 3 dimensions: (batch, 2, 3) or (batch, 3, 4)", 3)
     if theta.shape is None:
-        return TensorType(None, theta.dtype, size.ndim if size.ndim == UNKNOWN_NDIM else size.ndim + 2)
+        return unknown
     batch, rows, columns = theta.shape
     if isinstance(rows, int) and rows not in (2, 3):
         raise wrong_operand(call, 0, "shape (batch, 2, 3) or (batch, 3, 4)")
@@ -155,9 +156,7 @@ def _affine_grid_type(call: Call) -> Type:
         raise wrong_operand(call, 0, f"one column more than rows, {rows + 1}")
     if size.ndim != UNKNOWN_NDIM and dims_equal(rows, size.ndim) is False:
         raise wrong_operand(call, 1, f"{rows} sizes, one for each row of data")
-    if size.values is None:
-        return TensorType(None, theta.dtype, size.ndim if size.ndim == UNKNOWN_NDIM else size.ndim + 2)
-    return TensorType((batch, rows, *size.values), theta.dtype)
+    return unknown if size.values is None else TensorType((batch, rows, *size.values), theta.dtype)
 
 
 def _affine_grid(xp: Any, theta: Any, size: tuple[int, ...], align_corners: bool) -> Any:
@@ -169,8 +168,8 @@ def _affine_grid(xp: Any, theta: Any, size: tuple[int, ...], align_corners: bool
     for axis, extent in enumerate(size):
         places = cast(xp, positions(xp, extent, wide) * 2 - (extent - 1), work)
         length = dim_max(extent - 1, 1) if align_corners else extent
-        places = xp.reshape(places / length, (-1, *(1,) * (rank - 1 - axis)))
-        total = total + xp.reshape(wide[:, :, rank - 1 - axis], (*shape[:2], *ending)) * places
+        shares = xp.reshape(wide[:, :, rank - 1 - axis], (*shape[:2], *ending))
+        total = total + shares * along(xp, places / length, axis, rank)
     return cast(xp, xp.broadcast_to(total, shape), dtype_name(theta.dtype))
 
 

@@ -8,7 +8,7 @@ biased (divided by the count). float16 and bfloat16 are computed in float32 and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from ...ir.dims import Dim, dims_equal, exact_divide
@@ -41,7 +41,7 @@ from ..rules import (
     require_rank,
     tensor_operand,
 )
-from ..semantics import cast, dtype_name, rounded_once, widened, with_attrs
+from ..semantics import apply, cast, dtype_name, rounded_once, widened, with_attrs
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
@@ -130,15 +130,22 @@ def _scaled(x: Any, gamma: Any, beta: Any, attrs: Any) -> Any:
 
 
 def _on_axes(xp: Any, parameter: Any, axes: Sequence[int], ndim: int) -> Any:
-    """``parameter``, whose axes are ``axes`` of data in that order, shaped to broadcast with data."""
-    order = sorted(range(len(axes)), key=lambda place: axes[place] % ndim)
-    sizes = {axes[place] % ndim: parameter.shape[place] for place in order}
-    return xp.reshape(xp.permute_dims(parameter, tuple(order)), tuple(sizes.get(axis, 1) for axis in range(ndim)))
+    """``parameter``, whose axes are ``axes`` of data in that order, with all axes of data, so that it broadcasts."""
+    places = [axis % ndim for axis in axes]
+    order = tuple(sorted(range(len(places)), key=places.__getitem__))
+    ordered = parameter if order == tuple(range(len(order))) else xp.permute_dims(parameter, order)
+    others = tuple(axis for axis in range(ndim) if axis not in places)
+    return apply(xp, operator_of(expand_dims), ordered, axis=others) if others else ordered
+
+
+def _axes_of_parameters(attrs: Any) -> tuple[int, ...]:
+    return (attrs.channel_axis,) if "channel_axis" in attrs else attrs.axes
 
 
 def _layer_norm(xp: Any, attrs: Any, x: Any, gamma: Any, beta: Any) -> Any:
     normal, _, _ = _standardized(xp, x, attrs.axes, attrs.epsilon)
-    return _scaled(normal, _on_axes(xp, gamma, attrs.axes, x.ndim), _on_axes(xp, beta, attrs.axes, x.ndim), attrs)
+    gamma, beta = [_on_axes(xp, parameter, _axes_of_parameters(attrs), x.ndim) for parameter in (gamma, beta)]
+    return _scaled(normal, gamma, beta, attrs)
 
 
 def _group_norm(xp: Any, attrs: Any, x: Any, gamma: Any, beta: Any) -> Any:
@@ -148,12 +155,6 @@ def _group_norm(xp: Any, attrs: Any, x: Any, gamma: Any, beta: Any) -> Any:
     normal, _, _ = _standardized(xp, xp.reshape(x, split), (channel + 1, *shifted), attrs.epsilon)
     normal = xp.reshape(normal, x.shape)
     gamma, beta = [_on_axes(xp, parameter, (channel,), x.ndim) for parameter in (gamma, beta)]
-    return _scaled(normal, gamma, beta, attrs)
-
-
-def _instance_norm(xp: Any, attrs: Any, x: Any, gamma: Any, beta: Any) -> Any:
-    normal, _, _ = _standardized(xp, x, attrs.axes, attrs.epsilon)
-    gamma, beta = [_on_axes(xp, parameter, (attrs.channel_axis,), x.ndim) for parameter in (gamma, beta)]
     return _scaled(normal, gamma, beta, attrs)
 
 
@@ -229,7 +230,7 @@ def group_norm(
     ...
 
 
-@declares("relax.nn.instance_norm", infer=_channel_norm_type, reference=rounded_once(with_attrs(_instance_norm)))
+@declares("relax.nn.instance_norm", infer=_channel_norm_type, reference=rounded_once(with_attrs(_layer_norm)))
 def instance_norm(
     data: Expr,
     gamma: Expr,
@@ -310,12 +311,10 @@ class _Standardized(NamedTuple):
 
 
 def _parameter_on_axes(parameter: Expr, axes: Sequence[int], ndim: int) -> Expr:
-    """`_on_axes` for expressions: ``parameter`` with its axes where ``axes`` of data are, so that it broadcasts."""
-    places = [axis % ndim for axis in axes]
-    order = sorted(range(len(places)), key=places.__getitem__)
-    ordered = parameter if order == list(range(len(order))) else permute_dims(parameter, order)
-    others = [axis for axis in range(ndim) if axis not in places]
-    return expand_dims(ordered, others) if others else ordered
+    """`_on_axes` for expressions."""
+    from ..program_xp import over_expressions  # it is written with the operators of this module and others
+
+    return over_expressions(partial(_on_axes, axes=axes, ndim=ndim), parameter)
 
 
 def _summed_to(share: Expr, axes: Sequence[int], ndim: int) -> Expr:
@@ -327,19 +326,16 @@ def _summed_to(share: Expr, axes: Sequence[int], ndim: int) -> Expr:
     return total if order == list(range(len(order))) else permute_dims(total, order)
 
 
-def _summed_for(parameter: Expr, share: Expr, axes: Sequence[int], ndim: int) -> Expr:
-    """`_summed_to`, in the dtype of ``parameter``."""
-    return converted_like(_summed_to(share, axes, ndim), parameter)
-
-
 def _scale_and_shift_shares(
     call: Call, adjoint: Expr, normal: Expr, axes: Sequence[int], ndim: int
 ) -> tuple[Expr, Expr | None, Expr | None]:
     """The shares of the standardized data, of gamma and of beta, operands 1 and 2, in ``normal * gamma + beta``."""
     gamma, beta = call.args[1:3]
-    gamma_share = _summed_for(gamma, adjoint * normal, axes, ndim) if call.attrs.scale else None
-    beta_share = _summed_for(beta, adjoint, axes, ndim) if call.attrs.center else None
+    gamma_share = beta_share = None
+    if call.attrs.center:
+        beta_share = converted_like(_summed_to(adjoint, axes, ndim), beta)
     if call.attrs.scale:
+        gamma_share = converted_like(_summed_to(adjoint * normal, axes, ndim), gamma)
         adjoint = adjoint * _parameter_on_axes(widened_expr(gamma), axes, ndim)
     return adjoint, gamma_share, beta_share
 
@@ -349,9 +345,9 @@ def _scale_and_shift_shares(
 def _layer_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     data, attrs = call.args[0], call.attrs
     ndim = known_rank(call, data, "data")
-    of_parameters = (attrs.channel_axis,) if "channel_axis" in attrs else attrs.axes
     whole = _Standardized.of(widened_expr(data), attrs.axes, attrs.epsilon)
-    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), whole.normal, of_parameters, ndim)
+    axes = _axes_of_parameters(attrs)
+    share, gamma, beta = _scale_and_shift_shares(call, widened_expr(adjoint), whole.normal, axes, ndim)
     return [converted_like(whole.share(share), data), gamma, beta]
 
 
@@ -378,7 +374,8 @@ def _rms_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
     normal = x * inverse
     share = adjoint * _parameter_on_axes(widened_expr(weight), axes, ndim)
     along = normal * mean(share * normal, axes, keepdims=True)
-    return [converted_like(inverse * (share - along), data), _summed_for(weight, adjoint * normal, axes, ndim)]
+    weight_share = converted_like(_summed_to(adjoint * normal, axes, ndim), weight)
+    return [converted_like(inverse * (share - along), data), weight_share]
 
 
 @operator_of(batch_norm).define_gradient

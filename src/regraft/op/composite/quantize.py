@@ -15,7 +15,7 @@ from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from ..costs import operations_per_element
 from ..public_function import Dtype, declares
 from ..rules import normalize_axis, require_float, require_numbers, require_rank, tensor_operand
-from ..semantics import cast, dtype_name, integer_range, widened
+from ..semantics import along, cast, dtype_name, integer_range, widened
 
 __all__ = ["dequantize", "dynamic_quantize", "quantize"]
 
@@ -38,11 +38,7 @@ def _check_parameters(call: Call) -> TensorType:
 
 def _along(xp: Any, parameter: Any, ndim: int, axis: int) -> Any:
     """A scalar, or a tensor of one dimension that lies along ``axis`` of ``ndim``, shaped to broadcast."""
-    if parameter.ndim == 0 or ndim == 0:
-        return xp.reshape(parameter, (1,) * ndim)
-    shape = [1] * ndim
-    shape[axis] = parameter.shape[0]
-    return xp.reshape(parameter, tuple(shape))
+    return xp.reshape(parameter, ()) if ndim == 0 else along(xp, parameter, axis % ndim, ndim)
 
 
 # --- quantize

@@ -65,21 +65,18 @@ class _Direction(Gates):
     """One direction of a layer: its weights, and what a step does to the state."""
 
     def __init__(self, xp: Any, kind: LayerKind, operands: Sequence[Any], attrs: Mapping[str, Any], way: int) -> None:
-        _, weight, recurrence, bias = operands[:4]
-        seeing = None if kind.peephole is None else operands[kind.peephole]
+        weight, recurrence = (operands[place][way, ...] for place in (1, 2))
+        places = (3, kind.peephole)
+        bias, peephole = (None if i is None or operands[i] is None else operands[i][way, ...] for i in places)
         count = len(kind.activations)
         functions = attrs["activations"][way * count : (way + 1) * count]
-        super().__init__(
-            xp, recurrence.shape[2], functions, attrs["clip"], None if seeing is None else seeing[way, ...]
-        )
+        super().__init__(xp, recurrence.shape[1], functions, attrs["clip"], peephole)
         self.attrs: Final = attrs
-        self.recurrence = recurrence[way, ...]
-        self.turned = xp.permute_dims(self.recurrence, (1, 0))
-        self.weight = xp.permute_dims(weight[way, ...], (1, 0))
+        self.turned = xp.permute_dims(recurrence, (1, 0))
+        self.weight = xp.permute_dims(weight, (1, 0))
         width = kind.gates * self.size
-        both = None if bias is None else bias[way, ...]
-        self.bias = None if both is None else both[:width]
-        self.recurrent_bias = None if both is None else both[width : 2 * width]
+        self.bias = None if bias is None else bias[:width]
+        self.recurrent_bias = None if bias is None else bias[width : 2 * width]
 
     def entering(self, x: Any) -> Any:
         """The contribution of the input of a step to the gates."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 from ...ir.dims import Dim, dims_equal
 from ...ir.dtypes import HALF, is_integer
 from ...ir.errors import OpTypeError
-from ...ir.expr import Expr, Tuple
+from ...ir.expr import Expr
 from ...ir.op import Call, Op, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
-from ..rules import common_dtype, require_float
+from ..rules import common_dtype, require_float, tensor_operand
 from ..semantics import cast, dtype_name
 from .recurrence import ACTIVATIONS, LayerKind, run
 
@@ -50,11 +50,10 @@ def _require(call: Call, index: int, expected: Sequence[Dim | None], what: str) 
         raise wrong_operand(call, index, what)
 
 
-def _sizes(call: Call, index: int, ndim: int) -> tuple[Dim | None, ...]:
-    ty = _given(call, index)
-    if ty is None or ty.shape is None or len(ty.shape) != ndim:
-        return (None,) * ndim
-    return ty.shape
+def _sizes(call: Call, index: int) -> tuple[Dim | None, ...]:
+    """The sizes of an operand of three axes; None for those that are not known."""
+    shape = tensor_operand(call, index).shape
+    return shape if shape is not None and len(shape) == 3 else (None,) * 3
 
 
 def _infer(call: Call, kind: LayerKind) -> Type:
@@ -71,8 +70,8 @@ def _infer(call: Call, kind: LayerKind) -> Type:
         )
     if attrs.clip is not None and not attrs.clip > 0:
         raise wrong_attribute(call, "clip", "a bound above 0, or None")
-    steps, batch, width = _sizes(call, 0, 3)
-    hidden = _sizes(call, 2, 3)[2]
+    steps, batch, width = _sizes(call, 0)
+    hidden = _sizes(call, 2)[2]
     rows = None if hidden is None else hidden * kind.gates
     _require(call, 0, (None, None, None), "a tensor (steps, batch, size)")
     _require(call, 1, (ways, rows, width), f"weights ({ways}, {kind.gates} * hidden, size of x)")
@@ -131,17 +130,14 @@ LSTM: Final = _declare(LSTM_KIND, {"input_forget": False})
 def _call(
     op: Op, kind: LayerKind, operands: Sequence[Expr | None], activations: Sequence[str] | None, **attrs: Any
 ) -> Call:
-    """A call with an empty tuple for what is left out before something that is given."""
-    given = list(operands)
-    while given[-1] is None:
-        given.pop()
+    """A call whose activations are by default those of the layer, for each way."""
     ways = 2 if attrs["direction"] == "bidirectional" else 1
     names = kind.activations * ways if activations is None else tuple(str(name).lower() for name in activations)
     if attrs["clip"] is not None:
         attrs["clip"] = float(attrs["clip"])
     if not all(name in ACTIVATIONS for name in names):
         raise OpTypeError(f"{op.name}: activations={tuple(names)!r}; expected names of {', '.join(ACTIVATIONS)}")
-    return op(*[Tuple(()) if operand is None else operand for operand in given], activations=names, **attrs)
+    return op(*operands, activations=names, **attrs)
 
 
 def rnn(
@@ -191,15 +187,8 @@ def gru(
     does, not before it.
     """
     operands = (x, weight, recurrence, bias, initial_hidden, sequence_lengths)
-    return _call(
-        GRU,
-        GRU_KIND,
-        operands,
-        activations,
-        direction=direction,
-        clip=clip,
-        linear_before_reset=bool(linear_before_reset),
-    )
+    own = {"direction": direction, "clip": clip, "linear_before_reset": bool(linear_before_reset)}
+    return _call(GRU, GRU_KIND, operands, activations, **own)
 
 
 def lstm(
@@ -226,6 +215,5 @@ def lstm(
     input gate lets in.
     """
     operands = (x, weight, recurrence, bias, initial_hidden, initial_cell, sequence_lengths, peephole)
-    return _call(
-        LSTM, LSTM_KIND, operands, activations, direction=direction, clip=clip, input_forget=bool(input_forget)
-    )
+    own = {"direction": direction, "clip": clip, "input_forget": bool(input_forget)}
+    return _call(LSTM, LSTM_KIND, operands, activations, **own)

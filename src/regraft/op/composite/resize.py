@@ -25,7 +25,7 @@ from ..layouts import SPATIAL_NAMES, arranged_type, canonical_dims, data_letters
 from ..primitive.reshaping import reshape
 from ..public_function import ResultDtype, SpatialSizes, declares, operator_of
 from ..rules import shape_operand, tensor_operand
-from ..semantics import cast, dtype_name, positions, widened, with_attrs
+from ..semantics import along, cast, dtype_name, positions, widened, with_attrs
 
 __all__ = ["resize2d", "resize3d"]
 
@@ -140,17 +140,12 @@ def _taps(xp: Any, source: _Ratio, size: Dim, alpha: float | None, exclude: bool
     return [(place, weight / total) for (place, _), weight in zip(taps, kept, strict=True)]
 
 
-def _along(xp: Any, values: Any, axis: int, ndim: int) -> Any:
-    """``values``, one for each place on ``axis``, shaped to broadcast with a tensor of ``ndim`` axes."""
-    return xp.reshape(values, (-1, *(1,) * (ndim - axis - 1)))
-
-
 def _mixed(xp: Any, x: Any, axis: int, taps: Sequence[tuple[Any, Any]]) -> Any:
     """The sum of the elements of ``axis`` that ``taps`` name, times their weights."""
     total: Any = 0
     for places, weights in taps:
         part = xp.take(x, xp.clip(places, 0, x.shape[axis] - 1), axis=axis)
-        total = total + part * _along(xp, cast(xp, weights, dtype_name(x.dtype)), axis, x.ndim)
+        total = total + part * along(xp, cast(xp, weights, dtype_name(x.dtype)), axis, x.ndim)
     return total
 
 
@@ -192,16 +187,16 @@ def _resize(xp: Any, attrs: Any, data: Any, size: Any) -> Any:
     rounded = _ROUNDING[attrs.rounding_method or ("round" if mode == "align_corners" else "floor")]
     beyond = xp.asarray(False)
     for axis in range(2, rank + 2):
-        along = _Axis(x.shape[axis], size[axis - 2], attrs.roi[axis - 2], attrs.roi[axis - 2 + rank])
-        places = positions(xp, along.target, x)
-        source = _cropped(xp, places, along) if mode == _CROP else _COORDINATES[mode](places, along)
+        own = _Axis(x.shape[axis], size[axis - 2], attrs.roi[axis - 2], attrs.roi[axis - 2 + rank])
+        places = positions(xp, own.target, x)
+        source = _cropped(xp, places, own) if mode == _CROP else _COORDINATES[mode](places, own)
         if attrs.method == "nearest_neighbor":
-            x = xp.take(x, _nearest(xp, source, along.size, rounded), axis=axis)
+            x = xp.take(x, _nearest(xp, source, own.size, rounded), axis=axis)
         else:
-            x = _mixed(xp, x, axis, _taps(xp, source, along.size, alpha, bool(attrs.cubic_exclude)))
+            x = _mixed(xp, x, axis, _taps(xp, source, own.size, alpha, bool(attrs.cubic_exclude)))
         if mode == _CROP:
-            outside = xp.logical_or(source[0] < 0, source[0] > along.size - 1)
-            beyond = xp.logical_or(beyond, _along(xp, outside, axis, x.ndim))
+            outside = xp.logical_or(source[0] < 0, source[0] > own.size - 1)
+            beyond = xp.logical_or(beyond, along(xp, outside, axis, x.ndim))
     if mode == _CROP:
         x = xp.where(beyond, xp.full_like(x, attrs.extrapolation_value), x)
     return from_canonical(xp, cast(xp, x, attrs.out_dtype or name), attrs.layout, letters)

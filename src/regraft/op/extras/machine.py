@@ -19,7 +19,7 @@ from ...ir.dtypes import itemsize
 from ...ir.expr import DataTypeImm, Expr, PrimValue, StringImm, Tuple
 from ...ir.op import Call, Trait, stated_type, wrong_attribute, wrong_operand
 from ...ir.types import OBJECT, ObjectType, TupleType, Type
-from ..primitive.packed import Callee, Types, as_callee, as_packed_arguments, one_of
+from ..primitive.packed import Callee, Types, as_callee, as_packed_arguments, check_arguments, one_of
 from ..public_function import Number, ShapeOperand, declares
 from ..row import primitive
 from ..rules import (
@@ -155,17 +155,12 @@ def alloc_vm_tensor(
 # --- ends of lives
 
 
-def _kill_type(call: Call) -> Type:
-    del call
-    return TupleType(())
-
-
 def _kill(xp: Any, value: Any) -> tuple[()]:
     del xp, value
     return ()
 
 
-_ends = partial(declares, infer=_kill_type, reference=_kill, traits=(Trait.IMPURE,))
+_ends = partial(declares, infer=lambda call: TupleType(()), reference=_kill, traits=(Trait.IMPURE,))
 
 
 @_ends("relax.memory.kill_storage", named={"storage": "value"})
@@ -274,8 +269,7 @@ def ensure_zero_offset(data: Expr) -> Call:
 
 
 def _builtin_type(call: Call) -> Type:
-    if not isinstance(call.args[1].ty, TupleType | ObjectType):
-        raise wrong_operand(call, 1, "a tuple of the arguments")
+    check_arguments(call)
     return stated_type(call)
 
 
@@ -293,5 +287,5 @@ def call_builtin_with_ctx(
     call is impure.
     """
     stated = ty_args is not None or sinfo_args is not None
-    types = one_of(CALL_BUILTIN_WITH_CTX.name, ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else (OBJECT,)
+    types = one_of(CALL_BUILTIN_WITH_CTX.name, ty_args, sinfo_args) if stated else (OBJECT,)
     return Call(CALL_BUILTIN_WITH_CTX, (as_callee(func), as_packed_arguments(args)), None, types)

@@ -5,6 +5,7 @@ Knows nothing of the other operators.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...ir.dims import dims_equal
@@ -13,18 +14,17 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import TensorType, TupleType, Type
 from ..public_function import declares
-from ..rules import common_dtype, require_float, require_rank, tensor_operand
+from ..rules import common_dtype, require_float, require_kind, require_rank, tensor_operand
 from ..semantics import filled, positions, widened
 
 __all__ = ["all_class_non_max_suppression"]
 
 
-def _one_number(call: Call, index: int) -> TensorType:
-    """The type of operand ``index``, which must hold one number: of rank 0, or of shape (1,)."""
+def _one_number(call: Call, index: int) -> None:
+    """Raise unless operand ``index`` holds one number: of rank 0, or of shape (1,)."""
     ty = tensor_operand(call, index)
     if ty.ndim > 1 or (ty.shape is not None and ty.shape != () and dims_equal(ty.shape[0], 1) is False):
         raise wrong_operand(call, index, "a tensor of one element, of rank 0 or 1")
-    return ty
 
 
 def _suppression_type(call: Call) -> Type:
@@ -33,9 +33,8 @@ def _suppression_type(call: Call) -> Type:
         raise wrong_attribute(call, "output_format", '"onnx" or "tensorflow"')
     boxes, scores = require_float(call, 0), require_float(call, 1)
     common_dtype(call, (0, 1))
-    limit = _one_number(call, 2)
-    if limit.dtype is not None and not is_integer(limit.dtype):
-        raise wrong_operand(call, 2, "an integer")
+    _one_number(call, 2)
+    require_kind(call, 2, is_integer, "an integer")
     for index in (3, 4):
         _one_number(call, index)
         require_float(call, index)
@@ -92,21 +91,12 @@ def _suppression(
     boxes, scores = widened(xp, boxes), widened(xp, scores)
     batch, classes, number = scores.shape
     threshold = xp.reshape(widened(xp, iou_threshold), (1, 1, 1))
-    steps = max(min(int(xp.reshape(max_output_boxes_per_class, ())), number), 0)
-    total = batch * classes * number
-    nothing = filled(xp, (total, 3), -1, positions(xp, 1, scores))
-    if steps == 0 or total == 0:
-        if output_format == "tensorflow":
-            rows = xp.reshape(nothing[:, :2], (batch, classes * number, 2))
-            values = xp.zeros_like(xp.reshape(scores, (batch, classes * number)))
-            return rows, xp.astype(values, dtype), filled(xp, (batch,), 0, positions(xp, 1, scores))
-        return nothing, filled(xp, (1,), 0, positions(xp, 1, scores))
     corners = [xp.broadcast_to(side, (batch, classes, number)) for side in _corners(xp, boxes)]
     places = positions(xp, number, scores)
     alive = scores > xp.reshape(widened(xp, score_threshold), (1, 1, 1))
-    picked: list[Any] = []
-    valid: list[Any] = []
-    for _ in range(steps):
+    picked = [filled(xp, (batch, classes, 0), 0, places)]
+    valid = [alive[:, :, :0]]
+    for _ in range(min(int(xp.reshape(max_output_boxes_per_class, ())), number)):
         # The first of equal scores is taken; a box that is out counts less than any score.
         order = xp.where(alive, scores, xp.full_like(scores, float("-inf")))
         top = xp.max(order, axis=2, keepdims=True)
@@ -116,50 +106,31 @@ def _suppression(
         chosen = [xp.take_along_axis(side, best, axis=2) for side in corners]
         gone = _overlaps(xp, corners, chosen, threshold) | (places == best)
         alive = alive & ~gone
+    boxes_taken, flags = xp.astype(xp.concat(picked, axis=2), xp.int64), xp.concat(valid, axis=2)
+    taken = classes * flags.shape[2]
+    own_class = xp.broadcast_to(xp.reshape(positions(xp, classes, places), (1, -1, 1)), flags.shape)
     if output_format == "tensorflow":
-        rows, values, count = _by_image(xp, xp.concat(picked, axis=2), xp.concat(valid, axis=2), scores)
-        return rows, xp.astype(values, dtype), count
-    return _compacted(xp, xp.concat(picked, axis=2), xp.concat(valid, axis=2), nothing)
+        values = xp.take_along_axis(scores, boxes_taken, axis=2)
+        columns = ((own_class, -1), (boxes_taken, -1), (values, 0))
+        (*row, values), count = _valid_first(xp, xp.reshape(flags, (batch, taken)), columns, classes * number)
+        return xp.stack(row, axis=2), xp.astype(values, dtype), count
+    image = xp.broadcast_to(xp.reshape(positions(xp, batch, places), (-1, 1, 1)), flags.shape)
+    columns = ((image, -1), (own_class, -1), (boxes_taken, -1))
+    row, count = _valid_first(xp, xp.reshape(flags, (1, batch * taken)), columns, batch * classes * number)
+    return xp.reshape(xp.stack(row, axis=2), (-1, 3)), count
 
 
-def _by_image(xp: Any, picked: Any, valid: Any, scores: Any) -> Any:
-    """For each image class and box of what is valid, then rows of -1; their scores, then 0; and how many are valid."""
-    batch, classes, steps = picked.shape
-    places = xp.broadcast_to(xp.reshape(positions(xp, classes, picked), (1, -1, 1)), picked.shape)
-    flat = (batch, classes * steps)
-    flags = xp.reshape(valid, flat)
+def _valid_first(xp: Any, flags: Any, columns: Sequence[tuple[Any, float]], length: int) -> tuple[list[Any], Any]:
+    """For each row of ``flags`` what columns hold for the true ones, then their other number; and how many are true."""
     order = xp.argsort(xp.astype(~flags, xp.int64), axis=1, stable=True)
     kept = xp.take_along_axis(flags, order, axis=1)
-
-    def ordered(value: Any, other: int) -> Any:
-        value = xp.take_along_axis(xp.reshape(value, flat), order, axis=1)
-        value = xp.where(kept, value, xp.full_like(value, other))
-        rest = xp.full_like(xp.reshape(scores, (batch, -1))[:, flat[1] :], other)
-        return xp.concat([value, xp.astype(rest, value.dtype)], axis=1)
-
-    rows = xp.stack([ordered(places, -1), ordered(xp.astype(picked, xp.int64), -1)], axis=2)
-    values = ordered(xp.take_along_axis(scores, picked, axis=2), 0)
-    return rows, values, xp.sum(xp.astype(flags, xp.int64), axis=1)
-
-
-def _compacted(xp: Any, picked: Any, valid: Any, nothing: Any) -> Any:
-    """Rows of batch, class and box for what is valid, then rows of -1; and how many are valid."""
-    batch, classes, steps = picked.shape
-    shape = picked.shape
-    rows = xp.stack(
-        [
-            xp.broadcast_to(xp.reshape(positions(xp, batch, picked), (-1, 1, 1)), shape),
-            xp.broadcast_to(xp.reshape(positions(xp, classes, picked), (1, -1, 1)), shape),
-            xp.astype(picked, xp.int64),
-        ],
-        axis=3,
-    )
-    rows, flags = xp.reshape(rows, (batch * classes * steps, 3)), xp.reshape(valid, (-1,))
-    order = xp.argsort(xp.astype(~flags, xp.int64), stable=True)
-    kept = xp.expand_dims(xp.take(flags, order), axis=1)
-    ordered = xp.where(kept, xp.take(rows, order, axis=0), nothing[: rows.shape[0], :])
-    count = xp.reshape(xp.sum(xp.astype(flags, xp.int64)), (1,))
-    return xp.concat([ordered, nothing[rows.shape[0] :, :]], axis=0), count
+    found: list[Any] = []
+    for values, other in columns:
+        values = xp.take_along_axis(xp.reshape(values, flags.shape), order, axis=1)
+        values = xp.where(kept, values, xp.full_like(values, other))
+        rest = filled(xp, (flags.shape[0], length - flags.shape[1]), other, values)
+        found.append(xp.concat([values, rest], axis=1))
+    return found, xp.sum(xp.astype(flags, xp.int64), axis=1)
 
 
 @declares(

@@ -5,7 +5,7 @@ Its gradient is that of its meaning. float16 and bfloat16 are computed in float3
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...ir.expr import Expr
@@ -15,7 +15,7 @@ from ..layouts import data_letters, from_canonical, to_canonical
 from ..primitive.markers import NO_GRAD
 from ..public_function import Spatial, declares
 from ..rules import as_int
-from ..semantics import apply, cast, dtype_name, filled, positions, size_of, widened
+from ..semantics import apply, cast, dtype_name, filled, positions, size_of, widened, with_attrs
 from .roi_pool import pooled_type
 
 __all__ = ["roi_align"]
@@ -66,38 +66,33 @@ def _axis_taps(xp: Any, start: Any, extent: Any, bins: int, sample_ratio: int, s
 
 
 class _RegionSamples:
-    """The samples of all regions: weighted elements of a matrix that has a row for each element of an image.
+    """The samples of all regions: weighted elements of a matrix that has a row for each element of the images.
 
-    Its last row is 0, and stands for elements of no weight, which play no part though they be infinite.
+    ``data`` is (batch, channels, height, width). The last row of the matrix is 0, and stands for elements of no weight,
+    which play no part though they be infinite.
 
     Everything that runs over samples has the axes (regions, bins down, bins across, samples of a bin).
     """
 
-    def __init__(
-        self,
-        xp: Any,
-        rois: Any,
-        sizes: tuple[int, int, int],
-        pooled_size: Sequence[int],
-        spatial_scale: float,
-        sample_ratio: int,
-        aligned: bool,
-    ) -> None:
+    def __init__(self, xp: Any, data: Any, rois: Any, attrs: Any) -> None:
         self.xp = xp
-        batch, height, width = sizes
-        self.nothing = batch * height * width
+        batch, channels, height, width = data.shape
+        rows = batch * height * width
+        matrix = xp.reshape(xp.permute_dims(data, (0, 2, 3, 1)), (rows, channels))
+        self.matrix = xp.concat([matrix, filled(xp, (1, channels), 0.0, matrix)], axis=0)
+        self.nothing = rows
         self.width = width
         self.first = xp.reshape(cast(xp, rois[:, 0], "int64"), (-1, 1, 1, 1)) * (height * width)
-        offset = 0.5 if aligned else 0.0
-        left, top, right, bottom = (rois[:, place] * spatial_scale - offset for place in (1, 2, 3, 4))
+        offset = 0.5 if attrs.aligned else 0.0
+        left, top, right, bottom = (rois[:, place] * attrs.spatial_scale - offset for place in (1, 2, 3, 4))
         extents = [bottom - top, right - left]
-        if not aligned:
+        if not attrs.aligned:
             extents = [xp.maximum(extent, xp.ones_like(extent)) for extent in extents]
-        self.down, tall = _axis_taps(xp, top, extents[0], pooled_size[0], sample_ratio, height)
-        self.across, wide = _axis_taps(xp, left, extents[1], pooled_size[1], sample_ratio, width)
+        self.down, tall = _axis_taps(xp, top, extents[0], attrs.pooled_size[0], attrs.sample_ratio, height)
+        self.across, wide = _axis_taps(xp, left, extents[1], attrs.pooled_size[1], attrs.sample_ratio, width)
         total = tall * wide
         self.count = xp.reshape(xp.maximum(total, xp.ones_like(total)), (-1, 1, 1, 1))
-        self.is_even = sample_ratio > 0
+        self.is_even = attrs.sample_ratio > 0
         self.real = self._over(self.down.real, self.across.real, xp.logical_and)
 
     def _over(self, down: Any, across: Any, function: Any) -> Any:
@@ -123,12 +118,12 @@ class _RegionSamples:
                 weight = self._over(down, across, xp.multiply)
                 yield xp.where(weight == 0, xp.zeros_like(place) + self.nothing, place), weight
 
-    def corners(self, matrix: Any) -> Iterator[Any]:
+    def corners(self) -> Iterator[Any]:
         """For each of the four taps, its share of all samples, with the channels as a last axis."""
         xp = self.xp
         for place, weight in self.taps():
-            elements = xp.take(matrix, xp.reshape(place, (-1,)), axis=0)
-            yield xp.reshape(elements, (*place.shape, matrix.shape[1])) * xp.expand_dims(weight, axis=-1)
+            elements = xp.take(self.matrix, xp.reshape(place, (-1,)), axis=0)
+            yield xp.reshape(elements, (*place.shape, self.matrix.shape[1])) * xp.expand_dims(weight, axis=-1)
 
     def lacking(self, values: Any, instead: float) -> Any:
         """``values`` with another number for samples that a region does not have."""
@@ -136,22 +131,6 @@ class _RegionSamples:
         if self.is_even:
             return values
         return xp.where(xp.expand_dims(self.real, axis=-1), values, xp.full_like(values, instead))
-
-
-def _regions_of(xp: Any, data: Any, rois: Any, attrs: Any) -> tuple[_RegionSamples, Any]:
-    """The samples of a call with data (batch, channels, height, width), and data as the matrix that they name."""
-    batch, channels, height, width = data.shape
-    samples = _RegionSamples(
-        xp,
-        rois,
-        (batch, height, width),
-        attrs["pooled_size"],
-        attrs["spatial_scale"],
-        attrs["sample_ratio"],
-        attrs["aligned"],
-    )
-    matrix = xp.reshape(xp.permute_dims(data, (0, 2, 3, 1)), (batch * height * width, channels))
-    return samples, xp.concat([matrix, filled(xp, (1, channels), 0.0, matrix)], axis=0)
 
 
 # --- the operator
@@ -163,16 +142,15 @@ def _roi_align_type(call: Call) -> TensorType:
     return pooled_type(call, 0)
 
 
-def _roi_align(xp: Any, data: Any, rois: Any, **attrs: Any) -> Any:
-    layout, mode = attrs["layout"], attrs["mode"]
-    x = widened(xp, to_canonical(xp, data, layout, _LETTERS))
-    samples, matrix = _regions_of(xp, x, widened(xp, apply(xp, NO_GRAD, rois)), attrs)
-    corners = list(samples.corners(matrix))
-    if mode == "max_corner":
+def _roi_align(xp: Any, attrs: Any, data: Any, rois: Any) -> Any:
+    x = widened(xp, to_canonical(xp, data, attrs.layout, _LETTERS))
+    samples = _RegionSamples(xp, x, widened(xp, apply(xp, NO_GRAD, rois)), attrs)
+    corners = list(samples.corners())
+    if attrs.mode == "max_corner":
         values = xp.max(xp.stack(corners), axis=0)
     else:
         values = corners[0] + corners[1] + corners[2] + corners[3]
-    if mode == "avg":
+    if attrs.mode == "avg":
         pooled = xp.sum(samples.lacking(values, 0.0), axis=3) / samples.count
     else:
         greatest = xp.max(samples.lacking(values, float("-inf")), axis=3)
@@ -180,7 +158,7 @@ def _roi_align(xp: Any, data: Any, rois: Any, **attrs: Any) -> Any:
         empty = xp.expand_dims(xp.logical_not(xp.any(samples.real, axis=3)), axis=-1)
         pooled = xp.where(empty, xp.zeros_like(greatest), greatest)
     result = cast(xp, xp.permute_dims(pooled, (0, 3, 1, 2)), dtype_name(data.dtype))
-    return from_canonical(xp, result, layout, _LETTERS)
+    return from_canonical(xp, result, attrs.layout, _LETTERS)
 
 
 _SampleRatio: TypeAlias = int
@@ -192,7 +170,7 @@ _SampleRatio: TypeAlias = int
     rank=2,
     forms={"_SampleRatio": lambda value, op_name, name: max(as_int(value, op_name, name), -1) or -1},
     infer=_roi_align_type,
-    reference=_roi_align,
+    reference=with_attrs(_roi_align),
 )
 def roi_align(
     data: Expr,

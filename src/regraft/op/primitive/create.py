@@ -32,7 +32,7 @@ from ..rules import (
     tensor_of_shape,
     tensor_operand,
 )
-from ..semantics import cast, dtype_name, namespace_dtype
+from ..semantics import along, cast, dtype_name, namespace_dtype
 from . import ternary
 
 __all__ = [
@@ -134,10 +134,6 @@ def full_like(x: Expr, fill_value: Expr | float, dtype: Dtype = None) -> Call:
     ...
 
 
-def _shaped_type(call: Call) -> Type:
-    return tensor_of_shape(shape_operand(call, 0), _required_dtype(call))
-
-
 _constant: Final = partial(declares, traits=(Trait.STOPS_GRADIENT,), finite=True)
 """The declaration of tensors of zeros and of ones."""
 
@@ -154,7 +150,10 @@ def _filled(name: str, number: int):
     Raises `OpTypeError` for an operand that is no shape, or no dtype.
     """
 
-    @_constant(f"relax.{name}", infer=_shaped_type, reference=reference, doc=text)
+    def infer(call: Call) -> Type:
+        return tensor_of_shape(shape_operand(call, 0), _required_dtype(call))
+
+    @_constant(f"relax.{name}", infer=infer, reference=reference, doc=text)
     def function(shape: ShapeOperand, dtype: Dtype) -> Call: ...
 
     return function
@@ -308,7 +307,7 @@ def _one_hot_type(call: Call) -> Type:
 
 def _one_hot(xp: Any, indices: Any, on_value: Any, off_value: Any, depth: int, axis: int) -> Any:
     axis %= indices.ndim + 1
-    classes = xp.reshape(xp.arange(depth, dtype=xp.int64), (depth,) + (1,) * (indices.ndim - axis))
+    classes = along(xp, xp.arange(depth, dtype=xp.int64), axis, indices.ndim + 1)
     chosen = xp.equal(xp.expand_dims(cast(xp, indices, "int64"), axis=axis), classes)
     return xp.asarray(xp.where(chosen, on_value, off_value))
 

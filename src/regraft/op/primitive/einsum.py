@@ -27,7 +27,6 @@ def _einsum_type(call: Call) -> Type:
     fields = joined_fields(call)
     dtype = joined_dtype(call, fields)
     terms, output = _parse_subscripts(call, len(fields))
-    sizes: dict[str, tuple[Dim, ...] | None] = {}
     spread = 0
     for number, (term, field) in enumerate(zip(terms, fields, strict=True)):
         named = len(term) - (_DOTS in term)
@@ -38,10 +37,7 @@ def _einsum_type(call: Call) -> Type:
             raise wrong_operand(call, 0, f"{least} for {''.join(term)!r}, not the {field.ndim} of tensor {number}")
         elif spread != UNKNOWN_NDIM:
             spread = max(spread, field.ndim - named)
-        own: dict[str, tuple[Dim, ...] | None] = {}
-        for label, dims in _labelled(term, field):
-            _require_square(call, label, own.setdefault(label, dims), dims, number)
-            sizes[label] = _together(call, label, sizes.get(label, ()), dims, number)
+    sizes = _label_sizes(call, terms, fields)
     if _DOTS not in output and spread > 0:
         raise wrong_attribute(call, "subscripts", f'"..." after "->" too: it stands for {spread} axes of the operands')
     if _DOTS in output and spread == UNKNOWN_NDIM:
@@ -74,20 +70,25 @@ def _require_square(
         raise wrong_operand(call, 0, expected)
 
 
-def _together(
-    call: Call, label: str, known: tuple[Dim, ...] | None, dims: tuple[Dim, ...] | None, number: int
-) -> tuple[Dim, ...] | None:
-    if known is None or dims is None:
-        return None
-    joined = broadcast_dims(known, dims)
-    if joined is False:
-        raise wrong_operand(
-            call,
-            0,
-            f"size {format_dims(known)} for {label!r}, as before, not {format_dims(dims)} in tensor {number}",
-        )
-    assert not isinstance(joined, bool)
-    return joined
+def _label_sizes(
+    call: Call, terms: Sequence[Sequence[str]], fields: Sequence[TensorType]
+) -> dict[str, tuple[Dim, ...] | None]:
+    """The sizes that each label stands for in all terms, where these are known."""
+    sizes: dict[str, tuple[Dim, ...] | None] = {}
+    for number, (term, field) in enumerate(zip(terms, fields, strict=True)):
+        own: dict[str, tuple[Dim, ...] | None] = {}
+        for label, dims in _labelled(term, field):
+            _require_square(call, label, own.setdefault(label, dims), dims, number)
+            known = sizes.get(label, ())
+            joined = None if known is None or dims is None else broadcast_dims(known, dims)
+            if joined is False:
+                assert known is not None
+                assert dims is not None
+                expected = f"size {format_dims(known)} for {label!r}, as before, not {format_dims(dims)}"
+                raise wrong_operand(call, 0, f"{expected} in tensor {number}")
+            assert not isinstance(joined, bool)
+            sizes[label] = joined
+    return sizes
 
 
 def _parse_subscripts(call: Call, count: int) -> tuple[list[list[str]], list[str]]:
@@ -124,14 +125,10 @@ def _einsum_operations(call: Call) -> Dim | None:
     """One operation for each operand at each place of all labels: the products and their sum."""
     fields = joined_fields(call)
     terms, _ = _parse_subscripts(call, len(fields))
-    sizes: dict[str, tuple[Dim, ...]] = {}
-    for number, (term, field) in enumerate(zip(terms, fields, strict=True)):
-        for label, dims in _labelled(term, field):
-            together = _together(call, label, sizes.get(label, ()), dims, number)
-            if together is None:
-                return None
-            sizes[label] = together
-    return dim_product((len(fields), *[size for dims in sizes.values() for size in dims]))
+    sizes = _label_sizes(call, terms, fields).values()
+    if None in sizes:
+        return None
+    return dim_product((len(fields), *[size for dims in sizes for size in dims or ()]))
 
 
 @declares("relax.einsum", primitive=True, infer=_einsum_type, reference=_einsum, finite=True, cost=_einsum_operations)

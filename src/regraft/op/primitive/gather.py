@@ -17,7 +17,7 @@ from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..public_function import declares
 from ..rules import broadcast_of, format_dims, normalize_axis, require_kind, tensor_fields, tensor_operand
-from ..semantics import cast, positions
+from ..semantics import along, cast, positions
 
 __all__ = ["gather_elements", "gather_nd", "index_tensor"]
 
@@ -146,10 +146,8 @@ def _shared_batch(call: Call, data: Sequence[Dim], indices: Sequence[Dim]) -> bo
 
 def _gather_nd(xp: Any, data: Any, indices: Any, batch_dims: int) -> Any:
     depth, ndim = indices.shape[-1], indices.ndim - 1
-    batch = [
-        xp.reshape(positions(xp, size, indices), (-1, *(1,) * (ndim - axis - 1)))
-        for axis, size in enumerate(indices.shape[:batch_dims])
-    ]
+    sizes = enumerate(indices.shape[:batch_dims])
+    batch = [along(xp, positions(xp, size, indices), axis, ndim) for axis, size in sizes]
     named = [from_front(xp, indices[..., i], data.shape[batch_dims + i]) for i in range(depth)]
     if not batch and not named:
         return xp.broadcast_to(data, (*indices.shape[:-1], *data.shape))

@@ -12,7 +12,7 @@ from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, TupleType, Type
 from ..public_function import Number, Scalars, declares, operator_of
 from ..rules import array_operand, normalize_axis, require_kind, require_rank, tensor_operand
-from ..semantics import cast, filled, index_array
+from ..semantics import along, cast, filled, index_array
 
 __all__ = ["dynamic_strided_slice", "strided_slice", "take"]
 
@@ -54,8 +54,7 @@ def _take(xp: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
     if mode == "nan":
         inside = (flat >= 0) & (flat < extent)
         taken = xp.take(x, xp.where(inside, flat, xp.zeros_like(flat)), axis=place)
-        mask = xp.reshape(inside, (-1, *(1,) * (x.ndim - place - 1)))
-        taken = xp.where(mask, taken, filled(xp, (), float("nan"), x))
+        taken = xp.where(along(xp, inside, place, x.ndim), taken, filled(xp, (), float("nan"), x))
     elif mode == "clip":
         taken = xp.take(x, xp.clip(flat, 0, max(extent - 1, 0)), axis=place)
     elif mode == "wrap":

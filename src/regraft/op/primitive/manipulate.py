@@ -13,7 +13,7 @@ from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..public_function import declares
 from ..row import declared
 from ..rules import as_int_tuple, normalize_axes, normalize_axis, require_rank, tensor_operand
-from ..semantics import array_function, cast, positions
+from ..semantics import along, array_function, cast, positions
 
 __all__ = ["flip", "layout_transform", "permute_dims", "reverse_sequence"]
 
@@ -181,11 +181,11 @@ def _reverse_sequence_type(call: Call) -> Type:
 
 
 def _reverse_sequence(xp: Any, data: Any, seq_lengths: Any, seq_axis: int, batch_axis: int) -> Any:
-    along, batch = seq_axis % data.ndim, batch_axis % data.ndim
-    places = xp.reshape(positions(xp, data.shape[along], data), (-1, *(1,) * (data.ndim - along - 1)))
-    lengths = xp.reshape(cast(xp, seq_lengths, "int64"), (-1, *(1,) * (data.ndim - batch - 1)))
+    axis, batch = seq_axis % data.ndim, batch_axis % data.ndim
+    places = along(xp, positions(xp, data.shape[axis], data), axis, data.ndim)
+    lengths = along(xp, cast(xp, seq_lengths, "int64"), batch, data.ndim)
     source = xp.where(places < lengths, lengths - 1 - places, places)
-    return xp.take_along_axis(data, xp.broadcast_to(source, data.shape), axis=along)
+    return xp.take_along_axis(data, xp.broadcast_to(source, data.shape), axis=axis)
 
 
 @declares(

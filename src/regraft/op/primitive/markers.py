@@ -10,14 +10,9 @@ from typing import Any, Final
 
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait
-from ...ir.types import Type
 from ..public_function import declares, operator_of
 
 __all__ = ["end_checkpoint", "no_grad", "start_checkpoint", "stop_lift_params"]
-
-
-def _unchanged_type(call: Call) -> Type:
-    return call.args[0].ty
 
 
 def _unchanged(xp: Any, input: Any) -> Any:
@@ -25,7 +20,7 @@ def _unchanged(xp: Any, input: Any) -> Any:
     return input
 
 
-_marks: Final = partial(declares, primitive=True, infer=_unchanged_type, reference=_unchanged)
+_marks: Final = partial(declares, primitive=True, infer=lambda call: call.args[0].ty, reference=_unchanged)
 _passes: Final = partial(_marks, gradient=lambda call, output, adjoint: [adjoint])
 
 

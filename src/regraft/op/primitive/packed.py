@@ -16,7 +16,7 @@ from ...ir.expr import Expr, ExternFunc, GlobalVar, PrimValue, StringImm, Tuple,
 from ...ir.op import REQUIRED, Attrs, Call, Trait, joined_type, stated_type, wrong_attribute, wrong_operand
 from ...ir.types import OBJECT, FuncType, ObjectType, PrimType, TensorType, TupleType, Type, is_subtype
 from ..public_function import declares
-from ..row import primitive
+from ..row import primitive, published
 from ..rules import as_int_tuple
 
 __all__ = [
@@ -53,9 +53,10 @@ def _as_types(stated: Any, name: str, argument: str) -> tuple[Type, ...]:
     )
 
 
-def one_of(name: str, given: Types | None, older: Types | None, argument: str, older_name: str) -> tuple[Type, ...]:
-    """The types of a result, which a call states under one of two names."""
+def one_of(name: str, given: Types | None, older: Types | None, argument: str = "ty_args") -> tuple[Type, ...]:
+    """The types of a result, which a call states as ``argument``, or by the name that Relax had for that."""
     if (given is None) == (older is None):
+        older_name = argument.replace("ty", "sinfo")
         raise OpTypeError(
             f"{name}: give the type of the result, once, as {argument} (or, as it was called, {older_name})"
         )
@@ -81,9 +82,10 @@ def _check_callee(call: Call) -> None:
         raise wrong_operand(call, 0, 'a function: its name, R.ExternFunc("name"), or an expression of one')
 
 
-def _check_tuple(call: Call, index: int) -> None:
-    if not isinstance(call.args[index].ty, TupleType | ObjectType):
-        raise wrong_operand(call, index, "a tuple of the arguments")
+def check_arguments(call: Call) -> None:
+    """Raise unless operand 1 is a tuple of arguments."""
+    if not isinstance(call.args[1].ty, TupleType | ObjectType):
+        raise wrong_operand(call, 1, "a tuple of the arguments")
 
 
 # --- functions that live outside
@@ -92,15 +94,20 @@ def _check_tuple(call: Call, index: int) -> None:
 def _call_py_func_type(call: Call) -> Type:
     if not isinstance(call.args[0], StringImm):
         raise wrong_operand(call, 0, "the name of a Python function")
-    _check_tuple(call, 1)
+    check_arguments(call)
     return stated_type(call)
+
+
+def _stated_results(call: Call) -> tuple[Type, Sequence[Type]]:
+    """The type that a call states, and those of its results, which it holds."""
+    stated = stated_type(call)
+    return stated, stated.fields if isinstance(stated, TupleType) else (stated,)
 
 
 def _call_dps_packed_type(call: Call) -> Type:
     _check_callee(call)
-    _check_tuple(call, 1)
-    stated = stated_type(call)
-    fields = stated.fields if isinstance(stated, TupleType) else (stated,)
+    check_arguments(call)
+    stated, fields = _stated_results(call)
     if not all(isinstance(field, TensorType) and field.shape is not None for field in fields):
         raise OpTypeError(
             f"{CALL_DPS_PACKED.name}: out_ty={stated!r}; expected tensors of known shape, "
@@ -136,7 +143,7 @@ def call_dps_packed(
     the result: one tensor or, for several types, a tuple. Raises `OpTypeError` when they are not stated, or are no such
     types.
     """
-    types = one_of(CALL_DPS_PACKED.name, out_ty, out_sinfo, "out_ty", "out_sinfo")
+    types = one_of(CALL_DPS_PACKED.name, out_ty, out_sinfo, "out_ty")
     return Call(CALL_DPS_PACKED, (as_callee(func), as_packed_arguments(args)), None, (joined_type(types),))
 
 
@@ -150,7 +157,7 @@ def call_packed(
     shared or dropped. Without a type the result may be anything.
     """
     stated = ty_args is not None or sinfo_args is not None
-    types = one_of("relax.call_packed", ty_args, sinfo_args, "ty_args", "sinfo_args") if stated else ()
+    types = one_of("relax.call_packed", ty_args, sinfo_args) if stated else ()
     attrs.pop("attrs_type_key", None)  # how TVM prints that there are attributes at all
     return Call(as_callee(func), [_argument(arg) for arg in args], _frozen(attrs), types)
 
@@ -185,24 +192,20 @@ def call_pure_packed(func: Callee, *args: Any, ty_args: Types | None = None, sin
     Operands: ``func``, its registered name or an expression of it, and what it is given. ``ty_args``: the
     type of the result (for several types, a tuple of them). Raises `OpTypeError` when the type is not stated.
     """
-    types = one_of(CALL_PURE_PACKED.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    types = one_of(CALL_PURE_PACKED.name, ty_args, sinfo_args)
     return Call(CALL_PURE_PACKED, (as_callee(func), *map(_argument, args)), None, types)
 
 
 def _call_inplace_packed_type(call: Call) -> Type:
     _check_callee(call)
-    stated = stated_type(call)
-    fields = stated.fields if isinstance(stated, TupleType) else (stated,)
+    stated, fields = _stated_results(call)
     places: tuple[int, ...] = call.attrs.inplace_indices
     count = len(call.args) - 1
     if len(places) != len(fields):
         raise wrong_attribute(call, "inplace_indices", f"one index for each of the {len(fields)} results")
     if all(place == -1 for place in places) or not all(-1 <= place < count for place in places):
-        raise wrong_attribute(
-            call,
-            "inplace_indices",
-            f"indices of the {count} arguments, or -1 for a new tensor, not -1 throughout",
-        )
+        expected = f"indices of the {count} arguments, or -1 for a new tensor, not -1 throughout"
+        raise wrong_attribute(call, "inplace_indices", expected)
     written = [place for place in places if place != -1]
     if len(set(written)) != len(written):
         raise wrong_attribute(call, "inplace_indices", "arguments that are all different")
@@ -236,7 +239,7 @@ def call_inplace_packed(
     when types are not stated, and for indices that do not fit them or the arguments.
     """
     name = CALL_INPLACE_PACKED.name
-    types = one_of(name, ty_args, sinfo_args, "ty_args", "sinfo_args")
+    types = one_of(name, ty_args, sinfo_args)
     places = as_int_tuple(inplace_indices, name, "inplace_indices")
     return Call(CALL_INPLACE_PACKED, (as_callee(func), *map(_argument, args)), {"inplace_indices": places}, types)
 
@@ -246,7 +249,7 @@ def call_inplace_packed(
 
 def _make_closure_type(call: Call) -> Type:
     _check_callee(call)
-    _check_tuple(call, 1)
+    check_arguments(call)
     return OBJECT
 
 
@@ -264,62 +267,48 @@ def make_closure(func: Expr, args: Expr | Sequence[Expr]) -> Call:
 def _invoke_type(call: Call) -> Type:
     if not isinstance(call.args[0].ty, ObjectType | FuncType):
         raise wrong_operand(call, 0, "a closure, as R.make_closure gives it")
-    _check_tuple(call, 1)
+    check_arguments(call)
     return stated_type(call)
 
 
-INVOKE_CLOSURE = primitive("relax.invoke_closure", ("closure", "args"), infer=_invoke_type, traits=(Trait.IMPURE,))
-INVOKE_PURE_CLOSURE = primitive("relax.invoke_pure_closure", ("closure", "args"), infer=_invoke_type)
+def _invoking(name: str, traits: Sequence[Trait], doc: str):
+    """The operator that calls a closure, and the function that people call."""
+    op = primitive(name, ("closure", "args"), infer=_invoke_type, traits=traits)
+
+    def function(
+        closure: Expr, args: Expr | Sequence[Expr], ty_args: Types | None = None, *, sinfo_args: Types | None = None
+    ) -> Call:
+        return Call(op, (closure, as_packed_arguments(args)), None, one_of(name, ty_args, sinfo_args))
+
+    return published(function, op, doc)
 
 
-def invoke_closure(
-    closure: Expr,
-    args: Expr | Sequence[Expr],
-    ty_args: Types | None = None,
-    *,
-    sinfo_args: Types | None = None,
-) -> Call:
+invoke_closure = _invoking(
+    "relax.invoke_closure",
+    (Trait.IMPURE,),
     """A call of a closure that may have effects.
 
     Operands: ``closure``, what `make_closure` gave; ``args``, a tuple of the arguments that it still lacks.
     ``ty_args``: the type of the result. Raises `OpTypeError` when it is not stated, or there is no closure.
-    """
-    types = one_of(INVOKE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
-    return Call(INVOKE_CLOSURE, (closure, as_packed_arguments(args)), None, types)
-
-
-def invoke_pure_closure(
-    closure: Expr,
-    args: Expr | Sequence[Expr],
-    ty_args: Types | None = None,
-    *,
-    sinfo_args: Types | None = None,
-) -> Call:
-    """`invoke_closure` of a closure without effects; the author of the call guarantees that."""
-    types = one_of(INVOKE_PURE_CLOSURE.name, ty_args, sinfo_args, "ty_args", "sinfo_args")
-    return Call(INVOKE_PURE_CLOSURE, (closure, as_packed_arguments(args)), None, types)
+    """,
+)
+invoke_pure_closure = _invoking(
+    "relax.invoke_pure_closure",
+    (),
+    "`invoke_closure` of a closure without effects; the author of the call guarantees that.",
+)
 
 
 # --- what an engine does
 
 
-def _null_value_type(call: Call) -> Type:
-    del call
-    return OBJECT
-
-
-@declares("relax.null_value", primitive=True, infer=_null_value_type)
+@declares("relax.null_value", primitive=True, infer=lambda call: OBJECT)
 def null_value() -> Call:
     """The value that stands for none: Python's ``None``, of type object."""
     ...
 
 
-def _print_type(call: Call) -> Type:
-    del call
-    return TupleType(())
-
-
-PRINT = primitive("relax.print", ("*values",), {"format": ""}, infer=_print_type, traits=(Trait.IMPURE,))
+PRINT = primitive("relax.print", ("*values",), {"format": ""}, infer=lambda call: TupleType(()), traits=(Trait.IMPURE,))
 
 
 def print(*values: Any, format: str | Expr = "") -> Call:
@@ -342,11 +331,7 @@ def _assert_op_type(call: Call) -> Type:
 
 
 ASSERT_OP = primitive(
-    "relax.assert_op",
-    ("condition", "*format_args"),
-    {"format": ""},
-    infer=_assert_op_type,
-    traits=(Trait.IMPURE,),
+    "relax.assert_op", ("condition", "*format_args"), {"format": ""}, infer=_assert_op_type, traits=(Trait.IMPURE,)
 )
 
 

@@ -16,7 +16,7 @@ from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..public_function import Number, declares
 from ..rules import common_dtype, format_dims, integer_operand, normalize_axis, require_numbers, tensor_operand
-from ..semantics import filled, index_array, positions
+from ..semantics import along, filled, index_array, positions
 from .broadcast import may_broadcast
 from .gather import broadcast_fields, elementwise_indices, from_front, index_fields, index_operand
 from .indexing import slice_length
@@ -79,7 +79,7 @@ def _scatter_elements_type(call: Call) -> Type:
 def _scatter_elements(xp: Any, data: Any, indices: Any, updates: Any, axis: int, reduction: str) -> Any:
     axis %= data.ndim
     places = [
-        indices if place == axis else xp.reshape(positions(xp, size, indices), (-1, *(1,) * (data.ndim - place - 1)))
+        indices if place == axis else along(xp, positions(xp, size, indices), place, data.ndim)
         for place, size in enumerate(indices.shape)
     ]
     return _put(xp, data, places, tuple(indices.shape), updates, reduction)

@@ -90,14 +90,17 @@ def window_counts(
     """`window_count` for each spatial axis, by the attributes ``strides``, ``dilation`` and ``padding``."""
     axes = zip(sizes, kernel, attrs.strides, attrs.dilation, padding_pairs(attrs.padding), strict=True)
     return tuple(
-        [window_count(size, (width - 1) * step + 1, stride, pads, ceil_mode) for size, width, stride, step, pads in axes]
+        [
+            window_count(size, (width - 1) * step + 1, stride, pads, ceil_mode)
+            for size, width, stride, step, pads in axes
+        ]
     )
 
 
 def checked_window_counts(
     call: Call, index: int, sizes: Sequence[Dim], kernel: Sequence[Dim], *, ceil_mode: bool = False
 ) -> tuple[Dim, ...]:
-    """`window_counts` of operand ``index``. Raises `OpTypeError` when a window is larger than an axis with its padding."""
+    """`window_counts` of operand ``index``; raises `OpTypeError` if a window is larger than an axis and its padding."""
     attrs = call.attrs
     for size, width, step, pads in zip(sizes, kernel, attrs.dilation, padding_pairs(attrs.padding), strict=True):
         extent = (width - 1) * step + 1
