@@ -24,10 +24,14 @@ from ..ir.types import FuncType, ObjectType, TensorType, TupleType, Type, is_sub
 from ..ir.walks import inner_first
 from ..op.adjoints import GradientError, fields_of, is_differentiable, zeros_of
 from ..op.primitive.binary import add
-from ..op.primitive.broadcast import COLLAPSE_SUM_LIKE, COLLAPSE_SUM_TO
+from ..op.primitive.broadcast import collapse_sum_like, collapse_sum_to
 from ..op.primitive.create import ones
-from ..op.primitive.join import SPLIT
+from ..op.primitive.join import split
 from ..op.primitive.loop import LOOP
+from ..op.public_function import operator_of
+
+_SPLIT: Final = operator_of(split)
+_SUMS: Final = (operator_of(collapse_sum_to), operator_of(collapse_sum_like))
 
 Path: TypeAlias = tuple[int, ...]
 """The place of an adjoint in a nested tuple: () for a tensor, (1,) for field 1."""
@@ -330,7 +334,7 @@ class ReversePass:
 
 
 def _whole_tuples(function: Function) -> frozenset[Var]:
-    """The tuples of tensors whose adjoint is a tuple as well: parameters, what is put together, what `SPLIT` gives.
+    """The tuples of tensors whose adjoint is a tuple as well: parameters, what is put together, what `split` gives.
 
     Rules of other operators that give tuples ask for the fields that a share has reached.
     """
@@ -339,7 +343,7 @@ def _whole_tuples(function: Function) -> frozenset[Var]:
         for binding in block:
             if isinstance(binding.var.ty, TupleType) and not isinstance(binding, MatchCast):
                 value = binding.value
-                if not isinstance(value, Call) or value.op is SPLIT:
+                if not isinstance(value, Call) or value.op is _SPLIT:
                     whole.append(binding.var)
     return frozenset(var for var in whole if all(map(is_differentiable, leaf_types(var.ty))))
 
@@ -374,7 +378,7 @@ def _put_together(share: Expr) -> Expr:
 
 def _summed(share: Expr) -> Expr:
     """The operand of ``share`` if that is a sum to the shape of an operand, else ``share`` itself."""
-    if isinstance(share, Call) and share.op in (COLLAPSE_SUM_TO, COLLAPSE_SUM_LIKE):
+    if isinstance(share, Call) and share.op in _SUMS:
         return share.args[0]
     return share
 

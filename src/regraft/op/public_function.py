@@ -83,6 +83,7 @@ _ATTRIBUTES: Final[dict[str, Form | None]] = {
     "int | None": optional(as_int),
     "int | Sequence[int]": as_int_tuple,
     "int | Sequence[int] | None": optional(as_int_tuple),
+    "Sequence[int]": as_int_tuple,
     "Sequence[int] | None": optional(as_int_tuple),
     "float": as_float,
     "Text": lambda value, op_name, name: str(value),

@@ -23,7 +23,7 @@ from ..ir.types import PrimType, TensorType
 from ..ir.visitor import iter_bindings
 from .layout_blocks import has_blocks, in_whole_axes
 from .primitive.comparison import not_equal
-from .primitive.create import FULL
+from .primitive.create import full
 from .primitive.datatype import astype
 from .rules import OfKinds, broadcast_rule, require_kinds, verdict_rule
 
@@ -158,4 +158,4 @@ def _as_tensor(arg: Expr) -> Expr:
         return arg
     if isinstance(arg, PrimValue) and isinstance(arg.value, int | float):
         return Constant(TensorData(np.asarray(arg.value, numpy_dtype(ty.dtype))))
-    return FULL(ShapeExpr(()), arg, dtype=ty.dtype)
+    return full(ShapeExpr(()), arg, ty.dtype)

@@ -22,8 +22,8 @@ from ..primitive.elementary import erf, exp, sigmoid, tanh
 from ..primitive.logical import logical_and
 from ..primitive.reduction import sum
 from ..primitive.reshaping import expand_dims
-from ..primitive.ternary import CLIP, clip, where
-from ..public_function import declares
+from ..primitive.ternary import clip, where
+from ..public_function import declares, operator_of
 from ..row import of_one
 from ..rules import OfKinds, normalize_axis, require_float, require_rank, same_float_type, same_type, tensor_operand
 from ..semantics import PROGRAM, along, apply, normalized_exponentials, rounded_once, special_function
@@ -79,7 +79,7 @@ def relu(data: Expr) -> Call:
 
 def _relu6(xp: Any, x: Any) -> Any:
     limits = (PrimValue(0), PrimValue(6)) if xp.__name__ == PROGRAM else (0, 6)
-    return apply(xp, CLIP, x, *limits)
+    return apply(xp, operator_of(clip), x, *limits)
 
 
 def _relu6_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:

@@ -15,7 +15,7 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Reference, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
-from ..primitive.indexing import TAKE
+from ..primitive.indexing import take
 from ..primitive.row_updates import fold_into_rows
 from ..primitive.windows import gathered_from_windows
 from ..public_function import Padding, ResultLayout, Spatial, declares, operator_of
@@ -79,9 +79,6 @@ def nll_loss_backward(
     Result: the predictions' type. Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     ...
-
-
-NLL_LOSS_BACKWARD = operator_of(nll_loss_backward)
 
 
 # --- pooling
@@ -176,7 +173,7 @@ avg_pool2d_backward = _backward_function(
 def _take_backward_type(call: Call) -> Type:
     require_float(call, 1)
     common_dtype(call, (0, 1))
-    taken = TAKE(*call.args[1:], **call.attrs).ty
+    taken = operator_of(take)(*call.args[1:], **call.attrs).ty
     assert isinstance(taken, TensorType)
     _require_adjoint(call, taken.shape, taken.ndim)
     return tensor_operand(call, 1)
@@ -187,8 +184,9 @@ def _take_backward(xp: Any, output_grad: Any, x: Any, indices: Any, axis: int | 
     extent = x.shape[place]
     # what `take` reads from the positions themselves says where each element came from; NaN: from nowhere
     places = cast(xp, positions(xp, extent, x), "float64" if mode == "nan" else "int64")
-    assert TAKE.reference is not None
-    rows = xp.reshape(TAKE.reference(xp, places, indices, axis=0, mode=mode), (-1,))
+    reference = operator_of(take).reference
+    assert reference is not None
+    rows = xp.reshape(reference(xp, places, indices, axis=0, mode=mode), (-1,))
     adjoint = xp.reshape(output_grad, (*x.shape[:place], rows.shape[0], *x.shape[place + 1 :]))
     others = (*x.shape[:place], *x.shape[place + 1 :])
     across = dim_product(others)

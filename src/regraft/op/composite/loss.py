@@ -10,7 +10,7 @@ from ...ir.dtypes import is_float, is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
-from ..public_function import declares, operator_of
+from ..public_function import declares
 from ..rules import OfKinds, common_dtype, format_dims, require_float, require_rank, tensor_operand
 from ..semantics import cast, dtype_name, rounded_once, widened
 
@@ -50,9 +50,6 @@ def cross_entropy_with_logits(predictions: Expr, labels: Expr) -> Call:
     a type and no value.
     """
     ...
-
-
-CROSS_ENTROPY_WITH_LOGITS = operator_of(cross_entropy_with_logits)
 
 
 # --- negative log likelihood
@@ -159,6 +156,3 @@ def nll_loss(
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     ...
-
-
-NLL_LOSS = operator_of(nll_loss)

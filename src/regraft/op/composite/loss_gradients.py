@@ -17,11 +17,12 @@ from ..primitive.reduction import sum
 from ..primitive.reshaping import expand_dims, flatten, squeeze
 from ..primitive.ternary import where
 from ..primitive.unary import logical_not
-from .backward import NLL_LOSS_BACKWARD, take_backward
-from .loss import CROSS_ENTROPY_WITH_LOGITS, NLL_LOSS
+from ..public_function import operator_of
+from .backward import nll_loss_backward, take_backward
+from .loss import cross_entropy_with_logits, nll_loss
 
 
-@CROSS_ENTROPY_WITH_LOGITS.define_gradient
+@operator_of(cross_entropy_with_logits).define_gradient
 def _cross_entropy_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     predictions, labels = call.args
     share = adjoint
@@ -31,20 +32,20 @@ def _cross_entropy_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
     return [-share * labels, -share * predictions]
 
 
-@NLL_LOSS.define_gradient
+@operator_of(nll_loss).define_gradient
 def _nll_loss_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    share = NLL_LOSS_BACKWARD(adjoint, *call.args, **call.attrs)
+    share = operator_of(nll_loss_backward)(adjoint, *call.args, **call.attrs)
     if len(call.args) < 3:
         return [share, None]
     predictions, targets, weights = call.args
     return [share, None, _weights_share(call, adjoint, predictions, targets, weights, output)]
 
 
-@NLL_LOSS_BACKWARD.define_gradient
+@operator_of(nll_loss_backward).define_gradient
 def _nll_loss_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """It is linear in the adjoint of the loss, as the loss is in the predictions, with the same coefficients."""
     output_grad, _, *rest = call.args
-    share = NLL_LOSS(adjoint, *rest, **call.attrs)
+    share = operator_of(nll_loss)(adjoint, *rest, **call.attrs)
     if len(rest) < 2:
         return [share, None, None]
     targets, weights = rest

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from ...ir.dims import Dim, dim_at_least, dim_max
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute
+from ...ir.op import Call, Trait, wrong_attribute
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..rules import as_int_tuple, tensor_operand
+from ..public_function import declares
+from ..rules import as_float, tensor_operand
 from ..semantics import pad_constant, positions
 
 __all__ = ["pad"]
@@ -62,16 +63,17 @@ def _pad(xp: Any, x: Any, pad_width: tuple[int, ...], pad_mode: str, pad_value: 
     return x
 
 
-PAD = Op(
+@declares(
     "relax.nn.pad",
-    ("data",),
-    {"pad_width": REQUIRED, "pad_value": 0.0, "pad_mode": "constant"},
+    order=("pad_width", "pad_value", "pad_mode"),
+    forms={
+        "str | None": lambda value, op_name, name: value or "constant",
+        "float | None": lambda value, op_name, name: as_float(value or 0.0, op_name, name),
+    },
     infer=_pad_type,
     reference=_pad,
     traits=(Trait.MOVES,),
 )
-
-
 def pad(data: Expr, pad_width: Sequence[int], pad_mode: str | None = "constant", pad_value: float | None = 0.0) -> Call:
     """``data`` made larger at the edges of its axes; as ``numpy.pad``, with PyTorch's names of the modes.
 
@@ -82,6 +84,4 @@ def pad(data: Expr, pad_width: Sequence[int], pad_mode: str | None = "constant",
     Result: the same dtype, each axis with its two widths added. Raises `OpTypeError` for another number of
     widths, an unknown mode, or an axis that has nothing to pad with.
     """
-    value = 0.0 if pad_value is None else float(pad_value)
-    widths = as_int_tuple(pad_width, PAD.name, "pad_width")
-    return PAD(data, pad_width=widths, pad_mode=pad_mode or "constant", pad_value=value)
+    ...

@@ -66,7 +66,13 @@ def _batch_flatten(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (x.shape[0], prod(x.shape[1:])))
 
 
-@declares("relax.nn.batch_flatten", infer=_batch_flatten_type, reference=_batch_flatten, traits=(Trait.VIEW,))
+@declares(
+    "relax.nn.batch_flatten",
+    infer=_batch_flatten_type,
+    reference=_batch_flatten,
+    traits=(Trait.VIEW,),
+    gradient=lambda call, output, adjoint: [reshape_like(adjoint, call.args[0])],
+)
 def batch_flatten(data: Expr) -> Call:
     """``data`` of shape (n, ...) as a matrix (n, product of the rest); follows ``torch.flatten(data, 1)``.
 
@@ -87,8 +93,3 @@ def _pixel_shuffle_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
     split = reshape(adjoint, [*lead, deep, height, factor, width, factor])
     order = (*range(rank + 1), rank + 2, rank + 4, rank + 1, rank + 3)
     return [reshape_like(permute_dims(split, order), data)]
-
-
-@operator_of(batch_flatten).define_gradient
-def _batch_flatten_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [reshape_like(adjoint, call.args[0])]

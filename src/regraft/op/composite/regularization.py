@@ -8,7 +8,7 @@ from ...ir.expr import Expr
 from ...ir.op import Call, wrong_attribute
 from ...ir.types import TupleType, Type
 from ..adjoints import fields_of
-from ..public_function import declares, operator_of
+from ..public_function import declares
 from ..rules import tensor_operand
 
 __all__ = ["dropout"]
@@ -25,7 +25,12 @@ def _dropout(xp: Any, x: Any, rate: float) -> tuple[Any, Any]:
     return x, xp.ones_like(x)
 
 
-@declares("relax.nn.dropout", infer=_dropout_type, reference=_dropout)
+@declares(
+    "relax.nn.dropout",
+    infer=_dropout_type,
+    reference=_dropout,
+    gradient=lambda call, output, adjoint: [fields_of(adjoint)[0]],
+)
 def dropout(data: Expr, rate: float = 0.5) -> Call:
     """``data`` and a mask of ones: dropout as it is once training is over, which drops nothing; follows TVM.
 
@@ -34,8 +39,3 @@ def dropout(data: Expr, rate: float = 0.5) -> Call:
     Result: a tuple (``data``, mask), both of ``data``'s shape and dtype.
     """
     ...
-
-
-@operator_of(dropout).define_gradient
-def _dropout_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    return [fields_of(adjoint)[0]]

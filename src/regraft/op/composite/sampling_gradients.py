@@ -29,7 +29,7 @@ from ..primitive.windows import padding_pairs
 from ..public_function import operator_of
 from .adaptive_pooling import adaptive_avg_pool1d
 from .backward import avg_pool2d_backward, max_pool2d_backward, take_backward
-from .padding import PAD, pad
+from .padding import pad
 from .pooling import avg_pool2d, max_pool2d
 
 _Pool = Callable[..., Expr]
@@ -150,7 +150,7 @@ for _rank in (1, 2, 3):
 # --- padding
 
 
-@PAD.define_gradient
+@operator_of(pad).define_gradient
 def _pad_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """Padding with a constant is cut off, and a cut is padded; a copy gives its share to its source."""
     data, attrs = call.args[0], call.attrs

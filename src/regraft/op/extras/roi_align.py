@@ -12,8 +12,8 @@ from ...ir.expr import Expr
 from ...ir.op import Call, wrong_attribute
 from ...ir.types import TensorType
 from ..layouts import data_letters, from_canonical, to_canonical
-from ..primitive.markers import NO_GRAD
-from ..public_function import Spatial, declares
+from ..primitive.markers import no_grad
+from ..public_function import Spatial, declares, operator_of
 from ..rules import as_int
 from ..semantics import apply, cast, dtype_name, filled, positions, size_of, widened, with_attrs
 from .roi_pool import pooled_type
@@ -144,7 +144,7 @@ def _roi_align_type(call: Call) -> TensorType:
 
 def _roi_align(xp: Any, attrs: Any, data: Any, rois: Any) -> Any:
     x = widened(xp, to_canonical(xp, data, attrs.layout, _LETTERS))
-    samples = _RegionSamples(xp, x, widened(xp, apply(xp, NO_GRAD, rois)), attrs)
+    samples = _RegionSamples(xp, x, widened(xp, apply(xp, operator_of(no_grad), rois)), attrs)
     corners = list(samples.corners())
     if attrs.mode == "max_corner":
         values = xp.max(xp.stack(corners), axis=0)

@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -106,7 +106,7 @@ def _dft_operations(call: Call) -> Dim | None:
 
 @declares("relax.signal.dft", primitive=True, infer=_dft_type, reference=_dft, cost=_dft_operations)
 def dft(x: Expr, length: int | None = None, axis: int = -2, inverse: bool = False, onesided: bool = False) -> Call:
-    """The discrete Fourier transform along ``axis``; follows ``DFT`` of ONNX and ``numpy.fft``.
+    """The discrete Fourier transform along ``axis``; follows ``operator_of(dft)`` of ONNX and ``numpy.fft``.
 
     Operands: ``x``, floating, whose last axis has one element, the real part, or two, real and imaginary part.
     Attributes: ``length``, how many samples are transformed (more than there are: zeros; fewer: the first ones), by
@@ -118,9 +118,6 @@ def dft(x: Expr, length: int | None = None, axis: int = -2, inverse: bool = Fals
     Cost: n·log n for n samples.
     """
     ...
-
-
-DFT: Final = operator_of(dft)
 
 
 # --- gradients
@@ -139,7 +136,7 @@ def _fitted(call: Call, value: Expr, axis: int, size: Dim) -> Expr:
     return pad(value, widths)
 
 
-@DFT.define_gradient
+@operator_of(dft).define_gradient
 def _dft_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """The transform is linear and its matrix symmetric: the adjoint is transformed back with conjugated factors."""
     attrs, x = call.attrs, call.args[0]
@@ -150,7 +147,7 @@ def _dft_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     count = count_of([samples], dtype)
     if attrs.inverse and attrs.onesided:
         number = static_size(call, samples, "the number of samples")
-        share = DFT(adjoint, length=number, axis=axis, inverse=False, onesided=True)
+        share = operator_of(dft)(adjoint, length=number, axis=axis, inverse=False, onesided=True)
         # All but the first element and the middle one stand for two of the whole spectrum.
         shares = np.full((number // 2 + 1, *(1,) * (len(shape) - axis - 1)), 2.0 / number)
         shares[0] = 1.0 / number
@@ -158,7 +155,7 @@ def _dft_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
             shares[-1] = 1.0 / number
         return [_fitted(call, multiply(share, const(shares, dtype)), axis, shape[axis])]
     whole = _fitted(call, adjoint, axis, samples)
-    share = DFT(whole, length=None, axis=axis, inverse=not attrs.inverse, onesided=False)
+    share = operator_of(dft)(whole, length=None, axis=axis, inverse=not attrs.inverse, onesided=False)
     share = divide(share, count) if attrs.inverse else multiply(share, count)
     share = _fitted(call, share, axis, shape[axis])
     last = len(shape) - 1

@@ -122,9 +122,6 @@ def collapse_sum_to(data: Expr, shape: ShapeOperand) -> Call:
     ...
 
 
-COLLAPSE_SUM_TO = operator_of(collapse_sum_to)
-
-
 def _collapse_sum_like_type(call: Call) -> Type:
     data, target = _summable(call), tensor_operand(call, 1)
     _require_broadcast(call, target, data, "a tensor whose shape broadcasts to data")
@@ -144,9 +141,6 @@ def collapse_sum_like(data: Expr, collapse_target: Expr) -> Call:
     `collapse_sum_to` does.
     """
     ...
-
-
-COLLAPSE_SUM_LIKE = operator_of(collapse_sum_like)
 
 
 # --- repeat, tile

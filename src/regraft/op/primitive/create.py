@@ -17,7 +17,7 @@ from ...ir.expr import Expr, PrimValue, const
 from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, Type
 from .. import adjoints
-from ..public_function import Dtype, Number, ShapeOperand, declares, operator_of
+from ..public_function import Dtype, Number, ShapeOperand, declares
 from ..row import primitive
 from ..rules import (
     array_operand,
@@ -105,9 +105,6 @@ def full(shape: ShapeOperand, fill_value: Expr | float, dtype: Dtype = None) -> 
     Raises `OpTypeError` for operands of other kinds.
     """
     ...
-
-
-FULL = operator_of(full)
 
 
 def _like_type(call: Call) -> Type:

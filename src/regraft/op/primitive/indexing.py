@@ -10,7 +10,7 @@ from ...ir.dtypes import is_float, is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, TupleType, Type
-from ..public_function import Number, Scalars, declares, operator_of
+from ..public_function import Number, Scalars, declares
 from ..rules import array_operand, normalize_axis, require_kind, require_rank, tensor_operand
 from ..semantics import along, cast, filled, index_array
 
@@ -81,9 +81,6 @@ def take(
     integers, an axis that ``x`` does not have, and an unknown mode.
     """
     ...
-
-
-TAKE = operator_of(take)
 
 
 # --- strided_slice
@@ -258,6 +255,3 @@ def dynamic_strided_slice(x: Expr, begin: Expr, end: Expr, strides: Expr) -> Cal
     Raises `OpTypeError` when a bound is no tensor of integers of that shape.
     """
     ...
-
-
-DYNAMIC_STRIDED_SLICE = operator_of(dynamic_strided_slice)

@@ -235,9 +235,6 @@ def split(x: Expr, indices_or_sections: _Cuts, axis: int = 0) -> Call:
     ...
 
 
-SPLIT = operator_of(split)
-
-
 # --- meshgrid
 
 
@@ -301,7 +298,7 @@ def _stack_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None
     return _parted(adjoint, len(tensors), call.attrs.axis, tensors)
 
 
-@SPLIT.define_gradient
+@operator_of(split).define_gradient
 def _split_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     cuts: int | tuple[Dim, ...] = call.attrs.indices_or_sections
     known = [cut for cut in cuts if isinstance(cut, int)] if isinstance(cuts, tuple) else []

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait
-from ..public_function import declares, operator_of
+from ..public_function import declares
 
 __all__ = ["end_checkpoint", "no_grad", "start_checkpoint", "stop_lift_params"]
 
@@ -31,9 +31,6 @@ def no_grad(input: Expr) -> Call:
     Operands: ``input``, a value of any type. Result: the same value.
     """
     ...
-
-
-NO_GRAD = operator_of(no_grad)
 
 
 @_passes("relax.grad.start_checkpoint", traits=(Trait.VIEW,))

@@ -7,16 +7,17 @@ which builds on these. The adjoint of each chosen element goes to where the elem
 from __future__ import annotations
 
 from ...ir.expr import Expr, PrimValue, Tuple
-from ...ir.op import Call, Op
+from ...ir.op import Call
 from ..adjoints import fields_of, reshape_like, zeros_of
 from ..composite.backward import take_backward
-from .reduction import extreme_gradient, kept_axes
+from ..public_function import operator_of
+from .reduction import extreme_gradient, kept_axes, median
 from .reshaping import flatten
 from .scatter import scatter_elements
-from .sets import UNIQUE, unique
+from .sets import unique
 
 
-@Op.get("relax.median").define_gradient
+@operator_of(median).define_gradient
 def _median_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     axes: tuple[int, ...] | None = call.attrs.axis
     if axes is None or len(axes) != 1:
@@ -25,7 +26,7 @@ def _median_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
     return [scatter_elements(zeros_of(x), places, share, axes[0])]
 
 
-@UNIQUE.define_gradient
+@operator_of(unique).define_gradient
 def _unique_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """Equal elements count as one, which stands where the first of them does."""
     x, is_sorted = call.args[0], call.args[1]

@@ -11,7 +11,7 @@ from ...ir.dtypes import is_float
 from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
-from ..public_function import Number, declares, operator_of
+from ..public_function import Number, declares
 from ..rules import integer_operand, require_ordered, scalar_operand, tensor_operand
 from ..semantics import cast, dtype_name, sort_keys
 
@@ -122,9 +122,6 @@ def unique(
     Cost: n·log n for n elements, times log m for slices of m.
     """
     ...
-
-
-UNIQUE = operator_of(unique)
 
 
 # --- nonzero

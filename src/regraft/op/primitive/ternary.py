@@ -11,7 +11,7 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Precision, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from .. import adjoints
-from ..public_function import Number, declares, operator_of
+from ..public_function import Number, declares
 from ..row import primitive
 from ..rules import broadcast_types, common_dtype, format_dims, scalar_operand, tensor_operand
 from ..semantics import array_function, cast, dtype_name, integer_range, rounded_once
@@ -119,9 +119,6 @@ def clip(x: Expr, min: Number, max: Number) -> Call:
     Result: the type of ``x``. Raises `OpTypeError` for other operands, and for fractions that limit integers.
     """
     ...
-
-
-CLIP = operator_of(clip)
 
 
 # --- multiply-add

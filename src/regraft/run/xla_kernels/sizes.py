@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...op.primitive.indexing import DYNAMIC_STRIDED_SLICE
+from ...op.primitive.indexing import dynamic_strided_slice
+from ...op.public_function import operator_of
 from ..xla_library import jnp
 
 
 def _dynamic_strided_slice(x: Any, *bounds: Any) -> Any:
-    reference = DYNAMIC_STRIDED_SLICE.reference
+    reference = operator_of(dynamic_strided_slice).reference
     assert reference is not None
     return reference(jnp, x, *[np.asarray(values) for values in bounds])
 
