@@ -87,9 +87,7 @@ class Gradient:
             raise GradientError(f"Gradient: the module has no function {name!r}; it has: {', '.join(module) or 'none'}")
         adjoint_name = f"{name}_adjoint"
         if adjoint_name in module:
-            raise GradientError(
-                f"Gradient of {name!r}: the module has a function {adjoint_name!r} already; rename or remove it first"
-            )
+            raise self._refused(f"the module has a function {adjoint_name!r} already; rename or remove it first")
         function = in_normal_form(settled(module[name]))
         required = self._required(function)
         target, path = self._target(function)
@@ -101,13 +99,15 @@ class Gradient:
         adjoint = remove_all_unused(adjoint)
         return module.with_function(adjoint_name, adjoint.with_attr("global_symbol", adjoint_name))
 
+    def _refused(self, why: str) -> GradientError:
+        return GradientError(f"Gradient of {self.func_name!r}: {why}")
+
     def _required(self, function: Function) -> tuple[Var, ...]:
-        where = f"Gradient of {self.func_name!r}"
         if self.require_grads is None:
             for param in function.params:
                 if is_differentiable(param.ty) and not _all_differentiable(param.ty):
-                    raise GradientError(
-                        f"{where}: parameter {param.name_hint} is {param.ty!r}, floating in part only; "
+                    raise self._refused(
+                        f"parameter {param.name_hint} is {param.ty!r}, floating in part only; "
                         "name the parameters to differentiate in require_grads, or split this one"
                     )
             return tuple(param for param in function.params if _holds_numbers(param.ty))
@@ -119,12 +119,12 @@ class Gradient:
             shown = wanted if isinstance(wanted, str) else wanted.name_hint
             if param is None or param not in bound:
                 names = ", ".join(by_name) or "none"
-                raise GradientError(f"{where}: require_grads has {shown}, no parameter; the parameters are: {names}")
+                raise self._refused(f"require_grads has {shown}, no parameter; the parameters are: {names}")
             if param in found:
-                raise GradientError(f"{where}: require_grads has {shown} twice; name each parameter once")
+                raise self._refused(f"require_grads has {shown} twice; name each parameter once")
             if not _all_differentiable(param.ty):
-                raise GradientError(
-                    f"{where}: require_grads has {shown}, which is {param.ty!r}; "
+                raise self._refused(
+                    f"require_grads has {shown}, which is {param.ty!r}; "
                     "expected a tensor of floating dtype, or a tuple of them"
                 )
             found[param] = None
@@ -135,26 +135,23 @@ class Gradient:
         several = isinstance(result.ty, TupleType)
         count = len(result.ty.fields) if isinstance(result.ty, TupleType) else 1
         if self.target_index is None and several and not isinstance(result, Tuple):
-            raise GradientError(
-                f"Gradient of {self.func_name!r}: the function returns {_named(result)}, a tuple of {count} "
-                "results; name the one to differentiate with target_index"
+            raise self._refused(
+                f"the function returns {_named(result)}, a tuple of {count} results; name the one to differentiate "
+                "with target_index"
             )
         index = self.target_index or 0
         if not 0 <= index < count:
-            raise GradientError(
-                f"Gradient of {self.func_name!r}: target_index={index}; the function has {count} "
-                f"result{'s' * (count != 1)}, counted from 0"
-            )
+            results = f"{count} result{'s' * (count != 1)}"
+            raise self._refused(f"target_index={index}; the function has {results}, counted from 0")
         path: Path = (index,) if several else ()
         target = result
         if isinstance(result, Tuple):
             target, path = result.fields[index], ()
         ty = result.ty.fields[index] if isinstance(result.ty, TupleType) else result.ty
         if not (isinstance(ty, TensorType) and ty.ndim == 0 and is_float(ty.dtype)):
-            raise GradientError(
-                f"Gradient of {self.func_name!r}: the target, {_named(target)}, is {ty!r}; expected a floating scalar, "
-                'such as R.Tensor((), "float32"): reduce it with R.sum or R.mean, or choose another result with '
-                "target_index"
+            raise self._refused(
+                f"the target, {_named(target)}, is {ty!r}; expected a floating scalar, such as "
+                'R.Tensor((), "float32"): reduce it with R.sum or R.mean, or choose another result with target_index'
             )
         return target, path
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, Protocol, cast
 import numpy as np
 
 from .. import op as ops
-from ..ir.dims import Dim, SymExpr, SymVar
+from ..ir.dims import Dim, SymExpr, SymVar, dim_product
 from ..ir.dtypes import as_dtype, is_bool, numpy_dtype
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, const
@@ -91,10 +91,7 @@ class ProgramArray:
     @property
     def size(self) -> Dim:
         """The number of elements."""
-        count: Dim = 1
-        for size in self.shape:
-            count = count * size
-        return count
+        return dim_product(self.shape)
 
     def _type(self) -> TensorType:
         ty = self.expr.ty

@@ -7,7 +7,7 @@ the dtype. One place for every check by value in the library.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import cycle
+from itertools import chain, count, cycle
 from math import prod
 from typing import Any, Final, NamedTuple, cast
 
@@ -49,15 +49,11 @@ class DrawnSizes:
         used = set(taken)
         pool = _MANY_DIVISORS if divisible else _SIZES
         turned = pool[seed % len(pool) :] + pool[: seed % len(pool)]
-        self._left = [size for size in turned if size not in used]
-        self._next = max((*used, *pool)) + 1
+        self._sizes = chain([size for size in turned if size not in used], count(max((*used, *pool)) + 1))
 
     def draw(self, _variable: SymVar) -> int:
         """A size that was not drawn before."""
-        if self._left:
-            return self._left.pop(0)
-        self._next += 1
-        return self._next - 1
+        return next(self._sizes)
 
 
 def random_value(

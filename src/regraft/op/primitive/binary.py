@@ -11,7 +11,7 @@ from typing import Any
 
 from ...ir.dtypes import is_bool, is_float, is_integer, is_unsigned
 from ...ir.expr import Expr
-from ...ir.op import Call, Precision, Trait
+from ...ir.op import Call, GradientRule, Precision, Trait
 from ..adjoints import collapse_to, number_of
 from ..row import binary
 from ..rules import OfKinds, broadcast_rule, has_order
@@ -83,19 +83,19 @@ def _power(xp: Any, x1: Any, x2: Any) -> Any:
 # --- gradients
 
 
-def _subtract_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x1, x2 = call.args
-    return [collapse_to(adjoint, x1), collapse_to(-adjoint, x2)]
+_Shares = Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]]
+"""``shares(adjoint, x1, x2, output)``: what comes to the two operands, of the shape of the result."""
 
 
-def _multiply_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x1, x2 = call.args
-    return [collapse_to(adjoint * x2, x1), collapse_to(adjoint * x1, x2)]
+def _of_two(shares: _Shares) -> GradientRule:
+    """The gradient of an operator of two tensors: its shares, summed to the shapes of the operands."""
 
+    def rule(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+        x1, x2 = call.args
+        first, second = shares(adjoint, x1, x2, output)
+        return [collapse_to(first, x1), collapse_to(second, x2)]
 
-def _divide_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x1, x2 = call.args
-    return [collapse_to(adjoint / x2, x1), collapse_to(-adjoint * output / x2, x2)]
+    return rule
 
 
 def _mod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
@@ -128,19 +128,14 @@ def _atan2_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None
     return [collapse_to(scaled * width, height), -collapse_to(scaled * height, width)]
 
 
-def _log_add_exp_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    x1, x2 = call.args
-    return [collapse_to(adjoint * sigmoid(x1 - x2), x1), collapse_to(adjoint * sigmoid(x2 - x1), x2)]
-
-
-def _extreme_shares(call: Call, adjoint: Expr, loses: Callable[[Expr, Expr], Expr]) -> list[Expr | None]:
+def _extreme_gradient(loses: Callable[[Expr, Expr], Expr]) -> GradientRule:
     """The adjoint goes to the operand that does not lose, half of it to each of equal ones, as in PyTorch."""
-    x1, x2 = call.args
-    shared = where(equal(x1, x2), adjoint * 0.5, adjoint)
-    return [
-        collapse_to(where(loses(x1, x2), 0.0, shared), x1),
-        collapse_to(where(loses(x2, x1), 0.0, shared), x2),
-    ]
+
+    def shares(adjoint: Expr, x1: Expr, x2: Expr, output: Expr) -> tuple[Expr, Expr]:
+        shared = where(equal(x1, x2), adjoint * 0.5, adjoint)
+        return where(loses(x1, x2), 0.0, shared), where(loses(x2, x1), 0.0, shared)
+
+    return _of_two(shares)
 
 
 # --- the operators
@@ -152,7 +147,7 @@ add = binary(
     _SYMMETRIC,
     "``x1 + x2``, elementwise with broadcasting",
     'Integers wrap around; on bool it is "or".',
-    gradient=lambda call, output, adjoint: [collapse_to(adjoint, operand) for operand in call.args],
+    gradient=_of_two(lambda adjoint, x1, x2, output: (adjoint, adjoint)),
     finite=True,
 )
 subtract = binary(
@@ -162,7 +157,7 @@ subtract = binary(
     _ARITHMETIC,
     "``x1 - x2``, elementwise with broadcasting",
     "Integers wrap around.",
-    gradient=_subtract_gradient,
+    gradient=_of_two(lambda adjoint, x1, x2, output: (adjoint, -adjoint)),
     finite=True,
 )
 multiply = binary(
@@ -172,7 +167,7 @@ multiply = binary(
     _SYMMETRIC,
     "``x1 * x2``, elementwise with broadcasting",
     'Integers wrap around; on bool it is "and".',
-    gradient=_multiply_gradient,
+    gradient=_of_two(lambda adjoint, x1, x2, output: (adjoint * x2, adjoint * x1)),
     finite=True,
 )
 
@@ -186,7 +181,7 @@ divide = binary(
     "``x1 / x2``, elementwise with broadcasting; integers give the quotient rounded towards zero",
     "``divide(-7, 2)`` is -3 on integers, whose division by zero has no defined result.",
     follows="ONNX ``Div`` and C",
-    gradient=_divide_gradient,
+    gradient=_of_two(lambda adjoint, x1, x2, output: (adjoint / x2, -adjoint * output / x2)),
 )
 floor_divide = binary(
     "floor_divide",
@@ -247,7 +242,7 @@ log_add_exp = binary(
     _SYMMETRIC,
     "``log(exp(x1) + exp(x2))`` without overflow on the way",
     follows="``numpy.logaddexp``",
-    gradient=_log_add_exp_gradient,
+    gradient=_of_two(lambda adjoint, x1, x2, output: (adjoint * sigmoid(x1 - x2), adjoint * sigmoid(x2 - x1))),
     precision=Precision.KEEPS,
 )
 maximum = binary(
@@ -256,7 +251,7 @@ maximum = binary(
     standard("maximum"),
     _EXTREME,
     'The greater of two elements, NaN if one is; on bool it is "or"',
-    gradient=lambda call, output, adjoint: _extreme_shares(call, adjoint, less),
+    gradient=_extreme_gradient(less),
     finite=True,
 )
 minimum = binary(
@@ -265,6 +260,6 @@ minimum = binary(
     standard("minimum"),
     _EXTREME,
     'The smaller of two elements, NaN if one is; on bool it is "and"',
-    gradient=lambda call, output, adjoint: _extreme_shares(call, adjoint, greater),
+    gradient=_extreme_gradient(greater),
     finite=True,
 )

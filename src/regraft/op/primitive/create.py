@@ -33,7 +33,6 @@ from ..rules import (
     tensor_operand,
 )
 from ..semantics import along, cast, dtype_name, namespace_dtype
-from . import ternary
 
 __all__ = [
     "arange",
@@ -321,23 +320,7 @@ def _of_constants(indices: Expr, on_value: Any, off_value: Any, depth: int, axis
     return indices, _as_scalar_constant(on_value), _as_scalar_constant(off_value), depth, axis
 
 
-def _one_hot_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    indices, on_value, off_value = call.args
-    nothing = const(0.0, adjoints.tensor_type(adjoint).dtype)
-    chosen = call.with_args([indices, const(True), const(False)])
-    on = adjoints.total(ternary.where(chosen, adjoint, nothing))
-    off = adjoints.total(ternary.where(chosen, nothing, adjoint))
-    return [None, adjoints.converted_like(on, on_value), adjoints.converted_like(off, off_value)]
-
-
-@declares(
-    "relax.one_hot",
-    infer=_one_hot_type,
-    reference=_one_hot,
-    axes_of=-1,
-    prepare=_of_constants,
-    gradient=_one_hot_gradient,
-)
+@declares("relax.one_hot", infer=_one_hot_type, reference=_one_hot, axes_of=-1, prepare=_of_constants)
 def one_hot(indices: Expr, on_value: Expr | float, off_value: Expr | float, depth: int, axis: int = -1) -> Call:
     """``on_value`` where each index points along a new axis of size ``depth``, ``off_value`` elsewhere.
 
