@@ -106,7 +106,7 @@ def _dft_operations(call: Call) -> Dim | None:
 
 @declares("relax.signal.dft", primitive=True, infer=_dft_type, reference=_dft, cost=_dft_operations)
 def dft(x: Expr, length: int | None = None, axis: int = -2, inverse: bool = False, onesided: bool = False) -> Call:
-    """The discrete Fourier transform along ``axis``; follows ``operator_of(dft)`` of ONNX and ``numpy.fft``.
+    """The discrete Fourier transform along ``axis``; follows ``DFT`` of ONNX and ``numpy.fft``.
 
     Operands: ``x``, floating, whose last axis has one element, the real part, or two, real and imaginary part.
     Attributes: ``length``, how many samples are transformed (more than there are: zeros; fewer: the first ones), by
