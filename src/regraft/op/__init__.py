@@ -9,7 +9,6 @@ that joins a family is listed in its own module, and nowhere else. The vocabular
 from ..ir.op import Op as Op  # the names of ``tvm.ir.op``, too
 from ..ir.op_attributes import register_op_attr as register_op_attr
 from . import builtin, ccl, grad, image, memory, nn, vision, vm
-from .composite import loss_gradients as loss_gradients
 from .composite import sampling_gradients as sampling_gradients
 from .composite.devices import *
 from .composite.grouped_products import *
@@ -22,9 +21,7 @@ from .extras.machine import call_builtin_with_ctx as call_builtin_with_ctx
 from .primitive import conv_gradients as conv_gradients
 from .primitive import dist
 from .primitive import indexing_gradients as indexing_gradients
-from .primitive import selection_gradients as selection_gradients
 from .primitive.binary import *
-from .primitive.bits import *
 from .primitive.broadcast import *
 from .primitive.comparison import *
 from .primitive.create import *

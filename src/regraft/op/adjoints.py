@@ -6,14 +6,15 @@ own type, made of operators that have gradients themselves, so that a gradient c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..ir.dims import Dim, dim_product
 from ..ir.dtypes import is_float, itemsize
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, const
 from ..ir.leaf_types import leaf_tensors
-from ..ir.op import Call, Op
+from ..ir.op import Call
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type, shapes_equal
 
 # Modules rather than names: the operators in these files have gradients, so they import this one, too.
@@ -43,7 +44,7 @@ def known_shape(call: Call, operand: Expr, name: str) -> tuple[Dim, ...]:
     """The sizes of ``operand``, without which the rule cannot say where its elements went."""
     dims = tensor_type(operand).shape
     if dims is None:
-        raise _unknown(call, operand, f"the shape of {name}")
+        raise _needs(call, f"the shape of {name}, which is {operand.ty!r}; give it one with R.match_cast")
     return dims
 
 
@@ -51,15 +52,21 @@ def known_rank(call: Call, operand: Expr, name: str) -> int:
     """The rank of ``operand``, without which the rule cannot say which axes are which."""
     ndim = tensor_type(operand).ndim
     if ndim == UNKNOWN_NDIM:
-        raise _unknown(call, operand, f"the rank of {name}")
+        raise _needs(call, f"the rank of {name}, which is {operand.ty!r}; give it one with R.match_cast")
     return ndim
 
 
-def _unknown(call: Call, operand: Expr, what: str) -> GradientError:
+def _needs(call: Call, what: str) -> GradientError:
     assert isinstance(call.op, Op)
-    return GradientError(
-        f"{call.op.name}: the gradient needs {what}, which is {operand.ty!r}; give it one with R.match_cast"
-    )
+    return GradientError(f"{call.op.name}: the gradient needs {what}")
+
+
+def static_size(call: Call, size: Dim, what: str) -> int:
+    """``size`` as an int; raises `GradientError` when it is not known before the program runs."""
+    if not isinstance(size, int):
+        remedy = "give it one with transform.BindSymbolicVars, or R.match_cast"
+        raise _needs(call, f"{what} as a number, but it is {size}; {remedy}")
+    return size
 
 
 def number_of(value: Expr) -> float | None:
@@ -129,18 +136,18 @@ def zeros_of(value: Expr) -> Expr:
     ty = value.ty
     if isinstance(ty, TupleType):
         return Tuple([zeros_of(field) for field in fields_of(value)])
-    dims, dtype = tensor_type(value).shape, tensor_type(value).dtype
-    if dims is None or dtype is None:
-        return create.zeros_like(value)
-    return create.zeros(ShapeExpr(dims), dtype)
+    return _made_like(value, create.zeros, create.zeros_like)
 
 
 def ones_of(value: Expr) -> Expr:
     """Ones of the type of ``value``, a tensor."""
+    return _made_like(value, create.ones, create.ones_like)
+
+
+def _made_like(value: Expr, make: Callable[[Any, str], Expr], make_like: Callable[[Expr], Expr]) -> Expr:
+    """A tensor of the type of ``value``, made without it where that type is known."""
     dims, dtype = tensor_type(value).shape, tensor_type(value).dtype
-    if dims is None or dtype is None:
-        return create.ones_like(value)
-    return create.ones(ShapeExpr(dims), dtype)
+    return make_like(value) if dims is None or dtype is None else make(ShapeExpr(dims), dtype)
 
 
 def count_of(dims: Sequence[Dim], dtype: str | None) -> Expr:

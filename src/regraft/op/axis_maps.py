@@ -14,8 +14,8 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.expr import Constant, Expr, const
-from ..ir.op import Call, Op
-from .adjoints import GradientError, known_rank, tensor_type
+from ..ir.op import Call
+from .adjoints import known_rank, tensor_type
 from .composite.matrix import eye
 from .evaluate import Evaluator
 from .primitive.linear_algebra import matmul
@@ -25,17 +25,6 @@ from .primitive.manipulate import permute_dims
 def rearranged(value: Expr, layout: str, wanted: str) -> Expr:
     """``value``, whose axes are in the order of the letters ``layout``, with its axes in the order ``wanted``."""
     return value if layout == wanted else permute_dims(value, [layout.index(letter) for letter in wanted])
-
-
-def static_size(call: Call, size: Dim, what: str) -> int:
-    """``size`` as an int; raises `GradientError` when it is not known before the program runs."""
-    if not isinstance(size, int):
-        assert isinstance(call.op, Op)
-        raise GradientError(
-            f"{call.op.name}: the gradient needs {what} as a number, but it is {size}; "
-            "give it one with transform.BindSymbolicVars, or R.match_cast"
-        )
-    return size
 
 
 def settled(value: Expr) -> Expr:

@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 from .composite.activation import *
-from .composite.activation_variants import *
-from .composite.adaptive_pooling import *
 from .composite.attention import *
 from .composite.loss import *
 from .composite.normalization import *

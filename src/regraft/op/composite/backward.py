@@ -1,7 +1,7 @@
 """Adjoints of operators whose gradient is best written as one operator of its own.
 
 Each takes the adjoint of the operator's result and gives that of its first operand. The attributes are those of the
-operator itself.
+operator itself. The gradient of `nll_loss` stands here, too, which is written with them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,23 @@ from ...ir.dims import Dim, dim_product
 from ...ir.expr import Expr
 from ...ir.op import Call, Reference, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
+from ..adjoints import converted_like, count_of, known_rank, known_shape, zeros_of
 from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
+from ..primitive.comparison import equal, greater_equal, less
+from ..primitive.datatype import astype
+from ..primitive.gather import gather_elements
 from ..primitive.indexing import take
+from ..primitive.logical import logical_and
+from ..primitive.reduction import sum
+from ..primitive.reshaping import expand_dims, flatten, squeeze
 from ..primitive.row_updates import fold_into_rows
+from ..primitive.ternary import where
+from ..primitive.unary import logical_not
 from ..primitive.windows import gathered_from_windows
 from ..public_function import Padding, ResultLayout, Spatial, declares, operator_of
 from ..rules import common_dtype, format_dims, require_float, tensor_operand
 from ..semantics import along, cast, dtype_name, filled, positions, widened, with_attrs
-from .loss import check_nll_loss, target_weights
+from .loss import check_nll_loss, nll_loss, target_weights
 from .pooling import POOL_ORDER, PoolWindows, check_pool
 
 __all__ = ["avg_pool2d_backward", "max_pool2d_backward", "nll_loss_backward", "take_backward"]
@@ -79,6 +88,42 @@ def nll_loss_backward(
     Result: the predictions' type. Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     ...
+
+
+@operator_of(nll_loss).define_gradient
+def _nll_loss_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    share = operator_of(nll_loss_backward)(adjoint, *call.args, **call.attrs)
+    if len(call.args) < 3:
+        return [share, None]
+    predictions, targets, weights = call.args
+    return [share, None, _weights_share(call, adjoint, predictions, targets, weights, output)]
+
+
+@operator_of(nll_loss_backward).define_gradient
+def _nll_loss_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """It is linear in the adjoint of the loss, as the loss is in the predictions, with the same coefficients."""
+    output_grad, _, *rest = call.args
+    share = operator_of(nll_loss)(adjoint, *rest, **call.attrs)
+    if len(rest) < 2:
+        return [share, None, None]
+    targets, weights = rest
+    return [share, None, None, _weights_share(call, output_grad, adjoint, targets, weights, share)]
+
+
+def _weights_share(call: Call, adjoint: Expr, predictions: Expr, targets: Expr, weights: Expr, loss: Expr) -> Expr:
+    """The share of the weights of the classes in ``nll_loss(predictions, targets, weights)``, which is ``loss``."""
+    axis = min(1, known_rank(call, predictions, "predictions") - 1)
+    classes = known_shape(call, weights, "weights")[0]
+    targets = astype(targets, "int64")
+    is_class = logical_and(greater_equal(targets, 0), less(targets, count_of([classes], "int64")))
+    counts = logical_and(is_class, logical_not(equal(targets, call.attrs.ignore_index)))
+    safe = where(counts, targets, 0)
+    share = -squeeze(gather_elements(predictions, expand_dims(safe, axis), axis), axis)
+    if call.attrs.reduction == "mean":
+        used = where(counts, take(weights, safe, axis=0), 0.0)
+        share = (share - loss) / sum(used)
+    share = where(counts, adjoint * share, 0.0)
+    return converted_like(take_backward(flatten(share), zeros_of(weights), flatten(safe), axis=0), weights)
 
 
 # --- pooling

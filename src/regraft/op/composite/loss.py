@@ -10,6 +10,7 @@ from ...ir.dtypes import is_float, is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
+from ..adjoints import count_of, known_rank, known_shape, tensor_type
 from ..public_function import declares
 from ..rules import OfKinds, common_dtype, format_dims, require_float, require_rank, tensor_operand
 from ..semantics import cast, dtype_name, rounded_once, widened
@@ -35,10 +36,20 @@ def _cross_entropy(xp: Any, predictions: Any, labels: Any) -> Any:
     return -xp.sum(predictions * labels) / batch
 
 
+def _cross_entropy_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    predictions, labels = call.args
+    share = adjoint
+    if known_rank(call, predictions, "predictions") > 1:
+        batch = known_shape(call, predictions, "predictions")[0]
+        share = share / count_of([batch], tensor_type(predictions).dtype)
+    return [-share * labels, -share * predictions]
+
+
 @declares(
     "relax.nn.cross_entropy_with_logits",
     infer=OfKinds(_cross_entropy_type, is_float, "a floating dtype"),
     reference=rounded_once(_cross_entropy),
+    gradient=_cross_entropy_gradient,
 )
 def cross_entropy_with_logits(predictions: Expr, labels: Expr) -> Call:
     """``-sum(predictions * labels) / batch size``, a scalar; follows Relax.

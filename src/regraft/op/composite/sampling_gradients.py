@@ -1,6 +1,6 @@
 """Gradients of operators that read elements several times or not at all: pooling and padding.
 
-They stand apart from the operators, in `pooling`, `adaptive_pooling` and `padding`, because they are written with the
+They stand apart from the operators, in `pooling` and `padding`, because they are written with the
 backward operators of `grad`, which build on these. Pooling is separable: windows over one axis are windows of height 1
 over two, and windows over a volume are windows over its slices, then along its depth. So two dimensions are enough.
 """
@@ -27,10 +27,9 @@ from ..primitive.ternary import where
 from ..primitive.unary import isnan, logical_not
 from ..primitive.windows import padding_pairs
 from ..public_function import operator_of
-from .adaptive_pooling import adaptive_avg_pool1d
 from .backward import avg_pool2d_backward, max_pool2d_backward, take_backward
 from .padding import pad
-from .pooling import avg_pool2d, max_pool2d
+from .pooling import adaptive_avg_pool1d, avg_pool2d, max_pool2d
 
 _Pool = Callable[..., Expr]
 

@@ -6,7 +6,7 @@ Where a bin begins and ends is worked out in whole numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ...ir.dims import dims_equal
 from ...ir.expr import Expr
@@ -25,10 +25,10 @@ __all__ = ["roi_pool", "roi_pool_backward"]
 _LETTERS: Final = data_letters(2)
 
 
-def check_regions(call: Call, data: int) -> None:
-    """Raise unless operand ``data`` is floating and has elements, and the one after it can be its regions."""
-    rois = require_float(call, data + 1)
-    require_float(call, data)
+def pooled_type(call: Call, data: int) -> TensorType:
+    """The type of the regions of operand ``data``, which the one after it says, pooled."""
+    require_at_least(call, "pooled_size", 1)
+    rois, dtype = require_float(call, data + 1), require_float(call, data).dtype
     common_dtype(call, (data, data + 1))
     dims = canonical_dims(call, data, "layout", _LETTERS)
     require_rank(call, data + 1, "a tensor of 2 dimensions: (regions, 5)", 2)
@@ -36,24 +36,9 @@ def check_regions(call: Call, data: int) -> None:
         raise wrong_operand(call, data + 1, "5 columns: the number in the batch, and x and y of two corners")
     if dims is not None and 0 in dims[2:]:
         raise wrong_operand(call, data, "spatial axes that have elements")
-
-
-def pooled_type(call: Call, data: int) -> TensorType:
-    """The type of the regions of operand ``data``, pooled."""
-    require_at_least(call, "pooled_size", 1)
-    check_regions(call, data)
-    dims, rois = canonical_dims(call, data, "layout", _LETTERS), require_float(call, data + 1)
-    dtype = require_float(call, data).dtype
     if dims is None or rois.shape is None:
         return TensorType(None, dtype, 4)
     return arranged_type(call, "layout", _LETTERS, (rois.shape[0], dims[1], *call.attrs.pooled_size), dtype)
-
-
-class _Bins(NamedTuple):
-    """For each region which rows and columns of the image are in which bins: (regions, bins, elements) each."""
-
-    rows: Any
-    columns: Any
 
 
 def _inside(xp: Any, start: Any, end: Any, bins: int, size: int) -> Any:
@@ -70,16 +55,23 @@ def _inside(xp: Any, start: Any, end: Any, bins: int, size: int) -> Any:
     return xp.logical_and(element >= first, element < last)
 
 
-def _bins(xp: Any, rois: Any, sizes: Sequence[int], pooled_size: Sequence[int], spatial_scale: float) -> _Bins:
+def _bins(xp: Any, rois: Any, sizes: Sequence[int], attrs: Any) -> tuple[Any, Any]:
+    """For each region which rows and columns of the image are in which bins: (regions, bins, elements) each."""
     left, top, right, bottom = (
-        cast(xp, xp.floor(rois[:, place] * spatial_scale + 0.5), "int64") for place in (1, 2, 3, 4)
+        cast(xp, xp.floor(rois[:, place] * attrs.spatial_scale + 0.5), "int64") for place in (1, 2, 3, 4)
     )
-    return _Bins(_inside(xp, top, bottom, pooled_size[0], sizes[0]), _inside(xp, left, right, pooled_size[1], sizes[1]))
+    down, across = attrs.pooled_size
+    return _inside(xp, top, bottom, down, sizes[0]), _inside(xp, left, right, across, sizes[1])
 
 
-def _roi_pool(xp: Any, data: Any, rois: Any, pooled_size: tuple[int, int], spatial_scale: float, layout: str) -> Any:
-    x = widened(xp, to_canonical(xp, data, layout, _LETTERS))
-    bins = _bins(xp, widened(xp, rois), x.shape[2:], pooled_size, spatial_scale)
+def _bin(xp: Any, rows: Any, columns: Any) -> Any:
+    """True where an element is in both a row and a column of a bin; their last axes are those of an image."""
+    return xp.logical_and(xp.expand_dims(rows, axis=2), xp.expand_dims(columns, axis=1))
+
+
+def _roi_pool(xp: Any, attrs: Any, data: Any, rois: Any) -> Any:
+    x = widened(xp, to_canonical(xp, data, attrs.layout, _LETTERS))
+    rows, columns = _bins(xp, widened(xp, rois), x.shape[2:], attrs)
     images = xp.take(x, cast(xp, rois[:, 0], "int64"), axis=0)
     lowest = float("-inf")
 
@@ -93,15 +85,13 @@ def _roi_pool(xp: Any, data: Any, rois: Any, pooled_size: tuple[int, int], spati
             parts.append(xp.max(xp.where(chosen, values, xp.full_like(values, lowest)), axis=axis))
         return xp.stack(parts, axis=axis)
 
-    pooled = greatest(greatest(images, bins.columns, 3), bins.rows, 2)
-    some = xp.logical_and(
-        xp.expand_dims(xp.any(bins.rows, axis=2), axis=2), xp.expand_dims(xp.any(bins.columns, axis=2), axis=1)
-    )
+    pooled = greatest(greatest(images, columns, 3), rows, 2)
+    some = _bin(xp, xp.any(rows, axis=2), xp.any(columns, axis=2))
     pooled = xp.where(xp.expand_dims(some, axis=1), pooled, xp.zeros_like(pooled))
-    return from_canonical(xp, cast(xp, pooled, dtype_name(data.dtype)), layout, _LETTERS)
+    return from_canonical(xp, cast(xp, pooled, dtype_name(data.dtype)), attrs.layout, _LETTERS)
 
 
-@declares("relax.vision.roi_pool", rank=2, infer=lambda call: pooled_type(call, 0), reference=_roi_pool)
+@declares("relax.vision.roi_pool", rank=2, infer=lambda call: pooled_type(call, 0), reference=with_attrs(_roi_pool))
 def roi_pool(data: Expr, rois: Expr, pooled_size: Spatial, spatial_scale: float, layout: str = "NCHW") -> Call:
     """The greatest elements of regions of images; follows ``MaxRoiPool`` of ONNX and Fast R-CNN (Girshick 2015).
 
@@ -132,17 +122,14 @@ def _roi_pool_backward(xp: Any, attrs: Any, output_grad: Any, data: Any, rois: A
     adjoint = widened(xp, to_canonical(xp, output_grad, attrs.layout, _LETTERS))
     batch, channels, height, width = x.shape
     regions = rois.shape[0]
-    bins = _bins(xp, widened(xp, rois), (height, width), attrs.pooled_size, attrs.spatial_scale)
+    rows, columns = _bins(xp, widened(xp, rois), (height, width), attrs)
     numbers = cast(xp, rois[:, 0], "int64")
     images = xp.reshape(xp.take(x, numbers, axis=0), (regions, channels, height * width))
     planes = xp.reshape(numbers, (-1, 1)) * channels + xp.reshape(positions(xp, channels, numbers), (1, -1))
     total = filled(xp, (batch * channels * height * width, 1), 0, x)
     for down in range(attrs.pooled_size[0]):
         for across in range(attrs.pooled_size[1]):
-            mask = xp.logical_and(
-                xp.expand_dims(bins.rows[:, down, :], axis=2), xp.expand_dims(bins.columns[:, across, :], axis=1)
-            )
-            mask = xp.reshape(mask, (regions, 1, height * width))
+            mask = xp.reshape(_bin(xp, rows[:, down, :], columns[:, across, :]), (regions, 1, height * width))
             best = xp.argmax(xp.where(mask, images, xp.full_like(images, float("-inf"))), axis=2)
             share = xp.where(xp.any(mask, axis=2), adjoint[:, :, down, across], xp.zeros_like(adjoint[:, :, 0, 0]))
             places = xp.reshape(planes * (height * width) + best, (-1,))

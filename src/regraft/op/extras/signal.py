@@ -14,8 +14,7 @@ from ...ir.dims import Dim, dim_product, dims_equal, floordiv
 from ...ir.expr import Expr, const
 from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type
-from ..adjoints import count_of, known_shape, tensor_type
-from ..axis_maps import static_size
+from ..adjoints import count_of, known_shape, static_size, tensor_type
 from ..composite.padding import pad
 from ..costs import elements_of
 from ..primitive.binary import divide, multiply

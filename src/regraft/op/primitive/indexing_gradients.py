@@ -1,7 +1,8 @@
 """Gradients of operators that take elements by position, and that put them there.
 
 They stand apart from the operators, in `indexing`, `gather` and `scatter`, because the two kinds are each other's
-gradients: what was taken from a place is added to it, what was put there is taken from it.
+gradients: what was taken from a place is added to it, what was put there is taken from it. So does what chooses
+elements (`median`, `unique`).
 """
 
 from __future__ import annotations
@@ -9,10 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ...ir.expr import Expr, PrimValue, ShapeExpr, const
+from ...ir.expr import Expr, PrimValue, ShapeExpr, Tuple, const
 from ...ir.op import Call
 from ...ir.types import PrimType
-from ..adjoints import collapse_to, converted_like, fields_of, known_shape, ones_of, tensor_type, zeros_of
+from ..adjoints import (
+    collapse_to,
+    converted_like,
+    fields_of,
+    known_shape,
+    ones_of,
+    reshape_like,
+    tensor_type,
+    zeros_of,
+)
 from ..composite.backward import take_backward
 from ..public_function import operator_of
 from .broadcast import broadcast_to
@@ -21,8 +31,10 @@ from .create import arange
 from .gather import gather_elements, gather_nd, index_tensor
 from .indexing import dynamic_strided_slice, strided_slice, take
 from .join import concat
-from .reshaping import reshape
+from .reduction import extreme_gradient, kept_axes, median
+from .reshaping import flatten, reshape
 from .scatter import index_put, scatter_elements, scatter_nd, slice_scatter
+from .sets import unique
 from .ternary import where
 
 # --- take
@@ -197,3 +209,29 @@ def _slice_scatter_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
     axis = call.attrs.axis
     left = slice_scatter(adjoint, zeros_of(src), start, end, step, axis)
     return [left, strided_slice(adjoint, [axis], [start], [end], [step]), None, None, None]
+
+
+# --- chosen elements: the adjoint of each goes to where it stood
+
+
+@operator_of(median).define_gradient
+def _median_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    axes: tuple[int, ...] | None = call.attrs.axis
+    if axes is None or len(axes) != 1:
+        return extreme_gradient(call, output, adjoint)
+    x, places, share = call.args[0], kept_axes(call, output[1]), kept_axes(call, fields_of(adjoint)[0])
+    return [scatter_elements(zeros_of(x), places, share, axes[0])]
+
+
+@operator_of(unique).define_gradient
+def _unique_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
+    """Equal elements count as one, which stands where the first of them does."""
+    x, is_sorted = call.args[0], call.args[1]
+    axis = call.args[5] if len(call.args) > 5 else None
+    first = unique(x, is_sorted, True, False, False, axis)[1]
+    share = adjoint if not isinstance(adjoint, Tuple) else adjoint.fields[0]
+    others: list[Expr | None] = [None] * (len(call.args) - 1)
+    if axis is None:
+        return [reshape_like(take_backward(share, flatten(x), first, axis=0), x), *others]
+    assert isinstance(axis, PrimValue)
+    return [take_backward(share, x, first, axis=int(axis.value)), *others]

@@ -106,13 +106,7 @@ def _cumprod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | No
     element has what the 2**k elements from it on contribute, so n elements take log2(n) rounds.
     """
     x, axis = _scanned(call)
-    ty = adjoints.tensor_type(x)
-    extent = None if ty.shape is None else ty.shape[axis]
-    if not isinstance(extent, int):
-        raise adjoints.GradientError(
-            f"relax.cumprod: the gradient needs the size of axis {axis}, but data is {ty!r}; "
-            "give it a known size with R.match_cast"
-        )
+    extent = adjoints.static_size(call, adjoints.known_shape(call, x, "data")[axis], f"the size of axis {axis}")
     tail, factor, reach = adjoint, _shifted(x, axis, 1, extent), 1
     if call.attrs.exclusive:
         tail = _shifted(adjoint, axis, 1, extent)

@@ -12,7 +12,7 @@ import numpy as np
 from .... import op as R
 from ....ir.dims import Dim, dims_equal
 from ....ir.expr import Expr
-from ....op.composite.adaptive_pooling import divides, means_of_spread_windows, of_spread_windows
+from ....op.composite.pooling import divides, means_of_spread_windows, of_spread_windows
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from ...places import Line, greatest_in_windows
 from ..context import Context, batched, converts, converts_by_name, each_axis, rank, shape_of
