@@ -14,7 +14,7 @@ from ..ir.dtypes import is_float, itemsize
 from ..ir.errors import RegraftError
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, const
 from ..ir.leaf_types import leaf_tensors
-from ..ir.op import Call
+from ..ir.op import Call, Op
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type, shapes_equal
 
 # Modules rather than names: the operators in these files have gradients, so they import this one, too.
