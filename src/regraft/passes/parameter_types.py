@@ -111,13 +111,10 @@ def ExpandTupleArguments() -> Pass:
         if not changed:
             return module
 
-        def calls(_name: str, variable: GlobalVar) -> Callable[[Call], Expr]:
-            def change(call: Call) -> Expr:
-                return Call(variable, [field for arg in call.args for field in _fields(arg, {})], {}, call.ty_args)
+        def change(variable: GlobalVar, call: Call) -> Expr:
+            return Call(variable, [field for arg in call.args for field in _fields(arg, {})], {}, call.ty_args)
 
-            return change
-
-        result = renewed(module, changed, calls)
+        result = renewed(module, changed, change)
         return result.with_each(
             lambda name, function: (
                 function

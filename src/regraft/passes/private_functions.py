@@ -47,15 +47,16 @@ def only_called(module: IRModule) -> dict[str, Function]:
 
 
 class _Calls(ExprMutator):
-    """Rewrites calls of functions of the module: ``{name: call -> expression}``."""
+    """Rewrites calls of the functions that ``variables`` name: ``change(variable, call)`` takes the place of each."""
 
-    def __init__(self, changes: Mapping[str, Callable[[Call], Expr]]) -> None:
+    def __init__(self, variables: Mapping[str, GlobalVar], change: Callable[[GlobalVar, Call], Expr]) -> None:
         super().__init__()
-        self._changes = changes
+        self._variables = variables
+        self._change = change
 
     def visit_call_(self, call: Call) -> Expr:
-        name = called_name(call)
-        return self._changes[name](call) if name in self._changes else call
+        variable = self._variables.get(called_name(call))
+        return call if variable is None else self._change(variable, call)
 
 
 def _retyped(
@@ -72,13 +73,10 @@ def _retyped(
     return table, variables
 
 
-def renewed(
-    module: IRModule, functions: Mapping[str, Function], calls: Callable[[str, GlobalVar], Callable[[Call], Expr]]
-) -> IRModule:
+def renewed(module: IRModule, functions: Mapping[str, Function], change: Callable[[GlobalVar, Call], Expr]) -> IRModule:
     """``module`` with ``functions`` of other types, under global variables of those types, and calls to match."""
     table, variables = _retyped(module, functions)
-    changes = {name: calls(name, variable) for name, variable in variables.items()}
-    again = {variable: _Calls(changes).mutate(function) for variable, function in table.items()}
+    again = {variable: _Calls(variables, change).mutate(function) for variable, function in table.items()}
     return IRModule(again, module.attrs)
 
 
@@ -161,15 +159,13 @@ def RemoveUnusedParameters() -> Pass:
             context.tell("remove_unused_parameters", name, None)
         shorter = {name: remove_all_unused(_with_parameters(module[name], params)) for name, params in kept.items()}
 
-        def calls(name: str, variable: GlobalVar) -> Callable[[Call], Expr]:
-            def change(call: Call) -> Expr:
-                args = [call.args[place] for place in kept[name].kept]
-                sizes = _sizes_at(module[name], call, kept[name].sizes)
-                return Call(variable, [*args, *(sizes or ())], call.attrs, call.ty_args)
+        def change(variable: GlobalVar, call: Call) -> Expr:
+            params = kept[variable.name_hint]
+            sizes = _sizes_at(module[variable], call, params.sizes)
+            args = [call.args[place] for place in params.kept]
+            return Call(variable, [*args, *(sizes or ())], call.attrs, call.ty_args)
 
-            return change
-
-        return _without_unused_in_callers(renewed(module, shorter, calls), kept.keys())
+        return _without_unused_in_callers(renewed(module, shorter, change), kept.keys())
 
     return ModulePass(_until_same(transform), "RemoveUnusedParameters")
 

@@ -5,6 +5,8 @@ Knows nothing of the language; a `SourceText` makes these errors from a position
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..ir.errors import RegraftError
 
 _WIDEST = 160
@@ -36,11 +38,8 @@ class ParseError(RegraftError, RuntimeError, ValueError, TypeError):
         super().__init__(f"{source}:{line}:{column}: {reason}\n{_pointed(source_line, column)}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.reason, self.source, self.line, self.column, self.source_line)
-
-
-def _rebuild(reason: str, source: str, line: int, column: int, source_line: str) -> ParseError:
-    return ParseError(reason, source=source, line=line, column=column, source_line=source_line)
+        place = {"source": self.source, "line": self.line, "column": self.column, "source_line": self.source_line}
+        return partial(ParseError, **place), (self.reason,)
 
 
 def _pointed(line: str, column: int) -> str:

@@ -122,16 +122,12 @@ def save_script(program: IRModule | Function, path: str | os.PathLike[str], *, s
     try:
         is_module = isinstance(program, IRModule)
         text = module_text(program, constants) if is_module else function_text(program, constants)
-        _write_whole(target, text, weights)
+        with whole_file(target) as file:
+            file.write(f"{text}\n".encode())
+            weights.finish()
     except BaseException:
         weights.discard()
         raise
-
-
-def _write_whole(target: Path, text: str, weights: _WeightsFile | SafetensorsFile) -> None:
-    with whole_file(target) as file:
-        file.write(f"{text}\n".encode())
-        weights.finish()
 
 
 def load_script(path: str | os.PathLike[str]) -> IRModule | Function:

@@ -6,6 +6,7 @@ functions that build them: `Operation.build`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator
@@ -234,7 +235,7 @@ class SymVar(SymExpr):
         return cast(int, self._hash)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _variable, (self.name, self.dtype, self.least)
+        return functools.partial(SymVar, least=self.least), (self.name, self.dtype)
 
     def __str__(self) -> str:
         return self.name
@@ -274,10 +275,6 @@ class Operation(SymExpr):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _build, (type(self), self.operands)
-
-
-def _variable(name: str, dtype: str, least: int | None) -> SymVar:
-    return SymVar(name, dtype, least=least)
 
 
 def _build(kind: type[Operation], operands: tuple[Dim, ...]) -> Dim:
