@@ -364,3 +364,23 @@ def test_random_modules_keep_their_values(one: Pass, before: IRModule) -> None:
     well_formed(after)
     assert one(after) is after
     assert_same_values(before, after, rtol=0.0, atol=0.0, seeds=[0])
+
+
+def test_a_function_that_a_branch_gives_keeps_its_parameters() -> None:
+    before = module(
+        """
+    @R.function(private=True)
+    def h(x: R.Tensor((2,), "float32"), u: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        return x
+
+    @R.function
+    def main(c: R.Tensor((), "bool")):
+        cls = Module
+        if c:
+            f = cls.h
+        else:
+            f = cls.h
+        return f
+"""
+    )
+    assert RemoveUnusedParameters()(before) is before

@@ -73,8 +73,7 @@ def all_global_vars(expr: Visitable) -> list[GlobalVar]:
 
 def called_names(program: Function | IRModule) -> dict[str, None]:
     """The names of the functions that a function, or any function of a module, mentions, in order. Cost: linear."""
-    functions = program.functions.values() if isinstance(program, IRModule) else (program,)
-    return {var.name_hint: None for function in functions for var in all_global_vars(function)}
+    return {var.name_hint: None for var in all_global_vars(program)}
 
 
 def post_order_visit(expr: Visitable, fvisit: Callable[[Expr], None]) -> None:

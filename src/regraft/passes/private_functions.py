@@ -6,7 +6,7 @@ function whose name is used for anything but calling it is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from ..analysis import called_names, free_symbolic_vars, get_var2val, remove_all_unused, used_vars
@@ -35,14 +35,13 @@ _KEPT_WHOLE = ("Primitive", "Composite", "Codegen")
 def only_called(module: IRModule) -> dict[str, Function]:
     """The private functions whose names are only called, with all of their arguments."""
     private = {name: function for name, function in module.items() if function.is_private}
-    for function in module.functions.values():
-        for expr in walk(function):
-            operands: Iterable[Expr] = expr.args if isinstance(expr, Call) else leaves_of(expr)
-            for operand in operands:
-                if isinstance(operand, GlobalVar):
-                    private.pop(operand.name_hint, None)
-        if isinstance(function.body.body, GlobalVar):
-            private.pop(function.body.body.name_hint, None)
+    for expr in walk(module):
+        operands: Iterable[Expr] = expr.args if isinstance(expr, Call) else leaves_of(expr)
+        if isinstance(expr, SeqExpr):
+            operands = (*operands, expr.body)
+        for operand in operands:
+            if isinstance(operand, GlobalVar):
+                private.pop(operand.name_hint, None)
     return private
 
 
@@ -119,7 +118,7 @@ def _sizes_at(function: Function, call: Call, sizes: Sequence[SymVar]) -> list[E
 def _tell_sizes(module: IRModule, kept: Mapping[str, _Params]) -> set[str]:
     """The functions of ``kept`` all of whose calls tell the sizes that they need."""
     silent: set[str] = set()
-    for call in (expr for function in module.functions.values() for expr in walk(function) if isinstance(expr, Call)):
+    for call in (expr for expr in walk(module) if isinstance(expr, Call)):
         name = called_name(call)
         if name in kept and _sizes_at(module[name], call, kept[name].sizes) is None:
             silent.add(name)
@@ -179,11 +178,6 @@ def _with_parameters(function: Function, params: _Params) -> Function:
 # --- outputs
 
 
-def _bodies(function: Function) -> Iterator[SeqExpr]:
-    """The body of ``function``, and those of its branches and inner functions."""
-    return (expr for expr in walk(function) if isinstance(expr, SeqExpr))
-
-
 def _used_fields(module: IRModule, candidates: Mapping[str, Function]) -> dict[str, list[int]]:
     """For each candidate that returns a tuple, the fields that callers take, if that is all they do with the result."""
     fields: dict[str, dict[int, None]] = {
@@ -191,7 +185,7 @@ def _used_fields(module: IRModule, candidates: Mapping[str, Function]) -> dict[s
         for name, function in candidates.items()
         if function.is_pure and isinstance(function.ret_ty, TupleType) and isinstance(function.body.body.ty, TupleType)
     }
-    for body in (body for function in module.functions.values() for body in _bodies(function)):
+    for body in (expr for expr in walk(module) if isinstance(expr, SeqExpr)):
         results: dict[Expr, str] = {}
         for block in body.blocks:
             here: dict[Expr, str] = {b.var: name for b in block if (name := called_name(b.value)) in fields}
@@ -354,7 +348,7 @@ def InlineKnownCalls(most_grown: int = MOST_GROWN) -> Pass:
 
     def transform(module: IRModule, context: PassContext) -> IRModule:
         inlinable = _inlinable(module) if len(module) > 1 else {}
-        every = (expr for function in module.functions.values() for expr in walk(function)) if inlinable else ()
+        every = walk(module) if inlinable else ()
         calls = [(called_name(expr), expr.args) for expr in every if isinstance(expr, Call)]
         stay = {
             name
