@@ -252,7 +252,7 @@ def _pipeline_named(name: str) -> Any:
 def _rewriter(cls: type | None = None, /, *, approximate: float | None = None) -> Any:
     from .rewrite.from_module import rewriter, rule_of_class
 
-    return rewriter(approximate=approximate) if cls is None else rule_of_class(cls, calling_frame(0))
+    return rewriter(approximate=approximate) if cls is None else rule_of_class(cls, calling_frame())
 
 
 # The parts of lower rooms that only higher rooms can give: all of them are set here, and nowhere else.

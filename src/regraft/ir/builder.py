@@ -60,6 +60,12 @@ def with_operands(expr: Expr, operands: Sequence[Expr]) -> Expr:
     return with_parts(expr, operands)
 
 
+def with_each_operand(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """``expr`` with each operand changed, or changed itself if it has none; itself if none differs."""
+    operands = operands_of(expr)
+    return with_operands(expr, [change(operand) for operand in operands]) if operands else change(expr)
+
+
 def with_parts(expr: Expr, parts: Sequence[Expr]) -> Expr:
     """``expr`` over other ``parts``: callee and arguments, fields, or the one part of a projection or branch."""
     match expr:

@@ -19,7 +19,7 @@ from .dims import floordiv as dim_floordiv
 from .dims import floormod as dim_floormod
 from .dtypes import as_dtype
 from .errors import FieldIndexError, IRError
-from .node import Node, init_field, init_span
+from .node import Definite, Node, init_field, init_span
 from .origin import Origins
 from .tensor_data import TensorData, as_array
 from .types import (
@@ -171,7 +171,7 @@ class DataflowVar(Var):
 
 
 @final
-class GlobalVar(Expr):
+class GlobalVar(Definite, Expr):
     """The name of a function of a module."""
 
     __slots__ = ("name_hint",)
@@ -185,9 +185,6 @@ class GlobalVar(Expr):
     def name(self) -> str:
         """The same as ``name_hint``."""
         return self.name_hint
-
-    def __bool__(self) -> bool:
-        return True
 
 
 _SCALAR_TYPES: dict[str, TensorType] = {}
@@ -250,7 +247,7 @@ def _make_const(value: object, dtype: str | None) -> Constant:
 
 
 @final
-class ShapeExpr(Expr):
+class ShapeExpr(Definite, Expr):
     """A shape written out: a sequence of dims."""
 
     __slots__ = ("values",)
@@ -273,9 +270,6 @@ class ShapeExpr(Expr):
 
     def __hash__(self) -> int:
         return object.__hash__(self)
-
-    def __bool__(self) -> bool:
-        return True
 
     def __iter__(self) -> Iterator[Dim]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return iter(self.values)
@@ -342,7 +336,7 @@ class DataTypeImm(Expr):
 
 
 @final
-class ExternFunc(Expr):
+class ExternFunc(Definite, Expr):
     """A function that lives outside the program, by its registered name."""
 
     __slots__ = ("global_symbol",)
@@ -352,9 +346,6 @@ class ExternFunc(Expr):
         init_field(self, "global_symbol", global_symbol)
         init_field(self, "ty", FuncType.opaque_func() if ty is None else ty)
         init_span(self, span)
-
-    def __bool__(self) -> bool:
-        return True
 
 
 @final

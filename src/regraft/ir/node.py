@@ -61,6 +61,15 @@ class Shown:
         return folded(str(self), "<code>print</code> gives all, <code>rx.view</code> the page")
 
 
+class Definite:
+    """Marks nodes that stand for no number of a run: Python's truth of such a node is that it is there."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return True
+
+
 class TextOptions(NamedTuple):
     """Options of the text of a piece of program."""
 

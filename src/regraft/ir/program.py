@@ -26,7 +26,7 @@ from .expr import (
     Tuple,
     Var,
 )
-from .node import Folded, Node, init_field, init_span
+from .node import Definite, Folded, Node, init_field, init_span
 from .op import Attrs, Op
 from .types import FuncType, PrimType, TensorType, Type, common_supertype, erase_unbound, is_subtype, type_symvars
 
@@ -103,7 +103,7 @@ class DataflowBlock(BindingBlock):
 
 
 @final
-class SeqExpr(Expr):
+class SeqExpr(Definite, Expr):
     """Blocks that run in order, and the expression they lead to."""
 
     __slots__ = ("blocks", "body")
@@ -116,12 +116,9 @@ class SeqExpr(Expr):
         init_field(self, "body", body)
         init_field(self, "ty", body.ty)
 
-    def __bool__(self) -> bool:
-        return True
-
 
 @final
-class If(Expr):
+class If(Definite, Expr):
     """``true_branch`` if the boolean scalar ``cond`` holds, else ``false_branch``; the type holds for both."""
 
     __slots__ = ("cond", "false_branch", "true_branch")
@@ -142,9 +139,6 @@ class If(Expr):
         init_field(self, "false_branch", as_seq(false_branch))
         init_field(self, "ty", common_supertype(true_branch.ty, false_branch.ty))
 
-    def __bool__(self) -> bool:
-        return True
-
 
 def merge_blocks(blocks: Iterable[BindingBlock]) -> tuple[BindingBlock, ...]:
     """``blocks`` without empty ones, and with blocks of one kind that follow each other as one, as Relax has them."""
@@ -161,7 +155,7 @@ def as_seq(expr: Expr) -> SeqExpr:
 
 
 @final
-class Function(Folded, Expr):
+class Function(Definite, Folded, Expr):
     """A function of the language.
 
     ``ret_ty`` is what it promises to return (by default the body's type, without the sizes that only the body
@@ -221,9 +215,6 @@ class Function(Folded, Expr):
     ) -> Function:
         """A function without a body of its own, for a module that only declares it: it returns an empty tuple."""
         return Function(params, Tuple(()), ret_ty, is_pure, attrs)
-
-    def __bool__(self) -> bool:
-        return True
 
     def with_attrs(self, attrs: Mapping[str, Any]) -> Function:
         """The same function with several attributes set."""

@@ -10,7 +10,8 @@ Types are values: equal when they say the same about the same size variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, final
+from operator import attrgetter
+from typing import Any, ClassVar, Final, final
 
 from .dims import (
     Condition,
@@ -40,9 +41,7 @@ class Type(Node):
 
     __slots__ = ("_hash",)
     _hash: int
-
-    def _key(self) -> tuple[object, ...]:
-        raise NotImplementedError
+    _contents: ClassVar[Callable[[Any], tuple[object, ...]]]
 
     def is_missing(self) -> bool:
         """True for the type of a variable that was made without one."""
@@ -51,7 +50,7 @@ class Type(Node):
     @property
     def contents(self) -> tuple[object, ...]:
         """All that the type says: types of one class are equal if these are."""
-        return self._key()
+        return type(self)._contents(self)
 
     def is_base_of(self, derived: Type) -> bool:
         """True if every value of ``derived`` is one of this type, as far as both say."""
@@ -62,13 +61,13 @@ class Type(Node):
             return True
         if not isinstance(other, Type) or type(self) is not type(other):
             return False
-        return hash(self) == hash(other) and self._key() == other._key()
+        return hash(self) == hash(other) and self.contents == other.contents
 
     def __hash__(self) -> int:
         try:
             return self._hash
         except AttributeError:
-            value = hash((type(self).__name__, *self._key()))
+            value = hash((type(self).__name__, *self.contents))
             init_field(self, "_hash", value)
             return value
 
@@ -151,6 +150,7 @@ class TensorType(Type):
     dtype: str | None
     ndim: int
     vdevice: VDevice | None
+    _contents = attrgetter("shape", "dtype", "ndim", "vdevice")
 
     def __init__(
         self,
@@ -176,9 +176,6 @@ class TensorType(Type):
         init_field(self, "dtype", as_optional_dtype(dtype))
         init_field(self, "ndim", ndim)
         init_field(self, "vdevice", vdevice)
-
-    def _key(self) -> tuple[object, ...]:
-        return (self.shape, self.dtype, self.ndim, self.vdevice)
 
     @property
     def is_scalar(self) -> bool:
@@ -218,14 +215,12 @@ class TupleType(Type):
     __slots__ = ("fields", "nesting")
     fields: tuple[Type, ...]
     nesting: int
+    _contents = attrgetter("fields")
 
     def __init__(self, fields: Iterable[Type]) -> None:
         parts = tuple(fields)
         init_field(self, "fields", parts)
         init_field(self, "nesting", _nesting(parts))
-
-    def _key(self) -> tuple[object, ...]:
-        return self.fields
 
 
 class ShapeType(Type):
@@ -234,6 +229,7 @@ class ShapeType(Type):
     __slots__ = ("ndim", "values")
     values: tuple[Dim, ...] | None
     ndim: int
+    _contents = attrgetter("values", "ndim")
 
     def __init__(self, values: Iterable[Dim] | None = None, ndim: int = UNKNOWN_NDIM) -> None:
         dims = None if values is None else tuple([as_dim(d) for d in values])
@@ -243,9 +239,6 @@ class ShapeType(Type):
             ndim = len(dims)
         init_field(self, "values", dims)
         init_field(self, "ndim", ndim)
-
-    def _key(self) -> tuple[object, ...]:
-        return (self.values, self.ndim)
 
 
 class PrimType(Type):
@@ -271,9 +264,10 @@ class PrimType(Type):
     def __str__(self) -> str:
         return repr(self) if isinstance(self.value, SymExpr) else self.dtype
 
-    def _key(self) -> tuple[object, ...]:
-        value = self.value.hex() if isinstance(self.value, float) else self.value
-        return (self.dtype, type(self.value).__name__, value)
+    @staticmethod
+    def _contents(ty: PrimType) -> tuple[object, ...]:
+        value = ty.value.hex() if isinstance(ty.value, float) else ty.value
+        return (ty.dtype, type(ty.value).__name__, value)
 
 
 class ObjectType(Type):
@@ -281,7 +275,8 @@ class ObjectType(Type):
 
     __slots__ = ()
 
-    def _key(self) -> tuple[object, ...]:
+    @staticmethod
+    def _contents(_ty: ObjectType) -> tuple[object, ...]:
         return ()
 
 
@@ -293,6 +288,7 @@ class FuncType(Type):
     ret: Type
     purity: bool
     nesting: int
+    _contents = attrgetter("params", "ret", "purity")
 
     def __init__(self, params: Iterable[Type] | None, ret: Type, purity: bool = True) -> None:
         parts = None if params is None else tuple(params)
@@ -300,9 +296,6 @@ class FuncType(Type):
         init_field(self, "nesting", _nesting((*(parts or ()), ret)))
         init_field(self, "ret", ret)
         init_field(self, "purity", bool(purity))
-
-    def _key(self) -> tuple[object, ...]:
-        return (self.params, self.ret, self.purity)
 
     @property
     def derive_func(self) -> None:

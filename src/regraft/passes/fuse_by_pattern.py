@@ -8,12 +8,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..analysis import free_symbolic_vars
 from ..analysis.values import leaves_of, resolve
-from ..ir.builder import NameSupply
+from ..ir.builder import NameSupply, with_each_operand
 from ..ir.equality import structural_equal
 from ..ir.expr import Constant, DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.hashing import structural_hash
 from ..ir.module import IRModule
-from ..ir.mutator import same_items
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from ..ir.types import type_symvars
@@ -368,10 +367,7 @@ def _with_parameters(value: Expr, arguments: Mapping[Expr, Var]) -> Expr:
             return Tuple([changed(item) for item in operand.fields])
         return arguments.get(operand, operand) if not isinstance(operand, Var) else operand
 
-    if isinstance(value, Call):
-        args = [changed(arg) for arg in value.args]
-        return value if same_items(args, value.args) else Call(value.op, args, value.attrs, value.ty_args)
-    return changed(value) if not isinstance(value, TupleGetItem) else value
+    return with_each_operand(value, changed)
 
 
 def for_backend(name: str, target: str, composite: Function) -> Function:

@@ -8,7 +8,7 @@ float32. Which operator does which is Relax's policy; of an operator that Relax 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import ml_dtypes
@@ -17,7 +17,7 @@ import numpy as np
 from .. import op as ops
 from ..analysis import free_vars
 from ..analysis.values import leaves_of
-from ..ir.builder import operands_of, with_operands
+from ..ir.builder import with_each_operand
 from ..ir.dtypes import HALF
 from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..ir.leaf_types import leaf_tensors, leaf_types
@@ -167,7 +167,7 @@ class _BlockWriter:
         elif isinstance(value, TupleGetItem) and value.tuple_value in self.low:
             self._define_item(var, TupleGetItem(self._kept(value.tuple_value), value.index))
         elif self._is_followed(binding):
-            self._define(var, self._over(value, self._low))
+            self._define(var, with_each_operand(value, self._low))
         elif isinstance(value, Tuple) and type(var) is DataflowVar and any(x in self.low for x in leaves_of(value)):
             self._define(var, self._kept(value))
         elif isinstance(value, If | Function):
@@ -175,7 +175,7 @@ class _BlockWriter:
         elif isinstance(value, Var) and value in self.low and value not in self._for_products:
             self._append(binding, self._as_old(self.low[value], value.ty))
         else:
-            self._append(binding, self._over(value, self._high))
+            self._append(binding, with_each_operand(value, self._high))
         if var in self._for_products and var not in self.low and _is(var.ty, _HIGH):
             self._convert_now(var)
 
@@ -252,10 +252,6 @@ class _BlockWriter:
         var = DataflowVar("lv", value.ty, like.origins if like is not None else ())
         self.bindings.append(VarBinding(var, value))
         return var
-
-    def _over(self, value: Expr, convert: Callable[[Expr], Expr]) -> Expr:
-        operands = operands_of(value)
-        return with_operands(value, list(map(convert, operands))) if operands else convert(value)
 
     def _within(self, value: If | Function) -> Expr:
         table: dict[Var, Expr] = {var: self._high(var) for var in free_vars(value) if var in self.low}

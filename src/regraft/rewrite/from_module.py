@@ -61,9 +61,9 @@ def rewriter(cls: type | None = None, /, *, approximate: float | None = None) ->
     """
 
     def decorate(decorated: type) -> Rule:
-        return rule_of_class(decorated, calling_frame(0), approximate=approximate)
+        return rule_of_class(decorated, calling_frame(), approximate=approximate)
 
-    return decorate if cls is None else rule_of_class(cls, calling_frame(0))
+    return decorate if cls is None else rule_of_class(cls, calling_frame())
 
 
 def rule_of_class(cls: type, frame: FrameType, *, approximate: float | None = None) -> Rule:

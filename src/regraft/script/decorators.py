@@ -52,10 +52,10 @@ def function(
     """
     options = FunctionOptions(private, pure, check_well_formed)
     if function_or_none is not None:
-        return _read(function_or_none, options, calling_frame(0))
+        return _read(function_or_none, options, calling_frame())
 
     def decorate(definition: Callable[..., Any]) -> Function:
-        return _read(definition, options, calling_frame(0))
+        return _read(definition, options, calling_frame())
 
     return decorate
 
@@ -77,7 +77,7 @@ def macro(definition: Callable[..., Any] | None = None, *, hygienic: bool = True
 
     With ``hygienic=False`` its names may be those of the program around the call.
     """
-    frame = calling_frame(0)
+    frame = calling_frame()
 
     def decorate(function: Any) -> Macro:
         source, node = read_function(function)
@@ -105,10 +105,10 @@ def ir_module(cls: type | None = None, /, *, check_well_formed: bool = True, **o
         return module if with_functions is None else with_functions(module)
 
     if cls is not None:
-        return read(cls, calling_frame(0))
+        return read(cls, calling_frame())
 
     def decorate(decorated: type) -> IRModule:
-        return read(decorated, calling_frame(0))
+        return read(decorated, calling_frame())
 
     return decorate
 

@@ -205,6 +205,6 @@ def read_class(cls: type, frame: FrameType) -> tuple[SourceText, ast.ClassDef]:
     return source, max(candidates, key=lambda node: node.lineno)
 
 
-def calling_frame(depth: int) -> FrameType:
-    """The frame of whoever called the caller, ``depth`` further up."""
-    return sys._getframe(depth + 2)  # pyright: ignore[reportPrivateUsage]
+def calling_frame() -> FrameType:
+    """The frame of whoever called the caller."""
+    return sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
