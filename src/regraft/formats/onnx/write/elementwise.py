@@ -25,7 +25,7 @@ from ...errors import ConvertError
 from ..element_types import to_onnx_dtype
 from ..same_operators import SAME
 from .double import in_double
-from .graph import GraphWriter, dtype_of
+from .graph import GraphWriter, dtype_of, maker
 from .kernels import carrier, has_kernel
 from .lowering import LOWERINGS, Lower, Lowered, Lowering, known_dtype, lowers, tensor_type
 
@@ -131,9 +131,9 @@ def _never(divisor: Expr, *values: int) -> bool:
 
 def _is_at_least(graph: GraphWriter, value: ir.Value, least: int) -> bool:
     """True if ``value`` holds a size, in whatever shape, that is known to be ``least`` or more."""
-    producer = value.producer()
-    if producer is not None and producer.op_type == "Reshape" and producer.inputs[0] is not None:
-        return _is_at_least(graph, producer.inputs[0], least)
+    reshape = maker(value, "Reshape")
+    if reshape is not None and reshape.inputs[0] is not None:
+        return _is_at_least(graph, reshape.inputs[0], least)
     dim = graph.dims.get(value)
     return dim is not None and dim_at_least(dim, least) is True
 

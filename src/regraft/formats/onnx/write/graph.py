@@ -69,14 +69,22 @@ class NoSuchOperatorError(ConvertError):
     """An operator that the opset which is written does not have."""
 
 
+def maker(value: ir.Value | None, *op_types: str) -> ir.Node | None:
+    """The node that makes ``value``, if it is of one of these standard operators."""
+    node = None if value is None else value.producer()
+    return node if node is not None and not node.domain and node.op_type in op_types else None
+
+
+def order_of(transpose: ir.Node, rank: int) -> tuple[int, ...]:
+    """For each axis of the result of a transpose of ``rank`` axes the one of its operand."""
+    perm = transpose.attributes.get("perm")
+    return tuple(reversed(range(rank))) if perm is None else tuple(perm.as_ints())
+
+
 def before_transpose(value: ir.Value, order: Sequence[int]) -> ir.Value | None:
     """The value whose axes a node puts in that ``order`` to make ``value``; None if no node does."""
-    producer = value.producer()
-    if producer is None or producer.op_type != "Transpose" or producer.domain:
-        return None
-    perm = producer.attributes.get("perm")
-    found = range(len(order))[::-1] if perm is None else perm.as_ints()
-    return producer.inputs[0] if tuple(found) == tuple(order) else None
+    transpose = maker(value, "Transpose")
+    return transpose.inputs[0] if transpose is not None and order_of(transpose, len(order)) == tuple(order) else None
 
 
 def dtype_of(value: ir.Value) -> str:
@@ -278,7 +286,7 @@ class GraphWriter:
         self, inputs: Sequence[ir.Value | None], opset: int
     ) -> tuple[Sequence[ir.Value | None], int]:
         """The inputs of a `Resize` to sizes as they are from opset 13 on, where no empty scales stand before these."""
-        scales = self.data_of(inputs[2]) if len(inputs) > 3 and inputs[2] is not None else None
+        scales = self.data_of(inputs[2]) if len(inputs) > 3 else None
         if inputs[-1] is None or scales is None or scales.size:
             return inputs, opset
         return [*inputs[:2], None, *inputs[3:]], _SIZES_BESIDE_SCALES.stop
@@ -413,9 +421,9 @@ class GraphWriter:
         data = self._data.get(value)
         return data is not None and data.name is None and self.initializers.get(value.name or "") is value
 
-    def data_of(self, value: ir.Value) -> TensorData | None:
-        """The source of a constant; None for a value that is not constant."""
-        return self._data.get(value)
+    def data_of(self, value: ir.Value | None) -> TensorData | None:
+        """The source of a constant; None for a value that is not constant, and for none."""
+        return None if value is None else self._data.get(value)
 
     # --- sizes: tensors of int64 with one element, from which shapes are joined
 

@@ -16,7 +16,7 @@ from ....ir.types import PrimType, TensorType, TupleType
 from ....op.primitive.manipulate import inverse
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from .elementwise import operand_dtype
-from .graph import before_transpose, dtype_of
+from .graph import before_transpose, dtype_of, maker
 from .lowering import Lowered, Lowering, known_rank, lowers, size_at, tensor_type
 
 _LAST: int = -(2**63)
@@ -121,10 +121,10 @@ def _concat(lowering: Lowering, call: Call) -> Lowered:
 
 def _joined_parts(lowering: Lowering, x: ir.Value) -> Sequence[ir.Value]:
     """The parts that a row, such as a shape, was joined from; itself if it is not joined."""
-    producer = x.producer()
-    if producer is None or (producer.domain, producer.op_type) != ("", "Concat") or producer in lowering.graph.kept:
+    concat = maker(x, "Concat")
+    if concat is None or concat in lowering.graph.kept:
         return [x]
-    return [part for part in producer.inputs if part is not None]
+    return [part for part in concat.inputs if part is not None]
 
 
 @lowers("stack")

@@ -21,7 +21,7 @@ from ....op.composite.attention import visible_keys
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from .create import filled, shape_value
 from .elementwise import operand_dtype
-from .graph import GraphWriter, before_transpose, dtype_of
+from .graph import GraphWriter, before_transpose, dtype_of, maker
 from .kernels import carrier, has_kernel
 from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
 from .manipulate import reshaped
@@ -172,19 +172,20 @@ def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value
     lowest = float(np.finfo(numpy_dtype(dtype)).min)
     if isinstance(operand, Constant) and not (operand.data.numpy() == lowest).any():
         return bias
-    rows = (_operands(bias, "Expand") or (bias,))[0]
-    condition, instead, kept = _operands(rows, "Where") or (None, None, None)
-    left, right = _operands(condition, "Equal") or (None, None)
-    if left is not None and left is kept and _is_number(right, lowest) and _is_number(instead, lowest / 2):
-        return bias  # It was replaced already.
+    if _is_replaced(bias, lowest):
+        return bias
     found = graph.op("Equal", bias, graph.constant(lowest, dtype))
     return graph.op("Where", found, graph.constant(lowest / 2, dtype), bias)
 
 
-def _operands(value: ir.Value | None, kind: str) -> tuple[ir.Value | None, ...]:
-    """The inputs of the node that makes ``value``, if it is of that kind; else none."""
-    producer = None if value is None else value.producer()
-    return tuple(producer.inputs) if producer is not None and producer.op_type == kind else ()
+def _is_replaced(bias: ir.Value, lowest: float) -> bool:
+    """True if half of ``lowest`` stands in its place already."""
+    expand = maker(bias, "Expand")
+    where = maker(bias if expand is None else expand.inputs[0], "Where")
+    equal = None if where is None else maker(where.inputs[0], "Equal")
+    if where is None or equal is None or equal.inputs[0] is not where.inputs[2]:
+        return False
+    return _is_number(equal.inputs[1], lowest) and _is_number(where.inputs[1], lowest / 2)
 
 
 def _is_number(value: ir.Value | None, number: float) -> bool:

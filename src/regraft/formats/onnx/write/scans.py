@@ -98,7 +98,7 @@ def _reverses(graph: GraphWriter, node: ir.Node, axis: int) -> bool:
         return False
     numbers: list[int] = []
     for value in node.inputs[1:]:
-        data = None if value is None else graph.data_of(value)
+        data = graph.data_of(value)
         if data is None or data.size != 1:
             return False
         numbers.append(int(data.numpy().reshape(-1)[0]))

@@ -19,7 +19,7 @@ from ....ir.types import ShapeType
 from ....op.primitive.windows import window_count
 from ...errors import ConvertError
 from .elementwise import operand_dtype
-from .graph import GraphWriter, before_transpose, dtype_of
+from .graph import GraphWriter, before_transpose, dtype_of, maker
 from .kernels import has_kernel
 from .linear_algebra import working_dtype
 from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
@@ -56,7 +56,8 @@ def _convolution(lowering: Lowering, call: Call, op_type: str, kernel_letters: s
     data = _arranged(graph, data, attrs["data_layout"], letters)
     if op_type == "ConvTranspose":
         options = {"pads": attrs["padding"], "output_padding": attrs["output_padding"]}
-    elif _is_faster_padded_apart(call, letters) and not _is_dequantized(data):
+    elif _is_faster_padded_apart(call, letters) and maker(data, "DequantizeLinear") is None:
+        # Nothing may come between bytes and a convolution that is computed on them.
         # ONNX Runtime would move the padding back into a convolution that does not say how it is padded.
         rank, pads = len(letters) - 2, attrs["padding"]
         data = graph.op("Pad", data, graph.integers([0, 0, *pads[:rank], 0, 0, *pads[rank:]]))
@@ -108,12 +109,6 @@ def _window_height(call: Call) -> int:
     shape, layout = tensor_type(call.args[1]).shape, str(call.attrs["kernel_layout"])
     height = 0 if shape is None else shape[layout.index("H")]
     return height if isinstance(height, int) else 0
-
-
-def _is_dequantized(data: ir.Value) -> bool:
-    """True for what is read from bytes: nothing may come between them and a convolution that is computed on them."""
-    producer = data.producer()
-    return producer is not None and producer.op_type == "DequantizeLinear"
 
 
 @lowers("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", because="1 node in place of 6 to 24, 3 to 12 times as fast")
@@ -211,10 +206,10 @@ def _keep_padding_apart(graph: GraphWriter, x: ir.Value, rank: int) -> None:
 
     Its optimizer merges the two all the same (1.24 to 1.31), unless the ``Pad`` names its axes.
     """
-    producer = x.producer()
-    if producer is not None and producer.op_type == "Pad" and len(producer.inputs) == 3:
-        producer.resize_inputs(4)
-        producer.replace_input_with(3, graph.integers(range(rank)))
+    pad = maker(x, "Pad")
+    if pad is not None and len(pad.inputs) == 3:
+        pad.resize_inputs(4)
+        pad.replace_input_with(3, graph.integers(range(rank)))
 
 
 @lowers("grad.max_pool2d_backward", because="6 nodes in place of 89, 1.2 times as fast")

@@ -22,7 +22,7 @@ from ....ir.tensor_data import TensorData
 from ....op.folding import MOST_KNOWN
 from ..attributes import bodies_of
 from ..source_nodes import ORIGIN_KEY
-from .graph import GraphWriter, dtype_of
+from .graph import GraphWriter, dtype_of, maker, order_of
 from .kernels import has_kernel
 from .known_nodes import known_result
 from .scans import arrange_scan
@@ -101,14 +101,14 @@ class _Tidying:
         if node.op_type not in _ARRANGEMENTS or len(node.inputs) != 1 + (node.op_type != "Transpose"):
             return
         source, result = node.inputs[0], node.outputs[0]
-        data = None if source is None else self._graph.data_of(source)
+        data = self._graph.data_of(source)
         if source is None or data is None or not all(_is_same(node, use.node, use.idx) for use in source.uses()):
             return
         if source in self._results and data.size > MOST_KNOWN:
             return
         shape = _ARRANGEMENTS[node.op_type](self._graph, node, data)
         if shape is not None:
-            order = _order(node, len(shape)) if node.op_type == "Transpose" else None
+            order = order_of(node, len(shape)) if node.op_type == "Transpose" else None
             self._replace(node, result, self._constant(source, shape, order))
 
     def _constant(self, source: ir.Value, shape: tuple[int, ...], order: tuple[int, ...] | None) -> ir.Value:
@@ -168,10 +168,8 @@ class _Tidying:
         data = self._graph.data_of(summand)
         if data is not None:
             return summand, data.shape, data.dtype
-        row, producer = summand, summand.producer()
-        if producer is not None and not producer.domain and producer.op_type in ("Reshape", "Unsqueeze"):
-            row = producer.inputs[0] or summand
-            producer = row.producer()
+        change = maker(summand, "Reshape", "Unsqueeze")
+        row = summand if change is None else change.inputs[0] or summand
         shape = summand.shape
         is_row = row.shape is not None and len(row.shape) == 1 and row.dtype is not None
         if not is_row or row in self._results or shape is None or not shape.is_static():
@@ -180,10 +178,10 @@ class _Tidying:
 
     def _is_known_row(self, row: ir.Value) -> bool:
         """True for a row that is known before inputs are: a constant, or one of bytes that are dequantized."""
-        producer = row.producer()
-        if producer is None or producer.domain or producer.op_type != "DequantizeLinear":
+        dequantize = maker(row, "DequantizeLinear")
+        if dequantize is None:
             return self._graph.data_of(row) is not None
-        codes = None if producer.inputs[0] is None else self._graph.data_of(producer.inputs[0])
+        codes = self._graph.data_of(dequantize.inputs[0])
         return codes is not None and codes.dtype == "int32"
 
     def compute_known(self, node: ir.Node) -> None:
@@ -191,7 +189,7 @@ class _Tidying:
         graph = self._graph
         if node in graph.kept or node in graph.effects or any(output in self._results for output in node.outputs):
             return
-        operands = [None if value is None else graph.data_of(value) for value in node.inputs]
+        operands = [graph.data_of(value) for value in node.inputs]
         if any(value is not None and data is None for value, data in zip(node.inputs, operands, strict=True)):
             return
         found = known_result(node, operands, graph.written_for)
@@ -206,11 +204,8 @@ class _Tidying:
 
     def unsqueeze_once(self, node: ir.Node) -> None:
         """Add the axes that the node before adds, too, and read what that reads."""
-        value = node.inputs[0]
-        inner = None if value is None else value.producer()
-        if inner is None or inner.op_type != "Unsqueeze" or inner.domain:
-            return
-        if len(inner.inputs) != 2 or len(node.inputs) != 2:  # as they were before opset 13
+        inner = maker(node.inputs[0], "Unsqueeze")
+        if inner is None or len(inner.inputs) != 2 or len(node.inputs) != 2:  # as they were before opset 13
             return
         first, then = (_numbers(self._graph, each.inputs[1]) for each in (inner, node))
         if first is None or then is None or min(first) < 0 or min(then) < 0:
@@ -318,18 +313,13 @@ def _join_origins(node: ir.Node, other: ir.Node) -> None:
 # --- arranging constants
 
 
-def _order(node: ir.Node, rank: int) -> tuple[int, ...]:
-    perm = node.attributes.get("perm")
-    return tuple(reversed(range(rank))) if perm is None else tuple(perm.as_ints())
-
-
 def _numbers(graph: GraphWriter, value: ir.Value | None) -> list[int] | None:
-    data = None if value is None else graph.data_of(value)
+    data = graph.data_of(value)
     return None if data is None else [int(number) for number in data.numpy()]
 
 
 def _transposed(_graph: GraphWriter, node: ir.Node, data: TensorData) -> tuple[int, ...] | None:
-    return tuple([data.shape[axis] for axis in _order(node, len(data.shape))])
+    return tuple([data.shape[axis] for axis in order_of(node, len(data.shape))])
 
 
 def _unsqueezed(graph: GraphWriter, node: ir.Node, data: TensorData) -> tuple[int, ...] | None:
@@ -368,7 +358,7 @@ def _is_same(node: ir.Node, other: ir.Node, index: int) -> bool:
         or node.inputs[1:] != other.inputs[1:]
     ):
         return False
-    return _order(node, 0) == _order(other, 0)
+    return order_of(node, 0) == order_of(other, 0)
 
 
 def _as_arranged(data: TensorData, shape: tuple[int, ...], order: tuple[int, ...] | None) -> TensorData:
@@ -423,13 +413,7 @@ def _is_for_stored_columns(product: ir.Node, shape: tuple[int, ...]) -> bool:
 def _make_gemm(product: ir.Node) -> None:
     """Write a product of matrices as the operator that can also add, and transposes its right side by itself."""
     product.op_type = "Gemm"
-    right = product.inputs[1]
-    transpose = None if right is None else right.producer()
-    if (
-        transpose is not None
-        and not transpose.domain
-        and transpose.op_type == "Transpose"
-        and _order(transpose, 2) == (1, 0)
-    ):
+    transpose = maker(product.inputs[1], "Transpose")
+    if transpose is not None and order_of(transpose, 2) == (1, 0):
         product.replace_input_with(1, transpose.inputs[0])
         product.attributes.add(ir.AttrInt64("transB", 1))
