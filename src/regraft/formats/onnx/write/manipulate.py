@@ -135,32 +135,19 @@ def _stack(lowering: Lowering, call: Call) -> Lowered:
 
 
 @lowers("split", because="1 node in place of one for each part")
-def _split(lowering: Lowering, call: Call) -> Lowered:
+def _split(lowering: Lowering, call: Call) -> Lowered | None:
     graph = lowering.graph
     axis: int = call.attrs["axis"]
-    x = lowering.tensor(call.args[0])
     assert isinstance(call.ty, TupleType)
-    sizes: list[Dim] = []
-    for field in call.ty.fields:
-        assert isinstance(field, TensorType)
-        if field.shape is not None:
-            sizes.append(field.shape[axis])
+    shapes = [field.shape for field in call.ty.fields if isinstance(field, TensorType)]
+    sizes: list[Dim] = [shape[axis] for shape in shapes if shape is not None]
     extent = size_at(call.args[0], axis)
+    # Sizes of which some are open take more nodes than the parts do, unless all are one.
+    is_short = all(isinstance(size, int) for size in sizes) or len(set(sizes)) == 1
     # Cuts that go back or past the end leave parts that do not add up.
-    if len(sizes) == len(call.ty.fields) and extent is not None and dims_equal(add_all(sizes), extent) is True:
-        return graph.ops("Split", [x, graph.shape(sizes)], len(sizes), axis=axis)
-    cuts = call.attrs["indices_or_sections"]
-    if isinstance(cuts, int):
-        rank = known_rank(call.args[0])
-        extent = graph.op("Shape", x, start=axis % rank, end=axis % rank + 1)
-        whole = graph.op("Add", extent, graph.integers([cuts - 1]))
-        step = graph.op("Div", whole, graph.integers([cuts]))
-        edges = [graph.op("Mul", step, graph.integers([place])) for place in range(cuts)]
-    else:
-        edges = [graph.size(cut) for cut in (0, *cuts)]
-    ends = [*edges[1:], graph.integers([2**63 - 1])]
-    places = graph.integers([axis])
-    return tuple([graph.op("Slice", x, first, last, places) for first, last in zip(edges, ends, strict=True)])
+    if extent is None or not is_short or dims_equal(add_all(sizes), extent) is not True:
+        return None
+    return graph.ops("Split", [lowering.tensor(call.args[0]), graph.shape(sizes)], len(sizes), axis=axis)
 
 
 @lowers("broadcast_to")
