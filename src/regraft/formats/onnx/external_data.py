@@ -15,7 +15,6 @@ import onnx_ir as ir
 
 from ..errors import ConvertError
 from . import wire
-from .attributes import bodies_of
 from .carried import with_ends, without_ends
 from .scopes import with_bodies
 from .sparse_attributes import as_message, with_sparse_attributes
@@ -162,7 +161,7 @@ def check_external_data(graph: ir.Graph, path: str) -> bool:
     folder = os.path.dirname(os.path.abspath(path))
     roots = dict.fromkeys((os.path.realpath(folder), os.path.dirname(own)))
     in_others = False
-    for scope in (graph, *_inner_graphs(graph)):
+    for scope in (graph, *graph.subgraphs()):
         for name, value in scope.initializers.items():
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor):
@@ -197,16 +196,6 @@ def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[
     if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
         raise ConvertError(f"constant {name}: its data is in {path}, which may not be read: no permission")
     return path
-
-
-def _inner_graphs(graph: ir.Graph) -> list[ir.Graph]:
-    found: list[ir.Graph] = []
-    stack = [graph]
-    while stack:
-        inside = [body for node in stack.pop() for body in bodies_of(node)]
-        stack.extend(inside)
-        found.extend(inside)
-    return found
 
 
 def external_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:

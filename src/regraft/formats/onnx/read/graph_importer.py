@@ -10,8 +10,8 @@ with names in it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import numpy as np
@@ -48,13 +48,18 @@ from .importing import (
 )
 from .opening import STANDARD
 from .sizes import Sizes, is_size_name
-from .unreadable import first_name, place_of, unreadable, with_branches
+from .unreadable import first_name, place_of, unreadable
 from .untold import untold_dtypes
 
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
 """Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
 _MOST_STEPS: Final = 20_000
 """The most work of one node: a number in a small file could otherwise stand for any amount of work."""
+
+
+def _refused(lines: Iterable[str]) -> UnsupportedOperatorError:
+    listed = "\n".join(f"  {line}" for line in lines)
+    return UnsupportedOperatorError(f"the model has nodes that cannot be read:\n{listed}")
 
 
 class GraphImporter:
@@ -87,7 +92,6 @@ class GraphImporter:
         self._dims: dict[str, SymVar] = {}
         self._fixed: Mapping[str, int] = {}
         self._labels: dict[str, None] = {}
-        self._unsupported: list[str] = []
         self._outputs: frozenset[str] = frozenset()
         self._is_within_function = False
         self._made = 0
@@ -114,8 +118,9 @@ class GraphImporter:
         if unknown:
             known = ", ".join(self._labels) or "none"
             raise ConvertError(f"there is no symbolic size {unknown[0]!r} to fix; the inputs have: {known}")
-        self._unsupported = unreadable(graph, self.opset, self.opset_imports, self.carries)
-        self._refuse_unsupported()
+        lines = unreadable(graph, self.opset, self.opset_imports, self.carries)
+        if lines:
+            raise _refused(lines)
         metadata, how = without_how_to_run(model.metadata_props)
         attrs: dict[str, Any] = {
             INPUT_NAMES: tuple(value.name or "" for value in given),
@@ -126,27 +131,17 @@ class GraphImporter:
         self._constants(graph)
         self._outputs = frozenset(value.name or "" for value in graph.outputs)
         builder = self.builder
-        has_effects = any(self._has_effects(node) for node in with_branches(graph))
+        has_effects = any(self._has_effects(node) for node in graph.all_nodes())
+        is_dataflow = not has_effects and not any(node.op_type in _WITH_BODIES for node in graph.all_nodes())
         with builder.function("main", params, attrs, pure=not has_effects):
-            if has_effects or any(node.op_type in _WITH_BODIES for node in with_branches(graph)):
+            with builder.dataflow() if is_dataflow else nullcontext():
                 self._bind_defaults(graph)
                 self._nodes(graph)
-                outputs = [self.expression(value) for value in graph.outputs]
-            else:
-                with builder.dataflow():
-                    self._bind_defaults(graph)
-                    self._nodes(graph)
-                    outputs = [self._output(value) for value in graph.outputs]
-            self._refuse_unsupported()
+                outputs = [self._output(value) if is_dataflow else self.expression(value) for value in graph.outputs]
             builder.emit_func_output(outputs[0] if len(outputs) == 1 else Tuple(outputs))
         module = builder.get()
         module = module.with_attr(FACTS, ModelFacts.read_from(model, self.opset).as_pairs())
         return module.with_attr(METADATA, metadata) if metadata else module
-
-    def _refuse_unsupported(self) -> None:
-        if self._unsupported:
-            listed = "\n".join(f"  {line}" for line in self._unsupported)
-            raise UnsupportedOperatorError(f"the model has nodes that cannot be read:\n{listed}")
 
     def _parameter(self, value: ir.Value) -> Var:
         name = value.name or "input"
@@ -213,10 +208,7 @@ class GraphImporter:
             try:
                 self.node(node)
             except UnsupportedNodeError as error:
-                self._unsupported.append(f"{place_of(node)}: {error}")
-                for value in node.outputs:
-                    self.values.pop(value.name or "", None)
-                self._refuse_unsupported()
+                raise _refused([f"{place_of(node)}: {error}"]) from error
 
     def node(self, node: ir.Node) -> None:
         """Read one node: bind what it gives to the names of its outputs."""
@@ -429,7 +421,7 @@ class GraphImporter:
 
         ``operands`` are new variables, for the last inputs of ``graph``; those before are what was ``given``.
         """
-        outer, tensors, reported = dict(self.values), dict(self._tensors), len(self._unsupported)
+        outer, tensors = dict(self.values), dict(self._tensors)
         self.builder.begin_scope(operands)
         outcome: Expr = Tuple(())
         try:
@@ -446,7 +438,6 @@ class GraphImporter:
         finally:
             body = self.builder.end_scope(outcome)
             self.values, self._tensors = outer, tensors
-            del self._unsupported[reported:]
         return body
 
     def _in_stated_sizes(self, found: Expr, value: ir.Value) -> Expr:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,22 +25,11 @@ _MOST_SOUGHT = 1 << 16
 """The most elements of an axis whose sources are compared one by one."""
 
 
-@dataclass(slots=True)
-class _RequestedSizes:
+class _RequestedSizes(NamedTuple):
     """The request of an operator: the sizes of the result, and the factor of each axis where they do not tell it."""
 
     sizes: list[Dim]
-    factors: dict[int, float] = field(default_factory=dict[int, float])
-
-    @property
-    def is_by_sizes(self) -> bool:
-        """True if the factors are the ratios of sizes, so that the operators on images can be used."""
-        return not self.factors
-
-    @property
-    def known_sizes(self) -> list[int]:
-        """The sizes, which are all numbers."""
-        return [size for size in self.sizes if isinstance(size, int)]
+    factors: dict[int, float]
 
 
 @reads("Upsample")
@@ -125,7 +113,7 @@ def _sized(node: NodeImporter, axes: Sequence[int]) -> _RequestedSizes | None:
     if policy == "stretch":
         for axis, size in zip(axes, given.values, strict=True):
             shape[axis] = size
-        return _RequestedSizes(shape)
+        return _RequestedSizes(shape, {})
     own = node.known_shape()
     pairs = [(own[axis], size) for axis, size in zip(axes, given.values, strict=True) if isinstance(size, int)]
     ratios = [Fraction(target, size) for size, target in pairs]
@@ -153,7 +141,7 @@ def _is_known(node: NodeImporter, target: _RequestedSizes) -> bool:
 
 def _is_plain(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind: Filter) -> bool:
     """True if the operators on images say the same."""
-    plain = target.is_by_sizes and not kind.antialias and coordinates not in (CROP, "half_pixel_symmetric")
+    plain = not target.factors and not kind.antialias and coordinates not in (CROP, "half_pixel_symmetric")
     changed = [axis for axis, size in enumerate(node.shape()) if size != target.sizes[axis]]
     return plain and not (kind.exclude and kind.mode == "linear") and _is_image(node, kind.mode, len(changed))
 
@@ -169,9 +157,8 @@ def _is_moved(
     """True if single precision takes another nearest element than the operators on images, which compute exactly."""
     if kind.mode != "nearest" or not _is_known(node, target):
         return False
-    pairs = [(node.known_shape()[axis], target.known_sizes[axis]) for axis in changed]
-    for size, goal in pairs:
-        if size > 0 and goal <= _MOST_SOUGHT:
+    for size, goal in [(node.shape()[axis], target.sizes[axis]) for axis in changed]:
+        if isinstance(size, int) and isinstance(goal, int) and size > 0 and goal <= _MOST_SOUGHT:
             axis = ResampledAxis(np, *[np.asarray([number], np.float32) for number in (size, goal, goal / size)])
             found = nearest(axis, axis.places(coordinates, goal), kind)
             if not np.array_equal(found, nearest_elements(size, goal, coordinates, kind.rounding)):
@@ -212,8 +199,8 @@ def _by_axis(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind
     parts = _part(node, coordinates)
     requests = [
         AxisRequest(axis, goal, target.factors.get(axis, goal / size), parts.get(axis, (0.0, 1.0)))
-        for axis, (size, goal) in enumerate(zip(node.known_shape(), target.known_sizes, strict=True))
-        if goal != size or axis in target.factors
+        for axis, (size, goal) in enumerate(zip(node.known_shape(), target.sizes, strict=True))
+        if isinstance(goal, int) and (goal != size or axis in target.factors)
     ]
     return resized_axes(node, requests, coordinates, kind, np)
 

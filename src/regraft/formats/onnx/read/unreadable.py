@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
@@ -19,7 +19,7 @@ def unreadable(graph: ir.Graph, opset: int, imports: Mapping[str, int], carries:
     ``carries``: whether those of ONNX itself are carried instead.
     """
     lines: list[str] = []
-    for node in with_branches(graph):
+    for node in graph.all_nodes():
         domain = "" if node.domain in STANDARD else node.domain
         reason = None if carries else REFUSED.get((domain, node.op_type))
         known = (domain, node.op_type) in IMPORTERS or declared.is_outside(node) or declared.has_declaration(node)
@@ -36,11 +36,6 @@ def _has_function(node: ir.Node, imports: Mapping[str, int]) -> bool:
     except onnx.defs.SchemaError:
         return False
     return schema.has_function or schema.has_context_dependent_function
-
-
-def with_branches(graph: ir.Graph) -> Iterator[ir.Node]:
-    """The nodes of a graph and of the bodies in it."""
-    return iter(ir.traversal.RecursiveGraphIterator(graph))
 
 
 def first_name(node: ir.Node) -> str:

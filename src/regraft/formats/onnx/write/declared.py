@@ -210,7 +210,6 @@ def _hold_constants(body: ir.Graph) -> None:
         node = ir.node("Constant", [], {"value": ir.Tensor(tensor.numpy(), dtype=tensor.dtype)})
         held = node.outputs[0]
         held.name, held.type, held.shape = key, value.type, value.shape
-        for reader, index in tuple(value.uses()):
-            reader.replace_input_with(index, held)
+        value.replace_all_uses_with(held)
         del body.initializers[key]
         body.insert_before(body[0], node)

@@ -38,16 +38,6 @@ def _always(_node: ir.Node) -> bool:
     return True
 
 
-def _text(node: ir.Node, name: str) -> str:
-    found = node.attributes.get(name)
-    return "" if found is None else found.as_string()
-
-
-def _number(node: ir.Node, name: str) -> int:
-    found = node.attributes.get(name)
-    return 0 if found is None else found.as_int()
-
-
 def _is_float(node: ir.Node) -> bool:
     """True if operand 0 of a node holds floats, or may."""
     dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
@@ -63,7 +53,7 @@ def _is_of_several_axes(node: ir.Node) -> bool:
     shape = node.inputs[0].shape if node.inputs and node.inputs[0] is not None else None
     if shape is None or "axis" not in node.attributes:
         return True
-    axis = _number(node, "axis") % max(len(shape), 1)
+    axis = node.attributes.get_int("axis", 0) % max(len(shape), 1)
     return any(size != 1 for size in shape[axis + 1 :])
 
 
@@ -86,14 +76,14 @@ _ANEW: Final[Mapping[tuple[str, int], Callable[[ir.Node], bool]]] = {
     ("Hardmax", 13): _is_of_several_axes,
     ("LogSoftmax", 13): _is_of_several_axes,
     ("MeanVarianceNormalization", 13): _is_not_float32,  # a function whose numbers are float32
-    ("Mod", 28): lambda node: not _number(node, "fmod") and _is_float(node),  # as Python's, and no longer C's alone
-    ("Pad", 19): lambda node: _text(node, "mode") == "wrap",
+    ("Mod", 28): lambda node: not node.attributes.get_int("fmod", 0) and _is_float(node),  # as Python's, not C's alone
+    ("Pad", 19): lambda node: node.attributes.get_string("mode") == "wrap",
     ("Resize", 11): _always,
     ("Resize", 13): lambda node: _has_input(node, 2) and _has_input(node, 3),  # sizes no longer beside empty factors
-    ("Resize", 19): lambda node: _text(node, "coordinate_transformation_mode") == "half_pixel_symmetric",
+    ("Resize", 19): lambda node: node.attributes.get_string("coordinate_transformation_mode") == "half_pixel_symmetric",
     ("RoiAlign", 16): lambda node: "coordinate_transformation_mode" not in node.attributes,
-    ("ScatterElements", 18): lambda node: _text(node, "reduction") in ("max", "min"),
-    ("ScatterND", 18): lambda node: _text(node, "reduction") in ("max", "min"),
+    ("ScatterElements", 18): lambda node: node.attributes.get_string("reduction") in ("max", "min"),
+    ("ScatterND", 18): lambda node: node.attributes.get_string("reduction") in ("max", "min"),
     ("Softmax", 13): _is_of_several_axes,
     ("Split", 18): lambda node: not _has_input(node, 1) and "num_outputs" not in node.attributes,
 }

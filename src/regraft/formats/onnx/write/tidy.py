@@ -222,8 +222,7 @@ class _Tidying:
 
     def _replace(self, node: ir.Node, old: ir.Value, new: ir.Value) -> None:
         """Let everything read ``new`` in the place of ``old``, the result of ``node``, which reads nothing any more."""
-        for reader, index in tuple(old.uses()):
-            reader.replace_input_with(index, new)
+        old.replace_all_uses_with(new)
         if old in self._results:
             self.replaced[old] = new
             self._results[new] = None

@@ -70,8 +70,7 @@ def _body(graph: GraphWriter, key: str, content: str, around: Mapping[str, ir.Va
         raise ConvertError(f"the body {key} cannot be read: {error}") from error
     outside = {body.inputs.pop(): value for value in reversed(list(around.values()))}
     for stand_in, outer in outside.items():
-        for reader, index in tuple(stand_in.uses()):
-            reader.replace_input_with(index, outer)
+        stand_in.replace_all_uses_with(outer)
     opsets = {one.domain: one.version for one in held.opset_import}
     known = {value.name for value in (*body.inputs, *body.outputs)} if keeps_names else set[str | None]()
     if any(outer.name in known for outer in outside.values()):
