@@ -19,6 +19,16 @@ for _name in DTYPES:
     _FROM_ONNX[_TO_ONNX[_name]] = _name
 
 
+TENSOR_TYPES: Final = {f"tensor({data_type.name.lower()})": data_type for data_type in ir.DataType}
+"""For each text by which ONNX's schemas name tensors of one type, that type."""
+
+
+def dtype_of_text(text: str) -> str | None:
+    """The dtype that ``tensor(int64)`` and the like say; None for a type parameter, and for strings and the like."""
+    found = TENSOR_TYPES.get(text)
+    return None if found is None else _FROM_ONNX.get(found)
+
+
 def to_onnx_dtype(dtype: str) -> ir.DataType:
     """The ONNX type of ``dtype``; raises `ConvertError` when ONNX has none."""
     found = _TO_ONNX.get(dtype)

@@ -18,6 +18,7 @@ from ....ir.op import Op
 from ....ir.types import ObjectType, TensorType, TupleType, Type
 from ...errors import ConvertError
 from ..attributes import CAPTURED, call_attribute
+from ..element_types import TENSOR_TYPES, dtype_of_text
 from ..sparse_attributes import content_of
 from .importing import IMPORTERS, NodeImporter
 from .whole import captured_values, carried_attributes
@@ -179,8 +180,8 @@ def _defined_dtype(node: NodeImporter, value: ir.Value) -> str | None:
     except onnx.defs.SchemaError:
         return None
     told = schema.outputs[min(node.node.outputs.index(value), len(schema.outputs) - 1)].type_str
-    if told.startswith("tensor("):
-        return {"float": "float32", "double": "float64"}.get(told[7:-1], told[7:-1])
+    if told in TENSOR_TYPES:
+        return dtype_of_text(told)
     of_input = [index for index, one in enumerate(schema.inputs) if one.type_str == told and node.has(index)]
     if of_input:
         return node.ty(of_input[0]).dtype
@@ -188,7 +189,7 @@ def _defined_dtype(node: NodeImporter, value: ir.Value) -> str | None:
         return None
     # Classes have names or numbers.
     allowed = next((one.allowed_type_strs for one in schema.type_constraints if one.type_param_str == told), ())
-    numbers = [one[7:-1] for one in allowed if one != "tensor(string)"]
+    numbers = [dtype_of_text(one) for one in allowed if one != "tensor(string)"]
     return numbers[0] if len(numbers) == 1 else None
 
 

@@ -13,18 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from ..attributes import bodies_of
-
-# The package `onnx` may be younger than `onnx_ir`, and know more dtypes.
-_NUMBERS = {dtype.value for dtype in ir.DataType} - {onnx.TensorProto.UNDEFINED}
-_TENSOR_OF = {
-    name: ir.DataType(number)
-    for name, number in {
-        "tensor(float)": onnx.TensorProto.FLOAT,
-        "tensor(double)": onnx.TensorProto.DOUBLE,
-        **{f"tensor({name.lower()})": number for name, number in onnx.TensorProto.DataType.items()},
-    }.items()
-    if number in _NUMBERS
-}
+from ..element_types import TENSOR_TYPES
 
 
 def untold_dtypes(graph: ir.Graph, opset: int, imports: Mapping[str, int]) -> dict[ir.Value, ir.DataType]:
@@ -83,4 +72,4 @@ def _kinds(node: ir.Node, opset: int, imports: Mapping[str, int]) -> Iterator[tu
             if value is None or formal is None or not formal.is_homogeneous:
                 continue
             text: str = formal.type_str
-            yield value, _TENSOR_OF.get(text, (id(node), text))
+            yield value, TENSOR_TYPES.get(text, (id(node), text))

@@ -22,10 +22,10 @@ from ....ir.dtypes import is_float, numpy_dtype
 from ....ir.origin import Origins
 from ....ir.tensor_data import TensorData
 from ...errors import ConvertError
-from ..element_types import from_onnx_dtype, to_onnx_dtype
+from ..element_types import dtype_of_text, from_onnx_dtype, to_onnx_dtype
 from ..source_nodes import ORIGIN_KEY, origins_text
 from .kernels import carrier
-from .schemas import allowed_dtypes, fixed_dtype, signature_of
+from .schemas import allowed_dtypes, signature_of
 
 _COMPARISONS: Final = {"==": "Equal", "<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
 """The node for each comparison of sizes."""
@@ -176,48 +176,38 @@ class GraphWriter:
         **attributes: Any,
     ) -> tuple[ir.Value, ...]:
         """The ``outputs`` of a new node; ``dtype`` is the element type of those that the operands do not tell."""
-        if self.opset < self.written_for and not domain and not onnx.defs.has(op_type, self.opset):
+        is_older = self.opset < self.written_for and not domain
+        if is_older and not onnx.defs.has(op_type, self.opset):
             raise NoSuchOperatorError(f"{op_type} is no operator of opset {self.opset}")
         signature = signature_of(op_type, self.written_for, domain)
-        bound: dict[str, str] = dict(signature.fixed)
         operands = list(inputs)
         while operands and operands[-1] is None:  # ONNX Runtime 1.31 ends the process on some that are left in
             operands.pop()
-        for index, operand in enumerate(operands):
-            parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
-            if operand is not None and operand.dtype is not None and fixed_dtype(parameter) is None:
+        taken, given = signature.inputs_of(len(operands)), signature.outputs_of(outputs)
+        bound: dict[str, str] = dict(signature.fixed)
+        for parameter, operand in zip(taken, operands, strict=True):
+            if operand is not None and operand.dtype is not None and dtype_of_text(parameter) is None:
                 bound.setdefault(parameter, dtype_of(operand))
-        own = bound.get(signature.main)
-        allowed = (
-            allowed_dtypes(op_type, self.opset, signature.main)
-            if self.opset < self.written_for and not domain
-            else None
-        )
-        computed = None if own is None or own.startswith("tensor(") else carrier(op_type, own, allowed)
-        if computed is not None and computed != own:
+        main = signature.main
+        own = bound.get(main)
+        allowed = allowed_dtypes(op_type, self.opset, main) if is_older else None
+        work = None if own is None else carrier(op_type, own, allowed)
+        if work != own and work is not None:
             for index, operand in enumerate(operands):
-                parameter = signature.inputs[min(index, len(signature.inputs) - 1)]
-                if operand is not None and parameter == signature.main:
-                    operands[index] = self.widened(operand, computed)
+                if operand is not None and taken[index] == main:
+                    operands[index] = self.widened(operand, work)
         results: list[ir.Value] = []
-        given: list[ir.Value] = []
-        for index in range(outputs):
-            parameter = signature.outputs[min(index, len(signature.outputs) - 1)]
-            told = bound.get(parameter, parameter)
-            element = fixed_dtype(told) or (dtype if told == parameter else told)
-            if element is None:  # that of an operand which nobody has said
-                given.append(ir.Value(name=self.names.fresh(f"{self.hint}/{op_type}")))
-                results.append(given[-1])
-                continue
-            narrowed = parameter == signature.main and computed not in (None, own)
-            given.append(self.value(computed if narrowed and computed else element, f"{self.hint}/{op_type}"))
-            results.append(given[-1])
-        self.add(op_type, operands, given, domain=domain, **attributes)
-        if computed not in (None, own) and own is not None:
-            for index in range(outputs):
-                if signature.outputs[min(index, len(signature.outputs) - 1)] == signature.main:
-                    results[index] = self.narrowed(given[index], own)
-        return tuple(results)
+        for parameter in given:
+            told = work if parameter == main and work is not None else bound.get(parameter, parameter)
+            element = dtype_of_text(told) or (dtype if told == parameter else told)
+            hint = f"{self.hint}/{op_type}"
+            # What is of the type of an operand which nobody has said has none either.
+            results.append(ir.Value(name=self.names.fresh(hint)) if element is None else self.value(element, hint))
+        self.add(op_type, operands, results, domain=domain, **attributes)
+        if work == own or own is None:
+            return tuple(results)
+        pairs = zip(given, results, strict=True)
+        return tuple([self.narrowed(value, own) if parameter == main else value for parameter, value in pairs])
 
     def narrowed(self, value: ir.Value, dtype: str) -> ir.Value:
         """``value`` in ``dtype``; it was computed in a wider type for want of a kernel."""

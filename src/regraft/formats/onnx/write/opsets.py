@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from ...errors import ConvertError
 from ..attributes import bodies_of
+from ..element_types import TENSOR_TYPES
 from .graph import GraphWriter, dtype_of
 
 OLDEST: Final = 13
@@ -139,10 +140,7 @@ def _version(schema: Any) -> _Version:
     )
 
 
-@lru_cache(maxsize=64)
-def _type_text(dtype: ir.DataType) -> str:
-    names = {ir.DataType.FLOAT: "float", ir.DataType.DOUBLE: "double"}
-    return f"tensor({names.get(dtype, dtype.name.lower())})"
+_TEXTS: Final = {data_type: text for text, data_type in TENSOR_TYPES.items()}
 
 
 def _takes(version: _Version, node: ir.Node) -> bool:
@@ -155,7 +153,7 @@ def _takes(version: _Version, node: ir.Node) -> bool:
     if len(outputs) > len(version.outputs) and not version.gives_many:
         return False
     return all(
-        value is None or value.dtype is None or _type_text(value.dtype) in allowed[min(index, len(allowed) - 1)]
+        value is None or value.dtype is None or _TEXTS[value.dtype] in allowed[min(index, len(allowed) - 1)]
         for values, allowed in ((inputs, version.inputs), (outputs, version.outputs))
         for index, value in enumerate(values)
     )
@@ -260,7 +258,7 @@ def _has_older_form(node: ir.Node) -> bool:
     if node.op_type not in _WITH_AXES or len(node.inputs) < 2:
         return False
     data, axes = node.inputs[:2]
-    is_old = data is None or data.dtype is None or _type_text(data.dtype) in types_of(node.op_type, OLDEST)
+    is_old = data is None or data.dtype is None or _TEXTS[data.dtype] in types_of(node.op_type, OLDEST)
     return is_old and axes is not None and axes.const_value is not None
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import onnx
+
+from ..element_types import dtype_of_text
 
 
 class TypeParameters(NamedTuple):
@@ -16,15 +18,21 @@ class TypeParameters(NamedTuple):
     fixed: dict[str, str]
     main: str
 
+    def inputs_of(self, count: int) -> list[str]:
+        """The type parameter of each of ``count`` inputs."""
+        return [self.inputs[min(index, len(self.inputs) - 1)] for index in range(count)]
+
+    def outputs_of(self, count: int) -> list[str]:
+        """The type parameter of each of ``count`` outputs."""
+        return [self.outputs[min(index, len(self.outputs) - 1)] for index in range(count)]
+
 
 @lru_cache(maxsize=1024)
 def signature_of(op_type: str, opset: int, domain: str) -> TypeParameters:
     """The type parameters of an operator in an opset, as its schema states them."""
     schema = onnx.defs.get_schema(op_type, opset, domain)
-    fixed: dict[str, str] = {}
-    for constraint in schema.type_constraints:
-        if len(constraint.allowed_type_strs) == 1:
-            fixed[constraint.type_param_str] = next(iter(constraint.allowed_type_strs))
+    allowed = {one.type_param_str: [*map(dtype_of_text, one.allowed_type_strs)] for one in schema.type_constraints}
+    fixed = {name: types[0] for name, types in allowed.items() if len(types) == 1 and types[0] is not None}
     inputs = tuple(item.type_str for item in schema.inputs)
     outputs = tuple(item.type_str for item in schema.outputs)
     main = inputs[1] if op_type == "Where" else inputs[0] if inputs else ""
@@ -37,16 +45,5 @@ def allowed_dtypes(op_type: str, opset: int, parameter: str) -> frozenset[str] |
     schema = onnx.defs.get_schema(op_type, opset, "")
     for constraint in schema.type_constraints:
         if constraint.type_param_str == parameter:
-            return frozenset(name for text in constraint.allowed_type_strs if (name := fixed_dtype(text)) is not None)
+            return frozenset(filter(None, map(dtype_of_text, constraint.allowed_type_strs)))
     return None
-
-
-_TENSOR_NAMES: Final = {"float": "float32", "double": "float64"}
-
-
-def fixed_dtype(type_str: str) -> str | None:
-    """The dtype that ``tensor(int64)`` and the like say; None for a type parameter."""
-    if not type_str.startswith("tensor("):
-        return None
-    name = type_str[len("tensor(") : -1]
-    return _TENSOR_NAMES.get(name, name)
