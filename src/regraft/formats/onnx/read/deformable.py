@@ -51,11 +51,8 @@ def _sampled(node: NodeImporter, kernel: tuple[int, int], attrs: dict[str, Any])
     # As `grid_sample` has it, x comes first, and the outer edges of the image are at -1 and 1.
     coordinates: list[Expr] = []
     for axis, size in ((1, width), (0, height)):
-        place = node.emit(ops.strided_slice(places, [1], [axis], [axis + 1]))
-        scaled = node.emit(
-            ops.divide(ops.add(ops.multiply(place, node.like(2, 2)), node.like(1, 2)), node.like(size, 2))
-        )
-        coordinates.append(node.emit(ops.subtract(scaled, node.like(1, 2))))
+        place = ops.strided_slice(places, [1], [axis], [axis + 1])
+        coordinates.append(node.emit((place * 2 + 1) / size - 1))
     grid = node.emit(ops.concat(coordinates, axis=1))
     grid = node.emit(ops.reshape(grid, [batch * groups, 2, count * rows, columns]))
     image = node.emit(ops.reshape(node.operand(0), [batch * groups, channels // groups, height, width]))

@@ -11,6 +11,7 @@ import numpy as np
 
 from .... import op as ops
 from ....analysis.tensors import stated_shape
+from ....ir.dims import dim_product
 from ....ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
 from ....ir.expr import Constant, Expr, ShapeExpr
 from ..same_operators import SAME
@@ -66,10 +67,10 @@ reads_as(
         "Identity": lambda node: node.operand(0),
         "LeakyRelu": lambda node: ops.nn.leakyrelu(node.operand(0), node.attr("alpha", 0.01)),
         "Max": lambda node: reduce(ops.maximum, node.operands()),
-        "Mean": lambda node: ops.divide(reduce(ops.add, node.operands()), node.like(len(node.node.inputs))),
+        "Mean": lambda node: reduce(ops.add, node.operands()) / len(node.node.inputs),
         "Min": lambda node: reduce(ops.minimum, node.operands()),
         "Mod": lambda node: (ops.mod if node.flag("fmod") else ops.floor_mod)(node.operand(0), node.operand(1)),
-        "Reciprocal": lambda node: ops.divide(node.like(1), node.operand(0)),
+        "Reciprocal": lambda node: 1 / node.operand(0),
         "Sum": lambda node: reduce(ops.add, node.operands()),
     }
 )
@@ -92,7 +93,7 @@ def _isinf(node: NodeImporter) -> Imported:
     positive, negative = node.attr("detect_positive", 1), node.attr("detect_negative", 1)
     if positive and negative:
         return ops.isinf(x)
-    bound = ops.greater(x, node.like(0)) if positive else ops.less(x, node.like(0))
+    bound = x > 0 if positive else x < 0
     found = ops.isinf(x)
     return ops.logical_and(found, bound) if positive or negative else ops.logical_and(found, ops.logical_not(found))
 
@@ -175,7 +176,7 @@ def _prelu(node: NodeImporter) -> Imported:
         if len(wide) == 1:
             slopes = slope if len(shape) == 1 else ops.reshape(slope, [aligned[wide[0]]])
             return ops.nn.prelu(x, slopes, axis=wide[0])
-    return ops.where(ops.less(x, node.like(0)), ops.multiply(x, slope), x)
+    return ops.where(x < 0, x * slope, x)
 
 
 @reads("Celu")
@@ -183,13 +184,11 @@ def _celu(node: NodeImporter) -> Imported:
     alpha, x = node.attr("alpha", 1.0), node.operand(0)
     if alpha == 1.0:
         return ops.nn.elu(x)
-    ratio = ops.divide(x, node.like(alpha))
+    ratio = x / alpha
     if alpha > 0:
-        return ops.multiply(ops.nn.elu(ratio), node.like(alpha))
+        return ops.nn.elu(ratio) * alpha
     # Divided by a number below 0, what is above 0 would be below.
-    return ops.where(
-        ops.greater(x, node.like(0)), x, ops.multiply(ops.subtract(ops.exp(ratio), node.like(1)), node.like(alpha))
-    )
+    return ops.where(x > 0, x, (ops.exp(ratio) - 1) * alpha)
 
 
 @reads("Selu")
@@ -199,13 +198,13 @@ def _selu(node: NodeImporter) -> Imported:
     x = node.operand(0)
     if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.0507010) < 1e-6:
         return ops.nn.selu(x)
-    return ops.multiply(ops.nn.elu(x, alpha), node.like(gamma))
+    return ops.nn.elu(x, alpha) * gamma
 
 
 @reads("Swish")
 def _swish(node: NodeImporter) -> Imported:
     alpha, x = node.attr("alpha", 1.0), node.operand(0)
-    return ops.nn.silu(x) if alpha == 1.0 else ops.multiply(x, ops.sigmoid(ops.multiply(x, node.like(alpha))))
+    return ops.nn.silu(x) if alpha == 1.0 else x * ops.sigmoid(x * alpha)
 
 
 def _along_axis(node: NodeImporter, function: Callable[[Expr, int], Expr]) -> Imported:
@@ -214,25 +213,18 @@ def _along_axis(node: NodeImporter, function: Callable[[Expr, int], Expr]) -> Im
     if node.opset >= 13:
         return function(x, node.attr("axis", -1))
     axis = node.attr("axis", 1) % max(node.rank(), 1)
-    if 0 in node.shape() or all(
-        size == 1 for size in node.shape()[axis + 1 :]
-    ):  # the rows that it flattens to are those of the axis
-        return function(x, axis)
-    flat = node.emit(ops.reshape(x, [_product(node, 0, axis), _product(node, axis, node.rank())]))
+    if 0 in node.shape() or all(size == 1 for size in node.shape()[axis + 1 :]):
+        return function(x, axis)  # the rows that it flattens to are those of the axis
+    flat = node.emit(ops.reshape(x, [dim_product(node.shape()[:axis]), dim_product(node.shape()[axis:])]))
     return ops.reshape(function(flat, -1), list(node.shape()))
 
 
-@reads("Softmax", "LogSoftmax")
-def _softmax(node: NodeImporter) -> Imported:
-    function = ops.nn.softmax if node.op_type == "Softmax" else ops.nn.log_softmax
-    return _along_axis(node, function)
-
-
-def _product(node: NodeImporter, first: int, last: int) -> Any:
-    total: Any = 1
-    for size in node.shape()[first:last]:
-        total = total * size
-    return total
+reads_as(
+    {
+        "LogSoftmax": lambda node: _along_axis(node, ops.nn.log_softmax),
+        "Softmax": lambda node: _along_axis(node, ops.nn.softmax),
+    }
+)
 
 
 @reads("Hardmax")

@@ -12,12 +12,12 @@ from .importing import Imported, NodeImporter, reads, reads_as
 def _scaled(node: NodeImporter, x: Expr, name: str, default: float = 1.0) -> Expr:
     """``x`` times an attribute of the node."""
     factor = node.attr(name, default)
-    return x if factor == 1.0 else ops.multiply(x, node.like(factor))
+    return x if factor == 1.0 else x * factor
 
 
 reads_as(
     {
-        "Affine": lambda node: ops.add(_scaled(node, node.operand(0), "alpha"), node.like(node.attr("beta", 0.0))),
+        "Affine": lambda node: _scaled(node, node.operand(0), "alpha") + node.attr("beta", 0.0),
         "ParametricSoftplus": lambda node: _scaled(
             node, ops.nn.softplus(_scaled(node, node.operand(0), "beta")), "alpha"
         ),
@@ -30,7 +30,7 @@ reads_as(
 @reads("ThresholdedRelu")  # in opset 10 it became an operator for good
 def _thresholded_relu(node: NodeImporter) -> Imported:
     x = node.operand(0)
-    return ops.where(ops.greater(x, node.like(node.attr("alpha", 1.0))), x, node.like(0))
+    return ops.where(x > node.attr("alpha", 1.0), x, node.like(0))
 
 
 @reads("ImageScaler")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +25,7 @@ def _array_feature_extractor(node: NodeImporter) -> Imported:
 
 @reads("Binarizer", domain=DOMAIN)
 def _binarizer(node: NodeImporter) -> Imported:
-    return ops.where(ops.greater(node.operand(0), node.like(node.attr("threshold", 0.0))), node.like(1), node.like(0))
+    return ops.where(node.operand(0) > node.attr("threshold", 0.0), node.like(1), node.like(0))
 
 
 # --- n-grams
@@ -61,14 +62,13 @@ def _counted(node: NodeImporter, x: Expr, size: int, grams: _Grams, most_skipped
         starts = size - (length - 1) * step
         if starts <= 0:
             break
-        match: Expr | None = None
-        for place in range(length):
-            part = node.emit(ops.strided_slice(x, [1], [place * step], [place * step + starts]))
-            wanted = const(grams.rows[:, place].reshape(1, 1, -1), "int64")
-            same = node.emit(ops.equal(node.emit(ops.expand_dims(part, 2)), wanted))
-            match = same if match is None else node.emit(ops.logical_and(match, same))
-        assert match is not None
-        total = node.emit(ops.add(total, ops.sum(in_dtype(match, "float32"), [1])))
+        windows = [ops.strided_slice(x, [1], [place * step], [place * step + starts]) for place in range(length)]
+        columns = grams.rows.T.reshape(length, 1, 1, -1)
+        pairs = zip(windows, columns, strict=True)
+        matches = reduce(
+            ops.logical_and, [ops.equal(ops.expand_dims(part, 2), const(row, "int64")) for part, row in pairs]
+        )
+        total = node.emit(total + ops.sum(in_dtype(matches, "float32"), [1]))
     return total
 
 
@@ -100,7 +100,7 @@ def _tf_idf(node: NodeImporter) -> Imported:
         counts = node.emit(ops.concat(columns, axis=1))
         mode = node.attr("mode")
         if mode == "IDF":
-            counts = node.emit(in_dtype(ops.greater(counts, const(0.0, "float32")), "float32"))
+            counts = node.emit(in_dtype(counts > 0, "float32"))
         factors = np.ones(len(places)) if weights is None or mode == "TF" else np.asarray(weights)
         sent = np.zeros((len(taken), width), np.float32)
         sent[np.arange(len(taken)), [places[gram] for gram in taken]] = factors[taken]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 from .... import op as ops
 from ....analysis.tensors import shape_of
@@ -27,32 +28,32 @@ def _layer_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
         shift = gamma if beta is None else beta
         normal: Expr = ops.nn.layer_norm(x, gamma, shift, axes, epsilon, center=beta is not None)
     else:
-        centred = node.emit(ops.subtract(x, ops.mean(x, axes, True)))
-        spread = ops.sqrt(ops.add(ops.mean(ops.square(centred), axes, True), node.like(epsilon)))
-        normal = ops.multiply(ops.divide(centred, spread), gamma)
-        normal = normal if beta is None else ops.add(normal, beta)
+        centred = node.emit(x - ops.mean(x, axes, True))
+        normal = centred / ops.sqrt(ops.mean(ops.square(centred), axes, True) + epsilon) * gamma
+        normal = normal if beta is None else normal + beta
     if not wanted:
         return (normal,)
-    wide = in_dtype(x, "float32") if node.dtype() in HALF else x
+    wide = _wide(node, x)
     mean = node.emit(ops.mean(wide, axes, True))
-    variance = ops.mean(ops.square(ops.subtract(wide, mean)), axes, True)
-    dtype = "float32" if node.dtype() in HALF else node.dtype()
-    return normal, mean, ops.rsqrt(ops.add(variance, const(epsilon, dtype)))
+    return normal, mean, ops.rsqrt(ops.mean(ops.square(wide - mean), axes, True) + epsilon)
+
+
+def _wide(node: NodeImporter, x: Expr) -> Expr:
+    """``x`` in single precision at least."""
+    return node.emit(in_dtype(x, "float32")) if node.dtype() in HALF else x
 
 
 @reads("MeanVarianceNormalization")
 def _mean_variance_norm(node: NodeImporter) -> Imported:
-    x, dtype = node.operand(0), node.dtype()
+    dtype = node.dtype()
     # Before opset 9 it was one that ONNX tried, with other attributes.
     default = [0, 1, 2, 3] if node.flag("across_channels") else [0, 2, 3]
     axes = [axis % node.rank() for axis in node.attr("axes", default)]
-    wide = node.emit(in_dtype(x, "float32")) if dtype in HALF else x
-    centred = node.emit(ops.subtract(wide, ops.mean(wide, axes, True)))
+    wide = _wide(node, node.operand(0))
+    centred = node.emit(wide - ops.mean(wide, axes, True))
     if not node.flag("normalize_variance", 1):
         return in_dtype(centred, dtype)
-    spread = node.emit(ops.sqrt(ops.mean(ops.square(centred), axes, True)))
-    epsilon = const(1e-9, "float64" if dtype == "float64" else "float32")
-    return in_dtype(node.emit(ops.divide(centred, ops.add(spread, epsilon))), dtype)
+    return in_dtype(centred / (ops.sqrt(ops.mean(ops.square(centred), axes, True)) + 1e-9), dtype)
 
 
 @reads("RMSNormalization", "SimplifiedLayerNormalization")
@@ -63,12 +64,8 @@ def _rms_norm(node: NodeImporter) -> Imported:
     x, weight = node.operand(0), node.operand(1)
     if shape is not None and node.ty(1).shape == tuple(shape[axis] for axis in axes) and node.dtype() == node.dtype(1):
         return ops.nn.rms_norm(x, weight, axes, epsilon)
-    dtype = node.dtype()
-    wide = in_dtype(x, "float32") if dtype in HALF else x
-    work = "float32" if dtype in HALF else dtype
-    mean = ops.mean(ops.square(wide), axes, True)
-    normal = in_dtype(ops.divide(wide, ops.sqrt(ops.add(mean, const(epsilon, work)))), node.dtype(1))
-    return ops.multiply(normal, weight)
+    wide = _wide(node, x)
+    return in_dtype(wide / ops.sqrt(ops.mean(ops.square(wide), axes, True) + epsilon), node.dtype(1)) * weight
 
 
 @reads("BatchNormalization")
@@ -91,8 +88,7 @@ def _batch_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
 def _norm_by_element(node: NodeImporter, operands: list[Expr]) -> Expr:
     """``spatial=0`` of opsets before 9: each element of a sample has numbers of its own, not each channel."""
     x, gamma, beta, mean, variance = operands
-    spread = ops.sqrt(ops.add(variance, node.like(node.attr("epsilon", 1e-5))))
-    return ops.add(ops.multiply(ops.divide(ops.subtract(x, mean), spread), gamma), beta)
+    return (x - mean) / ops.sqrt(variance + node.attr("epsilon", 1e-5)) * gamma + beta
 
 
 @reads("InstanceNormalization")
@@ -116,13 +112,12 @@ def _group_norm(node: NodeImporter) -> Imported:
 @reads("LpNormalization")
 def _lp_normalization(node: NodeImporter) -> Imported:
     axis, x = node.attr("axis", -1), node.operand(0)
-    if node.attr("p", 2) == 1:
-        norm = ops.sum(ops.abs(x), [axis], True)
-    else:
-        norm = ops.sqrt(ops.sum(ops.square(x), [axis], True))
-    norm = node.emit(norm)
-    empty = ops.equal(norm, node.like(0))
-    return ops.where(empty, node.like(0), ops.divide(x, ops.where(empty, node.like(1), norm)))
+    is_of_sizes = node.attr("p", 2) == 1
+    norm = node.emit(
+        ops.sum(ops.abs(x), [axis], True) if is_of_sizes else ops.sqrt(ops.sum(ops.square(x), [axis], True))
+    )
+    empty = ops.equal(norm, 0)
+    return ops.where(empty, node.like(0), x / ops.where(empty, node.like(1), norm))
 
 
 @reads("LRN")
@@ -131,13 +126,9 @@ def _lrn(node: NodeImporter) -> Imported:
     channels = node.shape()[1]
     before, after = (size - 1) // 2, math.ceil((size - 1) / 2)
     padded = node.emit(ops.nn.pad(ops.square(x), [0, 0, before, after, *[0] * (2 * rank - 4)]))
-    parts = [node.emit(ops.strided_slice(padded, [1], [place], [channels + place])) for place in range(size)]
-    total = parts[0]
-    for part in parts[1:]:
-        total = node.emit(ops.add(total, part))
+    parts = [ops.strided_slice(padded, [1], [place], [channels + place]) for place in range(size)]
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
-    base = ops.add(ops.multiply(total, node.like(alpha / size)), node.like(bias))
-    return ops.divide(x, ops.power(base, node.like(beta)))
+    return x / (reduce(ops.add, parts) * (alpha / size) + bias) ** beta
 
 
 # --- attention

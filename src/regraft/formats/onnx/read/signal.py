@@ -47,10 +47,9 @@ def _stft(node: NodeImporter) -> Imported:
 def _framed(node: NodeImporter, size: Dim, step: int, length: int) -> Expr:
     """The signal (batch, samples, parts) as (batch, frames, length, parts)."""
     count = floordiv(size - length, step) + 1
-    starts = node.emit(ops.arange(PrimValue(count), dtype="int64"))
-    starts = node.emit(ops.expand_dims(ops.multiply(starts, const(step, "int64")), 1))
-    places = node.emit(ops.add(starts, const(np.arange(length).reshape(1, length))))
-    flat = node.emit(ops.take(node.operand(0), node.emit(ops.reshape(places, [count * length])), axis=1))
+    starts = ops.expand_dims(ops.arange(PrimValue(count), dtype="int64") * step, 1)
+    places = ops.reshape(starts + const(np.arange(length).reshape(1, length)), [count * length])
+    flat = node.emit(ops.take(node.operand(0), node.emit(places), axis=1))
     batch, _, parts = shape_of(flat)
     return node.emit(ops.reshape(flat, [batch, count, length, parts]))
 

@@ -7,6 +7,7 @@ compares it with and how, and where it sends a sample. Leaves are nodes that kee
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -82,39 +83,33 @@ def _takes_first_side(node: NodeImporter, forest: _Forest, places: Expr, x: Expr
     """True if each sample, in each tree at the node in ``places``, goes to the first side."""
 
     def of(table: np.ndarray, dtype: str | None = None) -> Expr:
-        return node.emit(ops.take(const(table, dtype), places, axis=0))
+        return ops.take(const(table, dtype), places, axis=0)
 
     value = node.emit(ops.gather_elements(x, of(forest.features, "int64"), 1))
-    split = of(forest.splits, node.dtype())
-    modes = of(forest.modes, "int64")
-    found: Expr | None = None
+    split, modes = node.emit(of(forest.splits, node.dtype())), node.emit(of(forest.modes, "int64"))
+    sides: list[Expr] = []
     for mode in sorted(set(forest.modes[: forest.branches].tolist())):
         if mode == _MEMBER:
             assert forest.sets is not None
-            same = ops.equal(node.emit(ops.expand_dims(value, 2)), of(forest.sets, node.dtype()))
-            holds = node.emit(ops.max(node.emit(same), [2]))
+            holds = ops.max(ops.equal(ops.expand_dims(value, 2), of(forest.sets, node.dtype())), [2])
         else:
-            holds = node.emit(_COMPARISONS[mode](value, split))
-        chosen = node.emit(ops.logical_and(holds, node.emit(ops.equal(modes, const(mode, "int64")))))
-        found = chosen if found is None else node.emit(ops.logical_or(found, chosen))
-    assert found is not None
+            holds = _COMPARISONS[mode](value, split)
+        sides.append(ops.logical_and(holds, ops.equal(modes, mode)))
     if forest.missing is not None:
-        lost = node.emit(ops.logical_and(ops.isnan(value), of(forest.missing)))
-        found = node.emit(ops.logical_or(found, lost))
-    return found
+        sides.append(ops.logical_and(ops.isnan(value), of(forest.missing)))
+    return node.emit(reduce(ops.logical_or, sides))
 
 
 @reads("TreeEnsemble", domain=DOMAIN)
 def _tree_ensemble(node: NodeImporter) -> Imported:
     forest, x = _Forest(node), node.operand(0)
     dtype, samples = node.dtype(), node.shape()[0]
-    places: Expr = ops.broadcast_to(const(forest.roots[None, :], "int64"), [samples, len(forest.roots)])
-    places = node.emit(places)
+    places = node.emit(ops.broadcast_to(const(forest.roots[None, :], "int64"), [samples, len(forest.roots)]))
     for _ in range(forest.depth):
         side = _takes_first_side(node, forest, places, x)
-        ways = [node.emit(ops.take(const(way, "int64"), places, axis=0)) for way in (forest.yes, forest.no)]
+        ways = [ops.take(const(way, "int64"), places, axis=0) for way in (forest.yes, forest.no)]
         places = node.emit(ops.where(side, *ways))
-    leaf = node.emit(ops.subtract(places, const(forest.branches, "int64")))
+    leaf = node.emit(places - forest.branches)
     weight = node.emit(ops.take(const(node.attr("leaf_weights").numpy(), dtype), leaf, axis=0))
     target = node.emit(ops.take(const(np.asarray(node.attr("leaf_targetids")), "int64"), leaf, axis=0))
     return _finished(node, _gathered(node, weight, target))
@@ -124,16 +119,14 @@ def _gathered(node: NodeImporter, weight: Expr, target: Expr) -> Expr:
     """The weights of all trees (samples, trees) folded into their targets (samples, targets)."""
     count: int = node.attr("n_targets")
     way = node.attr("aggregate_function", _SUM)
-    hit = node.emit(
-        ops.equal(node.emit(ops.expand_dims(target, 2)), const(np.arange(count).reshape(1, 1, -1), "int64"))
-    )
+    hit = node.emit(ops.equal(ops.expand_dims(target, 2), const(np.arange(count).reshape(1, 1, -1), "int64")))
     spread = node.emit(ops.expand_dims(weight, 2))
     if way in (_SUM, _AVERAGE):
-        total = node.emit(ops.sum(node.emit(ops.where(hit, spread, node.like(0))), [1]))
-        return total if way == _SUM else node.emit(ops.divide(total, node.like(len(node.attr("tree_roots")))))
+        total = ops.sum(ops.where(hit, spread, node.like(0)), [1])
+        return node.emit(total if way == _SUM else total / len(node.attr("tree_roots")))
     fold, nothing = (ops.min, np.inf) if way == _MIN else (ops.max, -np.inf)
-    extreme = node.emit(fold(node.emit(ops.where(hit, spread, node.like(nothing))), [1]))
-    return node.emit(ops.where(node.emit(ops.max(hit, [1])), extreme, node.like(0)))
+    extreme = fold(ops.where(hit, spread, node.like(nothing)), [1])
+    return node.emit(ops.where(ops.max(hit, [1]), extreme, node.like(0)))
 
 
 def _finished(node: NodeImporter, scores: Expr) -> Expr:
