@@ -26,35 +26,30 @@ def as_power_of_two(node: NodeImporter, x: Expr) -> Expr:
     else NaN.
     """
 
-    def number(value: int) -> Expr:
-        return const(np.asarray(value, np.int32))
-
-    def emit(expr: Expr) -> Expr:
-        return node.emit(expr)
-
+    emit = node.emit
     mode, saturates = node.attr("round_mode", "up"), bool(node.attr("saturate", 1))
     bits = emit(ops.bitcast(emit(in_dtype(x, "float32")), "int32"))
-    size = emit(ops.bitwise_and(bits, number(0x7FFFFFFF)))
-    exponent = emit(ops.right_shift(size, number(_EXPONENT_BITS)))
-    fraction = emit(ops.bitwise_and(size, number((1 << _EXPONENT_BITS) - 1)))
+    size = emit(ops.bitwise_and(bits, 0x7FFFFFFF))
+    exponent = emit(ops.right_shift(size, _EXPONENT_BITS))
+    fraction = emit(ops.bitwise_and(size, (1 << _EXPONENT_BITS) - 1))
     half = 1 << (_EXPONENT_BITS - 1)
     match mode:
         case "up":
-            above = emit(ops.greater(fraction, number(0)))
+            above = emit(fraction > 0)
         case "nearest":
             # A tie goes to the even neighbour, which above 0 is the greater one.
-            tie = emit(ops.logical_and(ops.equal(fraction, number(half)), ops.greater(exponent, number(0))))
-            above = emit(ops.logical_or(ops.greater(fraction, number(half)), tie))
+            tie = ops.logical_and(ops.equal(fraction, half), exponent > 0)
+            above = emit(ops.logical_or(fraction > half, tie))
         case "down":
             above = const(np.asarray(False))
         case _:
             raise node.refuse(f'round_mode is "{mode}"; expected "up", "down" or "nearest"')
-    rounded = emit(ops.add(exponent, in_dtype(above, "int32")))
-    is_nan = emit(ops.greater(size, number(_SPECIAL << _EXPONENT_BITS)))
+    rounded = emit(exponent + in_dtype(above, "int32"))
+    is_nan = emit(size > _SPECIAL << _EXPONENT_BITS)
     if saturates:
-        rounded = emit(ops.minimum(rounded, number(_SPECIAL - 1)))
+        rounded = emit(ops.minimum(rounded, _SPECIAL - 1))
     else:
-        is_nan = emit(ops.logical_or(is_nan, ops.equal(size, number(0))))
-    rounded = emit(ops.minimum(rounded, number(_SPECIAL)))
-    code = emit(ops.where(is_nan, number(_SPECIAL), rounded))
+        is_nan = emit(ops.logical_or(is_nan, ops.equal(size, 0)))
+    rounded = emit(ops.minimum(rounded, _SPECIAL))
+    code = emit(ops.where(is_nan, const(_SPECIAL, "int32"), rounded))
     return ops.bitcast(emit(in_dtype(code, "uint8")), "float8_e8m0fnu")

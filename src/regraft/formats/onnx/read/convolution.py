@@ -127,7 +127,7 @@ def with_bias(node: NodeImporter, x: Expr, bias: Expr | None) -> Expr:
     """``x`` plus a number for each channel (axis 1)."""
     if bias is None:
         return x
-    return ops.add(node.emit(x), node.emit(ops.reshape(bias, [1, -1, *[1] * (node.rank() - 2)])))
+    return node.emit(x) + node.emit(ops.reshape(bias, [1, -1, *[1] * (node.rank() - 2)]))
 
 
 @reads("Conv")
@@ -228,7 +228,7 @@ def _max_pool_places(node: NodeImporter, windows: _Windows) -> tuple[Imported, I
     if node.attr("storage_order", 0):
         found = _column_major(found, sizes[2:])
     offsets = np.arange(sizes[0] * sizes[1]).reshape(*sizes[:2], *[1] * windows.rank) * int(np.prod(sizes[2:]))
-    return ops.reshape(values, shape), ops.add(found, const(offsets))
+    return ops.reshape(values, shape), found + const(offsets)
 
 
 def _column_major(places: Expr, sizes: tuple[int, ...]) -> Expr:
@@ -255,12 +255,11 @@ def _lp_pool(node: NodeImporter) -> Imported:
     windows = _pooling(node)
     axes, power = windows.axes(), float(node.attr("p", 2))
     kernel, strides, padding, dilations = _kernel(axes), windows.strides, windows.padding, windows.dilations
-    x = node.emit(ops.power(ops.abs(node.operand(0)), node.like(power)))
+    x = node.emit(ops.abs(node.operand(0)) ** power)
     if windows.ceil_mode:
         x = _filled_up(node, x, axes)
     mean = _AVG_POOL[windows.rank](x, kernel, strides, padding, dilations, count_include_pad=True)
-    count = float(math.prod(kernel))
-    return ops.power(ops.multiply(mean, node.like(count)), node.like(_root_of(power)))
+    return (mean * float(math.prod(kernel))) ** _root_of(power)
 
 
 def _root_of(power: float) -> float:
@@ -282,8 +281,7 @@ def _global_pool(node: NodeImporter) -> Imported:
     x = node.operand(0)
     if node.op_type == "GlobalLpPool":
         power = float(node.attr("p", 2))
-        total = ops.sum(ops.power(ops.abs(x), node.like(power)), axes, True)
-        return ops.power(total, node.like(_root_of(power)))
+        return ops.sum(ops.abs(x) ** power, axes, True) ** _root_of(power)
     return (ops.mean if node.op_type == "GlobalAveragePool" else ops.max)(x, axes, True)
 
 
@@ -317,7 +315,7 @@ def shifted(node: NodeImporter, index: int, zero: int) -> Expr:
     if node.rank(zero) == 1 and node.rank(index) > 1 and node.shape(zero)[0] != 1:
         axis = 0 if index else node.rank(index) - 2
         point = ops.reshape(point, [-1, *[1] * (node.rank(index) - axis - 1)])
-    return node.emit(ops.subtract(x, point))
+    return node.emit(x - point)
 
 
 @reads("Col2Im")

@@ -66,9 +66,9 @@ def _tensor_scatter(node: NodeImporter) -> Imported:
     places = ops.arange(0, length, dtype="int64")
     column = ops.reshape(places, [1, length])
     if starts is not None:
-        column = ops.add(column, ops.reshape(starts, [rows, 1]))
+        column = column + ops.reshape(starts, [rows, 1])
     if node.attr("mode", "linear") == "circular":
-        column = ops.floor_mod(column, const(cache[axis], "int64"))
+        column = ops.floor_mod(column, cache[axis])
     shape = [rows, *[1] * (axis - 1), length, *[1] * (len(cache) - axis - 1)]
     full = ops.broadcast_to(ops.reshape(ops.broadcast_to(column, [rows, length]), shape), list(update))
     return ops.scatter_elements(node.operand(0), node.emit(full), node.operand(1), axis)
@@ -104,7 +104,7 @@ def _place(node: NodeImporter) -> Imported:
         return function(x, axis, keepdims)
     last = node.shape()[axis] - 1
     place = function(ops.flip(x, axis), axis, keepdims)
-    return ops.subtract(Sizes.scalar(last).expression(), place)
+    return Sizes.scalar(last).expression() - place
 
 
 @reads("TopK")

@@ -24,13 +24,13 @@ def _gemm(node: NodeImporter) -> Imported:
     product: Expr = ops.matmul(left, right)
     alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
     if alpha != 1.0:
-        product = ops.multiply(node.emit(product), node.like(alpha))
+        product = node.emit(product) * alpha
     addend = node.optional(2)
     if addend is None or beta == 0.0:
         return product
     if beta != 1.0:
-        addend = node.emit(ops.multiply(addend, node.like(beta)))
-    return ops.add(node.emit(product), addend)
+        addend = node.emit(addend * beta)
+    return node.emit(product) + addend
 
 
 @reads("Einsum")
@@ -45,7 +45,7 @@ def _matmul_integer(node: NodeImporter) -> Imported:
         left = shifted(node, 0, 2)
         right = in_dtype(node.operand(1), "int32")
         if node.has(3):
-            right = ops.subtract(right, in_dtype(node.operand(3), "int32"))
+            right = right - in_dtype(node.operand(3), "int32")
         return ops.matmul(left, right, "int32")
     points = [node.operand(index) if node.has(index) else const(0, node.dtype(index - 2)) for index in (2, 3)]
     return ops.matmul_integer(node.operand(0), node.operand(1), *points)
@@ -77,8 +77,8 @@ def _determinant(node: NodeImporter, x: Expr, columns: list[int], row: int, size
     total: Expr | None = None
     for place, column in enumerate(columns):
         minor = _determinant(node, x, [other for other in columns if other != column], row + 1, size)
-        term = node.emit(ops.multiply(element(column), minor))
-        total = term if total is None else node.emit((ops.subtract if place % 2 else ops.add)(total, term))
+        term = element(column) * minor
+        total = node.emit(term if total is None else total - term if place % 2 else total + term)
     assert total is not None
     return total
 
@@ -142,7 +142,7 @@ def _quantize_blocks(node: NodeImporter, x: Expr, target: str, axis: int) -> Exp
     if not is_float(target):
         ratio = ops.round(ratio)
     if node.has(2):
-        ratio = ops.add(ratio, _blocked(node, in_dtype(node.operand(2), node.dtype(1)), axis))
+        ratio = ratio + _blocked(node, in_dtype(node.operand(2), node.dtype(1)), axis)
     if is_float(target):
         greatest = greatest_number(target)
         return in_dtype(node.emit(ops.clip(node.emit(ratio), -greatest, greatest)), target)
@@ -167,9 +167,8 @@ def _dequantize(node: NodeImporter) -> Imported:
             return ops.strided_slice(whole, [axis], [0], [node.known_shape()[axis]], [1])
         x: Expr = in_dtype(node.operand(0), "float32")
         if node.has(2):
-            x = ops.subtract(x, _blocked(node, in_dtype(node.operand(2), "float32"), axis))
-        found = ops.multiply(x, _blocked(node, in_dtype(scale, "float32"), axis))
-        return in_dtype(found, result)
+            x = x - _blocked(node, in_dtype(node.operand(2), "float32"), axis)
+        return in_dtype(x * _blocked(node, in_dtype(scale, "float32"), axis), result)
     zero = node.optional(2)
     if zero is None:
         zero = _no_shift(node, scale, node.dtype())
@@ -231,7 +230,7 @@ def _dequantized(node: NodeImporter, index: int, axis: int) -> Expr:
             return parameter
         return ops.reshape(parameter, [-1, *[1] * (-axis - 1)])
 
-    return node.emit(ops.multiply(ops.subtract(x, placed(zero, index + 2)), placed(scale, index + 1)))
+    return node.emit((x - placed(zero, index + 2)) * placed(scale, index + 1))
 
 
 def _requantized(node: NodeImporter, x: Expr, axis: int) -> Expr:
@@ -243,7 +242,6 @@ def _requantized(node: NodeImporter, x: Expr, axis: int) -> Expr:
 def _qlinear_conv(node: NodeImporter) -> Imported:
     found = convolved(node, _dequantized(node, 0, -1), _dequantized(node, 3, -node.rank(3)), 3)
     if node.has(8):
-        scale = ops.multiply(in_dtype(node.operand(1), "float32"), in_dtype(node.operand(4), "float32"))
-        bias = ops.multiply(in_dtype(node.operand(8), "float32"), scale)
-        found = with_bias(node, found, node.emit(bias))
+        scale = in_dtype(node.operand(1), "float32") * in_dtype(node.operand(4), "float32")
+        found = with_bias(node, found, node.emit(in_dtype(node.operand(8), "float32") * scale))
     return _requantized(node, found, 1)

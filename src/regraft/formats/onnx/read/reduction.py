@@ -131,7 +131,7 @@ class _RunTimeReduction:
         self._node: Final = node
         shape, rank = node.shape(), node.rank()
         among = axes_among(node, rank)
-        self._folded: Final = node.emit(ops.equal(among, integers(1)))
+        self._folded: Final = node.emit(ops.equal(among, 1))
         self._shape: Final = shape_row(node)
         sizes = node.emit(ops.where(self._folded, integers(1), self._shape))
         [self._total] = node.named_sizes(row(node, ops.prod(sizes)), 1)
@@ -143,14 +143,14 @@ class _RunTimeReduction:
         steps = node.emit(ops.where(self._folded, integers(0), strides))
         places: Expr = integers(0)
         for axis, size in enumerate(shape):
-            own = ops.multiply(ops.arange(size, dtype="int64"), ops.take(steps, PrimValue(axis), axis=0))
-            places = ops.add(places, ops.reshape(own, ShapeExpr([1] * axis + [size] + [1] * (rank - axis - 1))))
+            own = ops.arange(size, dtype="int64") * ops.take(steps, PrimValue(axis), axis=0)
+            places = places + ops.reshape(own, ShapeExpr([1] * axis + [size] + [1] * (rank - axis - 1)))
         self._places: Final = node.emit(ops.flatten(ops.broadcast_to(places, ShapeExpr(shape))))
 
     def of(self, x: Expr, kind: _Fold) -> Expr:
         if kind == "mean":
             count = ops.prod(ops.where(self._folded, self._shape, integers(1)))
-            return ops.divide(self.of(x, "sum"), ops.astype(count, self._node.dtype()))
+            return self.of(x, "sum") / ops.astype(count, self._node.dtype())
         if is_bool(self._node.dtype()):
             return ops.astype(self.result(self.kept(ops.astype(x, "int32"), kind)), "bool")
         return self.result(self.kept(x, kind))
@@ -180,12 +180,12 @@ def _log_sum_exp(node: NodeImporter, reduction: _Reduction | _RunTimeReduction, 
     peaks = reduction.kept(x, "max")
     if is_integer(dtype):
         # ONNX Runtime cuts off each term, and then their logarithm with the greatest element added.
-        terms = in_dtype(ops.exp(in_dtype(ops.subtract(x, reduction.spread(peaks)), "float64")), dtype)
+        terms = in_dtype(ops.exp(in_dtype(x - reduction.spread(peaks), "float64")), dtype)
         total = ops.log(in_dtype(reduction.kept(node.emit(terms), "sum"), "float64"))
-        return reduction.result(in_dtype(ops.add(total, in_dtype(peaks, "float64")), dtype))
+        return reduction.result(in_dtype(total + in_dtype(peaks, "float64"), dtype))
     peaks = node.emit(ops.where(ops.isfinite(peaks), peaks, ops.zeros_like(peaks)))
-    terms = ops.exp(ops.subtract(x, reduction.spread(peaks)))
-    return reduction.result(ops.add(ops.log(reduction.kept(terms, "sum")), peaks))
+    terms = ops.exp(x - reduction.spread(peaks))
+    return reduction.result(ops.log(reduction.kept(terms, "sum")) + peaks)
 
 
 @reads("CumSum", "CumProd")

@@ -77,7 +77,7 @@ def _gathered(node: NodeImporter, x: Expr, number: int, axis: ResampledAxis, pla
         return ops.take(x, const(sources[:, 0]), axis=number)
     found = node.emit(ops.take(x, const(sources), axis=number))
     beside = [1] * (node.rank() - number - 1)
-    return ops.sum(ops.multiply(found, const(weights.reshape(*weights.shape, *beside), dtype_of(x))), [number + 1])
+    return ops.sum(found * const(weights.reshape(*weights.shape, *beside), dtype_of(x)), [number + 1])
 
 
 def _multiplied(node: NodeImporter, x: Expr, number: int, axis: ResampledAxis, places: Any, kind: Filter) -> Expr:
@@ -96,7 +96,7 @@ def resize_by_factors(node: NodeImporter, index: int, axes: Sequence[int], coord
     """``Resize`` by factors for ``axes``, which operand ``index`` gives."""
     given = node.emit(ops.astype(node.operand(index), "float32"))
     rows = node.emit(Sizes.row([node.shape()[axis] for axis in axes]).expression())
-    goals = ops.floor(ops.multiply(ops.astype(rows, "float32"), given))
+    goals = ops.floor(ops.astype(rows, "float32") * given)
     targets = _named(node, goals, axes)
     wide = node.emit(ops.astype(given, "float64"))
     # ONNX Runtime copies what keeps its sizes, whatever the factors.
@@ -108,13 +108,13 @@ def resize_by_factors(node: NodeImporter, index: int, axes: Sequence[int], coord
 def resize_to_sizes(node: NodeImporter, index: int, axes: Sequence[int], coordinates: str, kind: Filter) -> Expr:
     """``Resize`` to sizes for ``axes``, which operand ``index`` gives, or to those that keep the ratio of the axes."""
     own = ops.astype(node.emit(Sizes.row([node.shape()[axis] for axis in axes]).expression()), "float64")
-    ratios = node.emit(ops.divide(ops.astype(node.operand(index), "float64"), node.emit(own)))
+    ratios = node.emit(ops.astype(node.operand(index), "float64") / node.emit(own))
     policy = node.attr("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         targets, factors = _named(node, node.operand(index), axes), _listed(node, ratios, len(axes))
     else:
         factor = node.emit((ops.min if policy == "not_larger" else ops.max)(ratios))
-        targets = _named(node, ops.floor(ops.add(ops.multiply(own, factor), const(0.5, "float64"))), axes)
+        targets = _named(node, ops.floor(own * factor + 0.5), axes)
         factors = [factor] * len(axes)
     return _resized(node, axes, targets, factors, coordinates, kind)
 

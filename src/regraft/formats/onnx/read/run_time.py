@@ -74,7 +74,7 @@ def count_of(node: NodeImporter, index: int) -> int:
 
 def _front(node: NodeImporter, axes: Expr, rank: int) -> Expr:
     """Axes counted from the front."""
-    return node.emit(ops.where(ops.less(axes, integers(0)), ops.add(axes, integers(rank)), axes))
+    return node.emit(ops.where(axes < 0, axes + rank, axes))
 
 
 # --- ranges and triangles
@@ -89,28 +89,23 @@ def arange(node: NodeImporter) -> Expr:
     if is_integer(dtype):
         wide = [node.emit(in_dtype(bound, "int64")) for bound in (start, limit, step)]
         # Rounded up, which is down on the other side of 0.
-        if by_one:
-            count = ops.subtract(wide[1], wide[0])
-        else:
-            count = ops.negative(ops.floor_divide(ops.subtract(wide[0], wide[1]), wide[2]))
+        count = wide[1] - wide[0] if by_one else -((wide[0] - wide[1]) // wide[2])
     else:
         work = "float64" if dtype == "float64" else "float32"
-        distance = in_dtype(ops.subtract(limit, start), work)
-        count = in_dtype(ops.ceil(ops.divide(distance, in_dtype(step, work))), "int64")
-    [length] = node.named_sizes(row(node, ops.maximum(count, integers(0))), 1)
+        count = in_dtype(ops.ceil(in_dtype(limit - start, work) / in_dtype(step, work)), "int64")
+    [length] = node.named_sizes(row(node, ops.maximum(count, 0)), 1)
     places = in_dtype(ops.arange(length, dtype="int64"), dtype)
-    strides = places if by_one else ops.multiply(places, step)
-    return strides if first is not None and first.reshape(()) == 0 else ops.add(start, strides)
+    strides = places if by_one else places * step
+    return strides if first is not None and first.reshape(()) == 0 else start + strides
 
 
 def triangle(node: NodeImporter, *, upper: bool) -> Expr:
     """``Trilu`` whose diagonal is a tensor."""
     x, shape = node.operand(0), node.shape()
     rows, columns = (ops.arange(size, dtype="int64") for size in shape[-2:])
-    distance = node.emit(ops.subtract(ops.expand_dims(columns, 0), ops.expand_dims(rows, 1)))
+    distance = node.emit(ops.expand_dims(columns, 0) - ops.expand_dims(rows, 1))
     diagonal = scalar(node, in_dtype(node.operand(1), "int64"))
-    kept = (ops.greater_equal if upper else ops.less_equal)(distance, diagonal)
-    return ops.where(kept, x, ops.zeros_like(x))
+    return ops.where(distance >= diagonal if upper else distance <= diagonal, x, ops.zeros_like(x))
 
 
 # --- slices and padding
@@ -153,10 +148,9 @@ def cut(node: NodeImporter) -> Expr:
     known = node.known_integers(4) if node.has(4) else [1]
     if known is None or any(step < 0 for step in known):
         # Backwards, a start before the first element means the first.
-        first = ops.maximum(begins, ops.negative(shape_row(node)))
-        is_backwards = node.emit(ops.less(steps, integers(0)))
-        begins = node.emit(ops.where(is_backwards, first, begins))
-        without = reduce(ops.logical_or, [ops.equal(ends, integers(number)) for number in NO_END])
+        is_backwards = node.emit(steps < 0)
+        begins = node.emit(ops.where(is_backwards, ops.maximum(begins, -shape_row(node)), begins))
+        without = reduce(ops.logical_or, [ops.equal(ends, number) for number in NO_END])
         ends = node.emit(ops.where(ops.logical_and(is_backwards, without), integers(-_END), ends))
     found = ops.dynamic_strided_slice(node.operand(0), begins, ends, steps)
     return named_axes(node, found, range(node.rank()) if isinstance(axes, Expr) else axes)
@@ -197,15 +191,14 @@ def _pad_by_places(node: NodeImporter, mode: str) -> Expr:
         _spread(node, node.emit(ops.strided_slice(pads, [0], [first], [first + count])), axes, 0)
         for first in (0, count)
     ]
-    grown = ops.add(ops.add(parts[0], parts[1]), shape_row(node))
-    sizes = node.named_sizes(node.emit(grown), rank)
+    sizes = node.named_sizes(node.emit(parts[0] + parts[1] + shape_row(node)), rank)
     x, number = node.operand(0), _number_to_pad_with(node)
     known = node.sizes(1)
     for place, axis in enumerate(range(rank) if isinstance(axes, Expr) else axes):
         if not isinstance(axes, Expr) and known is not None and known.values[place::count] == (0, 0):
             continue
         before = ops.take(parts[0], PrimValue(axis), axis=0)
-        places = node.emit(ops.subtract(ops.arange(sizes[axis], dtype="int64"), before))
+        places = node.emit(ops.arange(sizes[axis], dtype="int64") - before)
         x = at_places(x, axis, places, mode, number, node.graph.builder)
     return x
 
@@ -226,9 +219,8 @@ def axes_among(node: NodeImporter, rank: int) -> Expr:
 
 def kept_sizes(node: NodeImporter, among: Expr, count: int) -> list[Dim]:
     """The sizes of operand 0 along the ``count`` axes that ``among`` is 0 for."""
-    kept = node.emit(ops.nonzero(ops.equal(among, integers(0))))
-    places = ops.reshape(kept, [count])
-    return node.named_sizes(node.emit(ops.take(shape_row(node), node.emit(places), axis=0)), count)
+    places = ops.reshape(ops.nonzero(ops.equal(among, 0)), [count])
+    return node.named_sizes(node.emit(ops.take(shape_row(node), places, axis=0)), count)
 
 
 def squeeze(node: NodeImporter) -> Expr:
@@ -242,9 +234,8 @@ def unsqueeze(node: NodeImporter) -> Expr:
     """``Unsqueeze`` along axes that are a tensor."""
     rank = node.rank() + count_of(node, 1)
     among = axes_among(node, rank)
-    places = ops.subtract(ops.cumsum(ops.subtract(integers(1), among), 0), integers(1))
     own = ops.concat([shape_row(node), integers([1])], axis=0)
-    sizes = ops.where(ops.equal(among, integers(1)), integers(1), ops.take(own, node.emit(places), axis=0))
+    sizes = ops.where(ops.equal(among, 1), integers(1), ops.take(own, ops.cumsum(1 - among, 0) - 1, axis=0))
     return ops.reshape(node.operand(0), ShapeExpr(node.named_sizes(node.emit(sizes), rank)))
 
 
@@ -254,5 +245,5 @@ def along_axis(node: NodeImporter, axis: Expr, function: Callable[[int], Expr]) 
     place = _front(node, scalar(node, in_dtype(axis, "int64")), rank)
     found = function(0)
     for number in range(1, rank):
-        found = ops.where(ops.equal(place, integers(number)), function(number), node.emit(found))
+        found = ops.where(ops.equal(place, number), function(number), node.emit(found))
     return found

@@ -85,18 +85,15 @@ def _resolved(node: NodeImporter) -> Expr:
     sizes, x = in_dtype(node.operand(1), "int64"), node.operand(0)
     sizes = node.emit(sizes)
     length = node.shape(1)[0]
-    zero, unknown, one = (const(number, "int64") for number in (0, -1, 1))
     shape = node.ty(0).shape
     if not node.flag("allowzero") and shape is not None:
         # The operand's own size of each place, where it has one.
         row = node.emit(Sizes.row((*shape, 0)).expression())
-        places = ops.minimum(ops.arange(length, dtype="int64"), const(len(shape), "int64"))
-        own = ops.take(row, node.emit(places), axis=0)
-        sizes = node.emit(ops.where(ops.equal(sizes, zero), node.emit(own), sizes))
-    open_size = node.emit(ops.equal(sizes, unknown))
-    rest = ops.prod(ops.where(open_size, one, sizes))
-    missing = node.emit(ops.floor_divide(ops.size(x), ops.maximum(rest, one)))
-    return node.emit(ops.where(open_size, missing, sizes))
+        places = ops.minimum(ops.arange(length, dtype="int64"), len(shape))
+        sizes = node.emit(ops.where(ops.equal(sizes, 0), ops.take(row, places, axis=0), sizes))
+    is_open = node.emit(ops.equal(sizes, -1))
+    rest = ops.prod(ops.where(is_open, const(1, "int64"), sizes))
+    return node.emit(ops.where(is_open, node.emit(ops.size(x) // ops.maximum(rest, 1)), sizes))
 
 
 def _worked_out(node: NodeImporter, sizes: list[Dim]) -> Expr:
@@ -104,7 +101,7 @@ def _worked_out(node: NodeImporter, sizes: list[Dim]) -> Expr:
     total = node.emit(ops.size(node.operand(0)))
     rest = dim_product([size for size in sizes if not (isinstance(size, int) and size == -1)])
     divisor = const(np.asarray(rest, "int64")) if isinstance(rest, int) else Sizes.scalar(rest).expression()
-    missing = node.emit(ops.reshape(ops.floor_divide(total, divisor), [1]))
+    missing = node.emit(ops.reshape(total // divisor, [1]))
     name = SymVar(f"{node.node.outputs[0].name or 'size'}_rest")
     node.call_sizes(missing, [name])
     return ShapeExpr([name if isinstance(size, int) and size == -1 else size for size in sizes])
@@ -278,8 +275,8 @@ def _range(node: NodeImporter) -> Imported:
 def _one_hot(node: NodeImporter) -> Imported:
     [depth] = run_time.sizes_of(node, 1, 1)
     indices = node.emit(in_dtype(node.operand(0), "int64"))
-    behind = ops.add(indices, node.emit(Sizes.scalar(depth).expression()))
-    wrapped = node.emit(ops.where(ops.less(indices, const(0, "int64")), behind, indices))
+    behind = indices + node.emit(Sizes.scalar(depth).expression())
+    wrapped = node.emit(ops.where(indices < 0, behind, indices))
     off, on = (node.emit(ops.take(node.operand(2), PrimValue(place), axis=0)) for place in (0, 1))
     axis = node.attr("axis", -1)
     if isinstance(depth, int):

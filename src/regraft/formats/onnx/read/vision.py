@@ -17,12 +17,7 @@ def _corners(node: NodeImporter) -> Expr:
         return node.emit(ops.strided_slice(boxes, [2], [place], [place + 1]))
 
     x, y, width, height = (column(place) for place in range(4))
-    half = node.like(0.5)
-    sides = [
-        node.emit(function(middle, node.emit(ops.multiply(extent, half))))
-        for function in (ops.subtract, ops.add)
-        for middle, extent in ((y, height), (x, width))
-    ]
+    sides = [y - height * 0.5, x - width * 0.5, y + height * 0.5, x + width * 0.5]
     return node.emit(ops.concat(Tuple(sides), axis=2))
 
 
