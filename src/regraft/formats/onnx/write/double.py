@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from .... import op as ops
-from ....ir.op import Call
 from ....op.program_xp import ProgramArray, ProgramNamespace
-from .lowering import Lowered, Lowering
 
 
 def _cosh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
@@ -141,7 +139,7 @@ def _gelu(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     return x * 0.5 * xp.where(size < 1.0, 1.0 - _erf_near(xp, turned, size), outside)
 
 
-_FORMULAS: Final[dict[str, Callable[[ProgramNamespace, ProgramArray], ProgramArray]]] = {
+DOUBLE_FORMULAS: Final[dict[str, Callable[[ProgramNamespace, ProgramArray], ProgramArray]]] = {
     "acos": lambda xp, x: _atan(xp, xp.sqrt((1.0 - x) / (x + 1.0))) * 2.0,
     "acosh": _acosh,
     "asin": lambda xp, x: _atan(xp, x / xp.sqrt((1.0 - x) * (x + 1.0))),
@@ -154,9 +152,4 @@ _FORMULAS: Final[dict[str, Callable[[ProgramNamespace, ProgramArray], ProgramArr
     "sinh": _sinh,
     "tan": lambda xp, x: xp.sin(x) / xp.cos(x),
 }
-
-
-def in_double(lowering: Lowering, call: Call, name: str) -> Lowered:
-    """The value of the function ``name`` of a double: of those that ONNX Runtime has in single precision only."""
-    xp = ProgramNamespace(lowering)
-    return lowering.value(_FORMULAS[name](xp, ProgramArray(lowering, call.args[0])).expr)
+"""The functions that ONNX Runtime has in single precision only, of a double."""

@@ -7,6 +7,7 @@ integer divided by -1.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -20,11 +21,11 @@ from ....ir.expr import Constant, Expr
 from ....ir.op import Call, Op
 from ....ir.types import PrimType
 from ....op.program_xp import ProgramArray, ProgramNamespace
-from ....op.semantics import integer_range
+from ....op.semantics import integer_range, widened
 from ...errors import ConvertError
 from ..element_types import to_onnx_dtype
 from ..same_operators import SAME
-from .double import in_double
+from .double import DOUBLE_FORMULAS
 from .graph import GraphWriter, dtype_of, maker
 from .kernels import carrier, has_kernel
 from .lowering import LOWERINGS, Lower, Lowered, Lowering, known_dtype, lowers, tensor_type
@@ -33,10 +34,21 @@ from .lowering import LOWERINGS, Lower, Lowered, Lowering, known_dtype, lowers, 
 def _node(op_type: str) -> Lower:
     """The writer of one node of the same attributes."""
 
-    def lower(lowering: Lowering, call: Call) -> Lowered:
+    def lower(lowering: Lowering, call: Call) -> Lowered | None:
         if len(call.args) == 1 and operand_dtype(call) == "float64" and not has_kernel(op_type, "float64"):
-            return in_double(lowering, call, stem(call))
+            return _formula(DOUBLE_FORMULAS[stem(call)])(lowering, call)
         return lowering.graph.op(op_type, *lowering.tensors(call.args), **call.attrs)
+
+    return lower
+
+
+def _formula(function: Callable[..., ProgramArray]) -> Lower:
+    """The writer of a formula of arrays, which is computed in single precision at least."""
+
+    def lower(lowering: Lowering, call: Call) -> Lowered:
+        xp = ProgramNamespace(lowering)
+        operands = [widened(xp, ProgramArray(lowering, arg)) for arg in call.args]
+        return lowering.value(xp.astype(function(xp, *operands), operand_dtype(call)).expr)
 
     return lower
 
@@ -48,11 +60,6 @@ for _op_type, _name in (SAME | {"Max": "maximum", "Min": "minimum"}).items():
 def operand_dtype(call: Call, index: int = 0) -> str:
     """The dtype of a tensor operand. Raises `ConvertError` when it is not known."""
     return known_dtype(tensor_type(call.args[index]))
-
-
-def array(lowering: Lowering, expr: Expr) -> ProgramArray:
-    """A tensor operand as an array to compute with."""
-    return ProgramArray(lowering, expr)
 
 
 # --- one operand
@@ -267,18 +274,15 @@ def _integer_power(graph: GraphWriter, base: ir.Value, exponent: ir.Value, dtype
 
 
 @lowers("atan2")
-def _atan2(lowering: Lowering, call: Call) -> Lowered:
-    xp = ProgramNamespace(lowering)
-    name = operand_dtype(call)
-    work = "float32" if itemsize(name) < 4 else name
-    y, x = (xp.astype(array(lowering, arg), work) for arg in call.args)
+@_formula
+def _atan2(xp: ProgramNamespace, y: ProgramArray, x: ProgramArray) -> ProgramArray:
     rise, run = xp.abs(y), xp.abs(x)
     even = rise == run  # where both are 0, or infinite, the quotient is NaN
     angle = xp.emit(ops.atan((rise / run).expr))
     angle = xp.where(even, _even_angle(xp, rise), angle)
     behind = xp.logical_or(x < 0, xp.logical_and(x == 0, (1.0 / x) < 0))
     angle = xp.where(behind, math.pi - angle, angle)
-    return lowering.value(xp.astype(xp.copysign(angle, y), name).expr)
+    return xp.copysign(angle, y)
 
 
 def _even_angle(xp: ProgramNamespace, rise: ProgramArray) -> ProgramArray:
@@ -287,15 +291,12 @@ def _even_angle(xp: ProgramNamespace, rise: ProgramArray) -> ProgramArray:
 
 
 @lowers("log_add_exp")
-def _log_add_exp(lowering: Lowering, call: Call) -> Lowered:
-    xp = ProgramNamespace(lowering)
-    name = operand_dtype(call)
-    work = "float32" if itemsize(name) < 4 else name
-    x1, x2 = (xp.astype(array(lowering, arg), work) for arg in call.args)
+@_formula
+def _log_add_exp(xp: ProgramNamespace, x1: ProgramArray, x2: ProgramArray) -> ProgramArray:
     greatest = xp.maximum(x1, x2)
     # Equal operands first: the distance of two infinities is NaN.
     apart = greatest + xp.log1p(xp.exp(-xp.abs(x1 - x2)))
-    return lowering.value(xp.astype(xp.where(x1 == x2, x1 + math.log(2), apart), name).expr)
+    return xp.where(x1 == x2, x1 + math.log(2), apart)
 
 
 # --- bits

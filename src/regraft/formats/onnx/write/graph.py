@@ -55,8 +55,8 @@ class _Row(NamedTuple):
     last: int | None
 
 
-class _BlockState(NamedTuple):
-    """The state of a block of nodes: its nodes, its sizes, and the values that sizes are read from."""
+class _Block(NamedTuple):
+    """A block of nodes, its sizes, and the values that sizes are read from."""
 
     nodes: list[ir.Node]
     sizes: dict[SymExpr, ir.Value]
@@ -127,7 +127,6 @@ class GraphWriter:
         self._keep_constants: Final = keep_constants
         self._keeps_width: Final = keeps_width
         self._wide: Final[dict[ir.Value, ir.Value]] = {}
-        self.nodes: list[ir.Node] = []
         self.kept: Final[dict[ir.Node, int]] = {}
         """The nodes that were read, each with the opset of its domain in which it was."""
         self.kept_from: Final[dict[ir.Node, int]] = {}
@@ -147,17 +146,19 @@ class GraphWriter:
         self.origins: Origins = ()
         self._shared: dict[tuple[str, tuple[int, ...], bytes] | int, ir.Value] = {}
         self._data: dict[ir.Value, TensorData] = {}
-        self._sizes: dict[SymExpr, ir.Value] = {}
-        self._readers: dict[SymVar, Callable[[], ir.Value]] = {}
-        self._rows: dict[tuple[Dim, ...], _Row] = {}
-        self._read_rows: dict[tuple[Dim, ...], ir.Value] = {}
-        self._around: list[_BlockState] = []
+        self._block = _Block([], {}, {}, {}, {})
+        self._around: list[_Block] = []
         self.dims: Final[dict[ir.Value, SymExpr]] = {}
         """The sizes that values hold."""
         self._counts: Final[dict[tuple[Dim, ...], Dim]] = {}
         """The products of rows."""
 
     # --- nodes
+
+    @property
+    def nodes(self) -> list[ir.Node]:
+        """The nodes of the block that is written."""
+        return self._block.nodes
 
     def op(
         self, op_type: str, *inputs: ir.Value | None, dtype: str | None = None, domain: str = "", **attributes: Any
@@ -299,32 +300,30 @@ class GraphWriter:
 
         A loop takes sizes that are known around it from there.
         """
-        own = _BlockState([], dict(self._sizes), dict(self._readers), dict(self._rows), dict(self._read_rows))
-        with self._inside(own, [*self._around, self._block()] if repeats else []):
-            yield self.nodes
+        here = self._block
+        own = _Block([], dict(here.sizes), dict(here.readers), dict(here.rows), dict(here.read_rows))
+        with self._inside(own, [*self._around, here] if repeats else []):
+            yield own.nodes
 
     @contextmanager
-    def _inside(self, block: _BlockState, around: list[_BlockState]) -> Generator[None]:
+    def _inside(self, block: _Block, around: list[_Block]) -> Generator[None]:
         """Nodes that are added inside go to ``block``, which has the blocks of the loops ``around`` it."""
-        here = self._block(), self._around
-        self._enter(block, around)
+        here = self._block, self._around
+        self._block, self._around = block, around
         try:
             yield
         finally:
-            self._enter(*here)
-
-    def _block(self) -> _BlockState:
-        return _BlockState(self.nodes, self._sizes, self._readers, self._rows, self._read_rows)
-
-    def _enter(self, block: _BlockState, around: list[_BlockState]) -> None:
-        self.nodes, self._sizes, self._readers, self._rows, self._read_rows = block
-        self._around = around
+            self._block, self._around = here
 
     def _from_around(self, dims: Sequence[Dim]) -> ir.Value | None:
         """A shape that is computed before the loop that is being written; None where it depends on the loop."""
         sizes = [size for dim in dims if isinstance(dim, SymExpr) for size in dim.free_symvars]
         outer = self._around[-1] if self._around else None
-        if outer is None or not sizes or any(outer.readers.get(size) is not self._readers.get(size) for size in sizes):
+        if (
+            outer is None
+            or not sizes
+            or any(outer.readers.get(size) is not self._block.readers.get(size) for size in sizes)
+        ):
             return None
         if any(size not in outer.readers for size in sizes):
             return None
@@ -419,7 +418,7 @@ class GraphWriter:
 
     def define_size(self, variable: SymVar, read: Callable[[], ir.Value]) -> None:
         """Let ``read()``, of shape (1,) and int64, be what ``variable`` stands for; called when it is first needed."""
-        self._readers[variable] = read
+        self._block.readers[variable] = read
 
     def define_shape(self, dims: Sequence[Dim], value: ir.Value) -> None:
         """Let sizes that follow each other in a shape be read off ``value``, whose shape is ``dims``, all at once.
@@ -433,28 +432,28 @@ class GraphWriter:
             for last in range(first + 2, len(dims) + 1):
                 row = tuple(dims[first:last])
                 if any(isinstance(dim, SymExpr) for dim in row):
-                    self._rows.setdefault(row, _Row(value, first, None if last == len(dims) else last))
+                    self._block.rows.setdefault(row, _Row(value, first, None if last == len(dims) else last))
 
     def define_whole_shape(self, dims: Sequence[Dim], value: ir.Value) -> None:
         """Let a shape be read off ``value``, which has it, where no other value has it so far."""
         if len(dims) > 1 and any(isinstance(dim, SymExpr) for dim in dims):
-            self._rows.setdefault(tuple(dims), _Row(value, 0, None))
+            self._block.rows.setdefault(tuple(dims), _Row(value, 0, None))
 
     def knows_size(self, variable: SymVar) -> bool:
         """True if a value for ``variable`` can be had."""
-        return variable in self._readers
+        return variable in self._block.readers
 
     def has_size(self, variable: SymVar) -> bool:
         """True if the value of ``variable`` was needed before."""
-        return variable in self._sizes
+        return variable in self._block.sizes
 
     def size(self, dim: Dim) -> ir.Value:
         """A size as a tensor of shape (1,) and int64. Raises `ConvertError` if one of its variables is unknown."""
         if isinstance(dim, int):
             return self.integers([dim])
-        known = self._sizes.get(dim)
+        known = self._block.sizes.get(dim)
         if known is None:
-            known = self._sizes[dim] = self._from_around([dim]) or self._compute_size(dim)
+            known = self._block.sizes[dim] = self._from_around([dim]) or self._compute_size(dim)
             self.dims[known] = dim
         return known
 
@@ -463,7 +462,7 @@ class GraphWriter:
         if isinstance(product, SymVar | Operation) or len(product.terms) != 1:
             return None
         found: tuple[Dim, ...] | None = None
-        for row, (_, first, last) in self._rows.items():
+        for row, (_, first, last) in self._block.rows.items():
             if row not in self._counts:
                 self._counts[row] = prod(row)
             if self._counts[row] == product:
@@ -479,7 +478,7 @@ class GraphWriter:
 
     def _compute_size(self, dim: SymExpr) -> ir.Value:
         if isinstance(dim, SymVar):
-            read = self._readers.get(dim)
+            read = self._block.readers.get(dim)
             if read is not None:
                 return read()
             raise ConvertError(f"the size {dim} is used, but no input and no earlier value says what it is")
@@ -552,16 +551,16 @@ class GraphWriter:
             return self.integers(known)
         if len(row) == 1:
             return self.size(row[0])
-        if row not in self._read_rows:
-            value, first, last = self._rows[row]
-            self._read_rows[row] = self.op("Shape", value, start=first or None, end=last)
-        return self._read_rows[row]
+        if row not in self._block.read_rows:
+            value, first, last = self._block.rows[row]
+            self._block.read_rows[row] = self.op("Shape", value, start=first or None, end=last)
+        return self._block.read_rows[row]
 
     def _parts(self, dims: tuple[Dim, ...]) -> list[tuple[Dim, ...]]:
         """The rows that a shape is joined from, each of which can be had at once: so that the fewest nodes are made."""
         if all(isinstance(dim, int) for dim in dims):
             return [dims]
-        reach = max([_SHORT, *map(len, self._rows)])
+        reach = max([_SHORT, *map(len, self._block.rows)])
         best: list[tuple[int, list[tuple[Dim, ...]]]] = [(0, [])]
         for end in range(1, len(dims) + 1):
             ways = [
@@ -578,18 +577,18 @@ class GraphWriter:
 
     def _cost(self, row: tuple[Dim, ...]) -> int:
         """The number of nodes that make ``row`` one value; very many if none can."""
-        if all(isinstance(dim, int) for dim in row) or row in self._read_rows:
+        if all(isinstance(dim, int) for dim in row) or row in self._block.read_rows:
             return 0
         if len(row) == 1:
-            return 0 if row[0] in self._sizes else 1 if isinstance(row[0], SymVar) else 2
-        return 1 if row in self._rows else _CANNOT
+            return 0 if row[0] in self._block.sizes else 1 if isinstance(row[0], SymVar) else 2
+        return 1 if row in self._block.rows else _CANNOT
 
     def scalar(self, value: ir.Value) -> ir.Value:
         """A tensor of one element as one of rank 0."""
         dim = self.dims.get(value)
         row = None if dim is None else self._row_of(dim)
         if row is not None:
-            whole, first, last = self._rows[row]
+            whole, first, last = self._block.rows[row]
             is_all = first == 0 and last is None
             return self.op("Size", whole) if is_all else self.op("ReduceProd", self._part(row), keepdims=0)
         return self.op("Squeeze", value, None if dim is None else self.integers([0]))

@@ -82,6 +82,11 @@ def has_kernel(op_type: str, dtype: str) -> bool:
     return types is None or dtype in types or (dtype == "float16" and "float32" in types)
 
 
+def single_at_least(dtype: str) -> str:
+    """The type to sum and to scatter ``dtype`` in: single precision for floats that are narrower."""
+    return "float32" if is_float(dtype) and itemsize(dtype) < 4 else dtype
+
+
 def carrier(op_type: str, dtype: str, allowed: frozenset[str] | None = None) -> str:
     """The type to compute ``op_type`` in for operands of ``dtype``: itself where there is a kernel.
 

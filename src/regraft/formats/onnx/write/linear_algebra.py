@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ....ir.dtypes import is_bool, is_float, itemsize
+from ....ir.dtypes import is_bool, is_float
 from ....ir.op import Call
 from ....ir.types import TensorType, TupleType
 from ....op.primitive.manipulate import last_two_swapped
 from .elementwise import operand_dtype
 from .graph import before_transpose, dtype_of
+from .kernels import single_at_least
 from .lowering import Lowered, Lowering, lowers, tensor_type
 from .stored_products import stored_product
 
@@ -75,8 +76,8 @@ def _einsum(lowering: Lowering, call: Call) -> Lowered:
     if is_bool(result):
         found = graph.op("Einsum", *[graph.cast(x, "float32") for x in tensors], equation=equation)
         return graph.op("Greater", found, graph.constant(0, "float32"))
-    work = "float32" if is_float(result) and itemsize(result) < 4 else result
-    found = graph.op("Einsum", *[graph.cast(x, work) for x in tensors], equation=equation)
+    work = [graph.cast(x, single_at_least(result)) for x in tensors]
+    found = graph.op("Einsum", *work, equation=equation)
     return graph.cast(found, result)
 
 

@@ -141,35 +141,6 @@ def _numbers(dims: Iterable[object]) -> int:
 class Lowering:
     """The state of writing one function: the graph so far, and what each variable became."""
 
-    __slots__ = (
-        "_computed",
-        "_inlined",
-        "_is_kept",
-        "_shown_sizes",
-        "_size_names",
-        "definitions",
-        "functions",
-        "graph",
-        "is_from_onnx",
-        "module",
-        "outside",
-        "reshapes",
-        "values",
-    )
-    definitions: dict[Var, Expr]
-    """The values of the variables of the bodies."""
-    functions: dict[Var, Function]
-    """The functions that are defined inside, by each of their names."""
-    graph: GraphWriter
-    is_from_onnx: bool
-    """True if the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it, too."""
-    module: IRModule
-    values: dict[Var, Lowered]
-    reshapes: dict[ir.Value, tuple[ir.Value, Sequence[Dim]]]
-    """For each value that is another one in a new shape: that one, and its shape."""
-    outside: OutsideOperators
-    """The lowering of operators that are no part of the vocabulary."""
-
     def __init__(
         self,
         graph: GraphWriter,
@@ -180,19 +151,25 @@ class Lowering:
         outside: OutsideOperators | None = None,
     ) -> None:
         """``is_kept``: which nodes of the model that the program was are written as they were read."""
-        self.graph = graph
-        self.module = module
-        self.is_from_onnx = is_from_onnx
-        self._is_kept = is_kept
-        self.definitions = {}
-        self.functions = {}
-        self.values = {}
-        self.reshapes = {}
-        self.outside = outside or OutsideOperators()
-        self._inlined: dict[Function, str] = {}
-        self._shown_sizes: dict[SymVar, Dim] = {}
-        self._size_names = NameSupply()
-        self._computed: set[SymVar] = set()  # sizes that nodes of their own compute, and no shape of a tensor shows
+        self.graph: Final = graph
+        self.module: Final = module
+        self.is_from_onnx: Final = is_from_onnx
+        """True if the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it."""
+        self._is_kept: Final = is_kept
+        self.definitions: Final[dict[Var, Expr]] = {}
+        """The values of the variables of the bodies."""
+        self.functions: Final[dict[Var, Function]] = {}
+        """The functions that are defined inside, by each of their names."""
+        self.values: Final[dict[Var, Lowered]] = {}
+        self.reshapes: Final[dict[ir.Value, tuple[ir.Value, Sequence[Dim]]]] = {}
+        """For each value that is another one in a new shape: that one, and its shape."""
+        self.outside: Final = outside or OutsideOperators()
+        """The lowering of operators that are no part of the vocabulary."""
+        self._inlined: Final[dict[Function, str]] = {}
+        self._shown_sizes: Final[dict[SymVar, Dim]] = {}
+        self._size_names: Final = NameSupply()
+        self._computed: Final[set[SymVar]] = set()
+        """Sizes that nodes of their own compute, and no shape of a tensor shows."""
 
     # --- operands
 

@@ -9,14 +9,16 @@ import onnx_ir as ir
 
 from .... import op as ops
 from ....ir.dims import Dim, SymExpr, add_all, dim_at_least, dims_equal
-from ....ir.dtypes import is_float, itemsize
+from ....ir.dtypes import is_float
 from ....ir.expr import Expr, ShapeExpr
 from ....ir.op import Call
 from ....ir.types import PrimType, TensorType, TupleType
 from ....op.primitive.manipulate import inverse
 from ....op.program_xp import ProgramArray, ProgramNamespace
+from ....op.semantics import widened
 from .elementwise import operand_dtype
 from .graph import before_transpose, dtype_of, maker
+from .kernels import single_at_least
 from .lowering import Lowered, Lowering, known_rank, lowers, size_at, tensor_type
 
 _LAST: int = -(2**63)
@@ -337,8 +339,8 @@ def _scattered(
 ) -> ir.Value:
     graph = lowering.graph
     dtype = dtype_of(data)
-    if reduction != "update" and is_float(dtype) and itemsize(dtype) < 4:
-        data, updates = graph.cast(data, "float32"), graph.cast(updates, "float32")
+    if reduction != "update":
+        data, updates = (graph.cast(x, single_at_least(dtype)) for x in (data, updates))
     found = graph.op(op_type, data, indices, updates, reduction=_REDUCTIONS[reduction], **attrs)
     return graph.cast(found, dtype)
 
@@ -356,9 +358,7 @@ def _scatter_elements(lowering: Lowering, call: Call) -> Lowered:
 def _scattered_mean(lowering: Lowering, call: Call) -> Lowered:
     xp, axis = ProgramNamespace(lowering), call.attrs["axis"]
     name = operand_dtype(call)
-    work = "float32" if is_float(name) and itemsize(name) < 4 else name
-    data, indices, updates = (ProgramArray(lowering, arg) for arg in call.args)
-    data, updates = xp.astype(data, work), xp.astype(updates, work)
+    data, indices, updates = (widened(xp, ProgramArray(lowering, arg)) for arg in call.args)
 
     def summed(values: ProgramArray, new: ProgramArray) -> ProgramArray:
         return xp.emit(ops.scatter_elements(values.expr, indices.expr, new.expr, axis, "add"))

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ....ir.dims import SymVar, dim_product
-from ....ir.dtypes import is_bool, is_float, is_integer, itemsize
+from ....ir.dtypes import is_bool, is_float, is_integer
 from ....ir.expr import Expr
 from ....ir.op import Call
 from ....ir.types import PrimType
@@ -16,6 +16,7 @@ from ....op.primitive.search import compared_dtype
 from ..element_types import to_onnx_dtype
 from .elementwise import operand_dtype, stem
 from .graph import GraphWriter, dtype_of
+from .kernels import single_at_least
 from .lowering import Lowered, Lowering, known_rank, lowers, tensor_type
 
 
@@ -162,8 +163,7 @@ def _scan(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
     x = lowering.tensor(call.args[0])
     dtype = call.attrs["dtype"] or operand_dtype(call)
-    work = "float32" if is_float(dtype) and itemsize(dtype) < 4 else dtype
-    x = graph.cast(x, work)
+    x = graph.cast(x, single_at_least(dtype))
     axis = call.attrs["axis"]
     if axis is None:
         x, axis = graph.op("Reshape", x, graph.integers([-1])), 0

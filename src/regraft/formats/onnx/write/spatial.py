@@ -20,7 +20,7 @@ from ....op.primitive.windows import window_count
 from ...errors import ConvertError
 from .elementwise import operand_dtype
 from .graph import GraphWriter, before_transpose, dtype_of, maker
-from .kernels import has_kernel
+from .kernels import has_kernel, single_at_least
 from .linear_algebra import working_dtype
 from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
 
@@ -252,7 +252,7 @@ def _avg_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
     """Each window's share is spread over it: a transposed convolution of each channel with ones."""
     attrs, graph = call.attrs, lowering.graph
     dtype, kernel = operand_dtype(call, 1), attrs["pool_size"]
-    work = "float32" if itemsize(dtype) < 4 else dtype
+    work = single_at_least(dtype)
     if attrs["ceil_mode"] or not has_kernel("ConvTranspose", work):
         return None
     data = _arranged(graph, lowering.tensor(call.args[1]), attrs["layout"], "NCHW")
