@@ -1,8 +1,6 @@
 """The readers of operators of ONNX, by family; importing this fills `importing.IMPORTERS`."""
 
-from . import bits as bits
 from . import convolution as convolution
-from . import deformable as deformable
 from . import elementwise as elementwise
 from . import experimental as experimental
 from . import indexing as indexing
@@ -12,7 +10,6 @@ from . import machine_learning as machine_learning
 from . import normalization as normalization
 from . import recurrent as recurrent
 from . import reduction as reduction
-from . import refused as refused
 from . import resize as resize
 from . import sequences as sequences
 from . import shaping as shaping

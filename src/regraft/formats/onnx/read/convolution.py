@@ -330,3 +330,62 @@ def _col2im(node: NodeImporter) -> Imported:
         node.attr("pads") or (0,) * (2 * rank),
         node.attr("dilations") or (1,) * rank,
     )
+
+
+# --- deformable convolution (Dai et al. 2017, with a mask Zhu et al. 2019): elements are sampled at the places that it
+# computes, by `image.grid_sample`, so that it runs and has gradients wherever that does; then comes a product
+
+
+def _known(node: NodeImporter, size: Dim, what: str) -> int:
+    if not isinstance(size, int):
+        raise node.undecided(f"{what} is {size}, known at run time only")
+    return size
+
+
+def _base_places(windows: _Windows, counts: tuple[int, int]) -> np.ndarray:
+    """y and x of each element of each window where nothing is moved: (2, elements of a window, *counts)."""
+    rows = zip(counts, windows.kernel, windows.strides, windows.padding[:2], windows.dilations, strict=True)
+    down, across = [Line.of(0, *row).places.T for row in rows]
+    shape = (*windows.kernel, *counts)
+    down = np.broadcast_to(down[:, None, :, None], shape)
+    across = np.broadcast_to(across[None, :, None, :], shape)
+    return np.stack([down, across]).reshape(2, -1, *counts)
+
+
+def _sampled(node: NodeImporter, windows: _Windows) -> Expr:
+    """The elements of all windows: (batch * offset groups, channels of one, elements of a window * rows, columns)."""
+    batch, channels, *sizes = node.shape(0)
+    groups = node.attr("offset_group", 1)
+    height, width = (_known(node, size, "a size of its image") for size in sizes)
+    rows, columns = (_known(node, size, "a size of its result") for size in node.shape(2)[2:])
+    count = math.prod(windows.kernel)
+    offsets = ops.reshape(node.operand(2), [batch * groups, count, 2, rows, columns])
+    base = const(_base_places(windows, (rows, columns)).astype(np.float64), node.dtype(2))
+    places = node.emit(ops.permute_dims(offsets, [0, 2, 1, 3, 4]) + base)
+    # As `grid_sample` has it, x comes first, and the outer edges of the image are at -1 and 1.
+    coordinates: list[Expr] = []
+    for axis, size in ((1, width), (0, height)):
+        place = ops.strided_slice(places, [1], [axis], [axis + 1])
+        coordinates.append(node.emit((place * 2 + 1) / size - 1))
+    grid = node.emit(ops.reshape(ops.concat(coordinates, axis=1), [batch * groups, 2, count * rows, columns]))
+    image = node.emit(ops.reshape(node.operand(0), [batch * groups, channels // groups, height, width]))
+    return node.emit(ops.image.grid_sample(image, grid))
+
+
+@reads("DeformConv")
+def _deform_conv(node: NodeImporter) -> Imported:
+    if node.rank() != 4:
+        raise node.refuse(f"{node.rank() - 2} spatial axes are not supported, only 2")
+    batch, channels = node.shape(0)[:2]
+    filters, per_group, *kernel = node.known_shape(1)
+    groups, offset_groups, count = node.attr("group", 1), node.attr("offset_group", 1), math.prod(kernel)
+    rows, columns = node.shape(2)[2:]
+    samples = _sampled(node, _Windows(node, tuple(kernel), is_pooling=False))
+    if node.has(4):
+        apart = [batch, offset_groups, channels // offset_groups, count, rows, columns]
+        mask = node.emit(ops.reshape(node.operand(4), [batch, offset_groups, 1, count, rows, columns]))
+        samples = node.emit(ops.reshape(samples, apart) * mask)
+    patches = node.emit(ops.reshape(samples, [batch, groups, per_group * count, rows * columns]))
+    weight = node.emit(ops.reshape(node.operand(1), [groups, filters // groups, per_group * count]))
+    found = node.emit(ops.matmul(weight, patches))
+    return with_bias(node, ops.reshape(found, [batch, filters, rows, columns]), node.optional(3))

@@ -37,7 +37,6 @@ from .function_bodies import function_body, type_text
 from .importing import (
     IMPORTERS,
     MOST_KEPT,
-    REFUSED,
     Imported,
     NodeImporter,
     ReadNode,
@@ -47,6 +46,7 @@ from .importing import (
     constant_of,
 )
 from .opening import STANDARD
+from .refused import REFUSED
 from .sizes import Sizes, is_size_name
 from .unreadable import first_name, place_of, unreadable
 from .untold import untold_dtypes

@@ -41,9 +41,6 @@ ReadNode: TypeAlias = "Callable[[NodeImporter], Imported | tuple[Imported | None
 IMPORTERS: Final[dict[tuple[str, str], ReadNode]] = {}
 """For each domain and operator, the function that reads a node of it."""
 
-REFUSED: Final[dict[tuple[str, str], str]] = {}
-"""For each domain and operator that is not read on purpose, the reason."""
-
 MOST_KEPT: Final = 16
 """The most elements of a constant in place of the node that gives it: a shape, axes, factors. More are computed by a
 pass, which knows who else reads what they are made of."""

@@ -14,8 +14,16 @@ from ....ir.expr import Expr
 from ....op.composite.resize import nearest_elements
 from ....op.primitive.manipulate import inverse
 from .importing import Imported, NodeImporter, in_dtype, reads
-from .resampling import CROP, Filter, ResampledAxis, nearest
-from .resized_axes import AxisRequest, resize_by_factors, resize_to_sizes, resized_axes
+from .resampling import (
+    CROP,
+    AxisRequest,
+    Filter,
+    ResampledAxis,
+    nearest,
+    resize_by_factors,
+    resize_to_sizes,
+    resized_axes,
+)
 from .run_time import count_of, sizes_of
 from .sizes import Sizes
 

@@ -9,8 +9,9 @@ import onnx
 import onnx_ir as ir
 
 from . import declared, whole
-from .importing import IMPORTERS, REFUSED
+from .importing import IMPORTERS
 from .opening import STANDARD
+from .refused import REFUSED
 
 
 def unreadable(graph: ir.Graph, opset: int, imports: Mapping[str, int], carries: bool) -> list[str]:

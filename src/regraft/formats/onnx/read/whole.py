@@ -29,7 +29,8 @@ from ..attributes import (
     whole_attribute,
 )
 from ..element_types import from_onnx_dtype
-from .importing import REFUSED, NodeImporter, UnsupportedNodeError
+from .importing import NodeImporter, UnsupportedNodeError
+from .refused import REFUSED
 
 _STANDARD: Final = ("", "ai.onnx")
 _MOST_BYTES: Final = 1 << 22
