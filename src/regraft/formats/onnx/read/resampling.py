@@ -62,21 +62,22 @@ class ResampledAxis:
         """``value`` where ``number`` is 1, else ``otherwise``."""
         return self.xp.where(number == 1, value, otherwise)
 
-    def places(self, coordinates: str, count: Dim) -> Numbers:
+    def places(self, kind: Filter, count: Dim) -> Numbers:
         """The place in the axis of each of the ``count`` elements of the result."""
         numbers = cast(self.xp, self.xp.arange(count, dtype=self.xp.int64), str(self.size.dtype))
-        return _COORDINATES[coordinates](self, numbers)
+        return _COORDINATES[kind.coordinates](self, numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
     """The way in which elements are mixed: "nearest" with a rounding, "linear", or "cubic" with Keys' ``alpha``.
 
-    With ``antialias`` the filter is widened where an axis shrinks; with ``exclude`` elements beyond its ends have no
-    weight, else its last ones are repeated.
+    ``coordinates`` is how a place in the result becomes one in the axis. With ``antialias`` the filter is widened where
+    an axis shrinks; with ``exclude`` elements beyond its ends have no weight, else its last ones are repeated.
     """
 
     mode: str
+    coordinates: str
     rounding: str = "round_prefer_floor"
     alpha: float = -0.75
     antialias: bool = False
@@ -200,7 +201,7 @@ class AxisRequest(NamedTuple):
     part: Sequence[Any] = ()
 
 
-def resized_axes(node: NodeImporter, requests: Sequence[AxisRequest], coordinates: str, kind: Filter, xp: Any) -> Expr:
+def resized_axes(node: NodeImporter, requests: Sequence[AxisRequest], kind: Filter, xp: Any) -> Expr:
     """The operand with these axes resized; ``xp`` is NumPy for requests in numbers, or else a `ProgramNamespace`."""
     x, dtype, is_nearest = node.operand(0), node.dtype(), kind.mode == "nearest"
     if not is_nearest:
@@ -214,12 +215,12 @@ def resized_axes(node: NodeImporter, requests: Sequence[AxisRequest], coordinate
 
     for place, target, factor, part in requests:
         axis = ResampledAxis(xp, *map(number, (node.shape()[place], target, factor, *part)))
-        places = axis.places(coordinates, target)
+        places = axis.places(kind, target)
         if is_nearest:
             x = node.emit(ops.take(x, _expression(nearest(axis, places, kind)), axis=place))
         else:
             x = node.emit(mixed(node, x, place, axis, places, kind))
-        if coordinates == CROP:
+        if kind.coordinates == CROP:
             outside = _expression(xp.logical_or(places < 0.0, places > axis.last))
             flags = node.emit(ops.reshape(outside, ShapeExpr([target, *[1] * (node.rank() - place - 1)])))
             beyond = flags if beyond is None else node.emit(ops.logical_or(beyond, flags))
@@ -259,7 +260,7 @@ def _multiplied(node: NodeImporter, x: Expr, number: int, axis: ResampledAxis, p
 # --- sizes and factors of the run
 
 
-def resize_by_factors(node: NodeImporter, index: int, axes: Sequence[int], coordinates: str, kind: Filter) -> Expr:
+def resize_by_factors(node: NodeImporter, index: int, axes: Sequence[int], kind: Filter) -> Expr:
     """``Resize`` by factors for ``axes``, which operand ``index`` gives."""
     given = node.emit(ops.astype(node.operand(index), "float32"))
     rows = node.emit(Sizes.row([node.shape()[axis] for axis in axes]).expression())
@@ -269,21 +270,21 @@ def resize_by_factors(node: NodeImporter, index: int, axes: Sequence[int], coord
     # ONNX Runtime copies what keeps its sizes, whatever the factors.
     is_kept = node.emit(ops.min(ops.equal(in_dtype(goals, "int64"), rows)))
     wide = node.emit(ops.where(is_kept, const(1.0, "float64"), wide))
-    return _resized(node, axes, targets, _listed(node, wide, len(axes)), coordinates, kind)
+    return _resized(node, axes, targets, _listed(node, wide, len(axes)), kind)
 
 
-def resize_to_sizes(node: NodeImporter, index: int, axes: Sequence[int], coordinates: str, kind: Filter) -> Expr:
-    """``Resize`` to sizes for ``axes``, which operand ``index`` gives, or to those that keep the ratio of the axes."""
+def resize_to_sizes(node: NodeImporter, axes: Sequence[int], kind: Filter) -> Expr:
+    """``Resize`` to sizes for ``axes``, which operand 3 gives, or to those that keep the ratio of the axes."""
     own = ops.astype(node.emit(Sizes.row([node.shape()[axis] for axis in axes]).expression()), "float64")
-    ratios = node.emit(ops.astype(node.operand(index), "float64") / node.emit(own))
+    ratios = node.emit(ops.astype(node.operand(3), "float64") / node.emit(own))
     policy = node.attr("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
-        targets, factors = _named(node, node.operand(index), axes), _listed(node, ratios, len(axes))
+        targets, factors = _named(node, node.operand(3), axes), _listed(node, ratios, len(axes))
     else:
         factor = node.emit((ops.min if policy == "not_larger" else ops.max)(ratios))
         targets = _named(node, ops.floor(own * factor + 0.5), axes)
         factors = [factor] * len(axes)
-    return _resized(node, axes, targets, factors, coordinates, kind)
+    return _resized(node, axes, targets, factors, kind)
 
 
 def _named(node: NodeImporter, sizes: Expr, axes: Sequence[int]) -> list[Dim]:
@@ -299,11 +300,10 @@ def _resized(
     axes: Sequence[int],
     targets: Sequence[Dim],
     factors: Sequence[Expr],
-    coordinates: str,
     kind: Filter,
 ) -> Expr:
     count = len(axes)
-    bounds = _listed(node, node.operand(1), 2 * count) if coordinates == CROP else []
+    bounds = _listed(node, node.operand(1), 2 * count) if kind.coordinates == CROP else []
     parts = zip(bounds[:count], bounds[count:], strict=True) if bounds else [()] * count
     requests = [AxisRequest(*request) for request in zip(axes, targets, factors, parts, strict=True)]
-    return resized_axes(node, requests, coordinates, kind, ProgramNamespace(node.graph.builder))
+    return resized_axes(node, requests, kind, ProgramNamespace(node.graph.builder))

@@ -43,8 +43,8 @@ class _RequestedSizes(NamedTuple):
 @reads("Upsample")
 def _upsample(node: NodeImporter) -> Imported:
     mode = node.attr("mode", "nearest")
-    kind = Filter("linear" if mode in ("linear", "bilinear") else mode, "floor")
-    return _by_factors(node, list(range(node.rank())), 1, "asymmetric", kind)
+    kind = Filter("linear" if mode in ("linear", "bilinear") else mode, "asymmetric", "floor")
+    return _by_factors(node, list(range(node.rank())), 1, kind)
 
 
 @reads("Resize")
@@ -52,32 +52,29 @@ def _resize(node: NodeImporter) -> Imported:
     old = node.opset < 11
     kind = Filter(
         node.attr("mode", "nearest"),
+        node.attr("coordinate_transformation_mode", "asymmetric" if old else "half_pixel"),
         node.attr("nearest_mode", "floor" if old else "round_prefer_floor"),
         node.attr("cubic_coeff_a", -0.75),
         bool(node.attr("antialias", 0)),
         bool(node.attr("exclude_outside", 0)),
     )
-    coordinates = node.attr("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
     rank = node.rank()
     axes = [axis % rank for axis in node.attr("axes", range(rank))]
     if not node.has(3):
-        return _by_factors(node, axes, 1 if old else 2, coordinates, kind)
-    target = _sized(node, axes)
-    if target is None or not (_is_known(node, target) or _is_plain(node, target, coordinates, kind)):
-        return resize_to_sizes(node, 3, axes, coordinates, kind)
-    return _resized(node, target, coordinates, kind)
+        return _by_factors(node, axes, 1 if old else 2, kind)
+    found = _resized(node, _sized(node, axes), kind)
+    return resize_to_sizes(node, axes, kind) if found is None else found
 
 
-def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, coordinates: str, kind: Filter) -> Imported:
+def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, kind: Filter) -> Imported:
     """The result of resizing by the factors for ``axes`` that operand ``index`` gives."""
     factors = _factors(node, index)
     target = None if factors is None else _scaled(node, axes, factors)
     # A filter is as wide as factors.
-    if target is not None and coordinates == "align_corners" and not kind.antialias:
+    if target is not None and kind.coordinates == "align_corners" and not kind.antialias:
         target.factors.clear()
-    if target is None or not (_is_known(node, target) or _is_plain(node, target, coordinates, kind)):
-        return resize_by_factors(node, index, axes, coordinates, kind)
-    return _resized(node, target, coordinates, kind)
+    found = _resized(node, target, kind)
+    return resize_by_factors(node, index, axes, kind) if found is None else found
 
 
 def _factors(node: NodeImporter, index: int) -> list[float] | None:
@@ -147,9 +144,9 @@ def _is_known(node: NodeImporter, target: _RequestedSizes) -> bool:
     return all(isinstance(size, int) for size in (*node.shape(), *target.sizes))
 
 
-def _is_plain(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind: Filter) -> bool:
+def _is_plain(node: NodeImporter, target: _RequestedSizes, kind: Filter) -> bool:
     """True if the operators on images say the same."""
-    plain = not target.factors and not kind.antialias and coordinates not in (CROP, "half_pixel_symmetric")
+    plain = not target.factors and not kind.antialias and kind.coordinates not in (CROP, "half_pixel_symmetric")
     changed = [axis for axis, size in enumerate(node.shape()) if size != target.sizes[axis]]
     return plain and not (kind.exclude and kind.mode == "linear") and _is_image(node, kind.mode, len(changed))
 
@@ -159,40 +156,39 @@ def _is_image(node: NodeImporter, mode: str, changed: int) -> bool:
     return node.rank() <= 5 and changed <= (2 if mode == "cubic" else 3)
 
 
-def _is_moved(
-    node: NodeImporter, target: _RequestedSizes, changed: Sequence[int], coordinates: str, kind: Filter
-) -> bool:
+def _is_moved(node: NodeImporter, target: _RequestedSizes, changed: Sequence[int], kind: Filter) -> bool:
     """True if single precision takes another nearest element than the operators on images, which compute exactly."""
     if kind.mode != "nearest" or not _is_known(node, target):
         return False
     for size, goal in [(node.shape()[axis], target.sizes[axis]) for axis in changed]:
         if isinstance(size, int) and isinstance(goal, int) and size > 0 and goal <= _MOST_SOUGHT:
             axis = ResampledAxis(np, *[np.asarray([number], np.float32) for number in (size, goal, goal / size)])
-            found = nearest(axis, axis.places(coordinates, goal), kind)
-            if not np.array_equal(found, nearest_elements(size, goal, coordinates, kind.rounding)):
+            found = nearest(axis, axis.places(kind, goal), kind)
+            if not np.array_equal(found, nearest_elements(size, goal, kind.coordinates, kind.rounding)):
                 return True
     return False
 
 
-def _resized(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind: Filter) -> Expr:
-    """The operator on images that says the same, or the elements of each axis gathered and weighted."""
-    shape, sizes = node.shape(), target.sizes
-    changed = [axis for axis in range(len(shape)) if shape[axis] != sizes[axis]]
-    plain = _is_plain(node, target, coordinates, kind) and not _is_moved(node, target, changed, coordinates, kind)
+def _resized(node: NodeImporter, target: _RequestedSizes | None, kind: Filter) -> Expr | None:
+    """The operator on images that says the same, or the elements of each axis gathered and weighted.
+
+    None where neither can be: sizes are known at run time only.
+    """
+    if target is None or not (_is_known(node, target) or _is_plain(node, target, kind)):
+        return None
+    changed = [axis for axis, size in enumerate(node.shape()) if size != target.sizes[axis]]
     if not changed:
         # Where a factor is not 1, or a part is taken, ONNX would still mix elements; ONNX Runtime copies what keeps its
         # sizes.
-        return ops.reshape(node.operand(0), list(shape))
-    if not plain:
-        return _by_axis(node, target, coordinates, kind)
-    extra = {"cubic_alpha": kind.alpha, "cubic_exclude": int(kind.exclude)} if kind.mode == "cubic" else {}
-    rounding = kind.rounding if kind.mode == "nearest" else ""
-    return _by_operator(node, changed, sizes, _METHODS[kind.mode], coordinates, rounding, extra)
+        return ops.reshape(node.operand(0), list(node.shape()))
+    if not _is_plain(node, target, kind) or _is_moved(node, target, changed, kind):
+        return _by_axis(node, target, kind)
+    return _by_operator(node, changed, target.sizes, kind)
 
 
-def _part(node: NodeImporter, coordinates: str) -> dict[int, tuple[float, float]]:
+def _part(node: NodeImporter, kind: Filter) -> dict[int, tuple[float, float]]:
     """The part of each axis that is taken, in shares, where not all of it is."""
-    if coordinates != CROP:
+    if kind.coordinates != CROP:
         return {}
     rank = node.rank()
     region = node.array(1) if node.has(1) else None
@@ -203,28 +199,20 @@ def _part(node: NodeImporter, coordinates: str) -> dict[int, tuple[float, float]
     return dict(zip(axes, zip(starts, ends, strict=True), strict=True))
 
 
-def _by_axis(node: NodeImporter, target: _RequestedSizes, coordinates: str, kind: Filter) -> Expr:
-    parts = _part(node, coordinates)
+def _by_axis(node: NodeImporter, target: _RequestedSizes, kind: Filter) -> Expr:
+    parts = _part(node, kind)
     requests = [
         AxisRequest(axis, goal, target.factors.get(axis, goal / size), parts.get(axis, (0.0, 1.0)))
         for axis, (size, goal) in enumerate(zip(node.known_shape(), target.sizes, strict=True))
         if isinstance(goal, int) and (goal != size or axis in target.factors)
     ]
-    return resized_axes(node, requests, coordinates, kind, np)
+    return resized_axes(node, requests, kind, np)
 
 
 # --- by the operators on images
 
 
-def _by_operator(
-    node: NodeImporter,
-    changed: list[int],
-    sizes: list[Any],
-    method: str,
-    coordinates: str,
-    rounding: str,
-    extra: dict[str, Any],
-) -> Expr:
+def _by_operator(node: NodeImporter, changed: list[int], sizes: list[Any], kind: Filter) -> Expr:
     shape = node.shape()
     rank = len(shape)
     x = node.operand(0)
@@ -245,15 +233,14 @@ def _by_operator(
     targets = filled([sizes[axis] for axis in axes], width)
     flat = moved if whole == [shape[axis] for axis in order] else node.emit(ops.reshape(moved, whole))
     function: Any = ops.image.resize3d if width == 3 else ops.image.resize2d
-    layout = "NCDHW" if width == 3 else "NCHW"
+    extra = {"cubic_alpha": kind.alpha, "cubic_exclude": int(kind.exclude)} if kind.mode == "cubic" else {}
     found: Expr = node.emit(
         function(
             flat,
             targets,
-            layout=layout,
-            method=method,
-            coordinate_transformation_mode=coordinates,
-            rounding_method=rounding,
+            method=_METHODS[kind.mode],
+            coordinate_transformation_mode=kind.coordinates,
+            rounding_method=kind.rounding if kind.mode == "nearest" else "",
             **extra,
         )
     )
