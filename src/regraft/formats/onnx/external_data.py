@@ -82,26 +82,17 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str, carried:
     try:
         with tempfile.TemporaryDirectory(prefix=".regraft-", dir=path.parent) as folder:
             temporary = Path(folder) / path.name
-            if outside:
-                save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-                save(model, temporary, external_data=data_name, size_threshold_bytes=_LEAST_OUTSIDE)
-                written = onnx.load(temporary, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
-                proto = with_sparse_attributes(written)
-                proto = proto if carried is None else with_ends(proto, carried)
-                temporary.write_bytes(proto.SerializeToString())
-                check_file(temporary, proto)
-            elif size >= wire.LEAST_FILE and carried is None:
+            if size >= wire.LEAST_FILE and carried is None and not outside:
                 wire.write_model(model, temporary)
                 proto = wire.read_model(str(temporary))
                 # Checked without the bytes of the constants, which the checker would load.
                 checked = temporary.with_name("checked.onnx")
-                checked.write_bytes(proto.SerializeToString())
-                check_file(checked, proto)
             else:
-                proto = as_message(model)
+                proto = _saved_beside(model, temporary, data_name) if outside else as_message(model)
                 proto = proto if carried is None else with_ends(proto, carried)
-                temporary.write_bytes(proto.SerializeToString())
-                check_file(temporary, proto)
+                checked = temporary
+            checked.write_bytes(proto.SerializeToString())
+            check_file(checked, proto)
             if outside and (Path(folder) / data_name).exists():
                 os.replace(Path(folder) / data_name, path.parent / data_name)
             os.replace(temporary, path)
@@ -113,6 +104,14 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str, carried:
         raise ConvertError(f"{path}: the model cannot be written: {error.__cause__ or error}") from error
     except onnx.checker.ValidationError as error:
         raise ConvertError(f"{path}: the model is not valid ONNX: {error}; nothing was written") from error
+
+
+def _saved_beside(model: ir.Model, path: Path, data_name: str) -> onnx.ModelProto:
+    """``model`` with the larger constants in the file ``data_name`` beside ``path``, which is written too."""
+    save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    save(model, path, external_data=data_name, size_threshold_bytes=_LEAST_OUTSIDE)
+    written = onnx.load(path, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+    return with_sparse_attributes(written)
 
 
 def _with_number(error: OSError) -> OSError:

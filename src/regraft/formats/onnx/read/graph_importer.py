@@ -219,18 +219,22 @@ class GraphImporter:
         origin = SourceOrigin("onnx", node.name or f"{node.op_type}:{first_name(node)}")
         origin.told = node.metadata_props.get(ORIGIN_KEY, "")
         first = len(self.builder.emitted())
-        inputs = [self.values.get(value.name or "") if value is not None else None for value in node.inputs]
+        inputs = [self._found(value) for value in node.inputs]
         with self.builder.origin(origin):
             self._read(node)
         if any(attribute.type == ir.AttributeType.GRAPH for attribute in node.attributes.values()):
             return  # its steps are those of the nodes inside
-        outputs = [self.values.get(value.name) if value.name else None for value in node.outputs]
+        outputs = [self._found(value) for value in node.outputs]
         made = self.builder.emitted()[first:]
         opset = self.version_of(node.domain)
         operands = [self._as_expression(found) for found in inputs]
         results = [found.expression() if isinstance(found, Sizes) else found for found in outputs]
         if not self._has_effects(node) and not declared.is_function(node):
             origin.source = source_of(node, opset, operands, results, made)
+
+    def _found(self, value: ir.Value | None) -> Imported | None:
+        """What a value became; None for one that is left out or not read."""
+        return self.values.get(value.name) if value is not None and value.name else None
 
     def version_of(self, domain: str) -> int:
         """The version of the operators of ``domain``; 1 for others' operators of which the model tells none."""
@@ -296,9 +300,8 @@ class GraphImporter:
 
     def _is_vague(self, node: ir.Node) -> bool:
         """True if it may be for want of types that a node could not be read."""
-        found = [self.values.get(value.name or "") for value in node.inputs if value is not None]
-        tensors = [each.ty for each in found if each is not None and isinstance(each.ty, TensorType)]
-        return any(ty.dtype is None or ty.ndim < 0 for ty in tensors)
+        types = [found.ty for value in node.inputs if (found := self._found(value)) is not None]
+        return any(isinstance(ty, TensorType) and (ty.dtype is None or ty.ndim < 0) for ty in types)
 
     def _first_reading(self, read: ReadNode, node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
         """The result of ``read``, or where it declines a node of another domain, the node as it is."""
@@ -501,4 +504,4 @@ class GraphImporter:
 
     def input_types(self, node: ir.Node) -> list[bytes]:
         """The types of a node's inputs as far as they are known, as ONNX reads them."""
-        return [type_text(self.values.get(value.name or "") if value is not None else None) for value in node.inputs]
+        return [type_text(self._found(value)) for value in node.inputs]

@@ -295,10 +295,6 @@ class NodeImporter:
         """A number as a constant in the dtype of operand ``index``."""
         return const(np.asarray(number), self.dtype(index))
 
-    def by_function(self) -> tuple[Imported | None, ...]:
-        """The results of the node by the function that ONNX defines its operator by."""
-        return self.graph.by_function(self.node)
-
     def refuse(self, why: str) -> UnsupportedNodeError:
         """The error for a form of the operator that cannot be read."""
         return UnsupportedNodeError(why)

@@ -150,7 +150,7 @@ def _attention(node: NodeImporter) -> tuple[Imported | None, ...]:
     plain = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softmax_precision", "qk_matmul_output_mode"}
     given = {name for name in node.node.attributes if node.attr(name) not in (0, 0.0, -1)}
     if scores or node.has(6) or not given <= plain:
-        return node.by_function()
+        return node.graph.by_function(node.node)
     dtype = node.dtype()
     query, key, value = (
         _heads(node, index, name) for index, name in ((0, "q_num_heads"), (1, "kv_num_heads"), (2, "kv_num_heads"))

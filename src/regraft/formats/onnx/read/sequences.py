@@ -29,11 +29,13 @@ def _items(node: NodeImporter) -> list[Expr]:
 
 def _place(node: NodeImporter, index: int, count: int, default: int) -> int:
     """The position that operand ``index`` gives, from 0; it may be up to ``count`` - 1, counting from the end too."""
+    if not count:
+        raise node.refuse("it takes an element of an empty sequence")
     given = node.number(index, "its position")
     place = default if given is None else int(given)
-    if not -count <= place < max(count, 1):
+    if not -count <= place < count:
         raise node.refuse(f"its position is {place}, in a sequence of {count}")
-    return place % count if count else 0
+    return place % count
 
 
 reads_as(
@@ -49,8 +51,6 @@ reads_as(
 @reads("SequenceAt")
 def _at(node: NodeImporter) -> Imported:
     items = _items(node)
-    if not items:
-        raise node.refuse("it takes an element of an empty sequence")
     return items[_place(node, 1, len(items), 0)]
 
 
@@ -69,8 +69,6 @@ def _insert(node: NodeImporter) -> Imported:
 @reads("SequenceErase")
 def _erase(node: NodeImporter) -> Imported:
     items = _items(node)
-    if not items:
-        raise node.refuse("it takes an element of an empty sequence")
     del items[_place(node, 1, len(items), len(items) - 1)]
     return Tuple(items)
 

@@ -24,13 +24,11 @@ def _constant(node: NodeImporter) -> Imported:
     tensor = node.attr("value")
     if tensor is not None:
         return constant_of(tensor, name)
-    for attribute, dtype in (("value_int", "int64"), ("value_ints", "int64"), ("value_float", "float32")):
+    dtypes = {"value_int": "int64", "value_ints": "int64", "value_float": "float32", "value_floats": "float32"}
+    for attribute, dtype in dtypes.items():
         value = node.attr(attribute)
         if value is not None:
             return const(np.asarray(value, dtype))
-    value = node.attr("value_floats")
-    if value is not None:
-        return const(np.asarray(value, "float32"))
     raise node.refuse("strings and sparse tensors are not supported")
 
 

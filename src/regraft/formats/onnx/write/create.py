@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ....ir.dims import Dim
 from ....ir.dtypes import is_integer, numpy_dtype
 from ....ir.expr import Constant, Expr
 from ....ir.op import Call
@@ -34,26 +33,18 @@ def filled(lowering: Lowering, shape: ir.Value, fill: Expr | float, dtype: str) 
     return graph.op("ConstantOfShape", shape, dtype=dtype, value=ir.Tensor(one, dtype=to_onnx_dtype(dtype)))
 
 
-@lowers("full")
+@lowers("full", "full_like")
 def _full(lowering: Lowering, call: Call) -> Lowered:
     assert isinstance(call.ty, TensorType)
-    return filled(lowering, lowering.tensor(call.args[0]), call.args[1], known_dtype(call.ty))
-
-
-@lowers("full_like")
-def _full_like(lowering: Lowering, call: Call) -> Lowered:
-    assert isinstance(call.ty, TensorType)
-    return filled(lowering, shape_value(lowering, call.args[0]), call.args[1], known_dtype(call.ty))
-
-
-def _known_scalar(expr: Expr) -> Dim | float | bool | None:
-    return expr.ty.value if isinstance(expr.ty, PrimType) else None
+    shape, fill = call.args[:2]
+    sizes = lowering.tensor(shape) if stem(call) == "full" else shape_value(lowering, shape)
+    return filled(lowering, sizes, fill, known_dtype(call.ty))
 
 
 @lowers("arange")
 def _arange(lowering: Lowering, call: Call) -> Lowered:
     graph, dtype = lowering.graph, call.attrs["dtype"]
-    bounds = [_known_scalar(arg) for arg in call.args]
+    bounds = [arg.ty.value if isinstance(arg.ty, PrimType) else None for arg in call.args]
     if all(isinstance(bound, int | float) for bound in bounds):
         op = call.op
         return graph.constant_data(TensorData(op.reference(np, *bounds, dtype=dtype)), graph.hint)  # type: ignore[union-attr]

@@ -123,11 +123,8 @@ def _place(lowering: Lowering, call: Call) -> Lowered:
     dtype = operand_dtype(call)
     op_type = "ArgMax" if stem(call) == "argmax" else "ArgMin"
     flat = axis is None
-    keys = graph.op("Reshape", x, graph.integers([-1])) if flat else signed_order(graph, x)
-    keys = signed_order(graph, keys)
-    along = 0 if flat else axis
-    rank = tensor_type(call.args[0]).ndim
-    keep = keepdims and not flat
+    keys = signed_order(graph, graph.op("Reshape", x, graph.integers([-1])) if flat else x)
+    along, keep = (0, False) if flat else (axis, keepdims)
     place = graph.op(op_type, keys, axis=along, keepdims=int(keep))
     if is_float(dtype) and not lowering.is_from_onnx:
         # NaN is what is found first, wherever there is one; ONNX leaves that open.
@@ -136,7 +133,7 @@ def _place(lowering: Lowering, call: Call) -> Lowered:
         is_any = graph.op("ReduceMax", missing, graph.integers([along]), keepdims=int(keep))
         place = graph.op("Where", graph.cast(is_any, "bool"), first, place)
     if flat and keepdims:
-        place = graph.op("Reshape", place, graph.integers([1] * max(rank, 0)))
+        place = graph.op("Reshape", place, graph.integers([1] * tensor_type(call.args[0]).ndim))
     return place
 
 

@@ -18,7 +18,7 @@ from ....ir.op import Call
 from ....ir.types import ShapeType
 from ....op.primitive.windows import window_count
 from ...errors import ConvertError
-from .elementwise import operand_dtype
+from .elementwise import operand_dtype, stem
 from .graph import GraphWriter, before_transpose, dtype_of, maker
 from .kernels import has_kernel, single_at_least
 from .linear_algebra import working_dtype
@@ -32,20 +32,13 @@ def _arranged(graph: GraphWriter, x: ir.Value, layout: str, target: str) -> ir.V
     return x if layout == target else graph.op("Transpose", x, perm=[layout.index(letter) for letter in target])
 
 
-@lowers("nn.conv1d", "nn.conv2d", "nn.conv3d")
-def _conv(lowering: Lowering, call: Call) -> Lowered | None:
-    return _convolution(lowering, call, "Conv", "OI")
-
-
-@lowers("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
-def _conv_transpose(lowering: Lowering, call: Call) -> Lowered | None:
+@lowers(*[f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")])
+def _convolution(lowering: Lowering, call: Call) -> Lowered | None:
+    is_transposed = stem(call).endswith("transpose")
+    op_type, kernel_letters = ("ConvTranspose", "IO") if is_transposed else ("Conv", "OI")
     shape = tensor_type(call.args[0]).shape or ()
-    if len(shape) == 5 and 0 in shape:
+    if is_transposed and len(shape) == 5 and 0 in shape:
         return None  # the kernel of ONNX Runtime ends the process here
-    return _convolution(lowering, call, "ConvTranspose", "IO")
-
-
-def _convolution(lowering: Lowering, call: Call, op_type: str, kernel_letters: str) -> Lowered | None:
     attrs, graph = call.attrs, lowering.graph
     result = attrs["out_dtype"] or operand_dtype(call)
     work = working_dtype(result, operand_dtype(call), operand_dtype(call, 1))
@@ -54,7 +47,7 @@ def _convolution(lowering: Lowering, call: Call, op_type: str, kernel_letters: s
     letters = _LETTERS[len(attrs["strides"]) + 2]
     data, weight = (graph.cast(x, work) for x in lowering.tensors(call.args))
     data = _arranged(graph, data, attrs["data_layout"], letters)
-    if op_type == "ConvTranspose":
+    if is_transposed:
         options = {"pads": attrs["padding"], "output_padding": attrs["output_padding"]}
     elif _is_faster_padded_apart(call, letters) and maker(data, "DequantizeLinear") is None:
         # Nothing may come between bytes and a convolution that is computed on them.

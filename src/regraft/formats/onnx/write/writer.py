@@ -116,7 +116,7 @@ def to_onnx(
     name = _chosen(module, function)
     facts = ModelFacts.of(module)
     lowered = lower_to_file(settled(module), name, facts, opset)
-    model = as_model(lowered, _metadata(module, module[name]))
+    model = as_model(lowered, {**dict(module.attrs.get(METADATA, ())), **how_to_run(module[name])})
     facts.write_to(model, ir_version)
     carried = module.attrs.get(CARRIED)
     if path is not None:
@@ -125,11 +125,6 @@ def to_onnx(
     proto = _as_proto(model) if carried is None else with_ends(_as_proto(model), carried)
     _check(proto)
     return proto
-
-
-def _metadata(module: IRModule, function: Function) -> dict[str, str]:
-    """The metadata of the source model that the module keeps, and the numbers for the runtime."""
-    return {**dict(module.attrs.get(METADATA, ())), **how_to_run(function)}
 
 
 def _chosen(module: IRModule, function: str | None) -> str:
