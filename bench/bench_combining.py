@@ -94,7 +94,7 @@ class Measured(NamedTuple):
     combined: float
 
     def loss(self, combine: bool) -> float:
-        """How many times as long as the faster way the chosen one takes."""
+        """The time of the chosen way as a multiple of the faster way's."""
         return (self.combined if combine else self.apart) / min(self)
 
 

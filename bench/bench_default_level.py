@@ -60,7 +60,7 @@ REASONS: Final[dict[str, str]] = {
 
 
 class Outcome(NamedTuple):
-    """What was measured of one model: times in seconds, differences to PyTorch in parts of the largest number."""
+    """The measurements of one model: times in seconds, differences to PyTorch in parts of the largest number."""
 
     nodes: tuple[int, int]
     seconds: tuple[float, float]

@@ -120,7 +120,7 @@ def rewrites() -> Table:
 
 
 def plans() -> Table:
-    """How many weights Megatron finds in models of transformers."""
+    """The number of weights that Megatron finds in models of transformers."""
     from bench import models
 
     rows: list[tuple[str | int | float, ...]] = []
@@ -192,7 +192,7 @@ class Model:
 
 
 def peer() -> Table:
-    """What PyTorch's DTensor does with the same encoder, over two processes."""
+    """The collectives of PyTorch's DTensor for the same encoder, over two processes."""
     finished = subprocess.run(
         [sys.executable, str(PEER)], capture_output=True, text=True, timeout=300, check=False, env=os.environ.copy()
     )

@@ -129,7 +129,7 @@ def _job(fresh: Callable[[], Function], rules: Rule | RuleSet, counted: str) -> 
 
 
 def count_calls(function: Function, name: str) -> int:
-    """How many bindings of ``function`` call the operator ``name``."""
+    """The number of bindings of ``function`` that call the operator ``name``."""
     values = (binding.value for binding in iter_bindings(function))
     return sum(1 for v in values if isinstance(v, Call) and isinstance(v.op, Op) and v.op.name == name)
 

@@ -1,4 +1,4 @@
-"""How fast models become: this project's precisions beside those of the tools made for one engine each, in one run.
+"""The speed of models: this project's precisions beside those of the tools made for one engine each, in one run.
 
 Each model is made and exported in a process of its own, at its published width and depth with random weights, and its
 variants take turns on one thread in another. So the errors of int8 are only indications: trained models have channels
@@ -69,7 +69,7 @@ KEPT: Final = Path("build/speed")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured of one variant: None where it failed, for the reason in ``problem``, or where there is none."""
+    """The measurements of one variant: None where it failed, for the reason in ``problem``, or where there is none."""
 
     name: str
     is_ours: bool
@@ -127,7 +127,7 @@ def _turns(name: str, folder: Path, row: Row, waiting: Sequence[str] | None = No
 
 
 def _alone(step: Callable[..., Any], *given: Any) -> Any:
-    """What ``step`` gives in a process of its own, which gives its memory back."""
+    """The result of ``step`` in a process of its own, which gives its memory back."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(step, *given).result()
 

@@ -204,7 +204,7 @@ SIMPLIFIED: Final[dict[str, Callable[[], tuple[nn.Module, tuple[Any, ...], dict[
 
 
 def _counts(function: Function) -> tuple[int, int]:
-    """How many transposes ``function`` has, and how many bindings."""
+    """The number of transposes of ``function``, and that of its bindings."""
     values = [binding.value for block in function.body.blocks for binding in block.bindings]
     return sum(is_call_of(value, "relax.permute_dims") for value in values), len(values)
 

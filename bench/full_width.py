@@ -137,7 +137,7 @@ def make(name: str) -> Model:
 
 
 def weights(module: nn.Module) -> int:
-    """How many numbers the parameters of a module would hold."""
+    """The number of elements in the parameters of a module."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 

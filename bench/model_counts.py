@@ -26,12 +26,12 @@ COMBINE = Sequential([CombineParallelMatmul(), ReorderPermuteDimsAfterConcat()],
 
 
 def matmuls(program: IRModule) -> int:
-    """How many matmuls there are, those inside ``nn.attention`` not counted."""
+    """The number of matmuls, those inside ``nn.attention`` not counted."""
     return op_counts(program)["relax.matmul"]
 
 
 def attentions(program: IRModule) -> int:
-    """How many calls of attention there are."""
+    """The number of calls of attention."""
     counts = op_counts(program)
     return counts["relax.nn.attention"] + counts["relax.nn.attention_bias"]
 

@@ -1,4 +1,4 @@
-"""What the code of a page of docs/ defines, for benchmarks of that code."""
+"""The definitions in the code of a page of docs/, for benchmarks of that code."""
 
 from __future__ import annotations
 

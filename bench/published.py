@@ -67,7 +67,7 @@ class Published:
             return self.draw({**self.sizes, **sizes})
 
     def expected(self, inputs: Sequence[torch.Tensor]) -> np.ndarray[Any, Any]:
-        """What PyTorch computes."""
+        """The results of PyTorch."""
         with torch.no_grad():
             return self.module(*inputs).numpy()
 
@@ -76,7 +76,7 @@ class Published:
         return INPUTS[: len(self.inputs())]
 
     def dynamic_shapes(self) -> dict[str, Any] | None:
-        """What varies, as `torch.export` takes it; None where nothing does."""
+        """The dynamic sizes, as `torch.export` takes them; None where there are none."""
         if not self.dynamic:
             return None
         dims = {name: torch.export.Dim(name, min=2, max=64) for name in self.sizes}

@@ -30,7 +30,7 @@ CONVOLUTIONAL: Final = ("ResNet-50", "MobileNet V2", "Stable Diffusion VAE decod
 
 
 class Ready(NamedTuple):
-    """What runs a variant; ``path`` is the file that ``engine`` opens in ``precision``, None where there is none.
+    """A variant ready to run; ``path`` is the file that ``engine`` opens in ``precision``, None where there is none.
 
     ``inputs`` are what the file is run on where they are others than the model's.
     """
@@ -71,7 +71,7 @@ class Variant(NamedTuple):
     kinds: tuple[str, ...] = ("convolutions", "products")
 
     def fits(self, source: Source) -> bool:
-        """Whether it is meant for that kind of model."""
+        """True if it is meant for that kind of model."""
         return ("convolutions" if source.is_convolutional else "products") in self.kinds
 
 

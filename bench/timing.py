@@ -1,4 +1,4 @@
-"""How benchmarks take times: the process's own, so that a busy machine does not show; median or least of several."""
+"""Times of benchmarks: the process's own, so that a busy machine does not show; median or least of several."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def by_pytorch(model: Any, count: int) -> tuple[list[int], float]:
 
 
 def by_genai(folder: Path, count: int) -> float:
-    """How many tokens a second ONNX Runtime GenAI makes of a model that its builder wrote, in 4 bits."""
+    """The tokens a second of ONNX Runtime GenAI with a model that its builder wrote, in 4 bits."""
     import onnxruntime_genai as genai
 
     model = genai.Model(str(folder))

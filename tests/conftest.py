@@ -1,4 +1,4 @@
-"""What every test shares: repeatable property tests, no network, a way to run Python in its own process."""
+"""Fixtures of all tests: repeatable property tests, no network, a way to run Python in its own process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _GENERATORS: list[tuple[np.random.Generator, Any]] = []
 
 
 def pytest_collection_finish() -> None:
-    """What collecting the tests has made stays to the end, so no later collection of garbage goes through it."""
+    """Keep the objects that collecting the tests has made to the end, out of the way of the garbage collector."""
     modules = [module for name, module in sys.modules.items() if name.startswith("tests.")]
     found = {
         id(one): one for module in modules for one in vars(module).values() if isinstance(one, np.random.Generator)

@@ -69,7 +69,7 @@ def program(signature: str, body: str, results: str, header: str = "") -> Functi
 
 
 def run(program: Function | IRModule, inputs: Sequence[Any], name: str = "main") -> Any:
-    """What ``program`` gives for ``inputs`` on the reference engine."""
+    """The results of ``program`` for ``inputs`` on the reference engine."""
     if isinstance(program, Function):
         program = IRModule({"main": program.with_attr("global_symbol", "main")})
     return rx.build(program, target="numpy")[name](*inputs)
@@ -103,7 +103,7 @@ def assert_close(actual: Any, expected: Any, tolerance: float | None = None) -> 
 
 
 def python_calls(action: Callable[[], object]) -> int:
-    """How many Python functions are called while ``action`` runs."""
+    """The number of Python functions that are called while ``action`` runs."""
     count = 0
 
     def note(_frame: Any, event: str, _argument: Any) -> None:

@@ -33,7 +33,7 @@ class _Counting(TorchDispatchMode):
 
 
 def kinds_called(function: Callable[..., Any], args: Sequence[torch.Tensor]) -> Counter[str]:
-    """How often each ATen operator runs for a call, those that composite ones are made of."""
+    """The number of times that each ATen operator runs for a call, those that composite ones are made of."""
     with torch.no_grad(), _Counting() as counting:
         function(*args)
     return counting.kinds

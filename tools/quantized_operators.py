@@ -1,4 +1,4 @@
-"""What becomes of the operators that quantizers write to ONNX; the table that ``docs/quantized_operators.md`` holds.
+"""The reading of the operators that quantizers write to ONNX; the table that ``docs/quantized_operators.md`` holds.
 
 ``python -m tools.quantized_operators`` prints it. The names come from ONNX Runtime, the rest from the readers and the
 declared operators.
@@ -51,7 +51,7 @@ def quantized_operators() -> list[tuple[str, str]]:
 
 
 def kind(domain: str, name: str) -> str:
-    """What an operator is read as, one of three kinds."""
+    """The kind of operators, one of three, that an operator is read as."""
     if (domain, name) in IMPORTERS:
         return _KINDS[0]
     op = Op.of_onnx(domain, name)

@@ -329,7 +329,7 @@ def _parameters(value: Any) -> list[str] | None:
 
 
 def row(namespace: str, name: str) -> Row:
-    """How one name of Relax is here. Raises KeyError for one that is left out without a reason."""
+    """The row of one name of Relax. Raises KeyError for one that is left out without a reason."""
     full = f"{namespace}.{name}"
     here = importlib.import_module(NAMESPACES[namespace])
     if not hasattr(here, name) or isinstance(getattr(here, name), LeftOut):

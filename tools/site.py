@@ -80,7 +80,7 @@ def _write_api(folder: Path) -> None:
 
 
 def _home(room: str, name: str) -> str:
-    """Where a public name is defined, as far as that can be told."""
+    """The place where a public name is defined, as far as that can be told."""
     value = getattr(importlib.import_module(room), name)
     module, own = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(module, str) and module.startswith("regraft") and own == name:

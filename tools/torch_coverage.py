@@ -1,4 +1,4 @@
-"""Which operators of PyTorch's core ATen set `from_torch` reads; the table that ``docs/torch_coverage.md`` holds.
+"""The operators of PyTorch's core ATen set that `from_torch` reads; the table that ``docs/torch_coverage.md`` holds.
 
 ``python -m tools.torch_coverage`` prints it. Everything comes from the handlers and from PyTorch's own tags.
 """
@@ -59,12 +59,12 @@ def core_operators() -> list[str]:
 
 
 def is_read(name: str) -> bool:
-    """Whether an overload has a handler, for real or for complex tensors."""
+    """True if an overload has a handler, for real or for complex tensors."""
     return name in HANDLERS or name in COMPLEX_HANDLERS
 
 
 def why_not(name: str) -> str:
-    """What becomes of a core operator that has no handler."""
+    """The treatment of a core operator that has no handler."""
     base, overload = name.split(".")[1:]
     if base in ("rand", "randn", "randperm"):
         return "as it is: random numbers"

@@ -1,4 +1,4 @@
-"""What one architecture is: how a small model of it is made, and the inputs that it is tried with."""
+"""One architecture: how a small model of it is made, and the inputs that it is tried with."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Example:
         return tensors_of((self.args, dict(self.kwargs)))
 
     def results(self) -> list[torch.Tensor]:
-        """What the module itself gives."""
+        """The results of the module itself."""
         with torch.no_grad():
             return tensors_of(self.module(*self.args, **self.kwargs))
 

@@ -1,4 +1,4 @@
-"""What becomes of an architecture: exported, read, run on ONNX Runtime before and after `optimize`, beside PyTorch."""
+"""The outcome of an architecture: exported, read, run on ONNX Runtime before and after `optimize`, beside PyTorch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Outcome:
 
     @property
     def agrees(self) -> bool:
-        """Whether both programs give what PyTorch gives."""
+        """True if both programs have PyTorch's results."""
         return max(self.difference, self.optimized_difference) <= TOLERANCE
 
 

@@ -1,4 +1,4 @@
-"""What values are views of, products by labels, and numbers that are the same everywhere."""
+"""Views of values, products by labels, and numbers that are the same everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs cost, counted by hand."""
+"""The costs of programs, counted by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who computes with a value: through other names, written-out tuples, and fields of them."""
+"""The bindings that compute with a value: through other names, written-out tuples, and fields of them."""
 
 from __future__ import annotations
 

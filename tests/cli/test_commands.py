@@ -1,4 +1,4 @@
-"""What each command does when all is well."""
+"""The work of each command when all is well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the process ends when something breaks in: full disks, signals, missing packages, defects."""
+"""The end of the process when something breaks in: full disks, signals, missing packages, defects."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def saved(
 
 
 def both(path: Path, inputs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What OpenVINO gives, and what the program gives that is read from the file."""
+    """The results of OpenVINO, and those of the program that is read from the file."""
     found = build(from_openvino(path))["main"](*inputs)
     found = found if isinstance(found, list | tuple) else [found]
     return openvino_original(path, threads=1)(inputs), [np.asarray(one) for one in found]

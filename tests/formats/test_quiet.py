@@ -1,4 +1,4 @@
-"""What other packages say of themselves stays away from people who did not ask them."""
+"""Messages of other packages stay away from people who did not ask for them."""
 
 from __future__ import annotations
 

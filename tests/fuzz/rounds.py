@@ -50,7 +50,7 @@ def limited(seconds: int) -> Generator[None]:
 
 
 def try_file(path: Path, inputs: Path | None = None) -> str | None:
-    """What is wrong with how a model, and inputs of it, are taken; None for a result or an error of ours."""
+    """The defect in how a model, and inputs of it, are taken; None for a result or an error of ours."""
     from regraft.model import describe_model, open_model, optimize
     from regraft.model.inputs import read_inputs
 

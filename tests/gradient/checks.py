@@ -90,7 +90,7 @@ def second_order_module(module: IRModule) -> IRModule:
 
 
 def run(module: IRModule, name: str, arrays: Sequence[np.ndarray]) -> Any:
-    """What the function ``name`` returns on the NumPy engine."""
+    """The result of the function ``name`` on the NumPy engine."""
     return rx.build(module, target="numpy")[name](*arrays)
 
 

@@ -1,4 +1,4 @@
-"""What `Gradient` refuses, and what it says: what, where, and what to do instead."""
+"""The refusals of `Gradient`, and their messages: what, where, and what to do instead."""
 
 from __future__ import annotations
 

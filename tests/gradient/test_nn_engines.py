@@ -1,4 +1,4 @@
-"""What the gradient rules of layers are made of runs on every engine, with the results of the reference."""
+"""The operators in gradients of layers run on every engine, with the results of the reference."""
 
 from __future__ import annotations
 

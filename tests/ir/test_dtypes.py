@@ -1,4 +1,4 @@
-"""Which dtypes hold all values of others."""
+"""Dtypes that hold all values of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How types relate: which values fit, what two branches have in common, what arguments say of sizes."""
+"""Relations of types: values that fit, the common type of two branches, sizes that arguments decide."""
 
 from __future__ import annotations
 

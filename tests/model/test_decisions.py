@@ -1,4 +1,4 @@
-"""What was measured in an earlier run is not measured again, and is checked again; other machines are counted."""
+"""Measurements of an earlier run are not repeated, but checked again; other machines are counted."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _lowered(path: Path, **options: Any) -> PrecisionReport:
 def test_a_file_that_openvino_does_not_open_is_not_chosen_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was tried was a program without the operators of the file, which then could not be handed over."""
+    """The search tried a program without the operators of the file, which then could not be handed over."""
     monkeypatch.setattr(room, "time_in_turns", turns_of([0.5] * 8))
     onnx.save(onnx.parser.parse_model(_OF_ONNX_RUNTIME_ALONE), file := tmp_path / "own.onnx")
     output = tmp_path / "out.onnx"

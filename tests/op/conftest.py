@@ -1,4 +1,4 @@
-"""What the tests of operators share: the calls of a module are computed on XLA together, at its end."""
+"""Fixtures of the tests of operators: the calls of a module are computed on XLA together, at its end."""
 
 from __future__ import annotations
 

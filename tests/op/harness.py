@@ -144,7 +144,7 @@ _PACKED = {"int2", "uint2", "int4", "uint4", "float4_e2m1fn"}
 
 
 def is_foreign_to_onnxruntime(dtypes: set[str]) -> bool:
-    """Whether ONNX Runtime computes nothing of the kind: complex numbers and packed integers."""
+    """True if ONNX Runtime computes nothing of the kind: complex numbers and packed integers."""
     return any(dtype.startswith("complex") for dtype in dtypes) or bool(dtypes & _PACKED)
 
 
@@ -185,7 +185,7 @@ def check_on_openvino(call: Call, values: dict[Var, Any], expected: Any, toleran
 
 
 def is_foreign_to_torch(dtype: np.dtype) -> bool:
-    """Whether PyTorch has no arrays of that dtype that compute: all of ml_dtypes but bfloat16."""
+    """True if PyTorch has no arrays of that dtype that compute: all of ml_dtypes but bfloat16."""
     return dtype.type.__module__ == ml_dtypes.__name__ and dtype != ml_dtypes.bfloat16
 
 

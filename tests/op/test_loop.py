@@ -34,7 +34,7 @@ W = (np.random.default_rng(1).standard_normal((3, 3)) / 2).astype(np.float32)
 
 
 def run(module: IRModule, *arrays: Any, targets: tuple[str, ...] = ("numpy", "torch", "xla", "onnxruntime")) -> Any:
-    """What the reference gives, which the other engines give, too."""
+    """The results of the reference, which are those of the other engines, too."""
     well_formed(module)
     first = rx.build(module, target="numpy")["main"](*arrays)
     for target in targets[1:]:

@@ -1,4 +1,4 @@
-"""Where the extremes stand, and values among sorted ones."""
+"""The places of extremes, and of values among sorted ones."""
 
 from __future__ import annotations
 

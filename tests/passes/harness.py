@@ -1,4 +1,4 @@
-"""What the tests of passes share: a pass run, its promises checked, and the ops of the result counted."""
+"""Helpers of the tests of passes: a pass run, its promises checked, and the ops of the result counted."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def checked_module(one: Pass, module: IRModule) -> IRModule:
 
 
 def counts(function: Function | IRModule) -> Counter[str]:
-    """How often each op is called, without the ``relax.`` of its name."""
+    """The number of calls of each op, without the ``relax.`` of its name."""
     return Counter({name.removeprefix("relax."): count for name, count in op_counts(function).items()})
 
 

@@ -1,4 +1,4 @@
-"""What passes write as calls of the functions of Relax's machine is run by the engines."""
+"""Calls of the functions of Relax's machine that passes write are run by the engines."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class _Writer:
         return self.random.choice(self.params)
 
     def bias(self, product: Var) -> Var:
-        """What may be added to ``product``: fitting, scalar, of more axes, or computed from another result."""
+        """A value that may be added to ``product``: fitting, scalar, of more axes, or computed from another result."""
         assert isinstance(product.ty, TensorType)
         shape = [int(dim) for dim in product.ty.shape or ()]  # type: ignore[arg-type]
         row = shape[-1:]

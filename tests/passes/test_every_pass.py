@@ -1,4 +1,4 @@
-"""What every pass promises, on random programs: well formed, the same values, and nothing left to do afterwards."""
+"""The promises of every pass, on random programs: well formed, the same values, and nothing left to do afterwards."""
 
 from __future__ import annotations
 

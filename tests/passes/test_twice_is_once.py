@@ -1,4 +1,4 @@
-"""What a level has optimized, the same level leaves as it is."""
+"""A program that a level has optimized is left as it is by the same level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a match says, and what can be made of a pattern: duplicates and texts, however deep it is."""
+"""The contents of a match, and copies and texts of a pattern, however deep it is."""
 
 from __future__ import annotations
 

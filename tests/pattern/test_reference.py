@@ -24,7 +24,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def identity(value: Any) -> object:
-    """What makes two values of a match the same one; constants by content, since which copy is shown is open."""
+    """The identity of a value of a match; constants by content, since which copy is shown is open."""
     if isinstance(value, list):
         return tuple(identity(item) for item in value)
     if isinstance(value, Constant):
@@ -146,7 +146,7 @@ def shared_parts(context: PatternContext) -> list[DFPattern]:
 
 
 def outline(match: dict[Any, Any], patterns: list[DFPattern]) -> frozenset[Any]:
-    """Which values the patterns stand for."""
+    """The values that the patterns stand for."""
     return frozen({p: match[p] for p in patterns if p in match})
 
 

@@ -103,7 +103,7 @@ def _arrays_of(function: Any) -> list[Any]:
 
 
 def both(text: str, name: str, *args: Any, **keywords: Any) -> tuple[IRModule, IRModule]:
-    """What the pass ``name`` makes of ``text`` here and in TVM."""
+    """The results of the pass ``name`` on ``text`` here and in TVM."""
     here = getattr(rx.transform, name)(*args, **keywords)(ours(text))
     there = getattr(tvm_relax.transform, name)(*args, **keywords)(theirs(text))
     assert isinstance(there, tvm.IRModule)

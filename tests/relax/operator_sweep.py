@@ -183,7 +183,7 @@ def type_there(drawn: Drawn) -> str | Exception:
 
 
 def verdict(drawn: Drawn) -> str | None:
-    """What differs between the two sides; None where the types agree or the one here says more."""
+    """The difference between the two sides; None where the types agree or the one here says more."""
     there = type_there(drawn)
     text = _function(drawn, "" if isinstance(there, Exception) else f", z: {there}")
     try:
@@ -203,7 +203,7 @@ def verdict(drawn: Drawn) -> str | None:
 
 
 def sweep(count: int, seed: int = 0) -> dict[str, Counter[str]]:
-    """How often each kind of difference was found for each operator, after printing one example of each."""
+    """The number of differences of each kind for each operator, after printing one example of each."""
     rng = Random(seed)
     found: dict[str, Counter[str]] = {}
     for index in range(count):

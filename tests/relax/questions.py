@@ -58,7 +58,7 @@ _SPELLINGS: Final = (
 
 
 def answer(question: Callable[[Any], Any], package: Any) -> Any:
-    """What ``package`` answers, over plain values; ``"refused"`` for an error."""
+    """The answer of ``package``, over plain values; ``"refused"`` for an error."""
     try:
         found = question(package)
     except (ValueError, TypeError, RuntimeError, KeyError, IndexError, tvm.error.InternalError):

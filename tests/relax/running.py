@@ -80,7 +80,7 @@ def loaded(path: Path, *, here: bool) -> Mapping[str, Callable[[], Any]]:
 
 
 def outcome(function: Callable[[], Any]) -> Any:
-    """What the function gives, or what it raises."""
+    """The result of the function, or the error that it raises."""
     running = _ON_A_SHORT_STACK.submit(function)
     return running.exception() or running.result()
 

@@ -24,7 +24,7 @@ def main(x: f32[4], y: f32[4]) -> f32[4]:
 
 
 def _runs(p: Any, opt_level: int, *, alone: bool = False, **context: Any) -> int:
-    """How often a pass of a sequence, or one by itself, runs."""
+    """The number of times that a pass of a sequence, or one by itself, runs."""
     log: list[int] = []
 
     @p.transform.function_pass(opt_level=opt_level, name="seen")

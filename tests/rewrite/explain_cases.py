@@ -1,4 +1,4 @@
-"""What the tests of `explain` look at: small programs, and a subject for each reason with its name."""
+"""The subjects of the tests of `explain`: small programs, and a pattern or rule for each reason with its name."""
 
 from __future__ import annotations
 

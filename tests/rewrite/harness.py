@@ -1,4 +1,4 @@
-"""What the tests of rewriting share: both sides run and compared, well-formedness asserted, bindings counted."""
+"""Helpers of the tests of rewriting: both sides run and compared, well-formedness asserted, bindings counted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def assert_same_bits(expected: Sequence[np.ndarray], got: Sequence[np.ndarray]) 
 
 
 def op_counts(function: Function) -> Counter[str]:
-    """How often each operator is called, branches included."""
+    """The number of calls of each operator, branches included."""
     values = [binding.value for binding in iter_bindings(function)]
     return Counter(v.op.name for v in values if isinstance(v, Call) and isinstance(v.op, Op))
 

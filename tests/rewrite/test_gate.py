@@ -1,4 +1,4 @@
-"""What every edit must pass: types, visibility, cycles, termination; and what a rule that is wrong is told."""
+"""The conditions on every edit: types, visibility, cycles, termination; and the messages for a wrong rule."""
 
 from __future__ import annotations
 

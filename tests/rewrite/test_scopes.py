@@ -1,4 +1,4 @@
-"""Where rewriting goes: blocks of both kinds, branches, several functions; and what it leaves where it is.
+"""The places where rewriting goes: blocks of both kinds, branches, several functions; and those it leaves alone.
 
 Effects keep their order and number, names local to a block stay in it, sizes stay defined before they are used, and
 every variable says what it came from.
@@ -204,7 +204,7 @@ def test_a_module_where_nothing_matches_is_the_same_object() -> None:
 
 @pytest.fixture
 def log() -> Iterator[list[str]]:
-    """What `test.log` was called with, in order."""
+    """The values that `test.log` was called with, in order."""
     entries: list[str] = []
 
     def record(name: str, value: np.ndarray) -> np.ndarray:

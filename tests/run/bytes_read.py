@@ -1,4 +1,4 @@
-"""How much a program reads of a file: by calls of the system, and as pages of it in its memory."""
+"""The bytes of a file that a program reads: by calls of the system, and as pages of it in its memory."""
 
 from __future__ import annotations
 

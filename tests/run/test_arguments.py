@@ -1,4 +1,4 @@
-"""What an executable takes and gives, and what it says about arguments that do not fit."""
+"""The arguments and results of an executable, and its messages about arguments that do not fit."""
 
 from __future__ import annotations
 

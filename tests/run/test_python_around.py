@@ -1,4 +1,4 @@
-"""What only Python can do, between graphs of ONNX Runtime: where programs are parted, in what order they run."""
+"""Work that only Python can do, between graphs of ONNX Runtime: where programs are parted, in what order they run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build(module: Any, **options: Any) -> rx.Executable:
 
 
 def parts_of(executable: rx.Executable) -> int:
-    """How many graphs a program calls."""
+    """The number of graphs that a program calls."""
     return executable.source.count("kernel_main_part")
 
 

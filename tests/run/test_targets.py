@@ -1,4 +1,4 @@
-"""How `build` finds an engine, and what it says when it cannot."""
+"""The way in which `build` finds an engine, and its message when it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What modules made of rewritten programs call their tensors, and that PyTorch takes such modules as any other."""
+"""The names of tensors in modules made of rewritten programs, and that PyTorch takes such modules as any other."""
 
 from __future__ import annotations
 

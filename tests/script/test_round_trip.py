@@ -1,4 +1,4 @@
-"""What is printed reads back as an equal program: every construct, every kind of constant, any name."""
+"""Printed programs read back as equal ones: every construct, every kind of constant, any name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `SetupTrainer` adds to a module, and what it refuses."""
+"""The additions of `SetupTrainer` to a module, and its refusals."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ROOT = HERE.parent.parent
 
 
 def strict_errors(folder: Path) -> list[str]:
-    """What Pyright's strict mode says of the files in ``folder``, in one run."""
+    """The findings of Pyright's strict mode on the files in ``folder``, in one run."""
     config = {"extraPaths": [str(ROOT / "src")], "typeCheckingMode": "strict", "reportMissingTypeStubs": False}
     (folder / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "--project", str(folder), "--pythonpath", sys.executable]

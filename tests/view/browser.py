@@ -45,7 +45,7 @@ def start(profile: Path) -> webdriver.Chrome:
 
 
 class Browser:
-    """What a person does with a page."""
+    """The actions of a person with a page."""
 
     def __init__(self, driver: webdriver.Chrome) -> None:
         self.driver = driver
@@ -57,11 +57,11 @@ class Browser:
         self.wait(lambda: self.run("return document.documentElement.dataset.ready"))
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """What a script returns."""
+        """The result of a script."""
         return self.driver.execute_script(script, *arguments)
 
     def wait(self, holds: Callable[[], Any]) -> Any:
-        """What ``holds`` gives as soon as that is true."""
+        """The result of ``holds`` as soon as that is true."""
         return WebDriverWait(self.driver, PATIENCE, poll_frequency=0.05).until(lambda _: holds())
 
     def all(self, selector: str) -> list[WebElement]:
@@ -98,5 +98,5 @@ class Browser:
             self.driver.switch_to.active_element.send_keys(key)
 
     def problems(self) -> list[str]:
-        """What the browser complained about since this was asked last."""
+        """The complaints of the browser since this was asked last."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] != "INFO"]

@@ -1,4 +1,4 @@
-"""What is in a page."""
+"""The parts of a page."""
 
 from __future__ import annotations
 

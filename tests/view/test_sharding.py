@@ -1,4 +1,4 @@
-"""What a page says of a program over several devices."""
+"""A page of a program over several devices."""
 
 from __future__ import annotations
 

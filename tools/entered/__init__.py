@@ -1,4 +1,4 @@
-r"""How many lines of today hold what an early state of the repository held, by the definitions that its tests enter.
+r"""The lines of today that hold what an early state of the repository held, by the definitions that its tests enter.
 
 With a clone of the repository at that state in THEN::
 

@@ -1,4 +1,4 @@
-"""Which functions of regraft a run of Python enters; Python imports this module first where it is in ``PYTHONPATH``.
+"""The functions of regraft that a run of Python enters; Python imports this module first if ``PYTHONPATH`` has it.
 
 Each process, child processes included, appends a line to the file that ``ENTERED_LOG`` names when it first enters a
 function: the phase, the module, the line of the definition and the test. The phase is ``import`` while a module of
@@ -21,7 +21,7 @@ _log = os.open(os.environ["ENTERED_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 
 class _Entered(dict[str, bool]):
-    """What has been entered; looking up a new definition writes it down."""
+    """The definitions that have been entered; looking up a new one writes it down."""
 
     def __init__(self, phase: str) -> None:
         super().__init__()

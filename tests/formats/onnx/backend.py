@@ -45,7 +45,7 @@ TRANSFORMS = ("test_dft", "test_stft")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case: its name, how it went, and why if it is not supported or not as the standard has it."""
+    """The outcome of a case: its name, how it went, and why if it is not supported or not as the standard has it."""
 
     name: str
     verdict: str
@@ -111,7 +111,7 @@ def run(case: Any, module: IRModule, target: str) -> None:
 
 
 def onnxruntime_values(case: Any, given: dict[str, Any], stated: list[Any]) -> list[np.ndarray]:
-    """What ONNX Runtime gives for a case. Raises `AssertionError` if that is what the standard states."""
+    """The results of ONNX Runtime for a case. Raises `AssertionError` if those are what the standard states."""
     arrays = {name: as_array(value) for name, value in given.items()}
     found = run_onnxruntime(case.model, arrays)
     try:
@@ -137,7 +137,7 @@ def assert_close(result: np.ndarray, expected: np.ndarray, rtol: float, atol: fl
 
 
 def outcome(case: Any, target: str = "numpy") -> Outcome:
-    """What comes of a case. An error that does not say that something is unsupported goes on to the caller."""
+    """The outcome of a case. An error that does not say that something is unsupported goes on to the caller."""
     try:
         module, verdict = read(case)
     except ConvertError as error:

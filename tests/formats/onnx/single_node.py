@@ -50,7 +50,7 @@ def one_node(
 
 
 def run_here(model: onnx.ModelProto, inputs: Inputs, target: str = "numpy") -> list[np.ndarray]:
-    """What the model gives here."""
+    """The results of the model here."""
     module = from_onnx(model)
     names: tuple[str, ...] = module["main"].attrs["input_names"]
     found = rx.build(module, target=target)["main"](*[inputs[name] for name in names])
@@ -58,14 +58,14 @@ def run_here(model: onnx.ModelProto, inputs: Inputs, target: str = "numpy") -> l
 
 
 def run_onnxruntime(model: onnx.ModelProto, inputs: Inputs) -> list[np.ndarray]:
-    """What ONNX Runtime gives for the model as it is."""
+    """The results of ONNX Runtime for the model as it is."""
     session = onnxruntime.InferenceSession(model.SerializeToString())
     feeds = {known.name: inputs[known.name] for known in model.graph.input}
     return [np.asarray(value) for value in session.run(None, feeds)]
 
 
 def run_there(model: onnx.ModelProto, inputs: Inputs) -> list[np.ndarray]:
-    """What ONNX's evaluator gives."""
+    """The results of ONNX's evaluator."""
     names = {value.name for value in model.graph.input}
     feeds = {name: array for name, array in inputs.items() if name in names}
     return [np.asarray(value) for value in ReferenceEvaluator(model).run(None, feeds)]

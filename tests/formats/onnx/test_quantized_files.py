@@ -24,7 +24,7 @@ def _value(name: str, *shape: int) -> onnx.ValueInfoProto:
 
 
 def _plain(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
-    """What ONNX Runtime gives for the nodes as they stand."""
+    """The results of ONNX Runtime for the nodes as they stand."""
     settings = onnxruntime.SessionOptions()
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(model.SerializeToString(), settings).run(None, {"x": x})[0]

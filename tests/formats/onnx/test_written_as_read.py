@@ -1,4 +1,4 @@
-"""What no rewrite changed is written as it was read: the nodes, their versions, and what the model says of itself."""
+"""Parts that no rewrite changed are written as they were read: nodes, their versions, and the model's metadata."""
 
 from __future__ import annotations
 

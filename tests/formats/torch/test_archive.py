@@ -28,7 +28,7 @@ class Doubled(torch.nn.Module):
 
 
 class Touching:
-    """What makes a file when it is unpickled."""
+    """An object that makes a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -45,7 +45,7 @@ class Table(torch.nn.Module):
 
 
 class Before(torch.nn.Module):
-    """What was there before a write is read after it."""
+    """A read after a write still gives the value from before the write."""
 
     def __init__(self) -> None:
         super().__init__()

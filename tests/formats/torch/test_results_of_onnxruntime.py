@@ -1,4 +1,4 @@
-"""What engines have no operator for is written to ONNX by its parts, and ONNX Runtime gives what PyTorch gives."""
+"""Operators that engines lack are written to ONNX by their parts, and ONNX Runtime gives PyTorch's results."""
 
 from __future__ import annotations
 

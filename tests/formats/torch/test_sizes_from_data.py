@@ -95,7 +95,7 @@ def test_a_fraction_read_from_a_tensor_carries_no_gradient() -> None:
 
 
 def test_operators_on_two_counts_that_are_one_come_back() -> None:
-    """What is computed twice is computed once, so that sizes of the second time have the names of the first."""
+    """A repeated computation is done once, so that sizes of the second time have the names of the first."""
 
     def layer(x: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
         kept = pairs[:, pairs[0] != pairs[1]]

@@ -44,7 +44,7 @@ UNARY: dict[str, tuple[Function, Function]] = {
 
 
 def rounded_from_float64(function: Function, *arrays: np.ndarray) -> np.ndarray:
-    """What PyTorch computes in float64, rounded to the arrays' own dtype."""
+    """The results of PyTorch in float64, rounded to the arrays' own dtype."""
     wide = [torch.from_numpy(np.array(a, np.float64, order="C")) for a in arrays]
     return function(*wide).numpy().astype(arrays[0].dtype)
 

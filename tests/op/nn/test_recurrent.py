@@ -33,7 +33,7 @@ def parameters(kind: str, ways: int) -> list[np.ndarray]:
 
 
 def in_pytorch(kind: str, arrays: Sequence[np.ndarray], ways: int) -> tuple[np.ndarray, ...]:
-    """What PyTorch's layer gives, in ONNX's shapes."""
+    """The results of PyTorch's layer, in ONNX's shapes."""
     x, weight, recurrence, bias, *states = [torch.from_numpy(array) for array in arrays]
     layer = getattr(torch.nn, kind.upper())(SIZE, HIDDEN, bidirectional=ways == 2, dtype=x.dtype)
     rows = GATES[kind] * HIDDEN

@@ -26,7 +26,7 @@ REGIONS = np.array(
 
 
 def onnx_roi_align(data: np.ndarray, rois: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
-    """What ONNX's evaluator gives for the attributes of `vision.roi_align`."""
+    """The results of ONNX's evaluator for the attributes of `vision.roi_align`."""
     node = helper.make_node(
         "RoiAlign",
         ["x", "rois", "batch"],

@@ -1,4 +1,4 @@
-"""What a check of a fusion is shown."""
+"""The operands of a check of a fusion."""
 
 import tvm
 from tvm import relax

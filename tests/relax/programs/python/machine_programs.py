@@ -1,4 +1,4 @@
-"""What the virtual machine gives: results, checks of arguments, inputs that are set, and functions that are saved."""
+"""The virtual machine: results, checks of arguments, inputs that are set, and functions that are saved."""
 
 import numpy as np
 import tvm

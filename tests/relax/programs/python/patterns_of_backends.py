@@ -17,7 +17,7 @@ from tvm.script import relax as R
 
 
 def found(pattern, mod):
-    """Where the pattern matches among the bindings, and what its named parts stood for."""
+    """The place of the match among the bindings, and the values of its named parts."""
     out, parts = pattern
     f = mod["main"]
     bindings = [b for block in f.body.blocks for b in block.bindings]
