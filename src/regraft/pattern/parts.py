@@ -176,7 +176,7 @@ Ops: TypeAlias = "tuple[Op, ...] | None"
 def root_ops(pattern: DFPattern) -> Ops:
     """The operators that a call must have to match ``pattern``; None when it need not be one of a known few."""
     found: dict[DFPattern, Ops] = {}
-    for part in inner_first(pattern):
+    for part in walks.inner_first(pattern, _of_same_value):
         match part:
             case CallPattern():
                 found[part] = callee_ops(part.op)
@@ -196,13 +196,19 @@ def root_ops(pattern: DFPattern) -> Ops:
 def callee_ops(pattern: DFPattern) -> Ops:
     """The operators that a callee must be one of to match ``pattern``; None when that is not known."""
     found: dict[DFPattern, Ops] = {}
-    for part in inner_first(pattern):
+    for part in walks.inner_first(pattern, _of_same_value):
         if isinstance(part, OrPattern):
             found[part] = _either(found[part.left], found[part.right])
         else:
             op = fixed_op(part)
             found[part] = None if op is None else (op,)
     return found[pattern]
+
+
+def _of_same_value(pattern: DFPattern) -> Sequence[DFPattern]:
+    """The parts of ``pattern`` that have the value of the whole, or of one of its elements."""
+    same = (OrPattern, AndPattern, ConstrainedPattern, RepeatPattern, ChainPattern)
+    return pattern.children() if isinstance(pattern, same) else ()
 
 
 def link_tests(pattern: DFPattern) -> list[Callable[[Expr], bool]]:

@@ -15,7 +15,8 @@ from typing import TypeVar
 
 from ..ir.op import Op
 from .constrained_patterns import AttrPattern
-from .leaf_patterns import ExprPattern, OpPattern
+from .leaf_patterns import OpPattern
+from .parts import callee_ops, fixed_op, root_ops
 from .pattern import (
     CallPattern,
     ConstrainedPattern,
@@ -56,20 +57,9 @@ def _check_part(part: DFPattern) -> None:
         for arg in part.args:
             _check_called(arg)
         if not any(isinstance(arg, RepeatPattern) for arg in part.args):
-            _check_count(_operators_of(part.op), len(part.args), more=part.varg_default_wildcard)
+            _check_count(callee_ops(part.op), len(part.args), more=part.varg_default_wildcard)
     elif isinstance(part, AttrPattern):
-        _check_names(_operators_called(part.pattern), part.attrs)
-
-
-def _operators_called(pattern: DFPattern) -> list[Op] | None:
-    """The operators of which ``pattern`` is a call; None where it may be of any, or no call."""
-    found: list[Op] = []
-    for one in _alternatives(pattern):
-        operators = _operators_of(one.op) if isinstance(one, CallPattern) else None
-        if operators is None:
-            return None
-        found.extend(operators)
-    return found
+        _check_names(root_ops(part.pattern), part.attrs)
 
 
 def _alternatives(pattern: DFPattern) -> Iterator[DFPattern]:
@@ -88,26 +78,11 @@ def _alternatives(pattern: DFPattern) -> Iterator[DFPattern]:
 def _check_called(value: DFPattern) -> None:
     """Raise `PatternError` where ``value`` is an operator itself, or may be."""
     for one in _alternatives(value):
-        if isinstance(one, OpPattern) or (isinstance(one, ExprPattern) and isinstance(one.expr, Op)):
+        if isinstance(one, OpPattern) or fixed_op(one) is not None:
             raise PatternError(
                 f"{one} is an operator, and no value of a program is one; call it with a pattern for each operand, or "
                 "with varg_default_wildcard=True for any"
             )
-
-
-def _operators_of(callee: DFPattern) -> list[Op] | None:
-    """The operators that ``callee`` stands for; None where it may be any."""
-    found: list[Op] = []
-    stack = [callee]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, OrPattern):
-            stack.extend((one.left, one.right))
-        elif isinstance(one, ExprPattern) and isinstance(one.expr, Op):
-            found.append(one.expr)
-        else:
-            return None
-    return found
 
 
 def _check_count(operators: Sequence[Op] | None, given: int, *, more: bool) -> None:
