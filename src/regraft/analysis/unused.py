@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..ir.expr import Var
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call
 from ..ir.program import Binding, Function, MatchCast, SeqExpr, VarBinding
+from ..ir.walks import reached
 from .uses import DirectUses, direct_uses
 
 
@@ -45,19 +47,16 @@ def live_bindings(func: Function) -> set[Binding]:
                 pending.append(_ReadBody(inner, None, binding) if is_function else _ReadBody(inner, binding, closure))
             if _is_effect(binding):
                 effects_of.setdefault(closure, []).append(binding)
-    needed = [*effects_of[None], *(definition[var] for var in outer.variables if var in definition)]
-    live: set[Binding] = set()
-    while needed:
-        binding = needed.pop()
-        if binding in live:
-            continue
-        live.add(binding)
+
+    def needed_by(binding: Binding) -> Iterator[Binding]:
         owner = enclosing[binding]
         if owner is not None:
-            needed.append(owner)
-        needed.extend(effects_of.get(binding, ()))
-        needed.extend(definition[var] for var in reads[binding].variables if var in definition)
-    return live
+            yield owner
+        yield from effects_of.get(binding, ())
+        yield from (definition[var] for var in reads[binding].variables if var in definition)
+
+    needed = [*effects_of[None], *(definition[var] for var in outer.variables if var in definition)]
+    return set(reached(needed, needed_by))
 
 
 def _is_effect(binding: Binding) -> bool:

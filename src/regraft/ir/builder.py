@@ -34,6 +34,7 @@ from .program import (
 )
 from .types import Type
 from .visitor import iter_bindings
+from .walks import inner_first
 
 
 def operands_of(expr: Expr) -> Sequence[Expr]:
@@ -94,24 +95,12 @@ def flatten(
         return value
     if done is None:
         done = {}
-    alive: list[Expr] = []
-    stack: list[tuple[Expr, bool]] = [(value, False)]
-    while stack:
-        current, expanded = stack.pop()
-        if id(current) in done:
-            continue
+    for current in inner_first(value, lambda one: () if id(one) in done or is_leaf(one) else operands_of(one)):
         if is_leaf(current):
             done[id(current)] = current
-            continue
-        operands = operands_of(current)
-        if not expanded:
-            stack.append((current, True))
-            stack.extend((operand, False) for operand in reversed(operands))
-            continue
-        flat = with_operands(current, [done[id(operand)] for operand in operands])
-        is_root = current is value
-        done[id(current)] = flat if is_root or isinstance(flat, Tuple) else bind(flat)
-        alive.append(current)
+        elif id(current) not in done:
+            flat = with_operands(current, [done[id(operand)] for operand in operands_of(current)])
+            done[id(current)] = flat if current is value or isinstance(flat, Tuple) else bind(flat)
     result = done.pop(id(value))
     return result if keep_root or is_leaf(result) else bind(result)
 

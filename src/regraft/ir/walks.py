@@ -1,8 +1,8 @@
-"""A walk with a stack of its own, so that depth is no limit."""
+"""Walks with a stack of their own, so that depth is no limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -23,3 +23,18 @@ def inner_first(root: T, parts_of: Callable[[T], Iterable[T]]) -> list[T]:
             stack.append((current, True))
             stack.extend([(part, False) for part in reversed([*parts_of(current)])])
     return list(found.values())
+
+
+def reached(roots: Iterable[T], onward: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """``roots`` and all that ``onward`` leads to from them, each once, those that were met last first.
+
+    Cost: linear in what is reached and where that leads to.
+    """
+    found: set[T] = set()
+    pending = list(roots)
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found.add(current)
+            yield current
+            pending.extend(onward(current))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from ..ir.collection import collection_paused
@@ -11,7 +10,7 @@ from ..ir.mutator import same_items
 from ..ir.program import BindingBlock, Function
 from ..rewrite.emission import Emission
 from ..rewrite.session import EditSession
-from ..rewrite.walk import FunctionWalk
+from ..rewrite.walk import FunctionWalk, Scope
 
 
 class SessionWalk(FunctionWalk):
@@ -33,13 +32,11 @@ class SessionWalk(FunctionWalk):
         with collection_paused():
             return self.run()
 
-    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
+    def edit(self, session: EditSession, scope: Scope) -> bool:
         """Edit one block, and say whether anything changed. ``scope`` are the variables visible before it."""
         raise NotImplementedError
 
-    def block(
-        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
-    ) -> BindingBlock:
+    def block(self, block: BindingBlock, outer: dict[Var, Expr], scope: Scope, later: Scope) -> BindingBlock:
         """The replacement of ``block``."""
         session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes, share=self.shares)
         changed = self.edit(session, scope)

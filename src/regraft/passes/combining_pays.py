@@ -17,6 +17,7 @@ from ..analysis.values import leaves_of, resolve
 from ..ir.expr import Constant, Expr, Var
 from ..ir.op import Call, Op, Trait
 from ..ir.types import TensorType, type_symvars
+from ..ir.walks import reached
 from ..op.adjoints import tensor_type
 from ..rewrite import Decline, decline
 from .combine_parallel_matmul import GroupCheck
@@ -131,15 +132,11 @@ def are_constants(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> bool:
 
 def _computed_from(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> Iterator[Expr | None]:
     """The values that ``values`` are computed from, each once, and None for one that is not known before a run."""
-    pending = list(values)
-    seen: set[Var] = set()
-    while pending:
-        leaf = resolve(bindings, pending.pop())
-        if isinstance(leaf, Constant) or leaf in seen:
-            continue
+
+    def operands(leaf: Expr) -> list[Expr]:
         value = bindings.get(leaf) if isinstance(leaf, Var) else None
-        yield value
-        if isinstance(leaf, Var):
-            seen.add(leaf)
-        if value is not None:
-            pending.extend(leaves_of(value))
+        return [] if value is None else [resolve(bindings, operand) for operand in leaves_of(value)]
+
+    for leaf in reached([resolve(bindings, value) for value in values], operands):
+        if not isinstance(leaf, Constant):
+            yield bindings.get(leaf) if isinstance(leaf, Var) else None

@@ -6,20 +6,18 @@ from collections.abc import Iterable, Sequence
 
 from ..analysis import called_names, remove_all_unused
 from ..ir.module import IRModule
+from ..ir.walks import reached
 from .context import PassContext, PassError
 from .passes import ModulePass, Pass
 
 
 def reachable(module: IRModule, roots: Iterable[str]) -> set[str]:
     """The functions that ``roots`` mention, themselves or through others; names that are not there are left out."""
-    pending = [name for name in roots if name in module]
-    found = set(pending)
-    while pending:
-        for called in called_names(module[pending.pop()]):
-            if called in module and called not in found:
-                found.add(called)
-                pending.append(called)
-    return found
+
+    def called(name: str) -> list[str]:
+        return [other for other in called_names(module[name]) if other in module]
+
+    return set(reached([name for name in roots if name in module], called))
 
 
 def without_unreached(module: IRModule, entries: Iterable[str] = ()) -> IRModule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, Final, TypeGuard
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..ir.visitor import iter_bindings
 from ..op.evaluate import EvaluationError, Evaluator
 from ..op.folding import MOST_KNOWN, folded, is_kept_of_constants
 from ..rewrite.session import EditSession, ValueKey, computation_key
+from ..rewrite.walk import Scope
 from .blocks import SessionWalk
 from .constant_groups import bytes_of, constants_in, foldable_call, groups_that_shrink, is_view, size_of
 from .context import PassContext
@@ -68,7 +69,7 @@ class _Folding(SessionWalk):
         """Views of named tensors, and small results of calls: what stays in the program, while its value is known to
         what is computed from it."""
 
-    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
+    def edit(self, session: EditSession, scope: Scope) -> bool:
         changed = False
         for var in session.original:
             value = session.definitions.get(var)

@@ -19,6 +19,7 @@ from ..ir.types import type_symvars
 from ..pattern.matcher.match import match_expr
 from ..pattern.pattern import DFPattern
 from ..rewrite.session import EditSession, substitute
+from ..rewrite.walk import Scope
 from .blocks import SessionWalk
 from .context import PassContext, PassError
 from .passes import ModulePass, Pass
@@ -164,9 +165,7 @@ class WalkWithNewFunctions(SessionWalk):
         for index, var in enumerate(outputs):
             session.replace(var, TupleGetItem(results, index))
 
-    def block(
-        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
-    ) -> BindingBlock:
+    def block(self, block: BindingBlock, outer: dict[Var, Expr], scope: Scope, later: Scope) -> BindingBlock:
         """The replacement of ``block``."""
         new = super().block(block, outer, scope, later)
         return new if new is block else _with_fields_together(new, self._giving_several)
@@ -215,14 +214,12 @@ class _Fusing(WalkWithNewFunctions):
         super().__init__(function, new, context)
         self._options = options
 
-    def block(
-        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
-    ) -> BindingBlock:
+    def block(self, block: BindingBlock, outer: dict[Var, Expr], scope: Scope, later: Scope) -> BindingBlock:
         if not isinstance(block, DataflowBlock) and not self.renames:
             return block
         return super().block(block, outer, scope, later)
 
-    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
+    def edit(self, session: EditSession, scope: Scope) -> bool:
         if not session.is_dataflow:
             return False
         changed = False

@@ -13,6 +13,7 @@ from ..ir.mutator import ExprMutator, NewVariables
 from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from ..rewrite.session import EditSession
+from ..rewrite.walk import Scope
 from .context import PassContext
 from .fuse_by_pattern import NewFunctions, WalkWithNewFunctions, outputs_in_order, with_new_functions
 from .passes import ModulePass, Pass
@@ -33,7 +34,7 @@ class _Merging(WalkWithNewFunctions):
         super().__init__(function, new, context)
         self._module = module
 
-    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
+    def edit(self, session: EditSession, scope: Scope) -> bool:
         if not session.is_dataflow:
             return False
         groups = self._groups(session)

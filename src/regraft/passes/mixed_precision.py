@@ -60,18 +60,6 @@ _KEEP_IN_RELAX: Final = frozenset(
 """Operators that keep float32 by Relax's policy alone, though they only move elements or round them once."""
 
 
-def _policy(op: Expr, *, relax: bool) -> Precision:
-    """The tolerance of ``op`` for a narrow dtype, by Relax's policy or by rounding alone."""
-    if not isinstance(op, Op):
-        return Precision.KEEPS
-    name = op.name.removeprefix("relax.")
-    if name in _LEAD:
-        return Precision.LEADS
-    if name in _FOLLOW or (relax and name in _FOLLOW_IN_RELAX):
-        return Precision.FOLLOWS
-    return Precision.KEEPS if relax and name in _KEEP_IN_RELAX else op.precision
-
-
 def _is(ty: Type, *dtypes: str) -> bool:
     """True if all tensors of a value have one of those dtypes."""
     return all(isinstance(leaf, TensorType) and leaf.dtype in dtypes for leaf in leaf_types(ty))
@@ -90,9 +78,17 @@ class _Dtypes(NamedTuple):
     keep: Collection[str] = ()
     relax: bool = True
 
-    def policy(self, value: Expr) -> Precision | None:
-        """The tolerance of the operator of ``value`` for the narrow dtype; None for a value that is no call."""
-        return _policy(value.op, relax=self.relax) if isinstance(value, Call) else None
+    def policy(self, value: Expr) -> Precision:
+        """The tolerance of the operator of ``value`` for the narrow dtype, by Relax's policy or by rounding alone."""
+        op = value.op if isinstance(value, Call) else None
+        if not isinstance(op, Op):
+            return Precision.KEEPS
+        name = op.name.removeprefix("relax.")
+        if name in _LEAD:
+            return Precision.LEADS
+        if name in _FOLLOW or (self.relax and name in _FOLLOW_IN_RELAX):
+            return Precision.FOLLOWS
+        return Precision.KEEPS if self.relax and name in _KEEP_IN_RELAX else op.precision
 
     def has_room_for(self, leaf: Expr) -> bool:
         """True for a constant without numbers that the narrow dtype would make infinite; NaN stays what it is."""
@@ -185,14 +181,9 @@ class _BlockWriter:
     def _is_followed(self, binding: Binding) -> bool:
         """True if what is bound only passes on what is in half precision, or constants that half precision holds."""
         value = binding.value
-        operands: Sequence[Expr]
-        if isinstance(value, TupleGetItem):
-            operands = (value.tuple_value,)
-        elif isinstance(value, Call) and self._dtypes.policy(value) is Precision.FOLLOWS:
-            operands = value.args
-        else:
+        if not isinstance(value, TupleGetItem) and self._dtypes.policy(value) is not Precision.FOLLOWS:
             return False
-        leaves = [leaf for operand in operands for leaf in _tensors(operand)]
+        leaves = [leaf for leaf in leaves_of(value) if isinstance(leaf.ty, TensorType | TupleType)]
         floats = [leaf for leaf in leaves if leaf in self.low or _is(leaf.ty, _HIGH)]
         if not any(leaf in self.low for leaf in floats) and not (self._dtypes.relax and _is(value.ty, _HIGH)):
             return False  # a constant in half precision is what this pass makes
@@ -280,12 +271,6 @@ class _BlockWriter:
         return old if old is low or isinstance(old, Tuple) else self._named(old, operand)
 
 
-def _tensors(operand: Expr) -> list[Expr]:
-    if isinstance(operand, Tuple):
-        return [leaf for item in operand.fields for leaf in _tensors(item)]
-    return [operand] if isinstance(operand.ty, TensorType | TupleType) else []
-
-
 class _FunctionState(NamedTuple):
     """The common state of all blocks of a function."""
 
@@ -342,7 +327,7 @@ def _mixed(function: Function, dtypes: _Dtypes, names: Sequence[str]) -> Functio
     for_products = _used_by_products_only(function, dtypes)
     blocks = [_block(block, _FunctionState(given, for_products, dtypes)) for block in function.body.blocks]
     outside = any(not isinstance(block, DataflowBlock) for block in function.body.blocks)
-    if given and (outside or set(given) & set(_tensors(function.body.body))):
+    if given and (outside or set(given) & set(leaves_of(function.body.body))):
         start = [VarBinding(old, ops.astype(new, _HIGH)) for old, new in given.items()]
     if not given and same_items(blocks, function.body.blocks):
         return function

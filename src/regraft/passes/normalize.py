@@ -16,6 +16,7 @@ from ..ir.mutator import ExprMutator, NewGlobals
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding, is_leaf
 from ..ir.types import TupleType
+from ..ir.walks import inner_first
 from .context import PassContext, PassError
 from .passes import FunctionPass, ModulePass, Pass
 
@@ -56,17 +57,9 @@ def _with_leaves(value: Expr, bind: Callable[[Expr], Expr]) -> Expr:
             leaves[id(operand)] = bind(flat[id(operand)])
         return leaves[id(operand)]
 
-    stack: list[tuple[Expr, bool]] = [(value, False)]
-    while stack:
-        current, expanded = stack.pop()
-        if id(current) in flat:
-            continue
+    for current in inner_first(value, lambda one: () if is_leaf(one) else operands_of(one)):
         operands = () if is_leaf(current) else operands_of(current)
-        if expanded or not operands:
-            flat[id(current)] = with_operands(current, [leaf(one) for one in operands]) if operands else current
-            continue
-        stack.append((current, True))
-        stack.extend((operand, False) for operand in reversed(operands))
+        flat[id(current)] = with_operands(current, [leaf(one) for one in operands]) if operands else current
     return flat[id(value)]
 
 

@@ -21,6 +21,7 @@ from ..ir.program import BindingBlock, Function, SeqExpr, VarBinding
 from ..ir.types import ShapeType, TupleType, bind_type
 from ..ir.visitor import walk
 from ..rewrite.session import EditSession
+from ..rewrite.walk import Scope
 from .blocks import SessionWalk
 from .canonicalize_bindings import canonical
 from .context import PassContext
@@ -238,7 +239,7 @@ class _Retaking(SessionWalk):
         self._variables = variables
         self._kept = kept
 
-    def edit(self, session: EditSession, scope: Mapping[Var, None]) -> bool:
+    def edit(self, session: EditSession, scope: Scope) -> bool:
         changed = False
         for var in session.original:
             value = session.definitions.get(var)

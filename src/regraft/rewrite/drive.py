@@ -39,7 +39,7 @@ from .one_name import tidied
 from .rules import BindingsRewriter, CallRewriter, PatternMatchingRewriter, Rule
 from .session import EditSession
 from .verify import computed_by
-from .walk import FunctionWalk
+from .walk import FunctionWalk, Scope
 
 _Program = TypeVar("_Program", Function, IRModule)
 
@@ -450,9 +450,7 @@ class _FunctionRun(FunctionWalk):
         self.verify = verify
         self.journal = journal
 
-    def block(
-        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
-    ) -> BindingBlock:
+    def block(self, block: BindingBlock, outer: dict[Var, Expr], scope: Scope, later: Scope) -> BindingBlock:
         session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes, share=self.share)
         gate = Gate(session, scope, len(block), verify=self.verify)
         session.journal = None if self.journal is None else {}

@@ -46,7 +46,7 @@ from .explanation import Explanation, Finding, Match, Miss, Site
 from .gate import CYCLE, Gate
 from .rules import PatternMatchingRewriter, Rule
 from .session import EditSession
-from .walk import FunctionWalk
+from .walk import FunctionWalk, Scope
 
 
 def explain(
@@ -101,9 +101,7 @@ class _Visit(FunctionWalk):
         self.occurring = occurring
         self.block_names = _block_names(function)
 
-    def block(
-        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
-    ) -> BindingBlock:
+    def block(self, block: BindingBlock, outer: dict[Var, Expr], scope: Scope, later: Scope) -> BindingBlock:
         session = EditSession(block, outer, later, self.fresh_name, sizes=self.sizes)
         for op, calls in session.by_op.items():
             if isinstance(op, Op):

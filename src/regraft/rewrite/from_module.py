@@ -35,6 +35,7 @@ from ..ir.types import (
     substitute_type,
     type_symvars,
 )
+from ..ir.walks import reached
 from ..pattern.build import is_const, is_expr, is_shape, is_tuple, is_tuple_get_item, wildcard
 from ..pattern.context import PatternContext
 from ..pattern.leaf_patterns import ExternFuncPattern
@@ -273,20 +274,15 @@ class _PatternWriter:
 
     def _check_reachable(self) -> None:
         bound = self.side.bound
-        reached: set[Var] = set()
-        pending = [var for output in self.side.outputs for var in direct_uses(output).variables]
-        while pending:
-            var = pending.pop()
-            if var not in reached:
-                reached.add(var)
-                pending.extend(direct_uses(bound[var]).variables if var in bound else ())
+        outputs = [var for output in self.side.outputs for var in direct_uses(output).variables]
+        needed = set(reached(outputs, lambda var: direct_uses(bound[var]).variables if var in bound else ()))
         for param in self.side.params:
-            if param not in reached:
+            if param not in needed:
                 raise RuleFormError(
                     f"{self.where} does not use its parameter {param.name_hint}, so no match can say what it is"
                 )
         for var, value in bound.items():
-            if var not in reached and isinstance(value, Call):
+            if var not in needed and isinstance(value, Call):
                 raise RuleFormError(
                     f"{self.where} computes {var.name_hint}, which none of its outputs needs; return it or remove it"
                 )

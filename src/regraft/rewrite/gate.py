@@ -27,6 +27,7 @@ from .rule_variables import Alternatives
 from .rules import Rule
 from .session import EditSession
 from .verify import check_values
+from .walk import Scope
 
 _STEPS_PER_BINDING: Final = 100
 _LEAST_STEPS: Final = 1000
@@ -58,7 +59,7 @@ class Gate:
     def __init__(
         self,
         session: EditSession,
-        scope: Mapping[Var, None],
+        scope: Scope,
         size: int,
         verify: str | None = None,
         *,

@@ -38,6 +38,7 @@ from ..ir.op import Call, attribute_key
 from ..ir.origin import Origins
 from ..ir.program import Binding, BindingBlock, DataflowBlock, If, MatchCast, is_leaf
 from ..ir.types import type_symvars
+from ..ir.walks import reached
 
 ValueKey = tuple[object, ...]
 """The key by which two values are the same computation: operator, operands, attributes."""
@@ -353,18 +354,8 @@ class EditSession(BlockView):
         if not targets:
             return False
         first = min(self.position[var] for var in targets)
-        seen: set[Var] = set()
-        pending = [value]
-        while pending:
-            current = pending.pop()
-            for leaf in self._read_by(current):
-                if not isinstance(leaf, Var) or leaf in seen or self.position.get(leaf, -1.0) < first:
-                    continue
-                if leaf in targets:
-                    return True
-                seen.add(leaf)
-                pending.append(leaf)
-        return False
+        below = reached(self._after(first, value), lambda var: self._after(first, var))
+        return not targets.isdisjoint(below)
 
     def depths(self, marked: Iterable[Var]) -> dict[Var, int]:
         """For each of ``marked``, bound here, how many of the others lie on the longest way down from it.

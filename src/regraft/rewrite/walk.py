@@ -9,6 +9,7 @@ whole walk: a block adds its own while it is looked at, and takes them out again
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
@@ -19,6 +20,9 @@ from ..ir.op import Call
 from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import type_symvars
 from .session import substitute
+
+Scope: TypeAlias = Mapping[Var, None]
+"""Variables, in the order in which they were bound."""
 
 
 class FunctionWalk:
@@ -34,9 +38,7 @@ class FunctionWalk:
         self.sizes: dict[SymVar, None] = {s: None for param in function.params for s in type_symvars(param.ty)}
         self._names: NameSupply | None = None
 
-    def block(
-        self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
-    ) -> BindingBlock:
+    def block(self, block: BindingBlock, outer: dict[Var, Expr], scope: Scope, later: Scope) -> BindingBlock:
         """The replacement of ``block``.
 
         ``outer`` are the definitions from before it that may be looked through (a view opened on them must be
