@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from ..analysis.values import call_of
 from ..ir.expr import Expr, Var
-from ..ir.op import Call, is_call_of
+from ..ir.op import is_call_of
 from ..ir.program import Function
 from ..ir.types import TensorType, is_subtype, shapes_equal
 from ..op.primitive.linear_algebra import matmul
-from ..op.primitive.manipulate import last_two_swapped, permute_dims
+from ..op.primitive.manipulate import last_two_swapped, permutation, transposed
 from ..pattern import PatternContext, is_op, wildcard
 from ..pattern.pattern import DFPattern
 from ..rewrite import Decline, Rule, RuleSet, decline, rewrite
@@ -31,22 +31,8 @@ def is_transpose(call: Expr | None) -> bool:
     """True if ``call`` is a ``permute_dims`` that swaps the last two axes, and does nothing else."""
     if not is_call_of(call, "relax.permute_dims"):
         return False
-    ty = call.args[0].ty
-    assert isinstance(ty, TensorType)
-    axes: tuple[int, ...] | None = call.attrs.axes
-    ndim = ty.ndim if axes is None else len(axes)
-    if ndim < 2:
-        return False
-    if axes is None:
-        return ndim == 2
-    return tuple(axis % ndim for axis in axes) == last_two_swapped(ndim)
-
-
-def transposed(matrix: Expr) -> Call:
-    """``matrix``, of known rank, with its last two axes swapped."""
-    ty = matrix.ty
-    assert isinstance(ty, TensorType)
-    return permute_dims(matrix, last_two_swapped(ty.ndim))
+    order = permutation(call)
+    return order is not None and len(order) >= 2 and order == last_two_swapped(len(order))
 
 
 def _cancel_transposes() -> Rule:

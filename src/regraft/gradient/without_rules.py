@@ -12,9 +12,9 @@ from ..analysis.values import leaves_of
 from ..ir.builder import NameSupply
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.op import Call, Op
-from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding, is_leaf
-from ..ir.types import Type, is_subtype
-from ..op.decompose import record
+from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
+from ..ir.types import is_subtype
+from ..op.decompose import BindingRecorder, record
 from ..op.program_xp import DecomposeError
 from .reverse import active_values, refuse_operator, stops_gradient
 
@@ -64,19 +64,13 @@ def _lacks_rule(value: Expr) -> bool:
     return op.gradient is None and not op.is_primitive and op.reference is not None and not stops_gradient(op)
 
 
-class _DecompositionWriter:
+class _DecompositionWriter(BindingRecorder):
     """Writes the bindings of one block, decompositions among them."""
-
-    def __init__(self, names: NameSupply, kind: type[Var]) -> None:
-        self.bindings: list[Binding] = []
-        self._names = names
-        self._kind = kind
-        self._like: Var | None = None
 
     def decompose(self, binding: Binding) -> None:
         """Write the call of ``binding`` as others, of which the last is bound to its variable."""
-        self._like = var = binding.var
-        call = binding.value
+        var, call = binding.var, binding.value
+        self.origins = var.origins
         assert isinstance(call, Call)
         assert isinstance(call.op, Op)
         try:
@@ -93,16 +87,4 @@ class _DecompositionWriter:
         if _lacks_rule(value):
             assert isinstance(value, Call)
             value = record(value, self)
-        if is_leaf(value):
-            return value
-        assert self._like is not None
-        var = self._kind(self._names.fresh("lv"), value.ty, self._like.origins)
-        self.bindings.append(VarBinding(var, value))
-        return var
-
-    def match_cast(self, value: Expr, ty: Type) -> Var:
-        """A variable of type ``ty``, checked as the program runs."""
-        assert self._like is not None
-        var = self._kind(self._names.fresh("lv"), ty, self._like.origins)
-        self.bindings.append(MatchCast(var, value, ty))
-        return var
+        return super().emit(value)

@@ -13,6 +13,7 @@ from ..ir.builder import NameSupply
 from ..ir.expr import Expr, Tuple, TupleGetItem, Var
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, Op
+from ..ir.origin import Origins
 from ..ir.program import Binding, Function, MatchCast, VarBinding, is_leaf
 from ..ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_subtype
 from .folding import folded
@@ -27,24 +28,26 @@ class Decomposition(NamedTuple):
     value: Expr
 
 
-class _Bindings:
-    """Writes a program down as bindings."""
+class BindingRecorder:
+    """Writes a program down as ``bindings`` of new variables of a ``kind``, whose ``origins`` may change on the way."""
 
-    __slots__ = ("bindings", "_names")
-
-    def __init__(self) -> None:
+    def __init__(self, names: NameSupply, kind: type[Var] = Var) -> None:
         self.bindings: list[Binding] = []
-        self._names = NameSupply()
+        self.origins: Origins = ()
+        self._names = names
+        self._kind = kind
 
     def emit(self, value: Expr) -> Expr:
+        """A variable bound to ``value``, if that is no leaf."""
         if is_leaf(value):
             return value
-        var = Var(self._names.fresh("lv"), value.ty)
+        var = self._kind(self._names.fresh("lv"), value.ty, self.origins)
         self.bindings.append(VarBinding(var, value))
         return var
 
     def match_cast(self, value: Expr, ty: Type) -> Expr:
-        var = Var(self._names.fresh("lv"), ty)
+        """A variable of type ``ty``, checked as the program runs."""
+        var = self._kind(self._names.fresh("lv"), ty, self.origins)
         self.bindings.append(MatchCast(var, value, ty))
         return var
 
@@ -69,7 +72,7 @@ def decompose(call: Call) -> Decomposition:
     Raises `DecomposeError` where that takes sizes or dtypes that are not known, or where the meaning of the operator
     is no program of others. Cost: that of running the reference, whatever the sizes of the operands.
     """
-    recorder = _Bindings()
+    recorder = BindingRecorder(NameSupply())
     value = record(call, recorder)
     return Decomposition(tuple(recorder.bindings), value)
 

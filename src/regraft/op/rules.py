@@ -159,6 +159,14 @@ def is_real(dtype: str | None) -> bool:
     return is_float(dtype) or is_integer(dtype)
 
 
+def required_dtype(call: Call) -> str:
+    """The attribute ``dtype``, which must be one."""
+    dtype: str | None = call.attrs.dtype
+    if dtype is None:
+        raise wrong_attribute(call, "dtype", 'a dtype, such as "float32"')
+    return dtype
+
+
 # --- shapes
 
 

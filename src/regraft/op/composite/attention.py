@@ -22,7 +22,7 @@ from ..costs import attention_operations
 from ..primitive.comparison import equal
 from ..primitive.elementary import rsqrt
 from ..primitive.linear_algebra import matmul
-from ..primitive.manipulate import permute_dims
+from ..primitive.manipulate import permute_dims, transposed
 from ..primitive.reduction import max, sum
 from ..primitive.reshaping import reshape
 from ..primitive.ternary import where
@@ -323,14 +323,14 @@ def _attention_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | 
     factor = scale
     if factor is None:
         factor = 1.0 / sqrt(size) if isinstance(size, int) and size else rsqrt(count_of([size], tensor_type(q).dtype))
-    scores = _in_shape(matmul(q, _transposed(k)) * factor, (*apart, keys))
+    scores = _in_shape(matmul(q, transposed(k)) * factor, (*apart, keys))
     weights = _attention_weights(call, scores, None if bias is None else converted_like(bias, scores))
-    value_share = matmul(_transposed(_in_shape(weights, (*together, keys))), share)
-    weights_share = _in_shape(matmul(share, _transposed(v)), (*apart, keys))
+    value_share = matmul(transposed(_in_shape(weights, (*together, keys))), share)
+    weights_share = _in_shape(matmul(share, transposed(v)), (*apart, keys))
     scores_share = weights * (weights_share - sum(weights_share * weights, -1, keepdims=True))
     products_share = _in_shape(scores_share * factor, (*together, keys))
     query_share = _in_shape(matmul(products_share, k), (*apart, size))
-    shares = (query_share, matmul(_transposed(products_share), q), value_share)
+    shares = (query_share, matmul(transposed(products_share), q), value_share)
     found: list[Expr | None] = [converted_like(permute_dims(part, (0, 2, 1, 3)), query) for part in shares]
     return found if bias is None else [*found, converted_like(collapse_to(scores_share, bias), bias)]
 
@@ -351,10 +351,6 @@ def _attention_weights(call: Call, scores: Expr, bias: Expr | None) -> Expr:
         return softmax(scores)
     sees_none = equal(max(scores, -1, keepdims=True), float("-inf"))
     return where(sees_none, 0.0, softmax(where(sees_none, 0.0, scores)))
-
-
-def _transposed(value: Expr) -> Expr:
-    return permute_dims(value, (0, 1, 3, 2))
 
 
 def _in_shape(value: Expr, dims: Sequence[Dim]) -> Expr:

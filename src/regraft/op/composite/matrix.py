@@ -9,10 +9,10 @@ from typing import Any
 
 from ...ir.dims import Dim, SymExpr
 from ...ir.expr import Expr
-from ...ir.op import REQUIRED, Call, Op, Trait, wrong_attribute, wrong_operand
+from ...ir.op import REQUIRED, Call, Op, Trait, wrong_operand
 from ...ir.types import TensorType, Type
 from ..public_function import Dtype, Number, declares
-from ..rules import as_dtype_attribute, as_prim_value, integer_operand, require_rank, tensor_operand
+from ..rules import as_dtype_attribute, as_prim_value, integer_operand, require_rank, required_dtype, tensor_operand
 from ..semantics import cast, dtype_name
 
 __all__ = ["eye", "eye_like", "tril", "triu"]
@@ -27,8 +27,7 @@ def _diagonal_numbers(xp: Any, rows: int, columns: int) -> Any:
 
 
 def _eye_type(call: Call) -> Type:
-    if call.attrs.dtype is None:
-        raise wrong_attribute(call, "dtype", 'a dtype, such as "float32"')
+    dtype = required_dtype(call)
     sizes: list[Dim] = []
     for index in (0, 1):
         size = integer_operand(call, index)
@@ -37,7 +36,7 @@ def _eye_type(call: Call) -> Type:
         if size is not None:
             sizes.append(size)
     integer_operand(call, 2)
-    return TensorType(sizes if len(sizes) == 2 else None, call.attrs.dtype, 2)
+    return TensorType(sizes if len(sizes) == 2 else None, dtype, 2)
 
 
 def _eye(xp: Any, n: int, m: int, k: int, dtype: str) -> Any:

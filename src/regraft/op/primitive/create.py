@@ -27,6 +27,7 @@ from ..rules import (
     integer_operand,
     normalize_axis,
     require_kind,
+    required_dtype,
     scalar_operand,
     shape_operand,
     tensor_of_shape,
@@ -45,13 +46,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-
-def _required_dtype(call: Call) -> str:
-    dtype: str | None = call.attrs.dtype
-    if dtype is None:
-        raise wrong_attribute(call, "dtype", 'a dtype, such as "float32"')
-    return dtype
 
 
 # --- filled
@@ -147,7 +141,7 @@ def _filled(name: str, number: int):
     """
 
     def infer(call: Call) -> Type:
-        return tensor_of_shape(shape_operand(call, 0), _required_dtype(call))
+        return tensor_of_shape(shape_operand(call, 0), required_dtype(call))
 
     @_constant(f"relax.{name}", infer=infer, reference=reference, doc=text)
     def function(shape: ShapeOperand, dtype: Dtype) -> Call: ...
@@ -193,7 +187,7 @@ def _steps(start: Any, end: Any, step: Any) -> Dim:
 
 
 def _arange_type(call: Call) -> Type:
-    dtype = _required_dtype(call)
+    dtype = required_dtype(call)
     types = [scalar_operand(call, index) for index in range(3)]
     for index, ty in enumerate(types):
         if not (is_integer(ty.dtype) or is_float(ty.dtype)):
@@ -250,7 +244,7 @@ def arange(
 
 
 def _hamming_window_type(call: Call) -> Type:
-    dtype = _required_dtype(call)
+    dtype = required_dtype(call)
     if not is_float(dtype):
         raise wrong_attribute(call, "dtype", "a floating dtype")
     size = integer_operand(call, 0)

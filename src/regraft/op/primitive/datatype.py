@@ -14,7 +14,7 @@ from ...ir.op import Call, Precision, Trait, wrong_attribute, wrong_operand
 from ...ir.types import TensorType, Type
 from .. import adjoints
 from ..public_function import Dtype, declares
-from ..rules import tensor_operand
+from ..rules import required_dtype, tensor_operand
 from ..semantics import cast, namespace_dtype
 
 __all__ = ["astype", "bitcast", "wrap_param"]
@@ -22,9 +22,7 @@ __all__ = ["astype", "bitcast", "wrap_param"]
 
 def _converted_type(call: Call) -> Type:
     ty = tensor_operand(call, 0)
-    dtype = call.attrs.dtype
-    if dtype is None:
-        raise wrong_attribute(call, "dtype", 'a dtype, such as "float32"')
+    dtype = required_dtype(call)
     if ty.dtype is not None and ty.dtype.startswith("complex") and not dtype.startswith("complex"):
         raise wrong_attribute(call, "dtype", f"a complex dtype: x is {ty.dtype}, and its imaginary part would be lost")
     return ty.with_dtype(dtype)

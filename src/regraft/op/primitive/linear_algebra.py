@@ -18,7 +18,7 @@ from ..rules import broadcast_dims, common_dtype, format_dims, require_rank, ten
 from ..semantics import dtype_name, product_in_dtype
 from .binary import add
 from .datatype import in_dtype_of_first
-from .manipulate import last_two_swapped, permute_dims
+from .manipulate import permute_dims, transposed
 from .reshaping import expand_dims, reshape, squeeze
 
 __all__ = ["linear", "matmul", "outer"]
@@ -136,10 +136,6 @@ def outer(x1: Expr, x2: Expr) -> Call:
 # --- gradients
 
 
-def _transposed(x: Expr) -> Expr:
-    return permute_dims(x, last_two_swapped(tensor_type(x).ndim))
-
-
 @operator_of(matmul).define_gradient
 def _matmul_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
@@ -158,10 +154,10 @@ def _matmul_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
         right_share = squeeze(_right_share(left, 2, adjoint), -1)
     elif is_row:
         adjoint = expand_dims(adjoint, -2)
-        left_share = matmul(adjoint, _transposed(right))
+        left_share = matmul(adjoint, transposed(right))
         right_share = matmul(expand_dims(left, 1), adjoint)
     else:
-        left_share = matmul(adjoint, _transposed(right))
+        left_share = matmul(adjoint, transposed(right))
         right_share = _right_share(left, tensor_type(right).ndim, adjoint)
     return [converted_like(collapse_to(left_share, x1), x1), converted_like(collapse_to(right_share, x2), x2)]
 
@@ -173,4 +169,4 @@ def _right_share(left: Expr, rank: int, adjoint: Expr) -> Expr:
         count = dim_product(rows.shape[:-1])
         left = reshape(left, ShapeExpr([count, rows.shape[-1]]))
         adjoint = reshape(adjoint, ShapeExpr([count, dims[-1]]))
-    return matmul(_transposed(left), adjoint)
+    return matmul(transposed(left), adjoint)

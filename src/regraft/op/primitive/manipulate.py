@@ -82,6 +82,13 @@ def permute_dims(x: Expr, axes: Sequence[int] | None = None) -> Call:
     ...
 
 
+def transposed(matrix: Expr) -> Call:
+    """``matrix``, of known rank, with its last two axes swapped."""
+    ty = matrix.ty
+    assert isinstance(ty, TensorType)
+    return permute_dims(matrix, last_two_swapped(ty.ndim))
+
+
 # --- layout_transform
 
 
