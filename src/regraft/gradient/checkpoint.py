@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import Final
 
 from ..analysis.values import leaves_of
-from ..ir.builder import operands_of, with_operands
 from ..ir.expr import DataflowVar, Expr, Var
 from ..ir.mutator import ExprMutator
 from ..ir.op import Call, is_call_of
-from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding, is_leaf
+from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 
 START: Final = "relax.grad.start_checkpoint"
 END: Final = "relax.grad.end_checkpoint"
@@ -50,7 +49,7 @@ class _Stages:
 
     def __init__(self) -> None:
         self.inside: dict[Var, None] = {}
-        self._own: dict[Var, Expr] = {}
+        self._names = ExprMutator()
         self._depth: dict[Expr, int] = {}
 
     def without(self, binding: Binding) -> Binding | None:
@@ -64,7 +63,7 @@ class _Stages:
                 self.inside.pop(own, None)
             if type(var) is not DataflowVar:
                 return VarBinding(var, own)
-            self._own[var] = own
+            self._names.remap(var, own)
             return None
         self._depth[var] = max([self._depth.get(leaf, 0) for leaf in leaves_of(value)], default=0)
         if self._depth[var] and _can_run_again(value):
@@ -74,16 +73,7 @@ class _Stages:
 
     def replaced(self, value: Expr) -> Expr:
         """``value`` with marked values under their own names."""
-        if isinstance(value, Var):
-            return self._own.get(value, value)
-        if isinstance(value, If | Function):
-            mutator = ExprMutator()
-            for var, own in self._own.items():
-                mutator.remap(var, own)
-            return mutator.mutate(value)
-        if is_leaf(value) and not operands_of(value):
-            return value
-        return with_operands(value, [self.replaced(operand) for operand in operands_of(value)])
+        return self._names.mutate(value)
 
 
 def _can_run_again(value: Expr) -> bool:
