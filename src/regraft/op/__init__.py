@@ -32,7 +32,6 @@ from .primitive.gather import *
 from .primitive.indexing import *
 from .primitive.join import *
 from .primitive.linear_algebra import *
-from .primitive.logical import *
 from .primitive.loop import *
 from .primitive.manipulate import *
 from .primitive.packed import *
@@ -41,12 +40,10 @@ from .primitive.reshaping import *
 from .primitive.scan import *
 from .primitive.scatter import *
 from .primitive.search import *
-from .primitive.sets import *
 from .primitive.shape import shape_of as shape_of
 from .primitive.shape import shape_to_tensor as shape_to_tensor
 from .primitive.shape import size as size
 from .primitive.shape import tensor_to_shape as tensor_to_shape
-from .primitive.sorting import *
 from .primitive.ternary import *
 from .primitive.unary import *
 from .vision import all_class_non_max_suppression as all_class_non_max_suppression

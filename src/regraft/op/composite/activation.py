@@ -16,10 +16,9 @@ from ...ir.op import Call, Precision, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, Type
 from ..adjoints import collapse_to, known_rank, reshape_like
 from ..costs import operations_per_element
-from ..primitive.comparison import greater, less, less_equal
+from ..primitive.comparison import greater, less, less_equal, logical_and
 from ..primitive.datatype import in_dtype_of_first
 from ..primitive.elementary import erf, exp, sigmoid, tanh
-from ..primitive.logical import logical_and
 from ..primitive.reduction import sum
 from ..primitive.reshaping import expand_dims
 from ..primitive.ternary import clip, where

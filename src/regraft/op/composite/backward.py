@@ -16,11 +16,10 @@ from ...ir.op import Call, Reference, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..adjoints import converted_like, count_of, known_rank, known_shape, zeros_of
 from ..layouts import arranged_type, data_letters, from_canonical, to_canonical
-from ..primitive.comparison import equal, greater_equal, less
+from ..primitive.comparison import equal, greater_equal, less, logical_and
 from ..primitive.datatype import astype
 from ..primitive.gather import gather_elements
 from ..primitive.indexing import take
-from ..primitive.logical import logical_and
 from ..primitive.reduction import sum
 from ..primitive.reshaping import expand_dims, flatten, squeeze
 from ..primitive.row_updates import fold_into_rows

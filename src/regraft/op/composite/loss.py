@@ -12,7 +12,7 @@ from ...ir.op import Call, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from ..adjoints import count_of, known_rank, known_shape, tensor_type
 from ..public_function import declares
-from ..rules import OfKinds, common_dtype, format_dims, require_float, require_rank, tensor_operand
+from ..rules import OfKinds, common_dtype, format_dims, require_float, require_kind, require_rank, tensor_operand
 from ..semantics import cast, dtype_name, rounded_once, widened
 
 __all__ = ["cross_entropy_with_logits", "nll_loss"]
@@ -73,11 +73,10 @@ def check_nll_loss(call: Call, first: int) -> tuple[TensorType, tuple[Dim, ...] 
     """
     if call.attrs.reduction not in ("none", "mean", "sum"):
         raise wrong_attribute(call, "reduction", '"none", "mean" or "sum"')
-    predictions, targets = require_float(call, first), tensor_operand(call, first + 1)
+    predictions = require_float(call, first)
+    targets = require_kind(call, first + 1, is_integer, "integers, the number of the class")
     if predictions.ndim == 0:
         raise wrong_operand(call, first, "a tensor of at least 1 dimension: (classes,) or (batch, classes, ...)")
-    if targets.dtype is not None and not is_integer(targets.dtype):
-        raise wrong_operand(call, first + 1, "integers, the number of the class")
     ndim = targets.ndim
     expected: Sequence[Dim] | None = None
     if predictions.ndim != UNKNOWN_NDIM:

@@ -18,10 +18,9 @@ from ...ir.op import Call, Op
 from ..adjoints import converted_like, known_shape, reshape_like, tensor_type, widened
 from ..axis_maps import map_axis, rearranged, settled
 from ..layouts import data_letters
-from ..primitive.comparison import greater
+from ..primitive.comparison import greater, logical_and, logical_or
 from ..primitive.create import arange, zeros
 from ..primitive.indexing import strided_slice
-from ..primitive.logical import logical_and, logical_or
 from ..primitive.reshaping import expand_dims, reshape, squeeze
 from ..primitive.ternary import where
 from ..primitive.unary import isnan, logical_not

@@ -15,12 +15,11 @@ from ..composite.attention import attention
 from ..composite.quantize import quantize
 from ..declare import meaning_of, operator
 from ..primitive.binary import add
-from ..primitive.comparison import greater_equal, less_equal
+from ..primitive.comparison import greater_equal, less_equal, logical_and
 from ..primitive.conv import conv1d, conv2d, conv3d
 from ..primitive.create import zeros_like
 from ..primitive.datatype import astype
 from ..primitive.linear_algebra import linear
-from ..primitive.logical import logical_and
 from ..primitive.manipulate import permute_dims
 from ..primitive.reshaping import reshape
 from ..primitive.ternary import where

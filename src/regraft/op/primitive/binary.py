@@ -14,12 +14,11 @@ from ...ir.expr import Expr
 from ...ir.op import Call, GradientRule, Precision, Trait
 from ..adjoints import collapse_to, number_of
 from ..row import binary
-from ..rules import OfKinds, broadcast_rule, has_order
+from ..rules import OfKinds, broadcast_rule, has_order, is_real
 from ..semantics import array_function, cast, dtype_name, rounded_once, standard, truncated_divide
 from . import unary
-from .comparison import equal, greater, greater_equal, less
+from .comparison import equal, greater, greater_equal, less, logical_and
 from .elementary import log, sigmoid
-from .logical import logical_and
 from .ternary import where
 
 __all__ = [
@@ -38,7 +37,7 @@ __all__ = [
 ]
 
 _NUMERIC = OfKinds(broadcast_rule, lambda dtype: not is_bool(dtype), "numbers, not bool")
-_REAL = OfKinds(broadcast_rule, lambda dtype: is_float(dtype) or is_integer(dtype), "real numbers")
+_REAL = OfKinds(broadcast_rule, is_real, "real numbers")
 _ORDERED = OfKinds(broadcast_rule, has_order, "real numbers or bool")
 _FLOATING = OfKinds(broadcast_rule, is_float, 'a floating dtype; convert it first: R.astype(x, "float32")')
 _ARITHMETIC = (Trait.ELEMENTWISE,)

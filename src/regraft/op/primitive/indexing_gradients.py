@@ -34,7 +34,7 @@ from .join import concat
 from .reduction import extreme_gradient, kept_axes, median
 from .reshaping import flatten, reshape
 from .scatter import index_put, scatter_elements, scatter_nd, slice_scatter
-from .sets import unique
+from .search import unique
 from .ternary import where
 
 # --- take

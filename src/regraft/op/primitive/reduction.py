@@ -19,7 +19,7 @@ from ...ir.op import Call, GradientRule, Reference, Trait, TypeRule, wrong_attri
 from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
 from .. import adjoints
 from ..public_function import declares
-from ..rules import OfKinds, all_axes, normalize_axes, require_ordered, tensor_operand
+from ..rules import OfKinds, all_axes, is_real, normalize_axes, require_kind, require_ordered, tensor_operand
 from ..semantics import cast, dtype_name, truncated_divide, widened
 from . import comparison, manipulate, reshaping, scan, ternary
 
@@ -71,7 +71,7 @@ def _extreme_type(call: Call) -> Type:
 _mean_type = OfKinds(_any_type, lambda dtype: not is_bool(dtype), 'numbers; convert bool first: R.astype(x, "float32")')
 _variance_type = OfKinds(
     _any_type,
-    lambda dtype: is_float(dtype) or is_integer(dtype),
+    is_real,
     'real numbers; convert bool first: R.astype(x, "float32")',
 )
 _std_type = OfKinds(_any_type, is_float, 'a floating dtype; convert it first: R.astype(x, "float32")')
@@ -177,9 +177,7 @@ def _std(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
 
 
 def _median_type(call: Call) -> Type:
-    dtype = tensor_operand(call, 0).dtype
-    if not (dtype is None or is_float(dtype) or is_integer(dtype)):
-        raise wrong_operand(call, 0, "real numbers")
+    dtype = require_kind(call, 0, is_real, "real numbers").dtype
     axes: tuple[int, ...] | None = call.attrs.axis
     if axes == ():
         raise wrong_attribute(call, "axis", "one axis or several, or None for all")

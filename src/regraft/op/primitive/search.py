@@ -1,19 +1,25 @@
-"""Search: the index of the greatest and smallest element, and of a value among sorted ones."""
+"""Search and sort: places of extremes, and of values among sorted ones; elements in order, distinct ones, those not 0.
+
+NaN counts as greater than everything. The order is stable: equal elements stay in their order, also in a descending
+one. Where the data say how many elements there are, the type of the result has a rank, but no shape.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from ...ir.dtypes import is_float
+from ...ir.dims import dim_less
+from ...ir.dtypes import is_float, is_integer
+from ...ir.errors import OpTypeError
 from ...ir.expr import Expr
-from ...ir.op import Call, Reference, Trait, wrong_operand
-from ...ir.types import UNKNOWN_NDIM, Type
-from ..public_function import declares
-from ..rules import require_ordered, tensor_operand
+from ...ir.op import Call, Reference, Trait, wrong_attribute, wrong_operand
+from ...ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type
+from ..public_function import Dtype, Number, declares
+from ..rules import integer_operand, normalize_axis, require_ordered, scalar_operand, tensor_operand
 from ..semantics import cast, dtype_name, sort_keys
 from .reduction import reduced_type, require_elements
 
-__all__ = ["argmax", "argmin", "bucketize"]
+__all__ = ["argmax", "argmin", "argsort", "bucketize", "nonzero", "sort", "topk", "unique"]
 
 
 # --- greatest and smallest
@@ -101,5 +107,265 @@ def bucketize(input_tensor: Expr, boundaries: Expr, out_int32: bool = False, rig
     order. Where their dtypes differ, both are compared as int64, or as float64 if one is floating
     or uint64. Attributes: ``out_int32``, int32 for int64; ``right``. Result: the shape of ``input_tensor``.
     Raises `OpTypeError` for operands of other ranks or kinds.
+    """
+    ...
+
+
+# --- in order
+
+
+def _ordered_operand(call: Call) -> tuple[TensorType, int | None]:
+    """The type of the operand, and ``axis`` from 0 where the rank is known."""
+    ty = require_ordered(call, 0)
+    if ty.ndim == 0:
+        raise wrong_operand(call, 0, "a tensor of rank 1 or more")
+    axis = None if ty.ndim == UNKNOWN_NDIM else normalize_axis(call, "axis", call.attrs.axis, ty.ndim)
+    return ty, axis
+
+
+def _places_dtype(call: Call) -> str:
+    if not is_integer(call.attrs.dtype):
+        raise wrong_attribute(call, "dtype", "an integer dtype for the places")
+    return call.attrs.dtype
+
+
+def _places(xp: Any, x: Any, axis: int, descending: bool) -> Any:
+    """The indices that sort the elements along ``axis``."""
+    keys = sort_keys(xp, x)
+    if not descending:
+        return xp.argsort(keys, axis=axis, stable=True)
+    # Sorting the reversed elements and reversing again keeps equal ones in their order.
+    backwards = xp.argsort(xp.flip(keys, axis=axis), axis=axis, stable=True)
+    return x.shape[axis] - 1 - xp.flip(backwards, axis=axis)
+
+
+# --- sort
+
+
+def _sort(xp: Any, x: Any, axis: int, descending: bool) -> Any:
+    return xp.take_along_axis(x, _places(xp, x, axis, descending), axis=axis)
+
+
+@declares(
+    "relax.sort", infer=lambda call: _ordered_operand(call)[0], reference=_sort, traits=(Trait.IDEMPOTENT, Trait.MOVES)
+)
+def sort(x: Expr, axis: int = -1, descending: bool = False) -> Call:
+    """The elements of ``x`` in order along ``axis``; follows ``numpy.sort``.
+
+    Operands: ``x``, real numbers or bool. Attributes: ``axis``; ``descending``, the greatest (NaN) first.
+    Result: the type of ``x``. Raises `OpTypeError` for other dtypes, a scalar, or an axis that ``x`` lacks.
+    """
+    ...
+
+
+# --- argsort
+
+
+def _argsort_type(call: Call) -> Type:
+    return _ordered_operand(call)[0].with_dtype(_places_dtype(call))
+
+
+def _argsort(xp: Any, data: Any, axis: int, descending: bool, dtype: str) -> Any:
+    return cast(xp, _places(xp, data, axis, descending), dtype)
+
+
+@declares("relax.argsort", primitive=True, infer=_argsort_type, reference=_argsort, traits=(Trait.STOPS_GRADIENT,))
+def argsort(data: Expr, axis: int = -1, descending: bool = False, dtype: Dtype = "int32") -> Call:
+    """The indices that sort the elements along ``axis``; follows ``numpy.argsort`` with ``stable=True``.
+
+    Operands: ``data``, real numbers or bool. Attributes: ``axis``; ``descending``, the greatest (NaN) first;
+    ``dtype``, an integer one. Result: that dtype, the shape of ``data``.
+    Raises `OpTypeError` for other dtypes, a scalar, or an axis that ``data`` lacks.
+    """
+    ...
+
+
+# --- topk
+
+
+def _topk_type(call: Call) -> Type:
+    ty, axis = _ordered_operand(call)
+    k, kind = call.attrs.k, call.attrs.ret_type
+    if kind not in ("both", "values", "indices"):
+        raise wrong_attribute(call, "ret_type", '"both", "values" or "indices"')
+    values = ty
+    if k >= 1:
+        shape = None
+        if axis is not None and ty.shape is not None:
+            if dim_less(ty.shape[axis], k):
+                raise wrong_attribute(call, "k", f"at most {ty.shape[axis]}, the size of axis {axis}")
+            shape = [*ty.shape[:axis], k, *ty.shape[axis + 1 :]]
+        values = TensorType(shape, ty.dtype, ty.ndim)
+    places = values.with_dtype(_places_dtype(call))
+    return TupleType([values, places]) if kind == "both" else values if kind == "values" else places
+
+
+def _topk(xp: Any, data: Any, k: int, axis: int, ret_type: str, largest: bool, dtype: str) -> Any:
+    axis %= data.ndim
+    places = _places(xp, data, axis, largest)
+    if k > data.shape[axis]:
+        raise OpTypeError(f"relax.topk: k={k}, but axis {axis} of data has {data.shape[axis]} elements in this run")
+    if k >= 1:
+        places = places[(*[slice(None)] * axis, slice(0, k))]
+    found = cast(xp, places, dtype)
+    if ret_type == "indices":
+        return found
+    values = xp.take_along_axis(data, places, axis=axis)
+    return values if ret_type == "values" else (values, found)
+
+
+def _held(data: Expr, k: int, axis: int, *rest: Any) -> tuple[Any, ...]:
+    """The arguments with ``k`` no more than the size of the axis, where that is known."""
+    shape = data.ty.shape if isinstance(data.ty, TensorType) else None
+    size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+    return data, min(k, size) if isinstance(size, int) and size > 0 else k, axis, *rest
+
+
+@declares("relax.topk", infer=_topk_type, reference=_topk, prepare=_held)
+def topk(
+    data: Expr,
+    k: int = 1,
+    axis: int = -1,
+    ret_type: Literal["both", "values", "indices"] = "both",
+    largest: bool = True,
+    dtype: Dtype = "int32",
+) -> Call:
+    """The ``k`` greatest elements along ``axis``, the greatest first; of equal ones those that stand first.
+
+    Follows ``torch.topk``. Operands: ``data``, real numbers or bool. Attributes: ``k``, below 1: all;
+    ``axis``; ``ret_type``, whether the result is the values, the places where they stood, or the tuple of
+    both; ``largest``, False for the smallest, the smallest first; ``dtype`` of the places, an integer one.
+    Result: ``data``'s shape with ``k`` at ``axis``; of an axis of fewer elements, all of them.
+    Raises `OpTypeError` for other dtypes or attributes; where the size is known only as the program runs, and is less
+    than ``k``, the run does.
+    """
+    ...
+
+
+# --- unique
+
+
+def _flag(call: Call, index: int) -> bool:
+    value = scalar_operand(call, index).value
+    if not isinstance(value, bool | int):
+        raise wrong_operand(call, index, "True or False, known as the program is written")
+    return bool(value)
+
+
+def _unique_type(call: Call) -> Type:
+    x = require_ordered(call, 0)
+    _flag(call, 1)
+    flags = [_flag(call, index) for index in (2, 3, 4)]
+    ndim = 1
+    if len(call.args) > 5:
+        axis = integer_operand(call, 5)
+        ndim = x.ndim
+        if not isinstance(axis, int):
+            raise wrong_operand(call, 5, "an integer, known as the program is written")
+        if ndim != UNKNOWN_NDIM and not -ndim <= axis < ndim:
+            raise wrong_operand(call, 5, f"an axis of x, a tensor of {ndim} dimensions")
+    values = TensorType(None, x.dtype, ndim)
+    extras = [TensorType(None, "int64", 1) for wanted in flags if wanted]
+    return TupleType([values, *extras]) if extras else values
+
+
+def _dense_ranks(xp: Any, columns: Any) -> Any:
+    """For each element of a column, how many distinct values of the column are smaller; NaN is one value."""
+    order = xp.argsort(columns, axis=0, stable=True)
+    ascending = xp.take_along_axis(columns, order, axis=0)
+    differs = xp.not_equal(ascending[1:, ...], ascending[:-1, ...])
+    if is_float(dtype_name(columns.dtype)):
+        both_nan = xp.logical_and(xp.isnan(ascending[1:, ...]), xp.isnan(ascending[:-1, ...]))
+        differs = xp.logical_and(differs, xp.logical_not(both_nan))
+    steps = xp.concat([xp.zeros_like(order[:1, ...]), cast(xp, differs, "int64")], axis=0)
+    ranks = xp.cumulative_sum(steps, axis=0)
+    return xp.take_along_axis(ranks, xp.argsort(order, axis=0, stable=True), axis=0)
+
+
+def _row_ranks(xp: Any, rows: Any) -> Any:
+    """`_dense_ranks` of whole rows in lexicographic order, halving the number of columns in each round."""
+    count = rows.shape[0]
+    ranks = _dense_ranks(xp, rows) if rows.shape[1] else xp.zeros((count, 1), dtype=xp.int64)
+    while ranks.shape[1] > 1:
+        if ranks.shape[1] % 2:
+            ranks = xp.concat([ranks, xp.zeros_like(ranks[:, :1])], axis=1)
+        ranks = _dense_ranks(xp, ranks[:, 0::2] * count + ranks[:, 1::2])
+    return ranks[:, 0]
+
+
+def _unique(
+    xp: Any,
+    x: Any,
+    sorted: Any,
+    return_index: Any,
+    return_inverse: Any,
+    return_counts: Any,
+    axis: int | None,
+) -> Any:
+    items = xp.reshape(x, (-1,)) if axis is None else xp.moveaxis(x, axis, 0)
+    width = 1
+    for size in items.shape[1:]:
+        width *= size
+    count = items.shape[0]
+    inverse = _row_ranks(xp, xp.reshape(sort_keys(xp, items), (count, width)))
+    order = xp.argsort(inverse, stable=True)
+    ascending = xp.take(inverse, order)
+    is_first = xp.concat([xp.ones((min(count, 1),), dtype=xp.bool), xp.not_equal(ascending[1:], ascending[:-1])])
+    starts = xp.nonzero(is_first)[0]
+    ends = xp.concat([starts[1:], xp.full((min(count, 1),), count, dtype=starts.dtype)])
+    firsts, counts = xp.take(order, starts), ends - starts
+    if not sorted:
+        appearance = xp.argsort(firsts, stable=True)
+        firsts, counts = xp.take(firsts, appearance), xp.take(counts, appearance)
+        inverse = xp.take(xp.argsort(appearance, stable=True), inverse)
+    values = xp.take(items, firsts, axis=0)
+    results = [values if axis is None else xp.moveaxis(values, 0, axis)]
+    for wanted, result in ((return_index, firsts), (return_inverse, inverse), (return_counts, counts)):
+        if wanted:
+            results.append(cast(xp, result, "int64"))
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+@declares("relax.unique", primitive=True, infer=_unique_type, reference=_unique)
+def unique(
+    x: Expr,
+    sorted: Number = True,
+    return_index: Number = False,
+    return_inverse: Number = False,
+    return_counts: Number = False,
+    axis: Number | None = None,
+) -> Call:
+    """The distinct elements of ``x``, or its distinct slices along ``axis``; follows ONNX ``Unique``.
+
+    Operands: ``x``, real numbers or bool (NaN is one value); ``sorted``, whether the result is in ascending
+    (lexicographic) order, else in that of first appearance; ``axis``, None: single elements. The result is
+    rank 1, or that of ``x``; with ``return_index``, ``return_inverse`` or ``return_counts`` it is the tuple
+    of it and of where each value appears first, of the place in the result of each element, of how often each
+    appears (int64, rank 1).
+    Raises `OpTypeError` for other dtypes, and for operands that are not known as the program is written.
+    Cost: n·log n for n elements, times log m for slices of m.
+    """
+    ...
+
+
+# --- nonzero
+
+
+def _nonzero_type(call: Call) -> Type:
+    tensor_operand(call, 0)
+    return TensorType(None, "int64", 2)
+
+
+def _nonzero(xp: Any, x: Any) -> Any:
+    items = xp.reshape(x, (1,)) if x.ndim == 0 else x
+    return cast(xp, xp.stack(xp.nonzero(items)), "int64")
+
+
+@declares("relax.nonzero", primitive=True, infer=_nonzero_type, reference=_nonzero, traits=(Trait.STOPS_GRADIENT,))
+def nonzero(x: Expr) -> Call:
+    """The places of the elements that are not zero, in row-major order; follows ONNX ``NonZero``.
+
+    Operands: ``x``, any tensor (a scalar counts as rank 1). Result: int64, a row for each axis of ``x`` and a
+    column for each place, of unknown number. Raises `OpTypeError` for no tensor.
     """
     ...

@@ -6,14 +6,14 @@ import builtins
 import math
 from typing import Any
 
-from ...ir.dtypes import is_bool, is_float, is_integer
+from ...ir.dtypes import is_bool, is_integer
 from ...ir.expr import Expr
 from ...ir.op import Call, Precision, Trait, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, TensorType, Type, shapes_equal
 from .. import adjoints
 from ..public_function import Number, declares
 from ..row import primitive
-from ..rules import broadcast_types, common_dtype, format_dims, scalar_operand, tensor_operand
+from ..rules import broadcast_types, common_dtype, format_dims, is_real, require_kind, scalar_operand, tensor_operand
 from ..semantics import array_function, cast, dtype_name, integer_range, rounded_once
 from .comparison import equal
 
@@ -74,9 +74,7 @@ def masked_fill(x: Expr, mask: Expr, value: float) -> Call:
 
 
 def _clip_type(call: Call) -> Type:
-    ty = tensor_operand(call, 0)
-    if not (ty.dtype is None or is_float(ty.dtype) or is_integer(ty.dtype)):
-        raise wrong_operand(call, 0, "a tensor of real numbers")
+    ty = require_kind(call, 0, is_real, "a tensor of real numbers")
     for index in (1, 2):
         limit = scalar_operand(call, index)
         if is_bool(limit.dtype):

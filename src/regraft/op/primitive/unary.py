@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.dtypes import is_bool, is_exact, is_float, is_integer
+from ...ir.dtypes import is_bool, is_exact, is_float
 from ...ir.op import Precision, Trait
 from ..row import UnaryFunction, unary
-from ..rules import OfKinds, boolean_result, has_order, same_type
+from ..rules import OfKinds, boolean_result, has_order, is_real, same_type
 from ..semantics import array_function, dtype_name, rounded_once, standard
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _NUMERIC = OfKinds(same_type, lambda dtype: not is_bool(dtype), "numbers, not bool")
-_REAL = OfKinds(same_type, lambda dtype: is_float(dtype) or is_integer(dtype), "real numbers")
+_REAL = OfKinds(same_type, is_real, "real numbers")
 _ROUNDED = OfKinds(same_type, has_order, "real numbers")
 _BITS = OfKinds(same_type, is_exact, "integers or bool")
 
