@@ -137,7 +137,7 @@ def _pool_backward_type(call: Call) -> Type:
     return data
 
 
-def _shares_of_greatest(xp: Any, adjoint: Any, data: Any, pool: PoolWindows, count_include_pad: bool) -> Iterator[Any]:
+def _shares_of_greatest(xp: Any, adjoint: Any, data: Any, pool: PoolWindows) -> Iterator[Any]:
     patches = list(pool.over(xp, widened(xp, data), float("-inf")))
     greatest, winner = patches[0], xp.zeros_like(adjoint)
     for place, patch in enumerate(patches[1:], 1):
@@ -148,12 +148,12 @@ def _shares_of_greatest(xp: Any, adjoint: Any, data: Any, pool: PoolWindows, cou
     return (xp.where(winner == place, adjoint, nothing) for place in range(len(patches)))
 
 
-def _equal_shares(xp: Any, adjoint: Any, data: Any, pool: PoolWindows, count_include_pad: bool) -> Iterator[Any]:
-    share = adjoint / cast(xp, pool.divisors(xp, adjoint, count_include_pad), dtype_name(adjoint.dtype))
+def _equal_shares(xp: Any, adjoint: Any, data: Any, pool: PoolWindows) -> Iterator[Any]:
+    share = adjoint / cast(xp, pool.divisors(xp, adjoint), dtype_name(adjoint.dtype))
     return (share for _ in product(*map(range, pool.kernel)))
 
 
-def _pool_backward(shares: Callable[[Any, Any, Any, PoolWindows, bool], Iterator[Any]]) -> Reference:
+def _pool_backward(shares: Callable[[Any, Any, Any, PoolWindows], Iterator[Any]]) -> Reference:
     """The meaning of a backward operator: each element gets what ``shares`` gives it, by place in the window."""
 
     def reference(xp: Any, attrs: Any, output_grad: Any, data: Any) -> Any:
@@ -161,7 +161,7 @@ def _pool_backward(shares: Callable[[Any, Any, Any, PoolWindows, bool], Iterator
         x = to_canonical(xp, data, attrs.layout, letters)
         adjoint = widened(xp, to_canonical(xp, output_grad, attrs.out_layout, letters))
         pool = PoolWindows.of(x.shape[2:], attrs)
-        given = shares(xp, adjoint, x, pool, attrs.count_include_pad)
+        given = shares(xp, adjoint, x, pool)
         total = gathered_from_windows(xp, given, pool.kernel, pool.strides, pool.dilation, pool.sizes, pool.margins)
         return from_canonical(xp, cast(xp, total, dtype_name(data.dtype)), attrs.layout, letters)
 

@@ -73,7 +73,7 @@ class PoolWindows(NamedTuple):
     margins: tuple[tuple[int, int], ...]
     """Padding before and after each axis, as far as some window reaches."""
     counted: tuple[tuple[int, int], ...]
-    """Padding before and after each axis that the attributes ask for."""
+    """Padding before and after each axis that counts as elements of it."""
 
     @staticmethod
     def of(sizes: Sequence[int], attrs: Any) -> PoolWindows:
@@ -87,18 +87,19 @@ class PoolWindows(NamedTuple):
             count = static_window_count(size, extent, stride, pads, attrs.ceil_mode)
             counts.append(count)
             margins.append((pads[0], max(pads[1], (count - 1) * stride + extent - size - pads[0])))
-        return PoolWindows(kernel, strides, dilation, tuple(sizes), tuple(counts), tuple(margins), tuple(pairs))
+        counted = pairs if attrs.count_include_pad else [(0, 0)] * len(pairs)
+        return PoolWindows(kernel, strides, dilation, tuple(sizes), tuple(counts), tuple(margins), tuple(counted))
 
     def over(self, xp: Any, x: Any, padding_value: float) -> Iterator[Any]:
         """For each place in the window, the elements of ``x`` (spatial axes last) there, of all windows."""
         padded = pad_constant(xp, x, [(0, 0), (0, 0), *self.margins], padding_value)
         return windows(padded, self.kernel, self.strides, self.dilation, self.counts)
 
-    def divisors(self, xp: Any, like: Any, count_include_pad: bool) -> Any:
+    def divisors(self, xp: Any, like: Any) -> Any:
         """The number of elements that each window averages over, at least 1; places beyond the padding never count."""
         result = index_array(xp, [1], like)
         for axis, size in enumerate(self.sizes):
-            before, after = self.counted[axis] if count_include_pad else (0, 0)
+            before, after = self.counted[axis]
             first = -self.margins[axis][0]
             starts = first + np.arange(self.counts[axis]) * self.strides[axis]
             numbers = np.zeros_like(starts)
@@ -117,7 +118,7 @@ def _pool_type(call: Call) -> Type:
     return arranged_type(call, "out_layout", letters, check_pool(call, 0), tensor_operand(call, 0).dtype, blocks=True)
 
 
-def _greatest(xp: Any, x: Any, pool: PoolWindows, count_include_pad: bool) -> Any:
+def _greatest(xp: Any, x: Any, pool: PoolWindows) -> Any:
     least = float("-inf") if is_float(dtype_name(x.dtype)) else xp.iinfo(x.dtype).min
     return reduce(xp.maximum, pool.over(xp, x, least))
 
@@ -133,17 +134,17 @@ def mean_of(xp: Any, total: Any, count: Any) -> Any:
     return truncated_divide(xp, total, cast(xp, count, dtype_name(total.dtype)))
 
 
-def _mean(xp: Any, x: Any, pool: PoolWindows, count_include_pad: bool) -> Any:
-    return mean_of(xp, reduce(xp.add, pool.over(xp, x, 0)), pool.divisors(xp, x, count_include_pad))
+def _mean(xp: Any, x: Any, pool: PoolWindows) -> Any:
+    return mean_of(xp, reduce(xp.add, pool.over(xp, x, 0)), pool.divisors(xp, x))
 
 
-def _meaning(prepared: Callable[[Any, Any], Any], pooled: Callable[[Any, Any, PoolWindows, bool], Any]) -> Reference:
+def _meaning(prepared: Callable[[Any, Any], Any], pooled: Callable[[Any, Any, PoolWindows], Any]) -> Reference:
     """The meaning of a pooling operator: ``pooled`` of all windows of the data, which ``prepared`` widens."""
 
     def reference(xp: Any, attrs: Any, data: Any) -> Any:
         letters = data_letters(len(attrs.pool_size))
         x = prepared(xp, to_canonical(xp, data, attrs.layout, letters))
-        result = pooled(xp, x, PoolWindows.of(x.shape[2:], attrs), attrs.count_include_pad)
+        result = pooled(xp, x, PoolWindows.of(x.shape[2:], attrs))
         return from_canonical(xp, cast(xp, result, dtype_name(data.dtype)), attrs.out_layout, letters)
 
     return with_attrs(reference)

@@ -24,30 +24,28 @@ __all__ = ["gather_elements", "gather_nd", "index_tensor"]
 _INTEGERS = 'integers; convert it with R.astype(indices, "int64")'
 
 
-def index_operand(call: Call, index: int) -> TensorType:
-    """The type of operand ``index``, a tensor of integers (or of a dtype that is not known)."""
-    return require_kind(call, index, is_integer, f"a tensor of {_INTEGERS}")
+def index_operand(call: Call) -> TensorType:
+    """The type of operand 1, a tensor of integers (or of a dtype that is not known)."""
+    return require_kind(call, 1, is_integer, f"a tensor of {_INTEGERS}")
 
 
-def index_fields(call: Call, index: int, data: TensorType) -> tuple[TensorType, ...]:
-    """The types of operand ``index``, a tuple of tensors of integers, at most one for each axis of data."""
-    fields = tensor_fields(call, index)
+def broadcast_indices(call: Call, data: TensorType) -> tuple[int, tuple[Dim, ...] | None, int]:
+    """How many tensors operand 1 holds, of integers and at most one for each axis of data; their common shape and ndim.
+
+    Raises `OpTypeError` where they are no such tensors, or never broadcast.
+    """
+    fields = tensor_fields(call, 1)
     for field in fields:
         if field.dtype is not None and not is_integer(field.dtype):
-            raise wrong_operand(call, index, f"a tuple of tensors of {_INTEGERS}")
+            raise wrong_operand(call, 1, f"a tuple of tensors of {_INTEGERS}")
     if not fields or (data.ndim != UNKNOWN_NDIM and len(fields) > data.ndim):
         most = "" if data.ndim == UNKNOWN_NDIM else f", and no more than the {data.ndim} axes of data"
-        raise wrong_operand(call, index, f"one tensor of indices or more{most}")
-    return fields
-
-
-def broadcast_fields(call: Call, index: int, fields: Sequence[TensorType]) -> tuple[tuple[Dim, ...] | None, int]:
-    """Shape and ndim of what the tensors in operand ``index`` broadcast to."""
+        raise wrong_operand(call, 1, f"one tensor of indices or more{most}")
 
     def wrong(number: int, dims: str) -> OpTypeError:
-        return wrong_operand(call, index, f"tensors that broadcast together; number {number} does not, with {dims}")
+        return wrong_operand(call, 1, f"tensors that broadcast together; number {number} does not, with {dims}")
 
-    return broadcast_of(fields, wrong)
+    return len(fields), *broadcast_of(fields, wrong)
 
 
 def from_front(xp: Any, indices: Any, extent: int) -> Any:
@@ -59,27 +57,26 @@ def from_front(xp: Any, indices: Any, extent: int) -> Any:
 # --- gather_elements
 
 
-def elementwise_indices(call: Call, data: TensorType, indices: TensorType) -> int:
-    """Check indices, one for each element, against ``data``; the axis that they run along (-1: not known)."""
+def check_elementwise(call: Call, data: TensorType, indices: TensorType) -> None:
+    """Check indices, one for each element, against ``data``."""
     ndim = max(data.ndim, indices.ndim)
     if UNKNOWN_NDIM not in (data.ndim, indices.ndim) and data.ndim != indices.ndim:
         raise wrong_operand(call, 1, f"a tensor of as many axes as data has, {data.ndim}")
     if ndim == 0:
         raise wrong_operand(call, 0, "a tensor of one axis or more")
     if ndim == UNKNOWN_NDIM:
-        return UNKNOWN_NDIM
+        return
     axis = normalize_axis(call, "axis", call.attrs.axis, ndim)
     for place, (most, size) in enumerate(zip(data.shape or (), indices.shape or (), strict=False)):
         if place != axis and dim_less(most, size) is True:
             raise wrong_operand(
                 call, 1, f"size {most} at most at axis {place}, as in data {format_dims(data.shape or ())}"
             )
-    return axis
 
 
 def _gather_elements_type(call: Call) -> Type:
-    data, indices = tensor_operand(call, 0), index_operand(call, 1)
-    elementwise_indices(call, data, indices)
+    data, indices = tensor_operand(call, 0), index_operand(call)
+    check_elementwise(call, data, indices)
     return TensorType(indices.shape, data.dtype, max(data.ndim, indices.ndim))
 
 
@@ -111,7 +108,7 @@ def gather_elements(data: Expr, indices: Expr, axis: int = 0) -> Call:
 
 
 def _gather_nd_type(call: Call) -> Type:
-    data, indices = tensor_operand(call, 0), index_operand(call, 1)
+    data, indices = tensor_operand(call, 0), index_operand(call)
     batch = call.attrs.batch_dims
     if batch < 0:
         raise wrong_attribute(call, "batch_dims", "0 or more")
@@ -174,13 +171,12 @@ def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Call:
 
 def _index_tensor_type(call: Call) -> Type:
     data = tensor_operand(call, 0)
-    fields = index_fields(call, 1, data)
-    dims, ndim = broadcast_fields(call, 1, fields)
+    count, dims, ndim = broadcast_indices(call, data)
     if UNKNOWN_NDIM in (data.ndim, ndim):
         return TensorType(None, data.dtype)
     if data.shape is None or dims is None:
-        return TensorType(None, data.dtype, ndim + data.ndim - len(fields))
-    return TensorType([*dims, *data.shape[len(fields) :]], data.dtype)
+        return TensorType(None, data.dtype, ndim + data.ndim - count)
+    return TensorType([*dims, *data.shape[count:]], data.dtype)
 
 
 def _index_tensor(xp: Any, data: Any, indices: tuple[Any, ...]) -> Any:

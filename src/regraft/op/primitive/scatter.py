@@ -18,7 +18,7 @@ from ..public_function import Number, declares
 from ..rules import common_dtype, format_dims, integer_operand, normalize_axis, require_numbers, tensor_operand
 from ..semantics import along, filled, index_array, positions
 from .broadcast import may_broadcast
-from .gather import broadcast_fields, elementwise_indices, from_front, index_fields, index_operand
+from .gather import broadcast_indices, check_elementwise, from_front, index_operand
 from .indexing import slice_length
 from .row_updates import fold_into_rows
 
@@ -67,9 +67,9 @@ def _put(xp: Any, data: Any, indices: Sequence[Any], places: tuple[int, ...], up
 
 
 def _scatter_elements_type(call: Call) -> Type:
-    data, indices, updates = tensor_operand(call, 0), index_operand(call, 1), tensor_operand(call, 2)
+    data, indices, updates = tensor_operand(call, 0), index_operand(call), tensor_operand(call, 2)
     _check_reduction(call, ("update", "add", "mul", "mean", "max", "min"))
-    elementwise_indices(call, data, indices)
+    check_elementwise(call, data, indices)
     if UNKNOWN_NDIM not in (indices.ndim, updates.ndim) and indices.ndim != updates.ndim:
         raise wrong_operand(call, 2, f"a tensor of as many axes as indices has, {indices.ndim}")
     _check_sizes(call, 2, updates, indices.shape or ())
@@ -110,7 +110,7 @@ def scatter_elements(
 
 
 def _scatter_nd_type(call: Call) -> Type:
-    data, indices, updates = tensor_operand(call, 0), index_operand(call, 1), tensor_operand(call, 2)
+    data, indices, updates = tensor_operand(call, 0), index_operand(call), tensor_operand(call, 2)
     _check_reduction(call, ("update", "add", "mul", "max", "min"))
     if indices.ndim == 0:
         raise wrong_operand(call, 1, "one axis or more, the last of which holds the indices of one place")
@@ -163,10 +163,9 @@ def _index_put_type(call: Call) -> Type:
     data, values = tensor_operand(call, 0), tensor_operand(call, 2)
     if call.attrs.accumulate:
         require_numbers(call, 0, _FOLDED)
-    fields = index_fields(call, 1, data)
-    dims, _ = broadcast_fields(call, 1, fields)
+    count, dims, _ = broadcast_indices(call, data)
     if dims is not None and data.shape is not None and values.shape is not None:
-        target = (*dims, *data.shape[len(fields) :])
+        target = (*dims, *data.shape[count:])
         if not may_broadcast(values.shape, target):
             raise wrong_operand(call, 2, f"a tensor that broadcasts to {format_dims(target)}")
     return _updated_type(call, 2)
