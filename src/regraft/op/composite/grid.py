@@ -17,7 +17,7 @@ from ...ir.types import UNKNOWN_NDIM, TensorType, Type
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..public_function import SpatialSizes, declares
 from ..rules import require_float, require_rank, shape_operand
-from ..semantics import along, cast, dtype_name, positions, widened
+from ..semantics import along, cast, dtype_name, positions, widened, with_attrs
 from .resize import cubic_weights
 
 __all__ = ["affine_grid", "grid_sample"]
@@ -53,13 +53,13 @@ def _grid_sample_type(call: Call) -> Type:
     return arranged_type(call, "layout", letters, (*data[:2], *grid.shape[2:]), ty.dtype)
 
 
-def _padded(xp: Any, place: Any, size: Dim, padding_mode: str, align_corners: bool) -> Any:
+def _padded(xp: Any, attrs: Any, place: Any, size: Dim) -> Any:
     """``place`` on an axis of ``size`` elements, brought onto the axis by the padding mode."""
-    if padding_mode == "zeros":
+    if attrs.padding_mode == "zeros":
         return place
-    if padding_mode == "reflection":
+    if attrs.padding_mode == "reflection":
         # Between the ends of a single element there is nothing to be reflected: any span will do.
-        low, span = (0.0, dim_max(size - 1, 1)) if align_corners else (-0.5, size)
+        low, span = (0.0, dim_max(size - 1, 1)) if attrs.align_corners else (-0.5, size)
         distance = xp.remainder(xp.abs(place - low), 2 * span)
         place = xp.where(distance > span, 2 * span - distance, distance) + low
     return xp.clip(place, 0, size - 1)
@@ -69,38 +69,30 @@ _CUBIC_ALPHA: Final = -0.75
 """PyTorch's choice of the parameter of Keys' cubic."""
 
 
-def _taps(
-    xp: Any, coordinate: Any, size: Dim, method: str, padding_mode: str, align_corners: bool
-) -> list[tuple[Any, Any]]:
+def _taps(xp: Any, attrs: Any, coordinate: Any, size: Dim) -> list[tuple[Any, Any]]:
     """The places on one axis that make up each sample, whole numbers as floats, with their weights."""
-    extent = (coordinate + 1.0) * (size - 1) / 2.0 if align_corners else ((coordinate + 1.0) * size - 1.0) / 2.0
-    if method == "bicubic":
+    extent = (coordinate + 1.0) * (size - 1) / 2.0 if attrs.align_corners else ((coordinate + 1.0) * size - 1.0) / 2.0
+    if attrs.method == "bicubic":
         left = xp.floor(extent)
         weights = cubic_weights(extent - left, _CUBIC_ALPHA)
-        return [
-            (_padded(xp, left + float(tap - 1), size, padding_mode, align_corners), weight)
-            for tap, weight in enumerate(weights)
-        ]
-    place = _padded(xp, extent, size, padding_mode, align_corners)
-    if method == "nearest":
+        return [(_padded(xp, attrs, left + float(tap - 1), size), weight) for tap, weight in enumerate(weights)]
+    place = _padded(xp, attrs, extent, size)
+    if attrs.method == "nearest":
         return [(xp.round(place), xp.ones_like(place))]
     left = xp.floor(place)
     return [(left, left + 1.0 - place), (left + 1.0, place - left)]
 
 
-def _grid_sample(
-    xp: Any, data: Any, grid: Any, method: str, layout: str, padding_mode: str, align_corners: bool
-) -> Any:
-    rank = len(layout) - 2
+def _grid_sample(xp: Any, attrs: Any, data: Any, grid: Any) -> Any:
+    rank = len(attrs.layout) - 2
     letters = data_letters(rank)
-    x = widened(xp, to_canonical(xp, data, layout, letters))
+    x = widened(xp, to_canonical(xp, data, attrs.layout, letters))
     batch, channels, *sizes = x.shape
     targets = grid.shape[2:]
     flat = xp.reshape(x, (batch, channels, dim_product(sizes)))
     coordinates = cast(xp, grid, dtype_name(x.dtype))
     coordinates = xp.reshape(coordinates, (batch, rank, dim_product(targets)))
-    options = (method, padding_mode, align_corners)
-    axes = [_taps(xp, coordinates[:, rank - 1 - axis, :], sizes[axis], *options) for axis in range(rank)]
+    axes = [_taps(xp, attrs, coordinates[:, rank - 1 - axis, :], sizes[axis]) for axis in range(rank)]
     total: Any = 0
     for taps in product(*axes):
         weight = reduce(xp.multiply, [share for _, share in taps])
@@ -114,10 +106,10 @@ def _grid_sample(
         inside = xp.expand_dims(reduce(xp.logical_and, bounds), axis=1)
         total = total + xp.where(inside, picked, xp.zeros_like(picked)) * xp.expand_dims(weight, axis=1)
     result = cast(xp, xp.reshape(total, (batch, channels, *targets)), dtype_name(data.dtype))
-    return from_canonical(xp, result, layout, letters)
+    return from_canonical(xp, result, attrs.layout, letters)
 
 
-@declares("relax.image.grid_sample", infer=_grid_sample_type, reference=_grid_sample)
+@declares("relax.image.grid_sample", infer=_grid_sample_type, reference=with_attrs(_grid_sample))
 def grid_sample(
     data: Expr,
     grid: Expr,

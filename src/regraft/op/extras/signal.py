@@ -21,16 +21,16 @@ from ..primitive.binary import divide, multiply
 from ..primitive.indexing import strided_slice
 from ..public_function import declares, operator_of
 from ..rules import normalize_axis, require_float, tensor_operand
-from ..semantics import cast, dtype_name, pad_constant, widened
+from ..semantics import cast, dtype_name, pad_constant, widened, with_attrs
 
 __all__ = ["dft"]
 
 
 def _transform_length(size: Dim, attrs: Any) -> Dim:
     """The number of samples of the transform of an axis of ``size``."""
-    if attrs["length"] is not None:
-        return attrs["length"]
-    return (size - 1) * 2 if attrs["inverse"] and attrs["onesided"] else size
+    if attrs.length is not None:
+        return attrs.length
+    return (size - 1) * 2 if attrs.inverse and attrs.onesided else size
 
 
 def _dft_type(call: Call) -> Type:
@@ -70,9 +70,8 @@ def _resized(xp: Any, x: Any, axis: int, size: int) -> Any:
     return x if size == x.shape[axis] else pad_constant(xp, x, widths, 0)
 
 
-def _dft(xp: Any, x: Any, length: int | None, axis: int, inverse: bool, onesided: bool) -> Any:
-    axis %= x.ndim
-    attrs = {"length": length, "inverse": inverse, "onesided": onesided}
+def _dft(xp: Any, attrs: Any, x: Any) -> Any:
+    axis, inverse, onesided = attrs.axis % x.ndim, attrs.inverse, attrs.onesided
     samples = int(_transform_length(int(x.shape[axis]), attrs))  # pyright: ignore[reportArgumentType]
     half = samples // 2 + 1
     wide = _resized(xp, widened(xp, x), axis, half if inverse and onesided else samples)
@@ -103,7 +102,7 @@ def _dft_operations(call: Call) -> Dim | None:
     return others * (operations // 2 if attrs.onesided else operations)
 
 
-@declares("relax.signal.dft", primitive=True, infer=_dft_type, reference=_dft, cost=_dft_operations)
+@declares("relax.signal.dft", primitive=True, infer=_dft_type, reference=with_attrs(_dft), cost=_dft_operations)
 def dft(x: Expr, length: int | None = None, axis: int = -2, inverse: bool = False, onesided: bool = False) -> Call:
     """The discrete Fourier transform along ``axis``; follows ``DFT`` of ONNX and ``numpy.fft``.
 
