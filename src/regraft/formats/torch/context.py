@@ -56,7 +56,9 @@ def converts(
     return register
 
 
-def converts_by_name(*names: str, namespace: str = "aten") -> Callable[[_Decorated], _Decorated]:
+def converts_by_name(
+    *names: str, namespace: str = "aten", table: dict[str, Handler] = HANDLERS
+) -> Callable[[_Decorated], _Decorated]:
     """As `converts`, for a handler ``handler(context, given)`` that reads each argument as ``given.<name>``.
 
     Names and defaults are those of the schema of the operator that is called.
@@ -69,7 +71,7 @@ def converts_by_name(*names: str, namespace: str = "aten") -> Callable[[_Decorat
                 context, SimpleNamespace(**{**defaults, **dict(zip(defaults, args, strict=False)), **kwargs})
             )
 
-        converts(*names, namespace=namespace)(bound)
+        converts(*names, namespace=namespace, table=table)(bound)
         return handler
 
     return register

@@ -10,7 +10,6 @@ from typing import Final
 from .. import torch_namespace as xp
 from ..kernel_table import with_references
 from . import (
-    attention,
     blocks,
     convolution,
     elementwise,
@@ -25,8 +24,8 @@ from . import (
 )
 
 _FAMILIES: Final = (
-    attention, blocks, convolution, elementwise, images, normalization, pooling, products, quantization, recurrent,
-    sizes, splitting,
+    blocks, convolution, elementwise, images, normalization, pooling, products, quantization, recurrent, sizes,
+    splitting,
 )  # fmt: skip
 
 KERNELS: Final = with_references([family.KERNELS for family in _FAMILIES], xp)

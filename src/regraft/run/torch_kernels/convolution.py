@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from ...op.layouts import SPATIAL, data_letters
+from ..torch_arrays import tensor_dtype
 
 _CONVOLUTIONS: Final = (F.conv1d, F.conv2d, F.conv3d)
 _FEWEST: Final = 2
@@ -40,7 +41,7 @@ def _arranged_like(kernel: Any, x: Any) -> Any:
 
 def _is_covered(data: Any, weight: Any, out_dtype: str | None) -> bool:
     same = data.dtype == weight.dtype and data.dtype.is_floating_point
-    return same and out_dtype in (None, str(data.dtype).removeprefix("torch."))
+    return same and out_dtype in (None, tensor_dtype(data))
 
 
 def _convolve(rank: int, data: Any, weight: Any, **attrs: Any) -> Any:

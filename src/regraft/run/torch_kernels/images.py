@@ -8,27 +8,16 @@ from typing import Any, Final
 
 from torch.nn import functional as F
 
+from ..torch_arrays import tensor_dtype
 from .convolution import arranged
 
 _LINEAR: Final = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 def _resize(
-    rank: int,
-    data: Any,
-    size: tuple[int, ...],
-    *,
-    roi: tuple[float, ...],
-    layout: str,
-    method: str,
-    coordinate_transformation_mode: str,
-    rounding_method: str,
-    cubic_alpha: float,
-    cubic_exclude: int,
-    extrapolation_value: float,
-    out_dtype: str | None,
+    rank: int, data: Any, size: tuple[int, ...], *, layout: str, method: str, out_dtype: str | None, **attrs: Any
 ) -> Any:
-    same_dtype = out_dtype in (None, str(data.dtype).removeprefix("torch."))
+    same_dtype, mode = out_dtype in (None, tensor_dtype(data)), attrs["coordinate_transformation_mode"]
     if not data.dtype.is_floating_point or not same_dtype or 0 in (*data.shape, *size):
         return NotImplemented
     letters = "NCHW" if rank == 2 else "NCDHW"
@@ -36,17 +25,15 @@ def _resize(
     # PyTorch rounds the ratio of sizes once where ours divides exactly, so only whole ratios give the same nearest.
     whole = all(int(new) % int(old) == 0 for new, old in zip(size, x.shape[2:], strict=True))
     if method == "nearest_neighbor":
-        if coordinate_transformation_mode != "asymmetric" or rounding_method not in ("floor", "") or not whole:
+        if mode != "asymmetric" or attrs["rounding_method"] not in ("floor", "") or not whole:
             return NotImplemented
         result = F.interpolate(x, size, mode="nearest")
-    elif coordinate_transformation_mode not in ("half_pixel", "align_corners"):
+    elif mode not in ("half_pixel", "align_corners"):
         return NotImplemented
     elif method == "linear":
-        result = F.interpolate(
-            x, size, mode=_LINEAR[rank], align_corners=coordinate_transformation_mode == "align_corners"
-        )
-    elif method == "cubic" and rank == 2 and cubic_alpha == -0.75 and not cubic_exclude:
-        result = F.interpolate(x, size, mode="bicubic", align_corners=coordinate_transformation_mode == "align_corners")
+        result = F.interpolate(x, size, mode=_LINEAR[rank], align_corners=mode == "align_corners")
+    elif method == "cubic" and rank == 2 and attrs["cubic_alpha"] == -0.75 and not attrs["cubic_exclude"]:
+        result = F.interpolate(x, size, mode="bicubic", align_corners=mode == "align_corners")
     else:
         return NotImplemented
     return arranged(result, letters, layout)

@@ -14,32 +14,25 @@ def _are_last(axes: Sequence[int], ndim: int) -> bool:
     return places == list(range(ndim - len(places), ndim))
 
 
-def _layer_norm(
-    data: Any, gamma: Any, beta: Any, *, axes: tuple[int, ...], epsilon: float, center: bool, scale: bool
-) -> Any:
+def _affine(gamma: Any, beta: Any, *, scale: bool, center: bool, epsilon: float) -> tuple[Any, Any, float]:
+    """What PyTorch's functions take for the weights: None for one that is switched off."""
+    return gamma if scale else None, beta if center else None, epsilon
+
+
+def _layer_norm(data: Any, gamma: Any, beta: Any, *, axes: tuple[int, ...], **weights: Any) -> Any:
     if not _are_last(axes, data.ndim):
         return NotImplemented
-    shape = tuple(data.shape[data.ndim - len(axes) :])
-    return F.layer_norm(data, shape, gamma if scale else None, beta if center else None, epsilon)
+    return F.layer_norm(data, tuple(data.shape[data.ndim - len(axes) :]), *_affine(gamma, beta, **weights))
 
 
 def _group_norm(
-    data: Any,
-    gamma: Any,
-    beta: Any,
-    *,
-    num_groups: int,
-    channel_axis: int,
-    axes: tuple[int, ...],
-    epsilon: float,
-    center: bool,
-    scale: bool,
+    data: Any, gamma: Any, beta: Any, *, num_groups: int, channel_axis: int, axes: tuple[int, ...], **weights: Any
 ) -> Any:
     others = sorted(axis % data.ndim for axis in axes)
     if channel_axis % data.ndim != 1 or others != list(range(2, data.ndim)) or 0 in data.shape:
         return NotImplemented
     # That of `F` refuses a group of one number, as if it was for training.
-    return torch.group_norm(data, num_groups, gamma if scale else None, beta if center else None, epsilon)
+    return torch.group_norm(data, num_groups, *_affine(gamma, beta, **weights))
 
 
 def _instance_norm(data: Any, gamma: Any, beta: Any, *, channel_axis: int, **attributes: Any) -> Any:
@@ -54,26 +47,13 @@ def _rms_norm(data: Any, weight: Any, *, axes: tuple[int, ...], epsilon: float) 
 
 
 def _batch_norm(
-    data: Any,
-    gamma: Any,
-    beta: Any,
-    moving_mean: Any,
-    moving_var: Any,
-    *,
-    axis: int,
-    epsilon: float,
-    center: bool,
-    scale: bool,
-    momentum: float,
-    training: bool,
+    data: Any, gamma: Any, beta: Any, mean: Any, var: Any, *, axis: int, momentum: float, training: bool, **weights: Any
 ) -> Any:
     # In training PyTorch updates the statistics in place, and by another formula.
     if training or axis % data.ndim != 1 or 0 in data.shape:
         return NotImplemented
-    normal = F.batch_norm(
-        data, moving_mean, moving_var, gamma if scale else None, beta if center else None, False, momentum, epsilon
-    )
-    return normal, moving_mean, moving_var
+    weight, bias, epsilon = _affine(gamma, beta, **weights)
+    return F.batch_norm(data, mean, var, weight, bias, False, momentum, epsilon), mean, var
 
 
 KERNELS: Final[dict[str, Callable[..., Any]]] = {

@@ -29,9 +29,7 @@ def _where(mask: Sequence[bool], *results: Expr | None) -> tuple[Expr | None, ..
 
 @converts_by_name("convolution_backward")
 def _convolution_backward(context: Context, given: Any) -> tuple[Expr | None, ...]:
-    window = (given.stride, given.padding, given.dilation)
-    how = (given.transposed, given.output_padding, given.groups)
-    shares = _adjoints(convolved(given.input, given.weight, None, *window, *how), given.grad_output)
+    shares = _adjoints(convolved(given, None, given.transposed, given.output_padding), given.grad_output)
     axes = [axis for axis in range(rank(given.grad_output)) if axis != 1]
     return _where(given.output_mask, shares[0], shares[1], R.sum(given.grad_output, axis=axes))
 
@@ -101,14 +99,15 @@ def _max_pool_backward(context: Context, grad_output: Expr, x: Expr, *window: An
 def _avg_pool_backward(context: Context, given: Any) -> Expr:
     if given.divisor_override is not None:
         context.unsupported("divisor_override")
-    pool: dict[str, Any] = {
-        "pool_size": list(given.kernel_size),
-        "strides": list(given.stride or given.kernel_size),
-        "padding": [*given.padding, *given.padding],
-        "ceil_mode": given.ceil_mode,
-        "count_include_pad": given.count_include_pad,
-    }
-    return batched(4, partial(R.grad.avg_pool2d_backward, **pool), given.grad_output, given.self)
+    share = partial(
+        R.grad.avg_pool2d_backward,
+        pool_size=list(given.kernel_size),
+        strides=list(given.stride or given.kernel_size),
+        padding=[*given.padding, *given.padding],
+        ceil_mode=given.ceil_mode,
+        count_include_pad=given.count_include_pad,
+    )
+    return batched(4, share, given.grad_output, given.self)
 
 
 @converts("_adaptive_avg_pool2d_backward")

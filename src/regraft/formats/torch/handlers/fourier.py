@@ -18,8 +18,8 @@ from ....ir.dims import Dim, dim_product
 from ....ir.expr import Expr, Var, const
 from ....ir.op import is_call_of
 from ....op.axis_maps import matmul_along
-from ..complex_numbers import ComplexPair, converts_complex
-from ..context import Context, axis_of, dtype_of, rank, shape_of
+from ..complex_numbers import COMPLEX_HANDLERS, ComplexPair, converts_complex
+from ..context import Context, axis_of, converts_by_name, dtype_of, rank, shape_of
 from .views import windows
 
 _Factor: TypeAlias = "float | Expr"
@@ -27,30 +27,21 @@ _MOST_MULTIPLIED: Final = 256
 """The longest axis that is transformed by a product with a matrix."""
 
 
-@converts_complex("stft")
-def _stft(
-    context: Context,
-    x: Expr,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: Expr | None = None,
-    normalized: bool = False,
-    onesided: bool | None = None,
-    return_complex: bool | None = None,
-    align_to_window: bool | None = None,
-) -> Any:
-    if align_to_window:
+@converts_by_name("stft", table=COMPLEX_HANDLERS)
+def _stft(context: Context, given: Any) -> Any:
+    x, n_fft, window = given.self, given.n_fft, given.window
+    if given.align_to_window:
         context.unsupported("stft whose frames are aligned to the window")
-    last, hop = rank(x) - 1, hop_length or n_fft // 4
+    last, hop = rank(x) - 1, given.hop_length or n_fft // 4
     frames = windows(context, x, last, context.output_shape()[last + 1], n_fft, hop)
-    width = win_length or n_fft
-    if window is None:
-        window = None if width == n_fft else R.ones([width], dtype_of(x))
+    width = given.win_length or n_fft
+    if window is None and width != n_fft:
+        window = R.ones([width], dtype_of(x))
     if window is not None:
         before = (n_fft - width) // 2
         frames = frames * (window if width == n_fft else R.nn.pad(window, [before, n_fft - width - before]))
-    found = _transform_of_real(context, context.emit(frames), [last + 1], int(normalized), onesided is not False)
+    is_half = given.onesided is not False
+    found = _transform_of_real(context, context.emit(frames), [last + 1], int(given.normalized), is_half)
     order = [*range(last), last + 1, last]
     return ComplexPair(*[R.permute_dims(part, order) for part in (found.real, found.imag)])
 

@@ -30,20 +30,10 @@ def _same_padding(size: int, step: int) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
-def convolved(
-    x: Expr,
-    weight: Expr,
-    bias: Expr | None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] | str = 0,
-    dilation: int | Sequence[int] = 1,
-    transposed: bool = False,
-    output_padding: int | Sequence[int] = 0,
-    groups: int = 1,
-) -> Expr:
-    """A convolution, or a transposed one, with PyTorch's arguments."""
-    count = rank(weight) - 2
-    steps = each_axis(dilation, count)
+def convolved(given: Any, bias: Expr | None, transposed: bool, output_padding: int | Sequence[int] = 0) -> Expr:
+    """A convolution, or a transposed one, with PyTorch's arguments as they are ``given``."""
+    weight, padding, count = given.weight, given.padding, rank(given.weight) - 2
+    steps = each_axis(given.dilation, count)
     if isinstance(padding, str):
         pairs = [(0, 0)] * count
         if padding == "same":
@@ -51,30 +41,28 @@ def convolved(
             pairs = [_same_padding(size, step) for size, step in zip(sizes, steps, strict=True)]
     else:
         pairs = [(width, width) for width in each_axis(padding, count)]
-    widths = [before for before, _ in pairs] + [after for _, after in pairs]
-    attributes: dict[str, Any] = {
-        "strides": each_axis(stride, count),
-        "padding": widths,
-        "dilation": steps,
-        "groups": groups,
-    }
-    if transposed:
-        attributes["output_padding"] = each_axis(output_padding, count)
+    extra = {"output_padding": each_axis(output_padding, count)} if transposed else {}
+    convolution = partial(
+        _CONVOLUTIONS[count - 1][transposed],
+        strides=each_axis(given.stride, count),
+        padding=[before for before, _ in pairs] + [after for _, after in pairs],
+        dilation=steps,
+        groups=given.groups,
+        **extra,
+    )
 
     def whole(x: Expr) -> Expr:
-        result = _CONVOLUTIONS[count - 1][transposed](x, weight, **attributes)
+        result = convolution(x, weight)
         return result if bias is None else R.add(result, R.reshape(bias, [1, -1, *[1] * count]))
 
-    return batched(count + 2, whole, x)
+    return batched(count + 2, whole, given.input)
 
 
 @converts_by_name("conv1d", "conv2d", "conv3d", "conv1d.padding", "conv2d.padding", "conv3d.padding")
 @converts_by_name("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input", "convolution")
 def _convolution(context: Context, given: Any) -> Expr:
-    window = (given.stride, given.padding, given.dilation)
     transposed = getattr(given, "transposed", context.operator().startswith("conv_transpose"))
-    extra = getattr(given, "output_padding", 0)
-    return convolved(given.input, given.weight, given.bias, *window, transposed, extra, given.groups)
+    return convolved(given, given.bias, transposed, getattr(given, "output_padding", 0))
 
 
 # --- normalizations

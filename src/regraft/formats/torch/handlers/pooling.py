@@ -48,13 +48,8 @@ def _pooled(context: Context, functions: Sequence[Callable[..., Expr]], given: A
             min(k, size + 2 * width) if isinstance(size, int) else k
             for k, size, width in zip(kernel, sizes, widths, strict=True)
         ]
-    attributes |= {
-        "pool_size": kernel,
-        "strides": steps,
-        "padding": [*widths, *widths],
-        "ceil_mode": given.ceil_mode,
-    }
-    return batched(count + 2, partial(functions[count - 1], **attributes), given.self)
+    window = {"pool_size": kernel, "strides": steps, "padding": [*widths, *widths], "ceil_mode": given.ceil_mode}
+    return batched(count + 2, partial(functions[count - 1], **window, **attributes), given.self)
 
 
 @converts_by_name("max_pool1d", "max_pool2d", "max_pool3d")

@@ -28,17 +28,14 @@ def _resized(
                 f"give the sizes, or recompute_scale_factor=True"
             )
         return _weighted(context, x, False, given)
-    attributes: dict[str, Any] = {
-        "method": method,
-        "coordinate_transformation_mode": coordinates,
-        "rounding_method": rounding,
-    }
+    how: dict[str, Any] = {"method": method, "rounding_method": rounding}
+    how["coordinate_transformation_mode"] = coordinates
     if count == 1:
         # A line is an image of height 1, whose height stays.
-        wide = R.image.resize2d(R.expand_dims(x, axis=2), [1, sizes[0]], **attributes)
+        wide = R.image.resize2d(R.expand_dims(x, axis=2), [1, sizes[0]], **how)
         return R.squeeze(wide, axis=2)
     function = R.image.resize2d if count == 2 else R.image.resize3d
-    return function(x, list(sizes), **attributes)
+    return function(x, list(sizes), **how)
 
 
 def _are_ratios(before: Sequence[Dim], after: Sequence[Dim], scales: Sequence[float]) -> bool:
