@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 from typing import Final, TypeAlias
 
@@ -180,18 +179,15 @@ def operation(
     """
 
     def add(function: Callable[..., WrittenValue]) -> Callable[..., WrittenValue]:
-        CHOICES.append(function if accepts is None else partial(_on_tensor, function, accepts))
+        def on_tensor(write: RandomWriter) -> WrittenValue:
+            x = write.pick(accepts or any_tensor)
+            return None if x is None else function(write, x)
+
+        CHOICES.append(function if accepts is None else on_tensor)
         WEIGHTS.append(weight)
         return function
 
     return add
-
-
-def _on_tensor(
-    function: Callable[..., WrittenValue], accepts: Callable[[TensorType], bool], write: RandomWriter
-) -> WrittenValue:
-    x = write.pick(accepts)
-    return None if x is None else function(write, x)
 
 
 def any_tensor(_ty: TensorType) -> bool:

@@ -37,25 +37,19 @@ def _has_no_lstm_in_halves(x: Any) -> bool:
 def _kernel(kind: LayerKind, function: Any) -> Callable[..., Any]:
     states = len(kind.states)
 
-    def run(
-        x: Any,
-        weight: Any,
-        recurrence: Any,
-        *rest: Any,
-        direction: str,
-        activations: tuple[str, ...],
-        clip: float | None,
-        linear_before_reset: bool = True,
-        input_forget: bool = False,
-    ) -> Any:
+    def run(x: Any, weight: Any, recurrence: Any, *rest: Any, **attrs: Any) -> Any:
         given = [None if isinstance(operand, tuple) else operand for operand in rest]
         given += [None] * (kind.operands - _WEIGHTS - len(given))
         ways = weight.shape[0]
         later = given[kind.lengths - _WEIGHTS :]
-        unusual = activations != kind.activations * ways or clip is not None or input_forget
-        if direction == "reverse" or unusual or not linear_before_reset or any(value is not None for value in later):
-            return NotImplemented
-        if 0 in x.shape:
+        usual = {
+            "activations": kind.activations * ways,
+            "clip": None,
+            "linear_before_reset": True,
+            "input_forget": False,
+        }
+        unusual = any(attrs.get(name, value) != value for name, value in usual.items())
+        if attrs["direction"] == "reverse" or unusual or any(value is not None for value in later) or 0 in x.shape:
             return NotImplemented
         hidden = recurrence.shape[2]
         bias = given[0] if given[0] is not None else weight.new_zeros(ways, 2 * weight.shape[1])
