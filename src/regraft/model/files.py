@@ -95,15 +95,18 @@ def staged(output: Path) -> Generator[Path]:
         try:
             folder.mkdir(mode=0o700)
             staging = folder / output.name
-            with _writing(output):
-                yield staging
+            yield staging
             _put_in_place(staging, output)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    except OutputError:
+    except (OutputError, UsageError):  # one of use speaks of a file that was given
         raise
     except OSError as error:
         raise _refused(output, error) from error
+    except RegraftError as error:  # as which a library may report that writing failed
+        if isinstance(error.__cause__, OSError):
+            raise _refused(output, error.__cause__) from error
+        raise
 
 
 def _staging_prefix(output: Path) -> str:
@@ -188,21 +191,6 @@ def _is_named_in(output: Path, companion: Path) -> bool:
     wanted = b"(?:[^\\w.-]|" + re.escape(bytes([len(name)])) + b")" + re.escape(name)
     with output.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         return re.search(wanted, content) is not None
-
-
-@contextmanager
-def _writing(output: Path) -> Generator[None]:
-    """Failures to write, whatever library reports them, as `OutputError`."""
-    try:
-        yield
-    except (OutputError, UsageError):  # one of use speaks of a file that was given
-        raise
-    except RegraftError as error:
-        if isinstance(error.__cause__, OSError):
-            raise _refused(output, error.__cause__) from error
-        raise
-    except OSError as error:
-        raise _refused(output, error) from error
 
 
 def _refused(output: Path, error: OSError) -> OutputError:
