@@ -21,7 +21,7 @@ from ..ir.expr import Constant, Var
 from ..ir.module import IRModule
 from ..ir.tensor_data import as_array
 from ..ir.types import FuncType, PrimType, ShapeType, TensorType, TupleType, Type
-from .errors import BuildError, ExecutionError, TypeCheckError
+from .errors import BuildError, ExecutionError, TypeCheckError, kind_of
 
 BYTES_FOR_BITS: Final = {
     **dict.fromkeys(("int2", "int4"), "int8"),
@@ -106,7 +106,9 @@ def as_argument(value: Any, ty: Type, place: str, take: TakeTensor = take_array)
             return take(value, ty, place)
         case TupleType():
             if not is_sequence(value):
-                raise TypeCheckError(f"{place} is {_kind(value)}; expected a tuple or list of {len(ty.fields)} fields")
+                raise TypeCheckError(
+                    f"{place} is {kind_of(value)}; expected a tuple or list of {len(ty.fields)} fields"
+                )
             if len(value) != len(ty.fields):
                 raise TypeCheckError(f"{place} has {len(value)} fields; expected {len(ty.fields)}")
             pairs = enumerate(zip(value, ty.fields, strict=True))
@@ -117,7 +119,7 @@ def as_argument(value: Any, ty: Type, place: str, take: TakeTensor = take_array)
             return _as_scalar(value, ty, place)
         case FuncType():
             if not callable(value):
-                raise TypeCheckError(f"{place} is {_kind(value)}; expected a function")
+                raise TypeCheckError(f"{place} is {kind_of(value)}; expected a function")
             return value
         case _:
             return value
@@ -150,8 +152,8 @@ def _as_tensor(value: Any, dtype: str | None, place: str) -> np.ndarray:
         if hasattr(value, "__dlpack__"):
             return np.from_dlpack(value)
     except Exception as error:
-        raise TypeCheckError(f"{place}: {_kind(value)} gives no NumPy array: {error}") from error
-    raise TypeCheckError(f"{place} is {_kind(value)}; expected an array (NumPy, __array__ or DLPack) or numbers")
+        raise TypeCheckError(f"{place}: {kind_of(value)} gives no NumPy array: {error}") from error
+    raise TypeCheckError(f"{place} is {kind_of(value)}; expected an array (NumPy, __array__ or DLPack) or numbers")
 
 
 def _from_torch(value: Any) -> np.ndarray:
@@ -215,7 +217,3 @@ def _as_scalar(value: Any, ty: PrimType, place: str) -> int | float | bool:
     if "int" in ty.dtype and hasattr(value, "__index__") and not isinstance(value, bool):
         return operator.index(value)
     raise TypeCheckError(f"{place} is {value!r}; expected a Python number of {ty.dtype}")
-
-
-def _kind(value: object) -> str:
-    return f"a {type(value).__name__}"

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from ..ir.dims import Dim, SymExpr, SymVar, evaluate, free_symvars, match_dim, substitute
 from ..ir.types import UNKNOWN_NDIM, FuncType, PrimType, ShapeType, TensorType, TupleType, Type, type_symvars
-from .errors import TypeCheckError
+from .errors import TypeCheckError, kind_of
 
 SizeValues: TypeAlias = dict[SymVar, int]
 NameDtype: TypeAlias = Callable[[Any], str | None]
@@ -29,7 +29,7 @@ _TRACED: Final = "SymInt"
 def _tensor_sizes(ty: TensorType, place: str, name_dtype: NameDtype, value: Any) -> Sequence[int]:
     dtype = name_dtype(value)
     if dtype is None:
-        raise TypeCheckError(f"{place} is {_kind(value)}; expected a tensor")
+        raise TypeCheckError(f"{place} is {kind_of(value)}; expected a tensor")
     if ty.dtype is not None and dtype != ty.dtype:
         raise TypeCheckError(f"{place} has dtype {dtype}; expected {ty.dtype}; convert it first")
     shape = value.shape
@@ -40,7 +40,7 @@ def _tensor_sizes(ty: TensorType, place: str, name_dtype: NameDtype, value: Any)
 
 def _shape_sizes(ty: ShapeType, place: str, _name_dtype: NameDtype, value: Any) -> Sequence[int]:
     if not isinstance(value, _TUPLE):
-        raise TypeCheckError(f"{place} is {_kind(value)}; expected a shape, a tuple of ints")
+        raise TypeCheckError(f"{place} is {kind_of(value)}; expected a shape, a tuple of ints")
     if ty.ndim not in (UNKNOWN_NDIM, len(value)):
         raise TypeCheckError(f"{place} is {value!r}; expected {ty.ndim} sizes")
     return value
@@ -51,7 +51,7 @@ def _scalar_sizes(ty: PrimType, place: str, _name_dtype: NameDtype, value: Any) 
     if expected is int and type(value).__name__ == _TRACED:
         return (value,)  # a comparison would fix it
     if type(value) is not expected:
-        raise TypeCheckError(f"{place} is {_kind(value)} {value!r}; expected {ty.dtype}")
+        raise TypeCheckError(f"{place} is {kind_of(value)} {value!r}; expected {ty.dtype}")
     known = ty.value
     if isinstance(known, SymExpr) and value < 0:
         raise TypeCheckError(f"{place} is {value!r}; expected a size, which is 0 or more")
@@ -63,7 +63,7 @@ def _scalar_sizes(ty: PrimType, place: str, _name_dtype: NameDtype, value: Any) 
 def _tuple_sizes(ty: TupleType, place: str, _name_dtype: NameDtype, value: Any) -> Sequence[int]:
     count = len(ty.fields)
     if not isinstance(value, _TUPLE):
-        raise TypeCheckError(f"{place} is {_kind(value)}; expected a tuple of {count} fields")
+        raise TypeCheckError(f"{place} is {kind_of(value)}; expected a tuple of {count} fields")
     if len(value) != count:
         raise TypeCheckError(f"{place} is a tuple of {len(value)} fields; expected {count}")
     return ()
@@ -71,7 +71,7 @@ def _tuple_sizes(ty: TupleType, place: str, _name_dtype: NameDtype, value: Any) 
 
 def _function_sizes(_ty: FuncType, place: str, _name_dtype: NameDtype, value: Any) -> Sequence[int]:
     if not callable(value):
-        raise TypeCheckError(f"{place} is {_kind(value)}; expected a function")
+        raise TypeCheckError(f"{place} is {kind_of(value)}; expected a function")
     return ()
 
 
@@ -254,7 +254,3 @@ def _value_of(dim: Dim, sizes: SizeValues, check: _CheckedValue) -> int:
         return evaluate(dim, sizes)
     except ZeroDivisionError as error:
         raise TypeCheckError(f"{check.place}: {error}") from None
-
-
-def _kind(value: object) -> str:
-    return f"a {type(value).__name__}"

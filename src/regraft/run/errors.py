@@ -10,8 +10,7 @@ class BuildError(RegraftError, RuntimeError, ValueError):
 
 
 class ExecutionError(RegraftError, RuntimeError, ValueError):
-    """A run that failed: wrong arguments, a failed check, or an error inside an operator or an outside
-    function.
+    """A run that failed: wrong arguments, a failed check, or an error inside an operator or an outside function.
 
     The message names the function and the parameter or binding. For an error that Python or a library raised,
     ``__cause__`` is that error.
@@ -31,3 +30,8 @@ class MissingFunctionError(ExecutionError, AttributeError):
 
 class AssertionFailedError(ExecutionError, AssertionError):
     """A condition of ``R.assert_op`` that does not hold."""
+
+
+def kind_of(value: object) -> str:
+    """What a value is, for messages: ``a list``."""
+    return f"a {type(value).__name__}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, Final
 
@@ -133,14 +134,12 @@ def _multiplied(function: Callable[[Expr, Expr], Expr], first: Any, second: Any)
     return function(a, c) - function(b, d), function(a, d) + function(b, c)
 
 
-@converts_complex("mul.Tensor", "mul.Scalar")
-def _multiply(context: Context, x: Any, other: Any) -> ComplexPair:
-    return ComplexPair(*_multiplied(R.multiply, _parts(context, x), _parts(context, other)))
+def _product(function: Callable[[Expr, Expr], Expr], context: Context, x: Any, other: Any) -> ComplexPair:
+    return ComplexPair(*_multiplied(function, _parts(context, x), _parts(context, other)))
 
 
-@converts_complex("matmul", "mm", "bmm")
-def _matmul(context: Context, x: ComplexPair, other: ComplexPair) -> ComplexPair:
-    return ComplexPair(*_multiplied(R.matmul, _parts(context, x), _parts(context, other)))
+converts_complex("mul.Tensor", "mul.Scalar")(partial(_product, R.multiply))
+converts_complex("matmul", "mm", "bmm")(partial(_product, R.matmul))
 
 
 @converts_complex("einsum")
@@ -191,8 +190,7 @@ def _add(context: Context, x: Any, other: Any, *, alpha: float = 1) -> ComplexPa
 
 @converts_complex("exp")
 def _exp(context: Context, x: ComplexPair) -> ComplexPair:
-    size = R.exp(x.real)
-    return ComplexPair(size * R.cos(x.imag), size * R.sin(x.imag))
+    return _polar(context, R.exp(x.real), x.imag)
 
 
 @converts_complex("log")
