@@ -58,6 +58,20 @@ def test_nothing_runs_before_all_parameters_are_set() -> None:
         made.predict(np.zeros((2, 64), "float32"))
 
 
+def test_a_trainer_without_parameters_goes_on_from_a_file_or_a_checkpoint(tmp_path: Path) -> None:
+    made = trainer()
+    made.xavier_uniform_init_params(seed=1)
+    made.update(*some_batches(1)[0])
+    made.save(tmp_path / "state.npz")
+    made.save_checkpoint(tmp_path / "steps")
+    for load, place in ((training.Trainer.load, "state.npz"), (training.Trainer.load_checkpoint, "steps")):
+        again = trainer(zero_init_param_state=False)
+        load(again, tmp_path / place)
+        assert again.num_steps == 1
+        for name, array in made.export_params().items():
+            np.testing.assert_array_equal(again.export_params()[name], array)
+
+
 def test_a_trained_model_predicts_with_its_moving_statistics() -> None:
     made = trainer(ConvolutionalNet, training.MomentumSGD(0.02, 0.9))
     made.xavier_uniform_init_params(seed=0)
