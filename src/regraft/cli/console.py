@@ -27,9 +27,9 @@ _PATIENCE: Final = 1.0
 
 
 def output() -> Console:
-    """Standard output; wide where it is no terminal and nothing says how wide it is."""
+    """Standard output, if it is not to be quiet; wide where it is no terminal and nothing says how wide it is."""
     plain = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(width=_FILE_WIDTH if plain else None, highlight=False)
+    return Console(width=_FILE_WIDTH if plain else None, highlight=False, quiet=_quiet)
 
 
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -68,21 +68,16 @@ def print_text(text: str) -> None:
 
 def print_tree(tree: Tree) -> None:
     """A drawing."""
-    if not _quiet:
-        output().print(tree)
+    output().print(tree)
 
 
 def print_line(text: str) -> None:
     """One line, as it is."""
-    if _quiet:
-        return
     output().print(Text(visible(text)), soft_wrap=True)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> None:
     """A table below its title; the last ``numbers`` columns are aligned to the right."""
-    if _quiet:
-        return
     table = Table()
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index >= len(columns) - numbers else "left", overflow="fold")
