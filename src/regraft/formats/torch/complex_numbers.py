@@ -7,11 +7,12 @@ its ordinary handler does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ...ir.builder import BlockBuilder
 from ...ir.expr import Expr, Var
@@ -73,8 +74,9 @@ class WholeNumbers:
 
     def joined(self, value: Any) -> Any:
         """``value`` with a complex tensor in the place of each pair, in lists too."""
-        if isinstance(value, list | tuple):
-            return [self.joined(item) for item in cast("Sequence[Any]", value)]
+        return pytree.tree_map(self._whole, value)
+
+    def _whole(self, value: Any) -> Any:
         if not isinstance(value, ComplexPair):
             return value
         found = self._known.get((id(value.real), id(value.imag)))
@@ -106,25 +108,18 @@ SIDES: Final = ("aten::real", "aten::imag")
 def by_parts(context: Context, *args: Any, **kwargs: Any) -> Any:
     """The handler that does to real and imaginary parts what the ordinary handler of the operator does."""
     part = HANDLERS[str(context.node.target)]
-    sides = [part(context, *_side(args, i), **_named_side(kwargs, i)) for i in (0, 1)]
+
+    def of_side(name: str) -> Any:
+        def own(value: Any) -> Any:
+            return getattr(value, name) if isinstance(value, ComplexPair) else value
+
+        own_args, own_kwargs = pytree.tree_map(own, (args, kwargs))
+        return part(context, *own_args, **own_kwargs)
+
+    sides = of_side("real"), of_side("imag")
     if isinstance(sides[0], tuple):
         return tuple([ComplexPair(*pair) for pair in zip(*sides, strict=True)])
     return ComplexPair(*sides)
-
-
-def _side(values: Sequence[Any], index: int) -> list[Any]:
-    found: list[Any] = []
-    for value in values:
-        if isinstance(value, ComplexPair):
-            value = (value.real, value.imag)[index]
-        elif isinstance(value, list | tuple):
-            value = _side(cast("Sequence[Any]", value), index)
-        found.append(value)
-    return found
-
-
-def _named_side(values: Mapping[str, Any], index: int) -> dict[str, Any]:
-    return dict(zip(values, _side(list(values.values()), index), strict=True))
 
 
 def is_complex(value: Any) -> bool:
