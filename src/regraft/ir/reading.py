@@ -104,21 +104,6 @@ class Reading:
             parts.append(("ty_args", call.ty_args))
         return len(call.args), parts, None
 
-    def _tuple(self, node: Tuple) -> Opened:
-        return None, [("fields", node.fields)], None
-
-    def _item(self, node: TupleGetItem) -> Opened:
-        return node.index, [("tuple_value", node.tuple_value)], None
-
-    def _constant(self, constant: Constant) -> Opened:
-        return (constant.ty, constant.data), (), None
-
-    def _shape(self, shape: ShapeExpr) -> Opened:
-        return tuple(map(self._dim, shape.values)), (), None
-
-    def _prim(self, scalar: PrimValue) -> Opened:
-        return self._sized(scalar.ty), (), None
-
     # --- blocks and functions
 
     def _binding(self, binding: VarBinding) -> Opened:
@@ -128,9 +113,6 @@ class Reading:
             own = Definition(binding.var, [param.ty for param in value.params])
             return None, ((None, own), (None, value)), None
         return None, ((None, value), (None, Definition(binding.var))), None
-
-    def _match_cast(self, cast: MatchCast) -> Opened:
-        return None, [(None, cast.value), (None, Definition(cast.var, (cast.ty,))), ("ty", cast.ty)], None
 
     def _block(self, block: BindingBlock) -> Opened:
         rows = [(("binding", i, binding.var.name_hint), binding) for i, binding in enumerate(block.bindings)]
@@ -159,9 +141,6 @@ class Reading:
             ],
             None,
         )
-
-    def _row(self, row: InlineItems) -> Opened:
-        return None, row.items, row.noun
 
     def _definition(self, definition: Definition) -> Opened:
         variable = definition.variable
@@ -233,23 +212,27 @@ class Reading:
             case _:
                 return attribute_key(node), (), None
 
-    _methods: ClassVar[dict[type, Callable[[Any, Any], Opened]]] = {
+    _methods: ClassVar[dict[type, Callable[[Reading, Any], Opened]]] = {
         Var: _var,
         DataflowVar: _var,
         Call: _call,
-        Tuple: _tuple,
-        TupleGetItem: _item,
-        Constant: _constant,
-        ShapeExpr: _shape,
-        PrimValue: _prim,
+        Tuple: lambda _, node: (None, [("fields", node.fields)], None),
+        TupleGetItem: lambda _, node: (node.index, [("tuple_value", node.tuple_value)], None),
+        Constant: lambda _, node: ((node.ty, node.data), (), None),
+        ShapeExpr: lambda self, node: (tuple(map(self._dim, node.values)), (), None),
+        PrimValue: lambda self, node: (self._sized(node.ty), (), None),
         VarBinding: _binding,
-        MatchCast: _match_cast,
+        MatchCast: lambda _, cast: (
+            None,
+            [(None, cast.value), (None, Definition(cast.var, (cast.ty,))), ("ty", cast.ty)],
+            None,
+        ),
         BindingBlock: _block,
         DataflowBlock: _block,
         SeqExpr: _seq,
         If: _if,
         Function: _function,
-        InlineItems: _row,
+        InlineItems: lambda _, row: (None, row.items, row.noun),
         Definition: _definition,
         FuncType: _func_type,
         TensorType: _type,

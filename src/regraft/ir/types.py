@@ -72,17 +72,13 @@ class Type(Node):
             return value
 
 
-def _no_size() -> None:
-    return None
-
-
 def as_dim(value: object, where: str = "shape") -> Dim:
     """``value`` as a dim: a `KnownSize` for a non-negative int (or NumPy int), or a symbolic expression."""
     if type(value) is KnownSize or isinstance(value, SymExpr):
         return value
     if type(value) is int:
         dim = value
-    elif (size := getattr(value, "as_size", _no_size)()) is not None:
+    elif (size := getattr(value, "as_size", lambda: None)()) is not None:
         return as_dim(size, where)
     elif hasattr(value, "__index__") and not isinstance(value, bool):
         dim = int(value.__index__())  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]

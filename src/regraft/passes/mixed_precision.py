@@ -65,11 +65,6 @@ def _is(ty: Type, *dtypes: str) -> bool:
     return all(isinstance(leaf, TensorType) and leaf.dtype in dtypes for leaf in leaf_types(ty))
 
 
-def _holds(ty: Type, dtype: str) -> bool:
-    """True if ``ty`` is a tensor of ``dtype``, or a tuple that holds one at any depth."""
-    return any(leaf.dtype == dtype for leaf in leaf_tensors(ty))
-
-
 class _Dtypes(NamedTuple):
     """The narrow dtype, the one that products are summed and given in, and the bindings that stay as they are."""
 
@@ -191,7 +186,8 @@ class _BlockWriter:
 
     def _is_low(self, leaf: Expr) -> bool:
         """True for what is kept in half precision as a whole: a tuple may be so in part."""
-        return isinstance(leaf, Var) and leaf in self.low and not _holds(self.low[leaf].ty, _HIGH)
+        kept = self.low.get(leaf) if isinstance(leaf, Var) else None
+        return kept is not None and all(one.dtype != _HIGH for one in leaf_tensors(kept.ty))
 
     def _kept(self, value: Expr) -> Expr:
         """``value`` with each part in the precision in which it is kept."""
@@ -214,16 +210,13 @@ class _BlockWriter:
             self.bindings.append(VarBinding(var, value))
             return
         if _is(value.ty, _HIGH) and _is(var.ty, _HIGH, self._dtypes.low):
-            value = self._as_type(self._named(value, var), self._dtypes.low)
+            value = ops.astype(self._named(value, var), self._dtypes.low)
         local = DataflowVar(var.name_hint, value.ty, var.origins)
         self.bindings.append(VarBinding(local, value))
         self.low[var] = local
 
     def _convert_now(self, var: Var) -> None:
         self.low[var] = self._named(ops.astype(var, self._dtypes.low), var)
-
-    def _as_type(self, value: Expr, dtype: str) -> Expr:
-        return ops.astype(value, dtype) if _is(value.ty, _HIGH, self._dtypes.low) else value
 
     def _as_old(self, local: Expr, ty: Type) -> Expr:
         """``local`` with the dtypes of ``ty``, which is its type but for them."""

@@ -65,16 +65,8 @@ def _gelu_tanh(x: Expr) -> Expr:
     return _half_of(x, ops.tanh((x + cube * 0.044715) * sqrt(2 / pi)) + 1.0)
 
 
-def _silu(x: Expr) -> Expr:
-    return x * ops.sigmoid(x)
-
-
 def _mish(x: Expr, threshold: Any = any_attribute(20.0, 21.0)) -> Expr:  # noqa: B008 - a parameter that is an attribute
     return x * ops.tanh(ops.nn.softplus(x, 1.0, threshold))
-
-
-def _of_mish(x: Expr, threshold: float) -> Expr | Decline:
-    return ops.nn.mish(x) if threshold >= 20.0 else decline("the softplus ends earlier")
 
 
 def _limited(line: Expr, most: float) -> Expr:
@@ -88,14 +80,6 @@ def _limited(line: Expr, most: float) -> Expr:
 
 def _sixth(value: Expr) -> Expr:
     return any_of(value / 6.0, value * (1 / 6))
-
-
-def _hardsigmoid(x: Expr) -> Expr:
-    return _sixth(_limited(x + 3.0, 6.0))
-
-
-def _hardsigmoid_of_line(x: Expr, alpha: Any = _NUMBER, beta: Any = _NUMBER) -> Expr:
-    return _limited(x * alpha + beta, 1.0)
 
 
 def _of_line(x: Expr, alpha: float, beta: float) -> Expr | Decline:
@@ -133,11 +117,11 @@ def _is_nearly(number: float, value: float) -> bool:
 _ACTIVATIONS: Final[Sequence[_Row]] = (
     ("gelu", _gelu, lambda x: ops.nn.gelu(x)),
     ("gelu_tanh", _gelu_tanh, lambda x: ops.nn.gelu_tanh(x)),
-    ("silu", _silu, lambda x: ops.nn.silu(x)),
+    ("silu", lambda x: x * ops.sigmoid(x), lambda x: ops.nn.silu(x)),
     ("hardswish", _hardswish, lambda x: _in_single_precision(ops.nn.hardswish, x)),
-    ("hardsigmoid", _hardsigmoid, lambda x: _in_single_precision(ops.nn.hardsigmoid, x)),
-    ("hardsigmoid", _hardsigmoid_of_line, _of_line),
-    ("mish", _mish, _of_mish),
+    ("hardsigmoid", lambda x: _sixth(_limited(x + 3.0, 6.0)), lambda x: _in_single_precision(ops.nn.hardsigmoid, x)),
+    ("hardsigmoid", lambda x, alpha=_NUMBER, beta=_NUMBER: _limited(x * alpha + beta, 1.0), _of_line),
+    ("mish", _mish, lambda x, threshold: ops.nn.mish(x) if threshold >= 20.0 else decline("the softplus ends earlier")),
 )
 
 

@@ -67,7 +67,7 @@ def explain(
     if limit < 0:
         raise RewriteError(f"explain needs a limit of 0 or more, got {limit}")
     if isinstance(subject, DFPattern | PatternContext):
-        searches = [_Explainer(Rule(subject, _leave_alone), limit, is_rule=False)]
+        searches = [_Explainer(Rule(subject, lambda expr, _matchings: expr), limit, is_rule=False)]
     elif isinstance(subject, PatternMatchingRewriter):  # pyright: ignore[reportUnnecessaryIsInstance]
         searches = [_Explainer(rule, limit, is_rule=True) for rule in subject.rules()]
     else:
@@ -85,10 +85,6 @@ def _functions(program: Function | IRModule) -> Iterable[tuple[str, Function]]:
     if isinstance(program, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
         return [(program.name or "function", program)]
     raise RewriteError(f"explain looks at a function or a module, got {type(program).__name__}")
-
-
-def _leave_alone(expr: Expr, _matchings: object) -> Expr:
-    return expr
 
 
 class _Visit(FunctionWalk):

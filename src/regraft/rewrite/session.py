@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from math import floor
 from typing import Final
@@ -136,10 +137,7 @@ class EditSession(BlockView):
 
     def key(self, value: Expr) -> ValueKey:
         """The key of the computation of ``value``; two pure values of one key are the same value."""
-        return computation_key(value, self._resolved)
-
-    def _resolved(self, operand: Expr) -> Expr:
-        return resolve(self.definitions, operand)
+        return computation_key(value, partial(resolve, self.definitions))
 
     # --- editing
 

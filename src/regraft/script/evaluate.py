@@ -67,7 +67,7 @@ class ScriptEvaluator:
     reach.
     """
 
-    __slots__ = ("_depth", "_expand", "environment", "python", "source")
+    __slots__ = ("_expand", "depth", "environment", "python", "source")
 
     def __init__(
         self,
@@ -75,12 +75,13 @@ class ScriptEvaluator:
         environment: Environment,
         python: Mapping[str, Any] | None,
         expand: Callable[[ast.Call, Macro, Sequence[Any], Mapping[str, Any]], Any] | None = None,
+        depth: int = 0,
     ) -> None:
         self._expand = expand
         self.source = source
         self.environment = environment
         self.python = python
-        self._depth = 0
+        self.depth = depth
 
     def evaluate(self, node: ast.expr) -> Any:
         """The value of an expression: of the language, a type, a size, a Python value.
@@ -95,14 +96,14 @@ class ScriptEvaluator:
         form = _FORMS.get(kind)
         if form is None:
             return self._foreign(node)
-        self._depth += 1
-        if self._depth > MOST_NESTED:
-            self._depth = 0
+        self.depth += 1
+        if self.depth > MOST_NESTED:
+            self.depth = 0
             raise self.source.error(
                 node, f"an expression is nested more than {MOST_NESTED} deep; bind its parts to names"
             )
         value = form(self, node)
-        self._depth -= 1
+        self.depth -= 1
         return value
 
     def guarded(self, node: ast.AST, action: Callable[..., Any], /, *args: Any, **keywords: Any) -> Any:
@@ -137,12 +138,6 @@ class ScriptEvaluator:
         if value is Ellipsis or isinstance(value, bytes):
             return self._foreign(node)
         return self.guarded(node, checked_number, value) if type(value) is int else value
-
-    def _tuple(self, node: ast.Tuple) -> Any:
-        return tuple(self._items(node.elts))
-
-    def _list(self, node: ast.List) -> Any:
-        return self._items(node.elts)
 
     def _items(self, nodes: Sequence[ast.expr]) -> list[Any]:
         items: list[Any] = []
@@ -249,9 +244,6 @@ class ScriptEvaluator:
             raise self.source.error(node, "== and != compare identity in Python; call R.equal or R.not_equal")
         return self.guarded(node, COMPARISONS[kind][1], *operands)
 
-    def _call(self, node: ast.Call) -> Any:
-        return self.call(node, self.evaluate(node.func))
-
     # --- calls
 
     def call(self, node: ast.Call, callee: Any) -> Any:
@@ -330,8 +322,8 @@ class ScriptEvaluator:
 
 
 _FORMS: Final[Mapping[type[ast.expr], Callable[[ScriptEvaluator, Any], Any]]] = {
-    ast.Tuple: ScriptEvaluator._tuple,  # pyright: ignore[reportPrivateUsage]
-    ast.List: ScriptEvaluator._list,  # pyright: ignore[reportPrivateUsage]
+    ast.Tuple: lambda self, node: tuple(self._items(node.elts)),  # pyright: ignore[reportPrivateUsage]
+    ast.List: lambda self, node: self._items(node.elts),  # pyright: ignore[reportPrivateUsage]
     ast.Dict: ScriptEvaluator._dict,  # pyright: ignore[reportPrivateUsage]
     ast.Attribute: ScriptEvaluator._attribute,  # pyright: ignore[reportPrivateUsage]
     ast.Subscript: ScriptEvaluator._subscript,  # pyright: ignore[reportPrivateUsage]
@@ -340,7 +332,7 @@ _FORMS: Final[Mapping[type[ast.expr], Callable[[ScriptEvaluator, Any], Any]]] = 
     ast.Compare: ScriptEvaluator._compare,  # pyright: ignore[reportPrivateUsage]
     ast.BoolOp: ScriptEvaluator._joined,  # pyright: ignore[reportPrivateUsage]
     ast.IfExp: ScriptEvaluator._chosen,  # pyright: ignore[reportPrivateUsage]
-    ast.Call: ScriptEvaluator._call,  # pyright: ignore[reportPrivateUsage]
+    ast.Call: lambda self, node: self.call(node, self.evaluate(node.func)),
 }
 
 _NAMES_OF_FORMS: Final[Mapping[type[ast.expr], str]] = {

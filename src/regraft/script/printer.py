@@ -273,8 +273,31 @@ class FunctionPrinter:
             return self._name(expr)
         if depth > _DEEPEST:
             return "..."
-        form = _EXPRESSIONS.get(type(expr))
-        return form(self, expr, depth + 1) if form is not None else f"<{type(expr).__name__}>"
+        match expr:
+            case Call():
+                return self._call(expr, depth + 1)
+            case GlobalVar():
+                return self._global(expr)
+            case Constant():
+                return self._constants.text(expr)
+            case Tuple():
+                return f"({self._fields(expr, self.expr, depth + 1)})" if expr.fields else "R.tuple()"
+            case TupleGetItem():
+                return f"{self.expr(expr.tuple_value, depth + 1)}[{expr.index}]"
+            case ShapeExpr():
+                return f"R.shape([{self._dims(expr.values, quoted=False)}])"
+            case PrimValue():
+                return self._scalar(expr)
+            case StringImm():
+                return f"R.str({string_text(expr.value)})"
+            case DataTypeImm():
+                return f'R.dtype("{expr.value}")'
+            case ExternFunc():
+                return self._extern(expr)
+            case Op():
+                return self._operator(expr)
+            case _:
+                return f"<{type(expr).__name__}>"
 
     def _call(self, call: Call, depth: int) -> str:
         op = call.op
@@ -291,7 +314,7 @@ class FunctionPrinter:
         args = [form(arg, depth) for arg in call.args]
         keywords = self._keywords(call) if call.attrs else []
         if isinstance(op, Op):
-            callee = self._operator(op, depth)
+            callee = self._operator(op)
             if args and isinstance(call.args[0], ExternFunc):
                 args[0] = string_text(call.args[0].global_symbol)
         elif isinstance(op, ExternFunc):
@@ -356,23 +379,11 @@ class FunctionPrinter:
             return attribute_text(value)
         return self.dim(cast(Dim, value))
 
-    def _tuple(self, expr: Tuple, depth: int) -> str:
-        return f"({self._fields(expr, self.expr, depth)})" if expr.fields else "R.tuple()"
-
     def _fields(self, expr: Tuple, form: Callable[[Expr, int], str], depth: int) -> str:
         fields = ", ".join([form(field, depth) for field in expr.fields])
         return f"{fields}," if len(expr.fields) == 1 else fields
 
-    def _projection(self, expr: TupleGetItem, depth: int) -> str:
-        return f"{self.expr(expr.tuple_value, depth)}[{expr.index}]"
-
-    def _constant(self, expr: Constant, depth: int) -> str:
-        return self._constants.text(expr)
-
-    def _shape(self, expr: ShapeExpr, depth: int) -> str:
-        return f"R.shape([{self._dims(expr.values, quoted=False)}])"
-
-    def _scalar(self, expr: PrimValue, depth: int) -> str:
+    def _scalar(self, expr: PrimValue) -> str:
         text = self._number(expr)
         return text if isinstance(expr.value, int | float) and text.startswith("T.") else f"R.prim_value({text})"
 
@@ -391,22 +402,16 @@ class FunctionPrinter:
         text = self._number(expr)
         return f"T.{expr.ty}({text})" if isinstance(expr.value, int) and not text.startswith("T.") else text
 
-    def _string(self, expr: StringImm, depth: int) -> str:
-        return f"R.str({string_text(expr.value)})"
-
-    def _dtype(self, expr: DataTypeImm, depth: int) -> str:
-        return f'R.dtype("{expr.value}")'
-
-    def _extern(self, expr: ExternFunc, depth: int) -> str:
+    def _extern(self, expr: ExternFunc) -> str:
         stated = "" if expr.ty == FuncType.opaque_func() else f", {self.type(expr.ty)}"
         return f"R.ExternFunc({string_text(expr.global_symbol)}{stated})"
 
-    def _global(self, expr: GlobalVar, depth: int) -> str:
+    def _global(self, expr: GlobalVar) -> str:
         self._calls_module = self._calls_module or expr in self._functions
         name, alias = self._module
         return f"{alias or name}.{self._functions.get(expr) or identifier(expr.name_hint)}"
 
-    def _operator(self, expr: Op, depth: int) -> str:
+    def _operator(self, expr: Op) -> str:
         if expr.is_foreign:
             options = [string_text(expr.name)]
             if expr.onnx is None:
@@ -564,18 +569,3 @@ def _sizes_of(part: Expr | Type) -> tuple[SymVar, ...]:
 
 
 _WITH_BINDINGS: Final = (VarBinding, MatchCast, BindingBlock, SeqExpr, If)
-_PrintedForm = Callable[[FunctionPrinter, Any, int], str]
-
-_EXPRESSIONS: Final[Mapping[type[Expr], _PrintedForm]] = {
-    Call: FunctionPrinter._call,  # pyright: ignore[reportPrivateUsage]
-    Tuple: FunctionPrinter._tuple,  # pyright: ignore[reportPrivateUsage]
-    TupleGetItem: FunctionPrinter._projection,  # pyright: ignore[reportPrivateUsage]
-    Constant: FunctionPrinter._constant,  # pyright: ignore[reportPrivateUsage]
-    ShapeExpr: FunctionPrinter._shape,  # pyright: ignore[reportPrivateUsage]
-    PrimValue: FunctionPrinter._scalar,  # pyright: ignore[reportPrivateUsage]
-    StringImm: FunctionPrinter._string,  # pyright: ignore[reportPrivateUsage]
-    DataTypeImm: FunctionPrinter._dtype,  # pyright: ignore[reportPrivateUsage]
-    ExternFunc: FunctionPrinter._extern,  # pyright: ignore[reportPrivateUsage]
-    GlobalVar: FunctionPrinter._global,  # pyright: ignore[reportPrivateUsage]
-    Op: FunctionPrinter._operator,  # pyright: ignore[reportPrivateUsage]
-}

@@ -226,18 +226,11 @@ class FunctionReader:
     def _expanded(self, node: ast.Call, macro: Macro, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """The result of a macro, with its statements read as if they stood here."""
         values = self.evaluator.guarded(node, macro.bound, args, keywords)
-        outer = (
-            self.source,
-            self.environment,
-            self.evaluator.source,
-            self.evaluator.environment,
-            self.evaluator.python,
-        )
+        outer = self.source, self.environment, self.evaluator
         scope = macro.scope if macro.hygienic else ChainMap(dict(self.environment.items()), dict(macro.scope))
         around = Environment(scope if not macro.hygienic else {}, self.environment.sizes)
-        self.source = self.evaluator.source = macro.source
-        self.environment = self.evaluator.environment = around
-        self.evaluator.python = macro.scope
+        self.source, self.environment = macro.source, around
+        self.evaluator = ScriptEvaluator(macro.source, around, macro.scope, self._expanded, self.evaluator.depth)
         for name, value in values.items():
             around.bind(name, value)
         try:
@@ -248,9 +241,7 @@ class FunctionReader:
                 self._statement(statement)
             return () if last is None or last.value is None else self.evaluator.evaluate(last.value)
         finally:
-            self.source, self.environment, self.evaluator.source, self.evaluator.environment, self.evaluator.python = (
-                outer
-            )
+            self.source, self.environment, self.evaluator = outer
 
     # --- bindings
 
