@@ -225,6 +225,18 @@ def test_a_branch_is_an_if_that_sees_outer_values() -> None:
     np.testing.assert_array_equal(_run(model, np.array(False), array)[0], array)
 
 
+@pytest.mark.parametrize(
+    ("cuts", "places", "nodes"), [(3, [3, 6], 7), ([2], [2], 2), ([2, 5, 6], [2, 5, 6], 4)], ids=str
+)
+def test_parts_of_an_axis_of_open_size_are_cut_out(cuts: int | list[int], places: list[int], nodes: int) -> None:
+    x = Var("x", TensorType((SymVar("n"), 4), "float32"))
+    model = to_onnx(IRModule.from_expr(Function([x], R.split(x, cuts))))
+    assert len(model.graph.node) <= nodes
+    array = _random(7, 4)
+    for found, expected in zip(_run(model, array), np.split(array, places), strict=True):
+        assert_close(found, expected)
+
+
 def test_a_size_inside_a_larger_one_is_solved_for() -> None:
     n = SymVar("n")
     x = Var("x", TensorType((n * 2 + 1,), "float32"))

@@ -107,28 +107,25 @@ def _quantize(node: NodeImporter) -> Imported:
         is_float(target) and itemsize(target) == 1
     ):
         raise node.refuse(f"quantization to {target} is not supported")
-    x, scale = node.operand(0), node.operand(1)
+    x = node.operand(0)
     if is_integer(node.dtype()):
         x = node.emit(in_dtype(x, "float32"))
     axis = node.attr("axis", 1)
     if node.rank(1) > 1:
         return _quantize_blocks(node, x, target, axis)
-    zero = node.optional(2)
-    if zero is None:
-        zero = _no_shift(node, scale, target)
-    scale, zero, axis = _for_all(node, scale, zero, axis)
-    return ops.quantize(x, scale, zero, axis, target)
+    return ops.quantize(x, *_for_all(node, axis, target), target)
 
 
-def _no_shift(node: NodeImporter, scale: Expr, dtype: str) -> Expr:
-    """A zero point of 0 for each number of ``scale``."""
-    if isinstance(scale, Constant):
-        return const(np.zeros(scale.data.shape), dtype)
-    return node.emit(ops.zeros_like(scale, dtype))
+def _for_all(node: NodeImporter, axis: int, dtype: str) -> tuple[Expr, Expr, int]:
+    """Scale, zero point (0, of ``dtype``, where none is given) and axis.
 
-
-def _for_all(node: NodeImporter, scale: Expr, zero: Expr, axis: int) -> tuple[Expr, Expr, int]:
-    """Scale, zero point and axis; one number is for the whole tensor, whether that has the axis or not."""
+    One number is for the whole tensor, whether that has the axis or not.
+    """
+    scale, zero = node.operand(1), node.optional(2)
+    if zero is None and isinstance(scale, Constant):
+        zero = const(np.zeros(scale.data.shape), dtype)
+    elif zero is None:
+        zero = node.emit(ops.zeros_like(scale, dtype))
     if node.rank(1) == 0:
         return scale, zero, -1
     if node.shape(1) != (1,):
@@ -169,11 +166,7 @@ def _dequantize(node: NodeImporter) -> Imported:
         if node.has(2):
             x = x - _blocked(node, in_dtype(node.operand(2), "float32"), axis)
         return in_dtype(x * _blocked(node, in_dtype(scale, "float32"), axis), result)
-    zero = node.optional(2)
-    if zero is None:
-        zero = _no_shift(node, scale, node.dtype())
-    scale, zero, axis = _for_all(node, scale, zero, axis)
-    return ops.dequantize(node.operand(0), scale, zero, axis, result)
+    return ops.dequantize(node.operand(0), *_for_all(node, axis, node.dtype()), result)
 
 
 def _check_blocks(node: NodeImporter, axis: int) -> None:

@@ -113,9 +113,9 @@ def triangle(node: NodeImporter, *, upper: bool) -> Expr:
 
 def _for_all_axes(node: NodeImporter, index: int, axes: Sequence[int] | Expr, default: int) -> Expr:
     """Operand ``index``, numbers for some axes, as numbers for all of them: ``default`` for the others."""
-    rank = node.rank()
-    numbers = row(node, node.operand(index)) if node.has(index) else integers([1] * rank)
-    return _spread(node, numbers, axes, default) if node.has(index) else numbers
+    if not node.has(index):
+        return integers([default] * node.rank())
+    return _spread(node, row(node, node.operand(index)), axes, default)
 
 
 def _spread(node: NodeImporter, numbers: Expr, axes: Sequence[int] | Expr, default: int) -> Expr:

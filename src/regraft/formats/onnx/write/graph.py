@@ -319,13 +319,10 @@ class GraphWriter:
         """A shape that is computed before the loop that is being written; None where it depends on the loop."""
         sizes = [size for dim in dims if isinstance(dim, SymExpr) for size in dim.free_symvars]
         outer = self._around[-1] if self._around else None
-        if (
-            outer is None
-            or not sizes
-            or any(outer.readers.get(size) is not self._block.readers.get(size) for size in sizes)
-        ):
+        if outer is None or not sizes:
             return None
-        if any(size not in outer.readers for size in sizes):
+        readers = self._block.readers
+        if any(size not in outer.readers or outer.readers[size] is not readers.get(size) for size in sizes):
             return None
         with self._inside(outer, self._around[:-1]):
             return self.shape(dims)

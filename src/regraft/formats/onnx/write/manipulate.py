@@ -273,14 +273,13 @@ def _known_slices(call: Call) -> list[tuple[int, int, int, int]] | None:
 
     Bounds outside the axis mean something else in ONNX when the stride is negative: they are brought inside.
     """
-    shape = tensor_type(call.args[0]).shape
     columns: list[list[int]] = []
     for arg in call.args[1:]:
+        dims = _dims(arg) or ()
         assert isinstance(arg.ty, TupleType)
-        values = [field.value if isinstance(field, PrimType) else None for field in arg.ty.fields]
-        if shape is None or not all(isinstance(value, int) for value in values):
+        columns.append([size for size in dims if isinstance(size, int)])
+        if len(columns[-1]) < len(arg.ty.fields):
             return None
-        columns.append([value for value in values if isinstance(value, int)])
     columns += [[1] * len(columns[0])] * (4 - len(columns))
     rows: list[tuple[int, int, int, int]] = []
     for axis, begin, end, stride in zip(*columns, strict=True):
