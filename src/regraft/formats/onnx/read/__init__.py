@@ -16,7 +16,6 @@ from . import shaping as shaping
 from . import signal as signal
 from . import stored_products as stored_products
 from . import training as training
-from . import trees as trees
 from . import vision as vision
 from .partial_sizes import partial_sizes as partial_sizes
 from .size_arithmetic import on_sizes as on_sizes
