@@ -201,9 +201,7 @@ class GraphWriter:
         for parameter in given:
             told = work if parameter == main and work is not None else bound.get(parameter, parameter)
             element = dtype_of_text(told) or (dtype if told == parameter else told)
-            hint = f"{self.hint}/{op_type}"
-            # What is of the type of an operand which nobody has said has none either.
-            results.append(ir.Value(name=self.names.fresh(hint)) if element is None else self.value(element, hint))
+            results.append(self.value(element, f"{self.hint}/{op_type}"))
         self.add(op_type, operands, results, domain=domain, **attributes)
         if work == own or own is None:
             return tuple(results)
@@ -282,9 +280,10 @@ class GraphWriter:
             return inputs, opset
         return [*inputs[:2], None, *inputs[3:]], _SIZES_BESIDE_SCALES.stop
 
-    def value(self, dtype: str, hint: str | None = None) -> ir.Value:
-        """A value of that element type, not yet produced."""
-        return ir.Value(name=self.names.fresh(hint or self.hint), type=ir.TensorType(to_onnx_dtype(dtype)))
+    def value(self, dtype: str | None, hint: str | None = None) -> ir.Value:
+        """A value of that element type, or of one that nobody has said, not yet produced."""
+        element = None if dtype is None else ir.TensorType(to_onnx_dtype(dtype))
+        return ir.Value(name=self.names.fresh(hint or self.hint), type=element)
 
     def cast(self, value: ir.Value, dtype: str) -> ir.Value:
         """``value`` converted to ``dtype``; itself if it has it."""
@@ -340,13 +339,10 @@ class GraphWriter:
                 outputs = self.own_outputs(write(), nodes)
             bodies.append(ir.Graph([], outputs, nodes=nodes, opset_imports={}, name=f"{hint}_{label}"))
         self.hint = hint
-        results = tuple([self._result_like(value, f"{hint}/If") for value in bodies[0].outputs])
+        dtypes = [None if value.dtype is None else dtype_of(value) for value in bodies[0].outputs]
+        results = tuple([self.value(dtype, f"{hint}/If") for dtype in dtypes])
         self.add("If", [condition], results, then_branch=bodies[0], else_branch=bodies[1])
         return results
-
-    def _result_like(self, value: ir.Value, hint: str) -> ir.Value:
-        """A value of the element type of another, which may not be known."""
-        return ir.Value(name=self.names.fresh(hint)) if value.dtype is None else self.value(dtype_of(value), hint)
 
     def own_outputs(
         self, values: Sequence[ir.Value], nodes: Sequence[ir.Node], handed_on: Collection[int] = ()

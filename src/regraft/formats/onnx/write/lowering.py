@@ -360,11 +360,7 @@ class Lowering:
             if var is None:
                 outputs.append(ir.Value(name=graph.names.fresh(name) if name else ""))
                 continue
-            dtype = tensor_type(var).dtype
-            if dtype is None:  # the model that was read did not say it either
-                outputs.append(ir.Value(name=graph.names.fresh(name or var.name_hint)))
-            else:
-                outputs.append(graph.value(dtype, name or var.name_hint))
+            outputs.append(graph.value(tensor_type(var).dtype, name or var.name_hint))
             self.values[var] = outputs[-1]
         while outputs and not outputs[-1].name:
             outputs.pop()
