@@ -11,7 +11,7 @@ from ....ir.op import Call
 from ....ir.tensor_data import TensorData
 from ....ir.types import PrimType, TensorType
 from ..element_types import to_onnx_dtype
-from .elementwise import cast, stem
+from .elementwise import stem
 from .lowering import LOWERINGS, Lowered, Lowering, known_dtype, lowers, tensor_type
 
 
@@ -49,7 +49,7 @@ def _arange(lowering: Lowering, call: Call) -> Lowered:
         op = call.op
         return graph.constant_data(TensorData(op.reference(np, *bounds, dtype=dtype)), graph.hint)  # type: ignore[union-attr]
     work = "int64" if all(isinstance(a.ty, PrimType) and is_integer(a.ty.dtype) for a in call.args) else "float64"
-    return cast(graph, graph.op("Range", *[graph.cast(lowering.tensor(arg), work) for arg in call.args]), dtype)
+    return graph.cast(graph.op("Range", *[graph.cast(lowering.tensor(arg), work) for arg in call.args]), dtype)
 
 
 @lowers("tril", "triu", because="1 node in place of 4, 4 to 5 times as fast")

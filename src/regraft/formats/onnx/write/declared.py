@@ -129,7 +129,7 @@ def _outputs(lowering: Lowering, ty: Type) -> tuple[list[ir.Value], Lowered]:
         value = graph.value(ty.dtype, f"{graph.hint}/result")
         value.shape = None if ty.shape is None else lowering.shape(ty.shape)
     elif isinstance(ty, TensorType | ObjectType):
-        value = ir.Value(name=graph.names.fresh(f"{graph.hint}/result"))
+        value = graph.value(None, f"{graph.hint}/result")
     else:
         raise ConvertError(f"a result of type {ty!r} is no tensor, which is what a node of ONNX gives")
     return [value], value

@@ -110,15 +110,7 @@ def _test(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("astype", "wrap_param")
 def _astype(lowering: Lowering, call: Call) -> Lowered:
-    return cast(lowering.graph, lowering.tensor(call.args[0]), call.attrs["dtype"])
-
-
-def cast(graph: GraphWriter, x: ir.Value, dtype: str) -> ir.Value:
-    """``x`` converted as NumPy does: what an 8-bit float cannot hold becomes NaN or infinity, not the greatest."""
-    if dtype_of(x) == dtype:
-        return x
-    saturate = 0 if is_float(dtype) and itemsize(dtype) == 1 else None
-    return graph.op("Cast", x, dtype=dtype, to=int(to_onnx_dtype(dtype)), saturate=saturate)
+    return lowering.graph.cast(lowering.tensor(call.args[0]), call.attrs["dtype"])
 
 
 def stem(call: Call) -> str:

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from ....ir.builder import NameSupply
 from ....ir.dims import Condition, Dim, FloorDiv, FloorMod, Max, Min, Operation, Select, SymExpr, SymVar, dim_at_least
-from ....ir.dtypes import is_float, numpy_dtype
+from ....ir.dtypes import is_float, itemsize, numpy_dtype
 from ....ir.origin import Origins
 from ....ir.tensor_data import TensorData
 from ...errors import ConvertError
@@ -286,11 +286,15 @@ class GraphWriter:
         return ir.Value(name=self.names.fresh(hint or self.hint), type=element)
 
     def cast(self, value: ir.Value, dtype: str) -> ir.Value:
-        """``value`` converted to ``dtype``; itself if it has it."""
+        """``value`` converted to ``dtype`` as NumPy does it; itself if it has it.
+
+        What an 8-bit float cannot hold becomes NaN or infinity, not the greatest.
+        """
         if value.dtype is not None and dtype_of(value) == dtype:
             return value
         result = self.value(dtype, f"{self.hint}/Cast")
-        self.add("Cast", [value], [result], to=int(to_onnx_dtype(dtype)))
+        saturate = 0 if is_float(dtype) and itemsize(dtype) == 1 else None
+        self.add("Cast", [value], [result], to=int(to_onnx_dtype(dtype)), saturate=saturate)
         return result
 
     @contextmanager
@@ -481,7 +485,7 @@ class GraphWriter:
                 case Condition():
                     return self._condition(dim, operands)
                 case Select():
-                    return self.op("Where", self.cast_size(operands[0], "bool"), *operands[1:])
+                    return self.op("Where", self.cast(operands[0], "bool"), *operands[1:])
                 case Min() | Max():
                     return self.op("Min" if isinstance(dim, Min) else "Max", *operands)
                 case FloorMod():
@@ -509,10 +513,6 @@ class GraphWriter:
         assert total is not None
         return total
 
-    def cast_size(self, value: ir.Value, dtype: str) -> ir.Value:
-        """``value`` in another dtype: a condition as bool, or a truth as the int64 that sizes are."""
-        return self.op("Cast", value, dtype=dtype, to=int(to_onnx_dtype(dtype)))
-
     def _condition(self, dim: Condition, operands: Sequence[ir.Value]) -> ir.Value:
         """A condition as an int64 of 0 or 1, as every size is one."""
         match dim.sign:
@@ -528,7 +528,7 @@ class GraphWriter:
                 return self._truth(_COMPARISONS[sign], *operands)
 
     def _truth(self, op_type: str, *operands: ir.Value) -> ir.Value:
-        return self.cast_size(self.op(op_type, *operands, dtype="bool"), "int64")
+        return self.cast(self.op(op_type, *operands, dtype="bool"), "int64")
 
     def shape(self, dims: Sequence[Dim]) -> ir.Value:
         """A shape as a tensor of rank 1 and int64; a constant where no size variable is in it."""

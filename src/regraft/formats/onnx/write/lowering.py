@@ -204,7 +204,7 @@ class Lowering:
         if isinstance(expr.value, SymExpr):
             scalar = self.graph.scalar(self.graph.size(expr.value))
             is_truth = isinstance(expr.ty, PrimType) and expr.ty.dtype == "bool"
-            return self.graph.cast_size(scalar, "bool") if is_truth else scalar
+            return self.graph.cast(scalar, "bool") if is_truth else scalar
         assert isinstance(expr.ty, PrimType)
         return self.graph.constant(expr.value, expr.ty.dtype)
 
@@ -223,11 +223,7 @@ class Lowering:
         """The values of a tuple of tensors."""
         found = self.value(expr)
         assert isinstance(found, tuple)
-        values: list[ir.Value] = []
-        for field in found:
-            assert not isinstance(field, tuple)
-            values.append(field)
-        return tuple(values)
+        return tuple(flat(found))
 
     # --- values made on the way
 
