@@ -334,14 +334,11 @@ class GraphImporter:
         if not isinstance(ty, TensorType):
             return found
         dims = self._named_sizes(node, result, ty, value) if ty.shape is None else self._restated(ty.shape, value)
-        dtype = ty.dtype
-        if dtype is None:
-            dtype = self.stated_dtype(value)
-        if dims is not None:
-            return self.builder.match_cast(found, TensorType(dims, dtype), value.name or "")
-        if dtype != ty.dtype:
-            return self.builder.match_cast(found, TensorType(ty.shape, dtype, ty.ndim), value.name or "")
-        return found
+        dtype = ty.dtype or self.stated_dtype(value)
+        if dims is None and dtype == ty.dtype:
+            return found
+        stated = TensorType(ty.shape, dtype, ty.ndim) if dims is None else TensorType(dims, dtype)
+        return self.builder.match_cast(found, stated, value.name or "")
 
     def stated_dtype(self, value: ir.Value) -> str | None:
         """The dtype that the model states for a value, or that its nodes tell; None where neither does."""
