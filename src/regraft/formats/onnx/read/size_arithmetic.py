@@ -193,19 +193,19 @@ def _clip(node: NodeImporter, operands: list[_Array]) -> _Array:
 # --- arrangement
 
 
-def _numbers(operand: _Array) -> list[int]:
+def _numbers(operand: _Array) -> tuple[int, ...]:
     """The elements of an operand that says which elements or axes are meant."""
     values = operand.reshape(-1).tolist()
     if any(isinstance(value, SymExpr) for value in values):
         raise _UndecidedError
-    return [int(value) for value in values]
+    return tuple([int(value) for value in values])
 
 
-def _listed(node: NodeImporter, name: str, operands: list[_Array], index: int) -> list[int] | None:
+def _listed(node: NodeImporter, name: str, operands: list[_Array], index: int) -> tuple[int, ...] | None:
     """Integers that older opsets give as an attribute, newer ones as an operand; None where they are left out."""
     given = node.attr(name)
     if given is not None:
-        return [int(value) for value in given]
+        return tuple(given)
     return _numbers(operands[index]) if index < len(operands) else None
 
 
@@ -243,18 +243,14 @@ def _split(node: NodeImporter, operands: list[_Array]) -> list[_Array]:
 
 
 def _reshape(node: NodeImporter, operands: list[_Array]) -> _Array:
-    shape = _listed(node, "shape", operands, 1) or []
-    if not node.flag("allowzero"):
-        shape = [operands[0].shape[axis] if size == 0 else size for axis, size in enumerate(shape)]
-    return operands[0].reshape(shape)
-
-
-def _axes(listed: list[int] | None) -> tuple[int, ...] | None:
-    return None if listed is None else tuple(listed)
+    shape = _listed(node, "shape", operands, 1) or ()
+    is_kept = not node.flag("allowzero")
+    sizes = [operands[0].shape[axis] if is_kept and size == 0 else size for axis, size in enumerate(shape)]
+    return operands[0].reshape(sizes)
 
 
 def _expand(node: NodeImporter, operands: list[_Array]) -> _Array:
-    shape = tuple(_numbers(operands[1]))
+    shape = _numbers(operands[1])
     if int(np.prod(shape)) > MOST_SIZES:
         raise _UndecidedError
     return np.broadcast_to(operands[0], np.broadcast_shapes(operands[0].shape, shape))
@@ -275,7 +271,7 @@ def _folded(function: Callable[..., Any]) -> _Compute:
         found = operands[0]
         axes = _listed(node, "axes", operands, 1)
         if not axes:
-            axes = [] if node.flag("noop_with_empty_axes") else list(range(found.ndim))
+            axes = () if node.flag("noop_with_empty_axes") else range(found.ndim)
         if found.size == 0:
             raise _UndecidedError
         for axis in sorted([axis % found.ndim for axis in axes], reverse=True):
@@ -331,11 +327,11 @@ _COMPUTED: Final[dict[str, _Compute]] = {
     "Reshape": _reshape,
     "Slice": _slice,
     "Split": _split,
-    "Squeeze": lambda node, operands: np.squeeze(operands[0], _axes(_listed(node, "axes", operands, 1))),
+    "Squeeze": lambda node, operands: np.squeeze(operands[0], _listed(node, "axes", operands, 1)),
     "Sub": _each(operator.sub),
     "Tile": _tile,
     "Transpose": lambda node, operands: np.transpose(operands[0], node.attr("perm")),
-    "Unsqueeze": lambda node, operands: np.expand_dims(operands[0], tuple(_listed(node, "axes", operands, 1) or [])),
+    "Unsqueeze": lambda node, operands: np.expand_dims(operands[0], _listed(node, "axes", operands, 1) or ()),
     "Where": lambda node, operands: np.where(operands[0].astype(bool), operands[1], operands[2]),
 }
 """For each operator that models compute sizes with, how it is computed."""

@@ -43,11 +43,6 @@ class Sizes:
         return cls(tuple(array.reshape(-1).tolist()), array.shape, dtype)
 
     @property
-    def is_scalar(self) -> bool:
-        """True if the rank is 0."""
-        return not self.shape
-
-    @property
     def is_known(self) -> bool:
         """True if no size variable is in it."""
         return not any(isinstance(value, SymExpr) for value in self.values)
@@ -72,7 +67,7 @@ class Sizes:
         if self.is_known:
             return self.constant()
         tensor = self._row_expression()
-        if self.is_scalar:
+        if not self.shape:
             tensor = ops.squeeze(tensor, axis=0)
         elif len(self.shape) > 1:
             tensor = ops.reshape(tensor, ShapeExpr(self.shape))
