@@ -15,21 +15,10 @@ from ....ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize
 from ....ir.op import Call
 from ....ir.types import TensorType
 
-_LONG: Final = {
-    "bool": "bool",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "u8": "uint8",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
+_LONG: Final = {"bool": "bool", "bf16": "bfloat16"} | {
+    f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (8, 16, 32, 64)
 }
+"""The dtypes by the short names that the table has for them."""
 
 _OPERATORS: Final = {
     "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64": "Abs Add Div Greater GreaterOrEqual Less LessOrEqual Mul Sub",

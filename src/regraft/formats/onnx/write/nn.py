@@ -106,15 +106,14 @@ def _group_norm(lowering: Lowering, call: Call) -> Lowered | None:
     graph, attrs = lowering.graph, call.attrs
     x, gamma, beta = lowering.tensors(call.args)
     dtype, groups, shape = dtype_of(x), attrs["num_groups"], tensor_type(call.args[0]).shape
+    one, zero = (graph.constant([number] * groups, dtype) for number in (1.0, 0.0))
     if shape is not None and shape[1] == groups:
         # One channel in each group is what instance normalization takes.
-        factor = gamma if attrs["scale"] else graph.constant([1.0] * groups, dtype)
-        summand = beta if attrs["center"] else graph.constant([0.0] * groups, dtype)
+        factor, summand = gamma if attrs["scale"] else one, beta if attrs["center"] else zero
         return graph.op("InstanceNormalization", x, factor, summand, epsilon=attrs["epsilon"])
     # A group is to normalization what a channel is to instance normalization; ONNX Runtime has a kernel for that, and
     # none for GroupNormalization, whose definition by other operators takes twice the time.
     grouped = graph.op("Reshape", x, graph.integers([0, groups, -1]))
-    one, zero = graph.constant([1.0] * groups, dtype), graph.constant([0.0] * groups, dtype)
     normal = graph.op("InstanceNormalization", grouped, one, zero, epsilon=attrs["epsilon"])
     if shape is None:
         normal = graph.op("Reshape", normal, shape_value(lowering, call.args[0]))
