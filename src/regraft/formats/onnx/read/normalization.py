@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import reduce
+from typing import Final
 
 from .... import op as ops
 from ....analysis.tensors import shape_of
@@ -134,11 +135,15 @@ def _lrn(node: NodeImporter) -> Imported:
 # --- attention
 
 
+_EXCHANGED: Final = (0, 2, 1, 3)
+"""The axes of heads and of the sequence, each in the place of the other."""
+
+
 def _heads(node: NodeImporter, index: int, attribute: str) -> Expr:
     """Query, key or value with the axes (batch, sequence, heads, size), from either form that ONNX has."""
     x = node.operand(index)
     if node.rank(index) == 4:
-        return node.emit(ops.permute_dims(x, [0, 2, 1, 3]))
+        return node.emit(ops.permute_dims(x, _EXCHANGED))
     heads = node.attr(attribute)
     batch, sequence, width = node.shape(index)
     return node.emit(ops.reshape(x, [batch, sequence, heads, width // heads]))
@@ -155,23 +160,18 @@ def _attention(node: NodeImporter) -> tuple[Imported | None, ...]:
     query, key, value = (
         _heads(node, index, name) for index, name in ((0, "q_num_heads"), (1, "kv_num_heads"), (2, "kv_num_heads"))
     )
-    past = 0
     if node.has(4):
-        joined: list[Expr] = []
-        for index, new in ((4, key), (5, value)):
-            old = node.emit(ops.permute_dims(node.operand(index), [0, 2, 1, 3]))
-            joined.append(node.emit(ops.concat([old, new], axis=1)))
-        key, value = joined
-        past = 1
-    present = [node.emit(ops.permute_dims(x, [0, 2, 1, 3])) for x in (key, value)]
+        past = [node.emit(ops.permute_dims(node.operand(index), _EXCHANGED)) for index in (4, 5)]
+        key, value = (node.emit(ops.concat(pair, axis=1)) for pair in zip(past, (key, value), strict=True))
+    present = [node.emit(ops.permute_dims(x, _EXCHANGED)) for x in (key, value)]
     causal = None
     if node.attr("is_causal", 0):
-        causal = "BottomRight" if past else "TopLeft"
+        causal = "BottomRight" if node.has(4) else "TopLeft"
     bias = _bias(node, 3, dtype, key) if node.has(3) else None
     found: Expr = ops.nn.attention(query, key, value, bias, node.attr("scale"), causal)
     found = node.emit(found)
     if node.rank() == 4:
-        result: Expr = ops.permute_dims(found, [0, 2, 1, 3])
+        result: Expr = ops.permute_dims(found, _EXCHANGED)
     else:
         batch, sequence, *rest = shape_of(found)
         result = ops.reshape(found, [batch, sequence, dim_product(rest)])
