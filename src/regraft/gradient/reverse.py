@@ -242,10 +242,8 @@ class ReversePass:
     def _fields(self, share: Expr) -> Sequence[Expr]:
         if isinstance(share, Tuple):
             return share.fields
-        assert isinstance(share.ty, TupleType)
         flat = self._flattened(share, {}, ())
-        whole = flat if is_leaf(flat) else self.emit(flat, "lv", ())
-        return [TupleGetItem(whole, i) for i in range(len(share.ty.fields))]
+        return fields_of(flat if is_leaf(flat) else self.emit(flat, "lv", ()))
 
     def _assembled(self, value: Expr, ty: Type, fields: Mapping[Path, Expr], path: Path) -> Expr:
         """The adjoint of ``value`` as one expression; zeros, written down only if used, where none has come."""

@@ -36,7 +36,6 @@ from ..rules import (
     common_dtype,
     format_dims,
     normalize_axes,
-    normalize_axis,
     require_float,
     require_rank,
     tensor_operand,
@@ -65,41 +64,35 @@ def _check_parameter(call: Call, index: int, expected: Sequence[Dim] | None, ndi
         raise wrong_operand(call, index, f"shape {format_dims(expected)}: {meaning}")
 
 
-def _check_axes_parameters(call: Call) -> Type:
+def _check_parameters(call: Call, name: str, axes: Sequence[int], meaning: str) -> TensorType:
+    """The type of data, when the other operands have the sizes of its ``axes``, the attribute ``name``."""
     ty = _require_floats(call)
-    axes: tuple[int, ...] = call.attrs.axes
     expected: list[Dim] | None = None
     if ty.ndim != UNKNOWN_NDIM:
-        order = normalize_axes(call, "axes", axes, ty.ndim)
+        order = normalize_axes(call, name, axes, ty.ndim)
         expected = None if ty.shape is None else [ty.shape[axis] for axis in order]
     for index in range(1, len(call.args)):
-        _check_parameter(call, index, expected, len(axes), f"the sizes of data's axes {axes}")
+        _check_parameter(call, index, expected, len(axes), meaning)
     return ty
 
 
-def _channel_axis(call: Call, name: str, ty: TensorType) -> tuple[int, Dim | None]:
-    """The channel axis of data, whose rank is known, and the number of channels, if known."""
-    axis = normalize_axis(call, name, call.attrs[name], ty.ndim)
-    return axis, None if ty.shape is None else ty.shape[axis]
+def _axes_norm_type(call: Call) -> Type:
+    axes: tuple[int, ...] = call.attrs.axes
+    return _check_parameters(call, "axes", axes, f"the sizes of data's axes {axes}")
 
 
-def _check_channel_parameters(call: Call, axis_name: str) -> TensorType:
+def _check_channels(call: Call, name: str) -> TensorType:
     """The type of data, when the other operands have one element per channel."""
-    ty = _require_floats(call)
-    channels = None if ty.ndim == UNKNOWN_NDIM else _channel_axis(call, axis_name, ty)[1]
-    for index in range(1, len(call.args)):
-        expected = None if channels is None else (channels,)
-        _check_parameter(
-            call, index, expected, 1, f"one element for each channel of data (axis {call.attrs[axis_name]})"
-        )
-    return ty
+    axis: int = call.attrs[name]
+    return _check_parameters(call, name, (axis,), f"one element for each channel of data (axis {axis})")
 
 
 def _channel_norm_type(call: Call) -> Type:
-    ty = _check_channel_parameters(call, "channel_axis")
+    ty = _check_channels(call, "channel_axis")
     if ty.ndim == UNKNOWN_NDIM:
         return ty
-    axis, channels = _channel_axis(call, "channel_axis", ty)
+    axis: int = call.attrs.channel_axis % ty.ndim
+    channels = None if ty.shape is None else ty.shape[axis]
     if axis in normalize_axes(call, "axes", call.attrs.axes, ty.ndim):
         raise wrong_attribute(call, "axes", f"axes other than channel_axis={call.attrs.channel_axis}")
     groups = call.attrs.get("num_groups", 1)
@@ -109,7 +102,7 @@ def _channel_norm_type(call: Call) -> Type:
 
 
 def _batch_norm_type(call: Call) -> Type:
-    ty = _check_channel_parameters(call, "axis")
+    ty = _check_channels(call, "axis")
     return TupleType([ty, tensor_operand(call, 3), tensor_operand(call, 4)])
 
 
@@ -183,9 +176,7 @@ def _batch_norm(
 # --- the operators
 
 
-@declares(
-    "relax.nn.layer_norm", infer=_check_axes_parameters, reference=rounded_once(with_attrs(_layer_norm)), finite=True
-)
+@declares("relax.nn.layer_norm", infer=_axes_norm_type, reference=rounded_once(with_attrs(_layer_norm)), finite=True)
 def layer_norm(
     data: Expr,
     gamma: Expr,
@@ -251,7 +242,7 @@ def instance_norm(
     ...
 
 
-@declares("relax.nn.rms_norm", infer=_check_axes_parameters, reference=rounded_once(_rms_norm), finite=True)
+@declares("relax.nn.rms_norm", infer=_axes_norm_type, reference=rounded_once(_rms_norm), finite=True)
 def rms_norm(data: Expr, weight: Expr, axes: int | Sequence[int] = -1, epsilon: float = 1e-5) -> Call:
     """``data / sqrt(mean(data ** 2) + epsilon) * weight``; follows ``torch.nn.functional.rms_norm``.
 

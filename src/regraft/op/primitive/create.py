@@ -7,7 +7,6 @@ with a pattern (``eye``, ``tril`` ...) are in `matrix`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -72,13 +71,9 @@ def _full(xp: Any, shape: tuple[int, ...], fill_value: Any, dtype: str | None) -
     return xp.asarray(xp.broadcast_to(value, shape), copy=True)
 
 
-def _filling(name: str) -> Callable[..., tuple[Any, ...]]:
+def _in_dtype(name: str, like: Expr, fill: Any, dtype: str | None) -> tuple[Any, ...]:
     """The arguments of an operator with the number that fills the tensor in the dtype that is stated."""
-
-    def prepare(like: Expr, fill: Any, dtype: str | None) -> tuple[Any, ...]:
-        return like, fill if dtype is None else Op.get(name).coerce_operand(1, fill, dtype), dtype
-
-    return prepare
+    return like, fill if dtype is None else Op.get(name).coerce_operand(1, fill, dtype), dtype
 
 
 _fills: Final = partial(
@@ -89,7 +84,7 @@ _fills: Final = partial(
 )
 
 
-@_fills("relax.full", infer=_full_type, reference=_full, prepare=_filling("relax.full"))
+@_fills("relax.full", infer=_full_type, reference=_full, prepare=partial(_in_dtype, "relax.full"))
 def full(shape: ShapeOperand, fill_value: Expr | float, dtype: Dtype = None) -> Call:
     """A tensor of ``shape`` that holds ``fill_value`` everywhere; follows ``numpy.full``.
 
@@ -114,7 +109,7 @@ def _full_like(xp: Any, x: Any, fill_value: Any, dtype: str | None) -> Any:
     return _full(xp, x.shape, fill_value, dtype or dtype_name(x.dtype))
 
 
-@_fills("relax.full_like", infer=_full_like_type, reference=_full_like, prepare=_filling("relax.full_like"))
+@_fills("relax.full_like", infer=_full_like_type, reference=_full_like, prepare=partial(_in_dtype, "relax.full_like"))
 def full_like(x: Expr, fill_value: Expr | float, dtype: Dtype = None) -> Call:
     """A tensor of the shape of ``x`` that holds ``fill_value`` everywhere; follows ``numpy.full_like``.
 
