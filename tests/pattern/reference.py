@@ -359,7 +359,9 @@ def _one_element(
     pattern: DFPattern, value: Expr, known: Matched, world: World, own: Sequence[DFPattern]
 ) -> Iterator[tuple[Matched, Assignment]]:
     """Each way for one element: what it says of the shared patterns, and, apart, of its own."""
-    for found in _ways(pattern, value, known, world):
+    # Outside of the repeats in it a pattern means one value for the element, also inside of these.
+    within = world._replace(shared=world.shared | _shared([pattern]))
+    for found in _ways(pattern, value, known, within):
         row = {p: (found.leaves[p], found.shown[p]) for p in own if p in found.leaves}
         leaves = {p: found.leaves.get(p) for p in own}
         fresh = found.rejections[len(known.rejections) :]

@@ -402,6 +402,17 @@ def test_a_link_may_be_written_out_and_counted() -> None:
         chain(elementwise(), end, min=3, max=2)
 
 
+def test_a_chain_in_a_repeat_has_one_end_for_each_element_also_in_its_links() -> None:
+    x, y = (rx.Var(name, rx.TensorType((2,), "float32")) for name in "xy")
+    end = is_var()
+    sums = chain(is_op("relax.add")(below(), end), until=end)
+    same, other = op.add(op.add(x, x), x), op.add(y, y)
+    found = is_tuple([repeat(sums)]).extract_matched_expr(rx.Tuple([same, other, x]))
+    assert found is not None
+    assert found[end] == [x, y, x]
+    assert is_tuple([repeat(sums)]).extract_matched_expr(rx.Tuple([same, op.add(y, x)])) is None
+
+
 def test_a_match_of_a_chain_is_read_link_by_link() -> None:
     x, y = tensor(2), rx.Var("y", rx.TensorType((2,), "float32"))
     value = op.add(op.exp(op.add(op.sin(x), y)), 2.0)

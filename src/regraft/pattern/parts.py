@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..ir import walks
@@ -72,6 +72,19 @@ def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
     return found
 
 
+def shared_in_runs(roots: Sequence[DFPattern]) -> dict[DFPattern, set[DFPattern]]:
+    """For each repeat the patterns that its elements share: throughout, or within one element of a repeat around it."""
+    shared = shared_throughout(roots)
+    repeats = [part for root in roots for part in all_patterns(root) if isinstance(part, RepeatPattern)]
+    found: dict[DFPattern, set[DFPattern]] = {repeat: set(shared) for repeat in repeats}
+    for around in repeats:
+        of_element = shared_throughout([around.pattern])
+        for part in all_patterns(around.pattern):
+            if isinstance(part, RepeatPattern):
+                found[part] |= of_element
+    return found
+
+
 def inner_first(root: DFPattern) -> list[DFPattern]:
     """``root`` and every pattern inside it, each once, after its own parts."""
     return walks.inner_first(root, lambda pattern: pattern.children())
@@ -134,8 +147,8 @@ def differ_turned(args: Sequence[DFPattern]) -> bool:
     )
 
 
-def refuse_two_runs(roots: Sequence[DFPattern], shared: Container[DFPattern]) -> None:
-    """Raise `PatternError` if a pattern that is not ``shared`` would have to stand for two runs of one match."""
+def refuse_two_runs(roots: Sequence[DFPattern], shared: Mapping[DFPattern, Container[DFPattern]]) -> None:
+    """Raise `PatternError` if a pattern that repeats do not share would have to stand for two runs of one match."""
     runs: dict[DFPattern, dict[DFPattern, Any]] = {}
 
     def merged(owner: object, parts: Sequence[DFPattern], *, either: bool) -> dict[DFPattern, Any]:
@@ -143,7 +156,7 @@ def refuse_two_runs(roots: Sequence[DFPattern], shared: Container[DFPattern]) ->
         for place, part in enumerate(parts):
             of_part = runs[part]
             if isinstance(part, RepeatPattern):
-                of_part = dict.fromkeys(own_parts(part, shared), (owner, place))
+                of_part = dict.fromkeys(own_parts(part, shared[part]), (owner, place))
             for pattern, run in of_part.items():
                 if found.setdefault(pattern, run) != run and not either:
                     raise in_two_repeats(pattern)

@@ -73,9 +73,9 @@ class Chain:
 
     def __init__(self, pattern: ChainPattern, run: Run, until: Step, around: CompiledPatterns) -> None:
         parts = [part for part in all_patterns(pattern.links) if part is not pattern.links]
+        shared = around.shared_in[pattern.links]
         self.forgets = not around.is_decided_last and not any(
-            (p in around.shared and fixed_op(p) is None) or p.size_variables() or isinstance(p, RepeatPattern)
-            for p in parts
+            (p in shared and fixed_op(p) is None) or p.size_variables() or isinstance(p, RepeatPattern) for p in parts
         )
         self.is_closed = pattern.links.max is None and not any(
             (p in around.met_again and fixed_op(p) is None)

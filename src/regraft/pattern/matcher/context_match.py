@@ -25,7 +25,7 @@ from .. import reasons
 from ..constrained_patterns import UsersPattern
 from ..context import PatternContext, SameShapeConstraint, UseConstraint, refuse_impossible
 from ..derived import form_of
-from ..parts import fixed_op, height_above, own_parts, root_ops
+from ..parts import fixed_op, height_above, root_ops
 from ..pattern import DFPattern, RepeatPattern, all_patterns
 from ..words import Reason
 from .goals import CompiledPatterns
@@ -285,7 +285,7 @@ class _RepeatedRoot(_Root):
         super().__init__(context, repeat, repeat.pattern, context.steps.shared)
         self.repeat = repeat
         self.form = [repeat]
-        self.own = own_parts(repeat, context.steps.shared)
+        self.own = context.steps.runs[repeat].own
         self.seek = Step(repeat, self._seek, lambda search, goal: _none(repeat, goal[1][0], search))
         self._agreed = Step(repeat, self._agree)
         wrong = partial(Step, repeat, _fail, lambda _, goal: reasons.wrong_count(*goal[1]))

@@ -24,6 +24,7 @@ from ..parts import (
     is_decided_last,
     own_parts,
     refuse_two_runs,
+    shared_in_runs,
     shared_throughout,
 )
 from ..pattern import (
@@ -55,6 +56,7 @@ class CompiledPatterns:
 
     def __init__(self, roots: Sequence[DFPattern]) -> None:
         self.shared = shared_throughout(roots)
+        self.shared_in = shared_in_runs(roots)
         self.standing = {part for root in roots for part in bindable(root)}
         self.of: dict[DFPattern, Step] = {}
         self.runs: dict[DFPattern, Run] = {}
@@ -66,10 +68,10 @@ class CompiledPatterns:
         self.met_again = {p for p in parts if places[p] > 1} | (in_runs & (self.shared | operators))
         self._rejected = {part: set(all_patterns(part.reject)) for part in parts if isinstance(part, NotPattern)}
         self.is_decided_last = any(map(is_decided_last, parts))
-        refuse_two_runs(roots, self.shared)
+        refuse_two_runs(roots, self.shared_in)
         for part in parts:
             if isinstance(part, RepeatPattern):
-                self.runs[part] = Run(part, self.root(part.pattern), own_parts(part, self.shared))
+                self.runs[part] = Run(part, self.root(part.pattern), own_parts(part, self.shared_in[part]))
                 self.of[part] = self.runs[part].step
             else:
                 step = self._made(part)
