@@ -51,6 +51,18 @@ def test_every_slow_test_is_one_that_there_is(root: Path) -> None:
         assert f"def {function}(" in (root / path).read_text(encoding="utf-8"), line
 
 
+def test_a_docstring_begins_with_the_thing_that_it_is_about(root: Path) -> None:
+    questions = {"How", "That", "What", "Where", "Whether", "Which", "Who", "Why"}
+    found: list[str] = []
+    for path in sorted(one for room in ("src", "tests", "bench", "tools") for one in (root / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node)
+                if text and text.split()[0] in questions:
+                    found.append(f"{path.relative_to(root)}: {text[:80]}")
+    assert found == []
+
+
 def test_a_class_has_one_meaning(root: Path) -> None:
     found = defaultdict[str, list[str]](list)
     for path in sorted((root / "src").rglob("*.py")):

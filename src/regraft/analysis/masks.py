@@ -15,7 +15,7 @@ AS_GOOD_AS_INFINITE: Final = -1e30
 
 
 def causal_kind(added: np.ndarray[Any, Any], sizes: Sequence[Dim], *, alone: bool) -> str | None:
-    """Which causal mask is ``added`` to scores, whose last axes have ``sizes``, exactly.
+    """The kind of causal mask that ``added`` is, exactly, for scores whose last axes have ``sizes``.
 
     None if it is none, or one that leaves a query without keys. ``alone`` says that there is no other mask, so that a
     very low number is as good as minus infinity. Cost: the elements.

@@ -61,7 +61,7 @@ class _Checker:
 
     @contextmanager
     def _scope(self) -> Generator[None]:
-        """What is bound inside is not seen after; leaving costs no more than entering."""
+        """A scope: names bound inside are not seen after; leaving costs no more than entering."""
         before = len(self._seen)
         yield
         while len(self._seen) > before:

@@ -160,7 +160,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def print_written(output: Path, sizes: Mapping[str, int]) -> None:
-    """That ``output`` was written, with the files beside it; ``sizes`` says what each holds."""
+    """Print that ``output`` was written, with the files beside it; ``sizes`` says what each holds."""
     beside = [str(output.with_name(name)) for name in sizes if name != output.name]
     print_line(f"Wrote {' and '.join([str(output), *beside])} ({bytes_text(sum(sizes.values()))})")
 

@@ -131,7 +131,7 @@ def holds_all_of(wide: str, narrow: str) -> bool:
 
 
 def float_limits(dtype: str) -> Any:
-    """What NumPy's ``finfo`` says of a floating dtype: ``eps``, ``max``, ``smallest_normal`` and more."""
+    """The ``finfo`` of NumPy for a floating dtype: ``eps``, ``max``, ``smallest_normal`` and more."""
     return cast("Any", ml_dtypes.finfo)(numpy_dtype(dtype))
 
 

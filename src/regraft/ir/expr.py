@@ -39,7 +39,7 @@ from .types import (
 
 
 def _operation(operator: str, owner: Expr, *others: object, reflected: bool = False) -> Expr:
-    """What Python's ``operator`` gives for ``owner``: a call, or, of scalars that are sizes, what these compute."""
+    """The result of Python's ``operator`` for ``owner``: a call, or, of scalars that are sizes, a size."""
     operands = (*others, owner) if reflected else (owner, *others)
     if type(owner.ty) is PrimType and (sizes := _sizes(operands)) is not None:
         compute = _SIZE_ARITHMETIC.get(operator)

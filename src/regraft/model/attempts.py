@@ -265,7 +265,7 @@ class Errors(NamedTuple):
 
     @classmethod
     def of(cls, runs: Sequence[RunErrors]) -> Errors:
-        """What ``runs`` tell of others."""
+        """The errors to expect of others than ``runs``."""
         same, count = sum(one.agreeing for one in runs), sum(one.rows for one in runs)
         cosine = 1 - largest_expected([1 - one.cosine for one in runs])
         return cls(largest_expected([one.error for one in runs]), cosine, same / count if count else 1.0, runs)
@@ -290,7 +290,7 @@ def rows_that_agree(expected: Sequence[np.ndarray], found: Sequence[np.ndarray])
 
 
 def error_beyond(error: float, most: float) -> str:
-    """What is wrong with an error that `outputs_error` gives, where ``most`` is allowed."""
+    """The complaint about an error that `outputs_error` gives, where ``most`` is allowed."""
     if isfinite(error):
         return f"an error of {error:.3g}, where {most:.3g} is allowed"
     return "NaN, infinities or another shape where the model gives numbers"

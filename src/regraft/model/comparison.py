@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dtypes import as_dtype, is_float, itemsize
-from ..reference.trials import difference, tolerance
+from ..reference.trials import difference, largest_difference, tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +84,6 @@ def _compared(
     if before.shape == after.shape and before.dtype == after.dtype:
         absolute, relative = largest_difference(before, after)
     return OutputDifference(name, dtype, before.shape, absolute, relative, limit, None if found is None else found.text)
-
-
-def largest_difference(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
-    """The largest difference, and its share of the largest magnitude; NaN where NaN was, and equals, do not count."""
-    if not before.size:
-        return 0.0, 0.0
-    wide = np.complex128 if before.dtype.kind == "c" else np.float64
-    with np.errstate(all="ignore"):
-        x, y = before.astype(wide), after.astype(wide)
-        same = (x == y) | (np.isnan(x) & np.isnan(y))
-        absolute = float(np.max(np.where(same, 0.0, np.abs(y - x))))
-        finite = np.abs(x[np.isfinite(x)])
-    return absolute, absolute / max(1.0, float(finite.max()) if finite.size else 1.0)
 
 
 def problems_of(differences: Iterable[OutputDifference]) -> str:

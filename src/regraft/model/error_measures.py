@@ -148,7 +148,7 @@ def _detections(outputs: Sequence[np.ndarray]) -> Iterator[_Detections]:
 
 
 def _scores_and_labels(rows: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Which of ``rows`` are scores and which are labels, which some models give as floats; ones and zeros for none."""
+    """The ``rows`` that are scores, and those that are labels, floats in some models; ones and zeros for none."""
     labels = next((one for one in rows if one.dtype.kind in "iu" or (one == np.rint(one)).all()), np.zeros(shape))
     scores = next((one for one in rows if one is not labels and one.dtype.kind == "f"), np.ones(shape))
     return scores, labels

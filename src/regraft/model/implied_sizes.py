@@ -1,4 +1,4 @@
-"""What the weights tell of the inputs: channels, widths, heads, the sides of an image, the rows of tables.
+"""The sizes of inputs that weights imply: channels, widths, heads, the sides of an image, the rows of tables.
 
 Exporters name every axis of an input, also those that can only be of one size.
 """

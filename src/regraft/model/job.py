@@ -139,7 +139,7 @@ class Job:
 
     @property
     def _state(self) -> tuple[Any, ...]:
-        """What `_rewrite` makes."""
+        """The state that `_rewrite` makes."""
         return self.done, self._opened_up, self._again, self._held_back
 
     def _rewrite(self, context: PassContext, kept: Collection[Any]) -> None:

@@ -41,7 +41,7 @@ class Narrowed(NamedTuple):
 
 @dataclass(slots=True)
 class Narrowing:
-    """What is known of the layers of candidates, from one candidate to the next."""
+    """The knowledge about the layers of candidates, from one candidate to the next."""
 
     trials: Trials
     rest_errors: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])

@@ -32,10 +32,10 @@ from ..ir.types import TensorType
 from ..ir.visitor import iter_bindings
 from ..op.primitive.loop import LOOP
 from ..passes.quantize import WriteOutQuantized, has_quantized_operators
-from ..reference.trials import tolerance
+from ..reference.trials import largest_difference, tolerance
 from ..run.originals import RunOriginal
 from .attempts import outputs_error
-from .comparison import held_to, largest_difference
+from .comparison import held_to
 from .inputs import ExpectedRun
 
 _RUNS: Final = 4

@@ -123,7 +123,7 @@ class Trials:
         return self.deadline.left / self.waiting
 
     def whole(self, one: Candidate) -> tuple[Made, Trial | None]:
-        """What ``one`` makes of all of its layers, and the trial of that; None where it has layers and finds none.
+        """The program that ``one`` makes of all of its layers, and its trial; None where it has layers and finds none.
 
         Raises what building and running raise.
         """
@@ -197,7 +197,7 @@ class Trials:
         return tried
 
     def runner(self, module: IRModule, one: Candidate) -> RunOriginal:
-        """What runs ``module``, which ``one`` made, on its engine."""
+        """The runner of ``module``, which ``one`` made, on its engine."""
         if one.engine == "torch":
             return torch_original(torch_module(module, self.name), module[self.name])
         if self._is_opened_as_written(module, one):
@@ -209,7 +209,7 @@ class Trials:
         return one.engine == "openvino" and self.as_onnx and constant_bytes(module) < _MOST_IN_MEMORY
 
     def cause_of_error(self, one: Candidate, tried: Trial) -> str:
-        """What explains the error of ``tried``, which ``one`` made, as the end of a sentence; empty where nothing does.
+        """The cause of the error of ``tried``, which ``one`` made, as the end of a sentence; empty where there is none.
 
         A file of another tool may have weights of 8 bits, whose sums this processor cannot hold.
         """

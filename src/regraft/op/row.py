@@ -21,7 +21,7 @@ _F = TypeVar("_F", bound=Callable[..., Call])
 
 
 class FewFacts(TypedDict, total=False):
-    """What most operators leave to its default; see `Op`."""
+    """The facts that most operators leave to their defaults; see `Op`."""
 
     precision: Precision | None
     cost: CostRule | None

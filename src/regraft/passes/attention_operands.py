@@ -23,7 +23,7 @@ from ..rewrite import Bindings, Decline, Rule, decline
 
 
 class NoAttention(Exception):
-    """Why something that looks like attention is none, or is left as it is."""
+    """The reason why something that looks like attention is none, or is left as it is."""
 
 
 class AttentionParts(NamedTuple):

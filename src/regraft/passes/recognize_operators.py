@@ -212,7 +212,7 @@ def _of_rms_norm(x: Expr, weight: Expr, epsilon: float, axes: _Axes) -> Expr | D
 
 
 class _Normal(NamedTuple):
-    """What a layer norm is before its factor and its summand: ``centred`` times ``inverse``, or divided by a root."""
+    """A layer norm before its factor and its summand: ``centred`` times ``inverse``, or divided by a root."""
 
     mean: Expr
     centred: Expr

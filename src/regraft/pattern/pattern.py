@@ -71,7 +71,7 @@ class DFPattern:
         return kind, f"{wanted} is wanted, but here is {show_bound(leaf, definitions)}"
 
     def wanted(self, leaf: Expr) -> Reason:
-        """What the pattern asks for, where ``leaf`` is something else: the kind of that reason, and a noun."""
+        """The kind of reason, and a noun for what the pattern asks for, where ``leaf`` is something else."""
         return "kind", repr(self)
 
     def text_with(self, parts: Mapping[DFPattern, str]) -> str:

@@ -196,26 +196,49 @@ def difference(
     return _array_difference(want, got, rtol, atol, place)
 
 
+class _ElementErrors(NamedTuple):
+    """Two arrays beside each other: equal elements, the error of each, wanted magnitudes, the largest finite of these.
+
+    That is 1 at least. NaN where NaN is wanted, and equals, have no error.
+    """
+
+    same: np.ndarray
+    errors: np.ndarray
+    magnitudes: np.ndarray
+    scale: float
+
+
+def _element_errors(want: np.ndarray, got: np.ndarray) -> _ElementErrors:
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        x, y = want.astype(wide), got.astype(wide)
+        # Whole numbers are compared as they are: as floats, large ones would be rounded together.
+        same = np.asarray(want == got) | (np.isnan(x) & np.isnan(y))
+        errors, magnitudes = np.where(same, 0.0, np.abs(y - x)), np.asarray(np.abs(x))
+        finite = magnitudes[np.isfinite(magnitudes)]
+    return _ElementErrors(same, errors, magnitudes, max(1.0, float(finite.max(initial=0.0))))
+
+
+def largest_difference(want: np.ndarray, got: np.ndarray) -> tuple[float, float]:
+    """The largest difference, and its share of the largest magnitude; NaN where NaN is wanted, and equals, are none."""
+    if not want.size:
+        return 0.0, 0.0
+    found = _element_errors(want, got)
+    largest = float(np.max(found.errors))
+    return largest, largest / found.scale
+
+
 def _array_difference(
     want: np.ndarray, got: np.ndarray, rtol: float | None, atol: float | None, place: str
 ) -> ValueDifference | None:
     dtype = as_dtype(want.dtype)
     relative = tolerance(dtype) if rtol is None else rtol
     inexact = is_float(dtype) or dtype.startswith("complex")
-    wide = np.complex128 if dtype.startswith("complex") else np.float64
+    same, errors, magnitude, scale = _element_errors(want, got)
+    absolute = relative * scale if atol is None else atol
     with np.errstate(all="ignore"):
-        x, y = want.astype(wide), got.astype(wide)
-        # Whole numbers are compared as they are: as floats, large ones would be rounded together.
-        same = np.asarray(want == got)
-        if inexact:
-            same = same | (np.isnan(x) & np.isnan(y))
-        errors = np.where(same, 0.0, np.abs(y - x))
-        magnitude = np.asarray(np.abs(x))
-        finite = magnitude[np.isfinite(magnitude)]
-        scale = max(1.0, float(finite.max())) if finite.size else 1.0
-        absolute = relative * scale if atol is None else atol
-        both_finite = np.isfinite(x) & np.isfinite(y)
-        wrong = ~same & ~(inexact & both_finite & (errors <= absolute + relative * magnitude))
+        is_near = np.isfinite(errors) & np.isfinite(magnitude) & (errors <= absolute + relative * magnitude)
+    wrong = ~same & ~(inexact & is_near)
     if not wrong.any():
         return None
     comparable = wrong & np.isfinite(errors)

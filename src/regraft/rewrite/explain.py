@@ -324,7 +324,7 @@ class _Explainer:
 
 
 def _dry_run(block: _SearchedBlock) -> tuple[BlockRun, list[Event]]:
-    """What tries rules in ``block``, and the list of what it decides."""
+    """A run that tries rules in ``block``, and the list of its decisions."""
     events: list[Event] = []
     return BlockRun(block.session, Plan(()), block.gate, events.append), events
 

@@ -1,4 +1,4 @@
-"""What takes the place of a match of a rule of two functions: ``after``, called with what the match stands for."""
+"""The replacement of a match of a rule of two functions: ``after``, called with the values of the match."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Replacement:
         return self._of_another_shape(pairs, matchings, bindings) or dict(zip(targets, built, strict=True))
 
     def _built(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> list[Expr] | Decline:
-        """What ``after`` makes of a match."""
+        """The result of ``after`` for a match."""
         wrong = None if self.told is None else self.told.wrong_in(matchings)
         if wrong is not None:
             return decline(wrong)
@@ -143,11 +143,11 @@ class Replacement:
             return decline(f"the replacement does not type-check here: {error}")
 
     def _operands(self, matchings: Mapping[Any, Any]) -> dict[str, Any]:
-        """What the operands stand for, without those of alternatives that a match does not have."""
+        """The values of the operands, without those of alternatives that a match does not have."""
         return {key: matchings[pattern] for key, pattern in self.operands.items() if pattern in matchings}
 
     def _over(self, operands: Mapping[str, Any], attributes: Mapping[str, Any]) -> list[Expr] | Decline:
-        """What ``after`` gives over these operands, of which it gets those that it takes; raises what that raises."""
+        """The result of ``after`` over these operands, of which it gets those that it takes; raises its errors."""
         values = {key: operands[key] for key in self.taken}
         for key in self.numbers:
             values[key] = values[key].data.numpy().reshape(()).item()

@@ -1,4 +1,4 @@
-"""What stands for several things in a rule of two functions: attributes, numbers, and values that are alternatives.
+"""The names in a rule of two functions that stand for attributes, numbers, and values that are alternatives.
 
 Attributes are no expressions, so a function cannot be traced with a stand-in for one. It is called with two examples
 instead: where the two results differ, the attribute is the variable.

@@ -1,4 +1,4 @@
-"""Whether a replacement has the shape of what it replaces, where types do not say it: tried on shapes that they allow.
+"""Shapes that types leave open: a replacement is tried on shapes that they allow, beside what it replaces.
 
 Operands broadcast, so ``x + y - y`` has the shape of ``x`` for some ``y`` only. Where the shape of a result is not
 known, the two sides of a rule are typed anew over operands of several known shapes.
@@ -70,7 +70,7 @@ def outline(value: Expr | None) -> object:
 def rebuilt(
     pattern: DFPattern, operands: Mapping[DFPattern, Expr], matchings: Mapping[Any, Any], value: Callable[[Any], Any]
 ) -> Expr:
-    """What ``pattern`` matched, over other ``operands``; ``value`` gives what a variable is bound to."""
+    """The value that ``pattern`` matched, over other ``operands``; ``value`` gives what a variable is bound to."""
 
     def inner(one: DFPattern) -> Expr:
         return rebuilt(one, operands, matchings, value)

@@ -33,5 +33,5 @@ class AssertionFailedError(ExecutionError, AssertionError):
 
 
 def kind_of(value: object) -> str:
-    """What a value is, for messages: ``a list``."""
+    """The kind of a value, for messages: ``a list``."""
     return f"a {type(value).__name__}"

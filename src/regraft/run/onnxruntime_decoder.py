@@ -148,7 +148,7 @@ class DecoderSession:
         return found
 
     def _inputs(self, given: np.ndarray, total: int) -> dict[int, np.ndarray]:
-        """What a step reads beside what is kept, by the places of its parameters."""
+        """The inputs of a step beside what is kept, by the places of its parameters."""
         roles, arrays = self.roles, {self.roles.ids: given}
         if roles.total is not None:
             arrays[roles.total] = np.asarray(total, np.int32)

@@ -42,7 +42,7 @@ def with_donated(run: Callable[..., Any], function: Function, donated: Collectio
 
 
 def owning(function: Function, donated: Collection[str]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """What gives the ``donated`` arguments of ``function`` memory that steps may write, and read fast.
+    """A function that gives the ``donated`` arguments of ``function`` memory that steps may write, and read fast.
 
     Arrays that are read-only or another library's are copied, and those that begin at an address at which PyTorch's
     products take more time than with a tensor of its own. It raises `ExecutionError` for memory that is donated twice.
@@ -77,7 +77,7 @@ def _own(value: Any, ty: Type, name: str, seen: dict[int, str]) -> Any:
 
 
 def _address(value: Any) -> int | None:
-    """Where the numbers of a tensor or of an array of NumPy lie; None for anything else."""
+    """The address of the numbers of a tensor or of an array of NumPy; None for anything else."""
     if isinstance(value, torch.Tensor):
         return value.data_ptr()
     return value.ctypes.data if isinstance(value, np.ndarray) else None

@@ -1,4 +1,4 @@
-"""Which tensors PyTorch's operators keep for their gradients. After a write to one of these, the backward fails."""
+"""The tensors that PyTorch's operators keep for their gradients. After a write to one of these, the backward fails."""
 
 from __future__ import annotations
 

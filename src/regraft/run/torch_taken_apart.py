@@ -26,7 +26,7 @@ class Remains(NamedTuple):
 
 
 def remains_of_calls(module: IRModule) -> Remains:
-    """How ``module``, of which `restore_calls` restores what it can, computes the calls that it was read from.
+    """The calls that ``module`` was read from, as it computes those that `restore_calls` does not restore whole.
 
     Calls that share a value are counted together: several may be fewer operators than they were. Cost: linear.
     """

@@ -40,7 +40,7 @@ class FirstState(NamedTuple):
         return np.full(self.shape, self.fill, dtype) if self.fill else np.zeros(self.shape, dtype)
 
     def expr(self) -> Expr:
-        """What the state holds, as an expression."""
+        """The contents of the state, as an expression."""
         if isinstance(self.fill, tuple):
             return const(self.numpy())
         return ops.full(ShapeExpr(self.shape), const(self.fill, self.dtype))

@@ -51,7 +51,7 @@ def load_state(
 
 
 def misfit(have: Mapping[str, ArrayKind], need: Mapping[str, ArrayKind]) -> str | None:
-    """What was saved is not what is needed: the first difference; None if there is none."""
+    """The first difference between the saved state and the one that is needed; None if there is none."""
     for name, kind in need.items():
         found = have.get(name)
         if found != kind:

@@ -22,7 +22,7 @@ _FIXED_AT: Final = re.compile(r"eval Eq\(\w+, (\d+)\) \[guard added\] \((\S+:\d+
 
 
 def reason_of_sizes(text: str, export_again: Callable[[], object]) -> str | None:
-    """Why PyTorch, whose message is ``text``, cannot have a size dynamic, and what to do; None for other messages.
+    """The reason why PyTorch, whose message is ``text``, cannot have a size dynamic, and what to do; else None.
 
     ``export_again`` does the same once more, where that tells the line of the model.
     """
@@ -46,7 +46,7 @@ def reason_of_sizes(text: str, export_again: Callable[[], object]) -> str | None
 
 
 def _other_limits(text: str) -> str | None:
-    """That sizes are not as free as they were declared: what PyTorch suggests, or the condition that it found."""
+    """The message that sizes are not as free as they were declared: PyTorch's suggestion, or the condition it found."""
     wanted = [line.strip() for line in text.partition("Suggested fixes:")[2].strip().split("\n\n")[0].splitlines()]
     if wanted:
         return f"the sizes are not as free as declared; declare in dynamic_shapes: {', '.join(wanted)}"

@@ -32,7 +32,7 @@ _ARRANGEMENTS: Final = frozenset({"relax.reshape", "relax.permute_dims", "relax.
 
 
 def whole_calls_of(kept: Collection[SourceCall] = (), *, only_these: bool = False) -> WholeOf:
-    """What says of a binding the call of PyTorch that it is a step of, where that is kept whole.
+    """A function that gives for a binding the call of PyTorch that it is a step of, where that is kept whole.
 
     Those in ``kept`` are, and unless ``only_these`` says so, all others without an equivalent here.
     """

@@ -30,7 +30,7 @@ def index_operand(call: Call) -> TensorType:
 
 
 def broadcast_indices(call: Call, data: TensorType) -> tuple[int, tuple[Dim, ...] | None, int]:
-    """How many tensors operand 1 holds, of integers and at most one for each axis of data; their common shape and ndim.
+    """The number of tensors in operand 1, of integers and at most one an axis of data; their common shape and ndim.
 
     Raises `OpTypeError` where they are no such tensors, or never broadcast.
     """

@@ -31,7 +31,7 @@ def joined_fields(call: Call) -> tuple[TensorType, ...]:
 
 
 def _require_one(call: Call, values: Sequence[_Fact | None], expected: str) -> _Fact | None:
-    """What all tensors in operand 0 have, as far as it is known; ``expected`` tells of two that have others."""
+    """The one value of all tensors in operand 0, as far as it is known; ``expected`` tells of two that differ."""
     known = [(i, value) for i, value in enumerate(values) if value is not None]
     for i, value in known:
         if value != known[0][1]:

@@ -162,7 +162,7 @@ class _CachedFunction:
         return _Cache(past, found[_new], var) if is_known and isinstance(shape[3], int) else None
 
     def _bias(self, var: Var, call: Call, keys: _Cache) -> BiasOfPlaces:
-        """Which keys each query sees, and what lifts them; raises `PassError` for another mask."""
+        """The bias that hides keys from queries, and what lifts it; raises `PassError` for another mask."""
         past, count = shape_of(keys.past)[2], shape_of(call.args[0])[1]
         span = VisibleKeys()
         if call.attrs.causal_mask == "BottomRight":

@@ -139,7 +139,7 @@ def _weighted_sum(
 
 
 def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
-    """Why the keys, of which ``keys`` are the sources, are no rows."""
+    """The reason why the keys, of which ``keys`` are the sources, are no rows."""
     first, last = (definition(bindings, resolve(bindings, view.value)) for view in (keys[0], keys[-1]))
     if is_call_of(last, "relax.reshape"):
         return NoAttention("queries and keys are split into batch and heads differently")

@@ -21,7 +21,7 @@ class HeadLayout(NamedTuple):
 
     @classmethod
     def of(cls, softmax: Groups, along: int, rows: AxisGroup, keys: View) -> HeadLayout:
-        """That of scores whose axes at the softmax, which is ``along`` one, are ``softmax``.
+        """The layout of scores whose axes at the softmax, which is ``along`` one, are ``softmax``.
 
         ``rows`` are what only the queries have. Where the softmax has an axis for a part of these, it is one of heads
         that share a key, and the last such axis is that of the queries. Of the others, what ``keys`` have tells the

@@ -262,7 +262,7 @@ def _with(mask: Mask, term: Expr, bias: Expr | None) -> Expr:
 
 
 def _doubt(mask: Mask, term: Expr, added: np.ndarray[Any, Any] | None) -> str:
-    """Why ``mask`` may hide all keys from a query, and what that gives; "" if it hides keys, but not all."""
+    """The reason why ``mask`` may hide all keys from a query, and the result then; "" if it hides keys, but not all."""
     effect = _OTHER_MEAN if mask.lifts else _NO_NUMBER
     if added is not None:
         hidden = np.isneginf(added) if mask.fill is None else added != 0

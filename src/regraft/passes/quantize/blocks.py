@@ -108,7 +108,7 @@ class _BlockQuantization:
         return {layer.var: ops.matmul_blocks(*operands, bits=stored.bits, block_size=self._block)}
 
     def _too_far(self, var: Var, weights: np.ndarray, stored: _Stored) -> Decline | None:
-        """Why the layer is left, where its own error is to be looked at and is too large."""
+        """The reason why the layer is left, where its own error is to be looked at and is too large."""
         if self._most_error is None:
             return None
         error = block_error(weights, stored.codes.data.numpy(), stored.scales.data.numpy(), stored.zeros, stored.bits)

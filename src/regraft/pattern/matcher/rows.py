@@ -58,7 +58,7 @@ class Run:
 
 
 def unlinked(rows: Any) -> list[Any]:
-    """What nested pairs hold, outermost first."""
+    """The contents of nested pairs, outermost first."""
     found: list[Any] = []
     while rows is not None:
         row, rows = rows

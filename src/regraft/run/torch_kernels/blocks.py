@@ -132,7 +132,7 @@ def _ordered(weights: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor | 
 
 
 def _numbers_of(tensor: torch.Tensor | None) -> tuple[object, ...]:
-    """What is the same for two tensors of the same numbers, one of which is a view of the other, as long as one lives.
+    """A key that two tensors of the same numbers share, one of which is a view of the other, as long as one lives.
 
     A program may make a view of the same tensor in each run.
     """

@@ -15,7 +15,7 @@ def _are_last(axes: Sequence[int], ndim: int) -> bool:
 
 
 def _affine(gamma: Any, beta: Any, *, scale: bool, center: bool, epsilon: float) -> tuple[Any, Any, float]:
-    """What PyTorch's functions take for the weights: None for one that is switched off."""
+    """The weights for PyTorch's functions: None for one that is switched off."""
     return gamma if scale else None, beta if center else None, epsilon
 
 

@@ -1139,7 +1139,7 @@ def t_sizes_with_arithmetic():
 def t_function_docstring():
     @R.function
     def foo(x: R.Tensor((4,), "float32")):
-        """What it does."""
+        """The sum."""
         return x
 
     return foo

@@ -233,7 +233,7 @@ class GraphImporter:
             origin.source = source_of(node, opset, operands, results, made)
 
     def _found(self, value: ir.Value | None) -> Imported | None:
-        """What a value became; None for one that is left out or not read."""
+        """The form that a value was read as; None for one that is left out or not read."""
         return self.values.get(value.name) if value is not None and value.name else None
 
     def version_of(self, domain: str) -> int:

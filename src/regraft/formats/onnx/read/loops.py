@@ -70,7 +70,7 @@ def _loop(node: NodeImporter) -> tuple[Imported | None, ...]:
 def _loop_or_steps(
     loop: Callable[[], tuple[Imported, ...]], steps: Callable[[], tuple[Imported | None, ...]] | None
 ) -> tuple[Imported | None, ...]:
-    """What ``loop`` gives; where it cannot be read, its ``steps``, if they are known. Raises the errors of ``loop``."""
+    """The result of ``loop``; where it cannot be read, its ``steps``, if they are known. Raises its errors."""
     try:
         return loop()
     except (UnsupportedNodeError, ConvertError):

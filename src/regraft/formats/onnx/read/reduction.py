@@ -107,7 +107,7 @@ class _Reduction(NamedTuple):
         return self.node.emit(_FOLDS[kind](x, self.axes, True))
 
     def spread(self, kept: Expr) -> Expr:
-        """What broadcasts to the result of each element of the operand: results with sizes of 1 do."""
+        """A value for each element of the operand that broadcasts to its result: results with sizes of 1 do."""
         return kept
 
     def result(self, kept: Expr) -> Expr:

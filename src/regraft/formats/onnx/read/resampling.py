@@ -193,7 +193,7 @@ def shares(axis: ResampledAxis, places: Numbers, elements: Numbers, kind: Filter
 
 
 class AxisRequest(NamedTuple):
-    """What axis ``number`` becomes: its new size, the factor, and the part of it that `CROP` takes, in shares."""
+    """The request for axis ``number``: its new size, the factor, and the part of it that `CROP` takes, in shares."""
 
     number: int
     target: Dim

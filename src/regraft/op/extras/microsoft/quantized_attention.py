@@ -90,5 +90,5 @@ def qembed_layer_normalization(xp: Any, *operands: Any, epsilon: float = 1e-12) 
 
 
 def _numbers(xp: Any, codes: Any, scale: Any, zero_point: Any) -> Any:
-    """What ``codes`` stand for, in the dtype of ``scale``: `dequantized` gives float32, and gradients need float64."""
+    """The numbers of ``codes``, in the dtype of ``scale``: `dequantized` gives float32, and gradients need float64."""
     return cast(xp, shifted(xp, codes, zero_point), dtype_name(scale.dtype)) * scale
