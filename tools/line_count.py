@@ -33,7 +33,7 @@ _REWRITTEN: Final = (
     *("analysis/compile_time.py", "ir/reading.py", "op/decompose.py", "op/program_array.py", "op/program_xp.py"),
     *("passes/fuse_attention/", "pattern/matcher/"),
     *("pattern/constrained_patterns.py", "pattern/leaf_patterns.py", "pattern/words.py"),
-    *("formats/onnx/read/graph_importer.py", "formats/onnx/write/schemas.py"),
+    *("formats/onnx/read/graph_importer.py", "formats/onnx/write/schemas.py", "script/reader.py"),
     *("model/job.py", "model/chosen_passes.py", "model/reports.py", "cli/reported.py"),
 )
 """Rewritten forms of modules of then that have other names: equality, decomposition, FuseAttention, the matcher, and

@@ -67,8 +67,7 @@ class VarPattern(DFPattern):
         return isinstance(leaf, Var) and self.name in ("", leaf.name_hint)
 
     def wanted(self, leaf: Expr) -> Reason:
-        is_variable = isinstance(leaf, Var) and self.name
-        return ("name", f"a variable named {self.name!r}") if is_variable else ("kind", "a variable")
+        return _named("a variable", self.name, leaf, Var)
 
 
 @final
@@ -103,7 +102,7 @@ class GlobalVarPattern(DFPattern):
         return isinstance(leaf, GlobalVar) and self.name in ("", leaf.name_hint)
 
     def wanted(self, leaf: Expr) -> Reason:
-        return _function("a function of the module", self.name, isinstance(leaf, GlobalVar))
+        return _named("a function of the module", self.name, leaf, GlobalVar)
 
 
 @final
@@ -122,11 +121,11 @@ class ExternFuncPattern(DFPattern):
         return isinstance(leaf, ExternFunc) and self.global_symbol in ("", leaf.global_symbol)
 
     def wanted(self, leaf: Expr) -> Reason:
-        return _function("an outside function", self.global_symbol, isinstance(leaf, ExternFunc))
+        return _named("an outside function", self.global_symbol, leaf, ExternFunc)
 
 
-def _function(what: str, name: str, is_right_kind: bool) -> Reason:
-    return "name" if is_right_kind else "kind", f"{what} named {name!r}" if name else what
+def _named(what: str, name: str, leaf: Expr, kind: type[Expr]) -> Reason:
+    return "name" if name and isinstance(leaf, kind) else "kind", f"{what} named {name!r}" if name else what
 
 
 @final

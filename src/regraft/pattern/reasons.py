@@ -13,9 +13,8 @@ from ..analysis.values import definition
 from ..ir.builder import operands_of
 from ..ir.expr import Expr, Var
 from .constrained_patterns import UsersPattern
-from .derived import describe
 from .pattern import DFPattern, RepeatPattern
-from .words import Reason, counted, show, show_bound
+from .words import Reason, counted, first_few, show, show_bound
 
 KINDS: Final = {
     "op": "another operator, or no call at all",
@@ -45,10 +44,8 @@ KINDS: Final = {
 
 def shared_value(pattern: DFPattern, first: Expr, second: Expr) -> Reason:
     """A pattern stands in two places and meets two values."""
-    return (
-        "shared value",
-        f"{describe(pattern)} stands for {show(first)} elsewhere in the pattern, but here it meets {show(second)}",
-    )
+    stands = f"{pattern!r} stands for {show(first)} elsewhere in the pattern"
+    return "shared value", f"{stands}, but here it meets {show(second)}"
 
 
 def wrong_run(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPattern], known: Sequence[Any]) -> Reason:
@@ -61,7 +58,7 @@ def wrong_run(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPat
     bounds = " + ".join(
         f"{p.min}..{'' if p.max is None else p.max}" if isinstance(p, RepeatPattern) else "1" for p in parts
     )
-    return ("extent", f"{show(leaf)} has {counted(length, 'element')}, but {describe(pattern)} takes {bounds}{also}")
+    return ("extent", f"{show(leaf)} has {counted(length, 'element')}, but {pattern!r} takes {bounds}{also}")
 
 
 def user_count(pattern: UsersPattern, leaf: Expr, users: tuple[Sequence[Var], bool] | None) -> Reason:
@@ -72,8 +69,7 @@ def user_count(pattern: UsersPattern, leaf: Expr, users: tuple[Sequence[Var], bo
         wanted = f"{counted(pattern.count, 'user')} {'is' if pattern.count == 1 else 'are'} wanted"
     if users is None:
         return ("users", f"{wanted}, but {show(leaf)} is not bound in this block")
-    names = [show(user) for user in users[0][:4]] + (["..."] if len(users[0]) > 4 else [])
-    found = ", ".join(names + (["what follows the block"] if users[1] else [])) or "nothing"
+    found = ", ".join([*first_few(users[0]), *["what follows the block"] * users[1]]) or "nothing"
     return ("users", f"{wanted}, but {show(leaf)} is used by {found}")
 
 
@@ -81,10 +77,7 @@ def not_used(source: Expr, user: Expr, index: int, definitions: Mapping[Var, Exp
     """A value is no operand of the one that should use it."""
     where = "" if index < 0 else f" as argument {index}"
     operands = ", ".join(show(o) for o in operands_of(definition(definitions, user))) or "nothing"
-    return (
-        "not used",
-        f"{show(source)} should be used by {show(user)}{where}, whose operands are {operands}",
-    )
+    return "not used", f"{show(source)} should be used by {show(user)}{where}, whose operands are {operands}"
 
 
 def extra_user(source: Expr, others: Sequence[Var], is_output: bool) -> Reason:
@@ -97,25 +90,19 @@ def extra_user(source: Expr, others: Sequence[Var], is_output: bool) -> Reason:
 
 def taken(pattern: DFPattern, leaf: Expr) -> Reason:
     """Two patterns of a context would stand for one binding."""
-    return (
-        "taken",
-        f"{show(leaf)} already stands for another pattern, so it cannot stand for {describe(pattern)}",
-    )
+    return "taken", f"{show(leaf)} already stands for another pattern, so it cannot stand for {pattern!r}"
 
 
 def same_shape(shapes: Sequence[Expr]) -> Reason:
     """Values that should have one shape do not, for certain."""
-    return (
-        "shape",
-        "one shape is wanted for certain, but: " + "; ".join(f"{show(e)} is {e.ty!r}" for e in shapes),
-    )
+    return "shape", "one shape is wanted for certain, but: " + "; ".join(f"{show(e)} is {e.ty!r}" for e in shapes)
 
 
 def wrong_count(pattern: RepeatPattern, found: int, wanted: int | None) -> Reason:
     """A set of bindings is too small, or of another length than its extent."""
     if wanted is None or found < pattern.min:
-        return ("extent", f"{describe(pattern)} needs {pattern.min} or more bindings, but {found} match")
-    return ("extent", f"{describe(pattern)} needs {wanted} bindings, as its extent says, but {found} match")
+        return ("extent", f"{pattern!r} needs {pattern.min} or more bindings, but {found} match")
+    return ("extent", f"{pattern!r} needs {wanted} bindings, as its extent says, but {found} match")
 
 
 def no_candidate(
@@ -126,10 +113,9 @@ def no_candidate(
     They were sought next to ``linked``, which ``users`` use; in the whole block, if it is None.
     """
     near = "in the block" if linked is None else f"next to {show(linked)}"
-    used = ""
-    if linked is not None:
-        names = [show_bound(user, definitions) for user in users[:4]] + (["..."] if len(users) > 4 else [])
-        used = f"; it is used by {', '.join(names)}" if names else "; nothing uses it"
+    used = "" if linked is None else "; nothing uses it"
+    if linked is not None and users:
+        used = f"; it is used by {', '.join(first_few(users, lambda user: show_bound(user, definitions)))}"
     if count > 1:
-        return ("no candidate", f"fewer than {count} further bindings {near} match {describe(pattern)}{used}")
-    return ("no candidate", f"no further binding {near} matches {describe(pattern)}{used}")
+        return ("no candidate", f"fewer than {count} further bindings {near} match {pattern!r}{used}")
+    return ("no candidate", f"no further binding {near} matches {pattern!r}{used}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ..analysis.values import Definitions, definition
@@ -21,12 +22,16 @@ def show(expr: Any) -> str:
     if isinstance(expr, Call):
         return f"{show(expr.op)}({', '.join(show(arg) for arg in expr.args)})"
     if isinstance(expr, Tuple):
-        fields = [show(field) for field in expr.fields[:4]] + (["..."] if len(expr.fields) > 4 else [])
-        return f"({', '.join(fields)})"
+        return f"({', '.join(first_few(expr.fields))})"
     if isinstance(expr, TupleGetItem):
         return f"{show(expr.tuple_value)}[{expr.index}]"
     text = repr(expr)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def first_few(values: Sequence[Expr], text: Callable[[Expr], str] = show) -> list[str]:
+    """The texts of up to four of ``values``, and dots for more."""
+    return [*map(text, values[:4]), *["..."] * (len(values) > 4)]
 
 
 def show_bound(leaf: Expr, definitions: Definitions) -> str:
