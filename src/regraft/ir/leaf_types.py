@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .types import TensorType, TupleType, Type
+from .types import TensorType, Type, leaves_in
 
 
 def leaf_types(*types: Type) -> Iterator[Type]:
     """The parts of ``types`` that are no tuples, in order. Cost: linear; depth is no limit."""
-    stack = list(reversed(types))
-    while stack:
-        ty = stack.pop()
-        if isinstance(ty, TupleType):
-            stack.extend(reversed(ty.fields))
-        else:
-            yield ty
+    return leaves_in(*types, in_functions=False)
 
 
 def leaf_tensors(*types: Type) -> Iterator[TensorType]:

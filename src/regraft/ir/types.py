@@ -337,14 +337,17 @@ def dims_of(leaf: Type) -> tuple[Dim, ...]:
             return ()
 
 
-def leaves_in(ty: Type) -> Iterator[Type]:
-    """The parts of ``ty`` that are made of no other types, those of functions among them, in order."""
-    stack = [ty]
+def leaves_in(*types: Type, in_functions: bool = True) -> Iterator[Type]:
+    """The parts of ``types`` that are made of no other types, in order; functions are whole, or parted as well.
+
+    Cost: linear; depth is no limit.
+    """
+    stack = list(reversed(types))
     while stack:
         current = stack.pop()
         if isinstance(current, TupleType):
             stack.extend(reversed(current.fields))
-        elif isinstance(current, FuncType):
+        elif isinstance(current, FuncType) and in_functions:
             stack.extend((current.ret, *reversed(current.params or ())))
         else:
             yield current

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,8 +25,8 @@ def inner_first(root: T, parts_of: Callable[[T], Iterable[T]]) -> list[T]:
     return list(found.values())
 
 
-def reached(roots: Iterable[T], onward: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """``roots`` and all that ``onward`` leads to from them, each once, those that were met last first.
+def reached(roots: Iterable[T], onward: Callable[[T], Iterable[T]], known: Container[T] = frozenset()) -> Iterator[T]:
+    """``roots`` and all that ``onward`` leads to from them, each once, those that were met last first; none ``known``.
 
     Cost: linear in what is reached and where that leads to.
     """
@@ -34,7 +34,7 @@ def reached(roots: Iterable[T], onward: Callable[[T], Iterable[T]]) -> Iterator[
     pending = list(roots)
     while pending:
         current = pending.pop()
-        if current not in found:
+        if current not in found and current not in known:
             found.add(current)
             yield current
             pending.extend(onward(current))

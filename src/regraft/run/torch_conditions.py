@@ -15,6 +15,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
 
+from ..ir.walks import reached
+
 _WHILE: Final[Any] = cast(Any, torch.ops.higher_order).while_loop
 _CLONE: Final[Any] = torch.ops.aten.clone.default
 _KEPT: Final = (InputKind.BUFFER, InputKind.PARAMETER, InputKind.CONSTANT_TENSOR)
@@ -239,13 +241,7 @@ def _is_pure(node: Node) -> bool:
 
 def _cone(end: Node, known: Mapping[Node, Node]) -> list[Node]:
     """The nodes that ``end`` is computed by, up to those that are ``known``."""
-    found, pending = dict[Node, None](), [end]
-    while pending:
-        node = pending.pop()
-        if node not in found and node not in known:
-            found[node] = None
-            pending.extend(node.all_input_nodes)
-    return list(found)
+    return [*reached([end], lambda node: node.all_input_nodes, known)]
 
 
 def _inputs(module: GraphModule) -> list[Node]:

@@ -20,6 +20,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 
 from ..formats.torch.tensors import have_one_shape
+from ..ir.walks import reached
 
 _ATEN: Final[Any] = torch.ops.aten
 WRITES: Final = {
@@ -427,14 +428,7 @@ def _plain(value: Any) -> Any:
 
 def sharing(start: torch.fx.Node) -> set[torch.fx.Node]:
     """``start`` and all nodes that may share its memory, as views do."""
-    found = {start}
-    pending = [start]
-    while pending:
-        for user in pending.pop().users:
-            if user not in found and _may_be_view(user):
-                found.add(user)
-                pending.append(user)
-    return found
+    return set(reached([start], lambda node: filter(_may_be_view, node.users)))
 
 
 def _may_be_view(node: torch.fx.Node) -> bool:

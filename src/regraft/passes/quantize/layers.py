@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...analysis.values import call_of
-from ...ir.expr import Constant, Expr, PrimValue, Var
+from ...ir.expr import Constant, Expr, Var
 from ...ir.op import Call
 from ...ir.program import Function
 from ...ir.types import TensorType
@@ -89,12 +89,3 @@ def sources_of(constant: Constant) -> tuple[str, ...]:
     """The names of the source model's tensors that a constant is, or is made of."""
     data = constant.data
     return data.sources if data.name is None else (data.name,)
-
-
-def number_of(expr: Expr) -> float | None:
-    """The value of a scalar that is written out, else None."""
-    if isinstance(expr, PrimValue) and isinstance(expr.value, int | float):
-        return float(expr.value)
-    if isinstance(expr, Constant) and expr.data.size == 1:
-        return float(expr.data.numpy().reshape(()))
-    return None

@@ -23,7 +23,7 @@ from ...ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from ...ir.tensor_data import TensorData
 from ...ir.types import TensorType
 from ...ir.visitor import iter_bindings
-from ...op.adjoints import tensor_type
+from ...op.adjoints import number_of, tensor_type
 from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..context import PassContext
@@ -37,7 +37,6 @@ from .layers import (
     TRANSPOSED,
     is_float32,
     measurable,
-    number_of,
     product_of,
     sources_of,
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from .... import op as R
 from ....ir.expr import Expr, const
-from ....op.primitive.manipulate import last_two_swapped
+from ....op.primitive.manipulate import transposed
 from ..context import Context, converts, converts_by_name, dtype_of, like, rank, shape_of
 
 _MOST_ROWS: Final = 8
@@ -163,7 +163,7 @@ def _solve(context: Context, given: Any) -> Expr:
 def _cholesky(context: Context, matrix: Expr, upper: bool = False) -> Expr:
     count = _rows(context, matrix)
     columns: list[Expr] = []
-    left = context.emit(_with_gradient_of_both(_transposed(matrix) if upper else matrix))
+    left = context.emit(_with_gradient_of_both(transposed(matrix) if upper else matrix))
     for size in range(count, 0, -1):
         root = R.sqrt(_part(_part(left, -1, 0, 1), -2, 0, 1))
         column = context.emit(R.divide(_part(left, -1, 0, 1), root))
@@ -171,21 +171,17 @@ def _cholesky(context: Context, matrix: Expr, upper: bool = False) -> Expr:
         columns.append(R.concat([above, column], axis=-2) if size < count else column)
         if size > 1:
             below = context.emit(_part(column, -2, 1, size))
-            taken = R.multiply(below, _transposed(below))
+            taken = R.multiply(below, transposed(below))
             left = context.emit(R.subtract(_part(_part(left, -1, 1, size), -2, 1, size), taken))
     lower = R.concat(columns, axis=-1) if count > 1 else columns[0]
-    return _transposed(lower) if upper else lower
+    return transposed(lower) if upper else lower
 
 
 def _with_gradient_of_both(matrix: Expr) -> Expr:
     """``matrix``, of which one triangle is read, so that its adjoint is symmetric, as PyTorch's is."""
-    turned = _transposed(matrix)
+    turned = transposed(matrix)
     nothing = R.subtract(R.subtract(turned, R.grad.no_grad(turned)), R.subtract(matrix, R.grad.no_grad(matrix)))
     return R.add(matrix, R.multiply(nothing, like(matrix, 0.5)))
-
-
-def _transposed(matrix: Expr) -> Expr:
-    return R.permute_dims(matrix, last_two_swapped(rank(matrix)))
 
 
 @converts_by_name("linalg_solve_triangular")
@@ -198,9 +194,9 @@ def _solve_triangular(context: Context, given: Any) -> Expr:
 
 @converts("cholesky_solve")
 def _cholesky_solve(context: Context, right: Expr, factor: Expr, upper: bool = False) -> Expr:
-    lower = _transposed(factor) if upper else factor
+    lower = transposed(factor) if upper else factor
     half = _substituted(context, lower, right, upper=False)
-    return _substituted(context, _transposed(lower), half, upper=True)
+    return _substituted(context, transposed(lower), half, upper=True)
 
 
 def _substituted(context: Context, matrix: Expr, right: Expr, *, upper: bool, of_ones: bool = False) -> Expr:
