@@ -25,7 +25,7 @@ def inner_first(root: T, parts_of: Callable[[T], Iterable[T]]) -> list[T]:
     return list(found.values())
 
 
-def reached(roots: Iterable[T], onward: Callable[[T], Iterable[T]], known: Container[T] = frozenset()) -> Iterator[T]:
+def reached(roots: Iterable[T], onward: Callable[[T], Iterable[T]], known: Container[object] = ()) -> Iterator[T]:
     """``roots`` and all that ``onward`` leads to from them, each once, those that were met last first; none ``known``.
 
     Cost: linear in what is reached and where that leads to.
