@@ -20,6 +20,7 @@ from ..ir.expr import Constant, DataflowVar, Expr, ExternFunc, PrimValue, ShapeE
 from ..ir.op import Call, Op, Trait, attribute_key
 from ..ir.program import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
 from ..ir.types import TensorType, Type
+from ..ir.walks import reached
 from .variables import free_vars
 
 Definitions: TypeAlias = Mapping[Var, Expr]
@@ -118,15 +119,15 @@ def same_value(definitions: Definitions, left: Expr, right: Expr) -> bool:
 
 def held(definitions: Definitions, operands: Sequence[Expr], beside: Expr | None = None) -> Iterator[Expr]:
     """The leaves of ``operands`` and of what tuples written out among them hold, each once; nothing of ``beside``."""
-    found: set[Expr] = set() if beside is None else {beside}
-    pending = [*reversed(operands)]
-    while pending:
-        leaf = resolve(definitions, pending.pop())
-        if leaf not in found:
-            found.add(leaf)
-            yield leaf
-            whole = definition(definitions, leaf)
-            pending += reversed(whole.fields) if type(whole) is Tuple else ()
+
+    def leaves(exprs: Sequence[Expr]) -> list[Expr]:
+        return [resolve(definitions, expr) for expr in reversed(exprs)]
+
+    def inside(leaf: Expr) -> Sequence[Expr]:
+        whole = definition(definitions, leaf)
+        return leaves(whole.fields) if type(whole) is Tuple else ()
+
+    return reached(leaves(operands), inside, () if beside is None else (beside,))
 
 
 def same_constant(left: Constant, right: Constant) -> bool:

@@ -192,10 +192,13 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure:
 
 def _files_beside(path: Path) -> list[Path]:
     """The files whose names follow from that of a model, with its weights, be they there or not."""
-    form = form_of(path)
-    if form == "openvino":
-        return [path.with_suffix(".bin")]
-    return [path.with_name(path.name + suffix) for suffix in _RELAX_WEIGHTS] if form == "relax" else []
+    match form_of(path):
+        case "openvino":
+            return [path.with_suffix(".bin")]
+        case "relax":
+            return [path.with_name(path.name + suffix) for suffix in _RELAX_WEIGHTS]
+        case _:
+            return []
 
 
 def _from_folder(path: Path, sizes: Mapping[str, int]) -> Model:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -61,9 +61,15 @@ def run_model(model: Model, target: str, **options: Any) -> RunOriginal:
 
 def flat_arrays(result: Any) -> list[np.ndarray]:
     """The arrays of a result, whatever tuples they stand in."""
-    if not isinstance(result, tuple | list):
-        return [np.asarray(result)]
-    return [array for field in cast("Sequence[Any]", result) for array in flat_arrays(field)]
+    pending: list[Any] = [result]
+    found: list[np.ndarray] = []
+    while pending:
+        value = pending.pop()
+        if isinstance(value, tuple | list):
+            pending.extend(reversed(list(value)))  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            found.append(np.asarray(value))
+    return found
 
 
 class Verification(NamedTuple):

@@ -72,9 +72,8 @@ def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
     return found
 
 
-def shared_in_runs(roots: Sequence[DFPattern]) -> dict[DFPattern, set[DFPattern]]:
-    """For each repeat the patterns that its elements share: throughout, or within one element of a repeat around it."""
-    shared = shared_throughout(roots)
+def shared_in_runs(roots: Sequence[DFPattern], shared: Iterable[DFPattern]) -> dict[DFPattern, set[DFPattern]]:
+    """For each repeat what its elements share: ``shared`` throughout, or in one element of a repeat around it."""
     repeats = [part for root in roots for part in all_patterns(root) if isinstance(part, RepeatPattern)]
     found: dict[DFPattern, set[DFPattern]] = {repeat: set(shared) for repeat in repeats}
     for around in repeats:

@@ -121,14 +121,17 @@ def check_rule(
         raise AssertionError("there is no rule to check")
     given = list(programs)
     reports = [_RuleCheck(one, examples, near_misses, seed, rtol, atol, seconds, progress).run(given) for one in rules]
-    whole = RuleReport(" | ".join(one.rule for one in reports))
-    for name in ("programs", "rewrites", "declines", "near_misses", "near_miss_rewrites"):
-        setattr(whole, name, sum(getattr(one, name) for one in reports))
+    total = RuleReport(" | ".join(one.rule for one in reports))
     for one in reports:
-        whole.reasons += one.reasons
-        whole.notes += one.notes
-        whole.cut_short |= one.cut_short
-    return whole
+        total.programs += one.programs
+        total.rewrites += one.rewrites
+        total.declines += one.declines
+        total.near_misses += one.near_misses
+        total.near_miss_rewrites += one.near_miss_rewrites
+        total.reasons.update(one.reasons)
+        total.notes += one.notes
+        total.cut_short = total.cut_short or one.cut_short
+    return total
 
 
 @dataclass(eq=False)

@@ -56,7 +56,7 @@ class CompiledPatterns:
 
     def __init__(self, roots: Sequence[DFPattern]) -> None:
         self.shared = shared_throughout(roots)
-        self.shared_in = shared_in_runs(roots)
+        self.shared_in = shared_in_runs(roots, self.shared)
         self.standing = {part for root in roots for part in bindable(root)}
         self.of: dict[DFPattern, Step] = {}
         self.runs: dict[DFPattern, Run] = {}
