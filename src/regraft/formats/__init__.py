@@ -1,4 +1,4 @@
-"""Models of other formats, each a room of its own that is loaded when first named: ``openvino`` is read only."""
+"""Readers and writers of other model formats. Each package is imported on first use; ``openvino`` is read only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .torch import from_torch as from_torch
 
 _ROOMS: Final = {"from_onnx": "onnx", "to_onnx": "onnx", "from_openvino": "openvino", "from_torch": "torch"}
-"""The room of each function that is loaded when it is first named."""
+"""The package of each function that is imported on first use."""
 
 
 def __getattr__(name: str) -> Any:

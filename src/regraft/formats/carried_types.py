@@ -1,4 +1,4 @@
-"""The types that the body of a loop takes, as the readers of all formats find them."""
+"""The types of the values that a loop body carries, for the readers of all formats."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..ir.types import UNKNOWN_NDIM, TensorType, Type
 
 
 class CarriedTypes:
-    """The types that a body is to take for what it carries, found by reading it until it gives what it takes.
+    """The types of the values that a loop body carries. A reader reads the body until these types no longer change.
 
-    They begin as the types of the first values. A size that a step changes becomes a variable of its own, which stands
-    for any size; where a step changes the rank, no shape is stated.
+    They start as the types of the initial values. A size that a step changes becomes a new symbolic variable, which
+    stands for any size. If a step changes the rank, the type states no shape.
     """
 
     def __init__(self, names: Sequence[str], starts: Sequence[Type]) -> None:
@@ -21,7 +21,7 @@ class CarriedTypes:
         self._own: set[SymVar] = set()
 
     def widen(self, given: Sequence[Type]) -> bool:
-        """Make room for what a step gives; False where it fits already."""
+        """Widen the types so that they hold ``given``, the types after a step; False if they hold it already."""
         wider = [self._wider(*row) for row in zip(self._names, self.types, given, strict=True)]
         changed = any(new is not old for new, old in zip(wider, self.types, strict=True))
         self.types = wider

@@ -1,4 +1,4 @@
-"""A tensor with padding beside one axis, of widths that are known as sizes or at run time only."""
+"""Padding of a tensor along one axis, with widths that are known as sizes or at run time only."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ..op.program_xp import ProgramArray, ProgramNamespace, ProgramRecorder
 
 
 def filled(x: Expr, axis: int, width: Dim, number: Expr) -> Expr:
-    """The scalar ``number`` as often as padding of ``width`` beside ``x`` along ``axis`` holds it."""
+    """Padding of ``width`` for ``axis`` of ``x``: the shape of ``x`` with that size, filled with scalar ``number``."""
     shape = shape_of(x)
     return ops.full(ShapeExpr([*shape[:axis], width, *shape[axis + 1 :]]), number)
 
 
 def between(x: Expr, axis: int, widths: tuple[Dim, Dim], number: Expr, emit: Callable[[Expr], Expr]) -> Expr:
-    """``x`` between as many times ``number`` as ``widths`` say, none of which is negative."""
+    """``x`` padded along ``axis`` with ``number``. ``widths`` (before, after) must not be negative."""
     before, after = [None if width == 0 else emit(filled(x, axis, width, number)) for width in widths]
     parts = [part for part in (before, x, after) if part is not None]
     return x if len(parts) == 1 else emit(ops.concat(parts, axis=axis))
 
 
 def at_places(x: Expr, axis: int, places: Expr, mode: str, number: Expr, recorder: ProgramRecorder) -> Expr:
-    """The elements at ``places`` of ``axis``, which is padded without end as ``mode`` of `ops.nn.pad` says."""
+    """The elements of ``x`` at ``places`` along ``axis``, padded without end in the ``mode`` of `ops.nn.pad`."""
     size = shape_of(x)[axis]
     if mode == "constant":
         last = recorder.emit(ops.squeeze(ops.shape_to_tensor(ShapeExpr([size])), axis=0))

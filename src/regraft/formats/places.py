@@ -1,4 +1,4 @@
-"""The greatest element of each window and its place, for pooling that asks for places: all windows are gathered."""
+"""The maximum of each window and its index, for pooling that returns indices. All windows are gathered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..op.primitive.reduction import extreme_of_none
 
 
 class Line(NamedTuple):
-    """The windows along one axis: its size, and the places of each window, outside the axis where there is none."""
+    """The windows along one axis: its size, and the index of each element (windows, elements), outside for padding."""
 
     size: int
     places: np.ndarray
@@ -27,13 +27,13 @@ class Line(NamedTuple):
 
 
 def greatest_in_windows(x: Expr, lines: Sequence[Line], emit: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
-    """The greatest element of each window over the last axes, and its place among the elements of these in order.
+    """The maximum of each window over the last axes, and its index in these axes, flattened in row-major order.
 
-    Both have one axis for all windows, in order. ``x`` has a known rank and dtype.
+    Both results have one axis for all windows, in row-major order. ``x`` has a known rank and dtype.
     """
     places, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
     for size, along in lines:
-        # Windows of all axes so far, and of this one: rows times rows, elements times elements.
+        # Combine the windows (windows, elements) of the axes so far with the windows of this axis.
         within = (along >= 0) & (along < size)
         shape = (len(places) * len(along), -1)
         places = (places[:, None, :, None] * size + along[None, :, None, :]).reshape(shape)

@@ -1,4 +1,4 @@
-"""Other packages without what they say of themselves: their warnings and logs are for those who develop them."""
+"""Silence for other packages: their warnings and logs are meant for their own developers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ABOVE_ALL: Final = logging.CRITICAL + 1
 
 @contextmanager
 def quiet(*packages: str) -> Generator[None]:
-    """Inside, PyTorch, or ``packages``, log nothing and warn of nothing; what they raise is raised all the same.
+    """Ignore all warnings, and the logs of PyTorch or of ``packages``, inside the context. Exceptions are still raised.
 
-    A package that is first imported inside logs nothing under its own name either, and the parts of one that is
-    imported already, which may be loaded inside, nothing at all.
+    A package that is first imported inside logs nothing under its own name. If a package is imported already, its
+    parts that are loaded inside log nothing at all.
     """
     silent = packages or _TORCH
     names = [name for name in list(logging.root.manager.loggerDict) if name.partition(".")[0] in silent]
@@ -27,7 +27,7 @@ def quiet(*packages: str) -> Generator[None]:
     for logger in loggers:
         logger.disabled = True
     for logger, _ in levels:
-        logger.setLevel(_ABOVE_ALL)  # which the loggers below it take that come later
+        logger.setLevel(_ABOVE_ALL)  # loggers below it that are created later inherit this level
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

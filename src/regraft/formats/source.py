@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class StoredTensor(NamedTuple):
-    """A tensor that a model stores, as its file says it."""
+    """A tensor that a model stores, as its file describes it."""
 
     name: str
     dtype: str
@@ -18,8 +18,8 @@ class StoredTensor(NamedTuple):
 class SourceFacts(NamedTuple):
     """The facts of a model's source.
 
-    ``operators`` counts them under the names that they have there. ``versions`` are those of the format and of the sets
-    of operators that it names. ``stored`` are the tensors that have names, where the format lists them.
+    ``operators`` counts the operators, by their names in the source. ``versions`` has the versions of the format and of
+    its operator sets. ``stored`` lists the named tensors, if the format lists them.
     """
 
     format: str

@@ -1,8 +1,8 @@
-"""Operators of a source model that have no like here, kept whole while a program is rewritten.
+"""Operators of a source model that have no counterpart here, kept whole while a program is rewritten.
 
-An operator that is read as many bindings comes back as itself only where none of them is rewritten. `fold_calls` makes
-a private function of each, so that passes see one call, and `unfold_calls` writes the bodies out again, as they were.
-Which operators these are is said by the converter that the model came through.
+Such an operator is read as several bindings. It is written as itself again only if none of them is rewritten.
+`fold_calls` moves the bindings of each operator into a private function, so that passes see one call. `unfold_calls`
+inlines these functions again, in their original form. The converter of the model says which operators these are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..rewrite.walk import FunctionWalk
 
 
 class Whole(NamedTuple):
-    """A call that was read as several bindings: what tells it from others, a name, and how many bindings it is."""
+    """A call that was read as several bindings: a key that identifies it, a name, and the number of its bindings."""
 
     key: object
     name: str
@@ -34,18 +34,18 @@ class Whole(NamedTuple):
 
 
 WholeOf: TypeAlias = Callable[[Binding], Whole | None]
-"""From a binding to what it is a step of, where that is to be kept whole."""
+"""The operator that a binding is a step of; None if the binding need not be kept whole."""
 
 
 class WholeCalls(NamedTuple):
-    """A module with operators as calls of private functions, and these functions."""
+    """A module in which operators are calls of private functions, and these functions by name."""
 
     module: IRModule
     functions: Mapping[str, Function]
 
 
 def fold_calls(module: IRModule, whole_of: WholeOf) -> WholeCalls:
-    """``module`` with private functions for what ``whole_of`` says is kept whole. Cost: linear."""
+    """``module`` with a private function for each operator that ``whole_of`` keeps whole. Cost: linear."""
     outlined = _Outlined(module)
     changed: dict[str, Function] = {}
     for name, function in module.items():
@@ -56,7 +56,7 @@ def fold_calls(module: IRModule, whole_of: WholeOf) -> WholeCalls:
 
 
 def unfold_calls(module: IRModule, functions: Mapping[str, Function]) -> IRModule:
-    """``module`` with the bodies of ``functions`` in place of their calls, whatever was made of the functions."""
+    """``module`` with the original bodies of ``functions`` in place of their calls, whatever a pass made of them."""
     reached = reachable(module.with_functions(functions), [name for name in functions if name in module])
     called = {name: functions[name] for name in functions if name in reached}
     if not called:
@@ -67,7 +67,7 @@ def unfold_calls(module: IRModule, functions: Mapping[str, Function]) -> IRModul
 
 
 class _Outlined:
-    """The module with the functions that were made so far."""
+    """The module with the functions that have been made so far."""
 
     def __init__(self, module: IRModule) -> None:
         self.module = module
@@ -75,7 +75,7 @@ class _Outlined:
 
 
 class _Outlining(FunctionWalk):
-    """Makes the functions, and the blocks that call them, those of branches and loops included."""
+    """Makes the functions, and the blocks that call them, including the blocks of branches and loops."""
 
     def __init__(self, function: Function, whole_of: WholeOf, outlined: _Outlined) -> None:
         super().__init__(function)
@@ -85,7 +85,7 @@ class _Outlining(FunctionWalk):
     def block(
         self, block: BindingBlock, outer: dict[Var, Expr], scope: Mapping[Var, None], later: Mapping[Var, None]
     ) -> BindingBlock:
-        """``block`` with calls of functions; ``later`` is what is used after it."""
+        """``block`` with calls of functions. ``later`` has the variables that are used after it."""
         runs = [(whole, list(run)) for whole, run in groupby(block.bindings, self._whole_of)]
         used = _used_elsewhere(runs, later)
         bindings: list[Binding] = []
@@ -96,10 +96,10 @@ class _Outlining(FunctionWalk):
         return block if len(bindings) == len(block.bindings) else type(block)(bindings)
 
     def _folded(self, whole: Whole, run: Sequence[Binding], used: set[Var]) -> list[Binding] | None:
-        """A call of a function that holds ``run``, and its results; None where it cannot be a function."""
+        """A call of a new function that holds ``run``, and its results; None if no result of ``run`` is used."""
         own = {binding.var for binding in run}
         variables = dict.fromkeys(var for binding in run for var in variables_of(binding.value) if var not in own)
-        # Weights are operands, so that those who look at the function see all that reads them.
+        # Weights are operands, so that passes that look at the calling function see every reader of a weight.
         weights = {id(one.data): one for binding in run for one in walk(binding.value) if _is_weight(one)}
         operands: list[Var | Constant] = [*variables, *weights.values()]
         outputs = [binding.var for binding in run if binding.var in used]
@@ -107,7 +107,7 @@ class _Outlining(FunctionWalk):
             return None
         function = _function(run, operands, outputs)
         sizes = free_symbolic_vars(function)
-        if sizes:  # those that its operands do not show, such as the n of a size of (n + 1) // 2
+        if sizes:  # sizes that no operand states, such as n if an operand has the size (n + 1) // 2
             given = Var("sizes", ShapeType(sizes))
             function = Function([*function.params, given], function.body)
         outlined = self._outlined
@@ -122,7 +122,7 @@ class _Outlining(FunctionWalk):
 
 
 def _bound(var: Var, value: Expr) -> Binding:
-    """``value`` under the name ``var``, whose type may name sizes that the function reads at run time."""
+    """A binding of ``value`` to ``var``; a `MatchCast` if ``var`` has sizes that the function computes at run time."""
     return VarBinding(var, value) if value.ty == var.ty else MatchCast(var, value, var.ty)
 
 
@@ -140,7 +140,7 @@ def _used_elsewhere(runs: Sequence[tuple[Whole | None, list[Binding]]], returned
 
 
 def _function(run: Sequence[Binding], operands: Sequence[Var | Constant], outputs: Sequence[Var]) -> Function:
-    """A private function of ``operands``, under variables of their own, that gives ``outputs``."""
+    """A private function of ``operands`` that returns ``outputs``. Its parameters are variables of its own."""
     given = [Var(_name(operand), operand.ty) for operand in operands]
     results = [Var(var.name_hint, var.ty, var.origins) for var in outputs]
     body = [*run, *[VarBinding(result, var) for result, var in zip(results, outputs, strict=True)]]
@@ -153,7 +153,7 @@ def _name(operand: Var | Constant) -> str:
 
 
 class _OnOperands(ExprMutator):
-    """Puts the parameters of a function in the place of its operands."""
+    """Replaces the operands of a function by its parameters."""
 
     def __init__(self, operands: Sequence[Var | Constant], given: Sequence[Var]) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class _OnOperands(ExprMutator):
                 self._weights[id(operand.data)] = param
 
     def visit_constant_(self, constant: Constant) -> Expr:
-        """A parameter for a weight."""
+        """The parameter of a weight; any other constant is kept."""
         return self._weights.get(id(constant.data), constant)
 
 

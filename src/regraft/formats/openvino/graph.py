@@ -1,4 +1,4 @@
-"""The graph of ONNX that a network is written down as: nodes, constants, and what is known of each value."""
+"""The ONNX graph that a network is converted to: nodes, constants, and the known facts of each value."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .network import Layer, Port, numbers
 
 
 class UnsupportedLayerError(Exception):
-    """A layer that has no counterpart, and why."""
+    """A layer that has no counterpart; the message is the reason."""
 
 
 class Value(NamedTuple):
-    """A value of the graph: its name, what its port says of it, and its numbers where it is a small constant."""
+    """A value of the graph: its name, its port, and its numbers if it is a small constant."""
 
     name: str
     port: Port
@@ -29,7 +29,7 @@ class Value(NamedTuple):
 
 
 def _unlike(names: Iterable[str]) -> str:
-    """A prefix that none of the names has."""
+    """A prefix that no name in ``names`` has."""
     known, prefix = list(names), "value_"
     while any(name.startswith(prefix) for name in known):
         prefix += "_"
@@ -37,10 +37,10 @@ def _unlike(names: Iterable[str]) -> str:
 
 
 class Graph:
-    """Nodes and constants as they are added; names are unique.
+    """The nodes and constants of a graph, as they are added; names are unique.
 
-    The graph of a body, inside of ``outer``, has nodes of its own; constants all lie in the outermost graph.
-    No name begins as one of those ``reserved`` does, unless it is given by `named`.
+    The graph of a body, inside of ``outer``, has its own nodes; all constants are in the outermost graph. A generated
+    name has a prefix that no name in ``reserved`` has. `named` and `named_constant` give names of the file.
     """
 
     def __init__(self, outer: Graph | None = None, reserved: Iterable[str] = ()) -> None:
@@ -50,17 +50,17 @@ class Graph:
         self._known: Final[dict[bytes, str]] = {} if outer is None else outer._known
         self.names: Final = NameSupply() if outer is None else outer.names
         self.named_values: Final[set[str]] = set()
-        """Values of nodes that have the name of the file."""
+        """The values of nodes that have a name of the file."""
         self._prefix: Final[str] = _unlike(reserved) if outer is None else outer._prefix
         self.layer = "" if outer is None else outer.layer
-        """The name of the layer that is written, which its nodes take."""
+        """The name of the layer that is being written; its nodes take this name."""
 
     def fresh(self) -> str:
-        """A name that nothing has."""
+        """A new, unused name."""
         return f"{self._prefix}{next(self._numbers)}"
 
     def named(self, value: str, name: str, since: int) -> str:
-        """``value`` under the ``name`` that it has in the file, if a node from ``since`` on makes it."""
+        """Rename ``value`` to ``name``, that of the file, if a node from ``since`` on makes it; returns the name."""
         nodes = self.nodes[since:]
         if not any(value in node.output for node in nodes):
             return value
@@ -72,13 +72,13 @@ class Graph:
         return name
 
     def node(self, kind: str, *operands: str | Value, domain: str = "", **attributes: Any) -> str:
-        """A node with one output; gives the name of that."""
+        """Add a node with one output; returns the name of the output."""
         return self.nodes_of(kind, operands, 1, domain=domain, **attributes)[0]
 
     def nodes_of(
         self, kind: str, operands: Iterable[str | Value], outputs: int, domain: str = "", **attributes: Any
     ) -> list[str]:
-        """A node with that many ``outputs``; gives their names. Attributes that are None are left out."""
+        """Add a node with so many ``outputs``; returns their names. Attributes that are None are left out."""
         names = [self.fresh() for _ in range(outputs)]
         read = [one if isinstance(one, str) else one.name for one in operands]
         given = {key: value for key, value in attributes.items() if value is not None}
@@ -88,13 +88,13 @@ class Graph:
         return names
 
     def named_constant(self, array: np.ndarray, name: str) -> str:
-        """A small constant of the file, under ``name`` or one like it: others may have the same numbers."""
+        """Add a small constant of the file as ``name`` or a similar name. Equal constants are kept apart."""
         name = self.names.fresh(name)
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
     def constant(self, value: Any, dtype: str | None = None) -> str:
-        """The name of a small constant, the same one for the same numbers."""
+        """The name of a small constant. Equal constants share one name."""
         array = np.asarray(value, None if dtype is None else numpy_dtype(dtype))
         key = repr((array.dtype.name, array.shape)).encode() + array.tobytes()
         if key not in self._known:
@@ -108,7 +108,7 @@ class Graph:
 
 
 class LayerCall:
-    """A layer with the values that it reads: what the rows of the table in `layers` are given."""
+    """A layer with the values that it reads: the argument of the rows of the table in `layers`."""
 
     def __init__(self, layer: Layer, inputs: Sequence[Value], graph: Graph) -> None:
         self.layer: Final = layer
@@ -116,30 +116,30 @@ class LayerCall:
         self.graph: Final = graph
 
     def text(self, key: str, default: str | None = None) -> str:
-        """An attribute as it is written; raises `UnsupportedLayerError` where it is missing and has no default."""
+        """An attribute as text; raises `UnsupportedLayerError` if it is missing and has no default."""
         found = self.layer.attributes.get(key, default)
         if found is None:
             raise UnsupportedLayerError(f"it has no attribute {key}")
         return found
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """A truth value."""
+        """A boolean attribute."""
         return self.text(key, "true" if default else "false").lower() in ("true", "1")
 
     def integer(self, key: str, default: int | None = None) -> int:
-        """A whole number."""
+        """An integer attribute."""
         return int(self.text(key, None if default is None else str(default)))
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A number."""
+        """A float attribute."""
         return float(self.text(key, None if default is None else str(default)))
 
     def integers(self, key: str, default: Sequence[int] | None = None) -> list[int]:
-        """Whole numbers with commas between."""
+        """An attribute that lists integers, separated by commas."""
         return list(numbers(self.text(key, None if default is None else ",".join(map(str, default)))))
 
     def known(self, index: int) -> np.ndarray:
-        """The numbers of an operand that has to be a constant; raises `UnsupportedLayerError` for another."""
+        """The numbers of an operand that has to be a small constant; raises `UnsupportedLayerError` if it is not."""
         found = self.inputs[index].numbers if index < len(self.inputs) else None
         if found is None:
             raise UnsupportedLayerError(
@@ -148,14 +148,14 @@ class LayerCall:
         return found
 
     def rank(self, index: int) -> int:
-        """The rank of an operand; raises `UnsupportedLayerError` where it is not known."""
+        """The rank of an operand; raises `UnsupportedLayerError` if it is not known."""
         sizes = self.inputs[index].port.sizes
         if sizes is None:
             raise UnsupportedLayerError(f"the rank of its operand {index} is not known")
         return len(sizes)
 
     def dtype(self, index: int) -> str:
-        """The dtype of an operand."""
+        """The dtype of an operand; raises `UnsupportedLayerError` if it is not known."""
         found = self.inputs[index].port.dtype
         if found is None:
             raise UnsupportedLayerError(f"the dtype of its operand {index} is not known")
@@ -167,15 +167,15 @@ class LayerCall:
 
     @property
     def result(self) -> Port:
-        """The first output."""
+        """The port of the first output."""
         return self.layer.outputs[0]
 
     def node(self, kind: str, *operands: str | Value, **attributes: Any) -> str:
-        """A node of ONNX with one output."""
+        """Add an ONNX node with one output; returns the name of the output."""
         return self.graph.node(kind, *operands, **attributes)
 
     def cast(self, value: str | Value, dtype: str | None) -> str:
-        """A value in another dtype."""
+        """``value`` cast to ``dtype``; raises `UnsupportedLayerError` if that is None."""
         if dtype is None:
             raise UnsupportedLayerError("the dtype of its result is not known")
         return self.node("Cast", value, to=to_onnx_dtype(dtype))

@@ -1,7 +1,7 @@
-"""The table of layers: each by its type in OpenVINO's operation sets, as nodes of ONNX.
+"""The table of layers: each type of OpenVINO's operation sets as ONNX nodes.
 
-A row takes a `LayerCall` and gives the names of its outputs. What a row cannot write raises `UnsupportedLayerError`
-with the reason.
+A row takes a `LayerCall` and returns the names of its outputs. A row that cannot write a layer raises
+`UnsupportedLayerError` with the reason.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BROADCASTING: Final = ("numpy", "none", "explicit")
 
 
 def row(*kinds: str) -> Callable[[LayerRow], LayerRow]:
-    """Enter a function into the table."""
+    """Enter a function into the table under each type in ``kinds``."""
 
     def enter(function: LayerRow) -> LayerRow:
         ROWS.update(dict.fromkeys(kinds, function))
@@ -264,7 +264,7 @@ def _window(call: LayerCall, dilations: bool = True) -> dict[str, object]:
 
 
 def _grouped(call: LayerCall) -> tuple[str, int]:
-    """Weights (groups, ...) as ONNX has them, and the number of groups."""
+    """The weights with their group axis merged into the next axis, as in ONNX, and the number of groups."""
     sizes = call.inputs[1].port.sizes
     if sizes is None or min(sizes) < 0:
         raise UnsupportedLayerError("the sizes of its weights are not known")
@@ -305,7 +305,7 @@ def _max_pool(call: LayerCall) -> str | list[str]:
     attributes = _pool(call, call.layer.version != "opset1")
     if len(call.layer.outputs) < 2:
         return call.node("MaxPool", call.inputs[0], **attributes)
-    # Places are counted within a channel there, and here over all; a reader of them finds no value and is refused.
+    # OpenVINO counts indices within a channel, ONNX over all elements; a layer that reads them is refused.
     return [call.node("MaxPool", call.inputs[0], **attributes), ""]
 
 
@@ -340,7 +340,7 @@ def _shape_of(call: LayerCall) -> str:
 
 
 def _whole(call: LayerCall, index: int) -> str:
-    """An operand that ONNX wants in int64."""
+    """An operand, cast to int64 if it has another dtype."""
     value = call.inputs[index]
     return value.name if value.port.dtype == "int64" else call.cast(value, "int64")
 

@@ -1,4 +1,4 @@
-"""Loops and branches: layers that hold networks, as ``Loop`` and ``If`` of ONNX, whose bodies are graphs."""
+"""Loops and branches: layers that hold networks, as ONNX's ``Loop`` and ``If``, whose bodies are graphs."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _LAST: Final = np.iinfo(np.int64).max
 
 
 class Inside(NamedTuple):
-    """A body that was written: its graph, and its results by number of layer."""
+    """A converted body: its graph, and its results by layer number."""
 
     graph: Graph
     results: Mapping[int, Value]
 
     def result(self, number: int) -> Value:
-        """A result; raises `UnsupportedLayerError` for one that a layer stands before which cannot be read."""
+        """A result; raises `UnsupportedLayerError` if it depends on a layer that cannot be read."""
         if number not in self.results:
             raise UnsupportedLayerError("its body holds a layer that cannot be read")
         return self.results[number]
 
 
 Write: TypeAlias = Callable[[Body, Mapping[int, Value]], Inside]
-"""Writes a body whose parameters are given by number of layer."""
+"""Converts a body whose parameters are given by layer number."""
 
 
 def _as_graph(inside: Inside, inputs: Sequence[onnx.ValueInfoProto], results: Iterable[str]) -> onnx.GraphProto:
-    """The body as a graph, each of whose outputs is made by a node of its own."""
+    """The body as a graph. A node of its own makes each output."""
     outputs = [inside.graph.node("Identity", name) for name in results]
     given = [helper.make_tensor_value_info(name, 0, None) for name in outputs]
     return helper.make_graph(inside.graph.nodes, "body", inputs, given)
@@ -46,7 +46,7 @@ def _info(value: Value) -> onnx.ValueInfoProto:
 
 
 def _read_by(call: LayerCall, entry: Mapping[str, str]) -> Value:
-    """The value that an input of a body takes from outside."""
+    """The outer value that an input of a body reads."""
     return call.inputs[call.layer.ports.index(int(entry["external_port_id"]))]
 
 
@@ -72,14 +72,14 @@ def _if(call: LayerCall, write: Write) -> list[str]:
 
 
 class _Slices(NamedTuple):
-    """The slices of one along an axis, one for each step, from the last one if ``is_backwards``."""
+    """Slices of size 1 along an axis, one for each step; the last slice comes first if ``is_backwards``."""
 
     axis: int
     is_backwards: bool
 
 
 def _slices(entry: Mapping[str, str]) -> _Slices | None:
-    """The slicing of an input, or the joining of results; None for a whole one. Raises `UnsupportedLayerError`."""
+    """The slices of an input or of a joined result; None if it is whole. Raises `UnsupportedLayerError` for others."""
     if "axis" not in entry:
         return None
     numbers = tuple(int(entry.get(key, default)) for key, default in _WHOLE)
@@ -99,7 +99,7 @@ def _loop(call: LayerCall, write: Write) -> list[str]:
     ports = {layer.number: layer.outputs[0] for layer in body.layers if layer.kind == "Parameter"}
     step = Value(graph.fresh(), Port(0, "int64", (), ()))
     goes_on = Value(graph.fresh(), Port(0, "bool", (), ()))
-    before = Graph(graph)  # what each step begins with
+    before = Graph(graph)  # the first nodes of each step
     given: dict[int, Value] = {}
     carried: list[tuple[Value, Value, int]] = []
     count = "" if call.layer.kind == "TensorIterator" else _count(call)
@@ -125,7 +125,7 @@ def _loop(call: LayerCall, write: Write) -> list[str]:
 
 
 def _count(call: LayerCall) -> str:
-    """The number of steps of a Loop; nothing where only its condition ends it."""
+    """The number of steps of a Loop; empty if only its condition ends it."""
     known = call.inputs[0].numbers
     if known is not None and known.size == 1 and int(known.reshape(-1)[0]) < 0:
         return ""
@@ -133,7 +133,7 @@ def _count(call: LayerCall) -> str:
 
 
 def _as_port(graph: Graph, step: Value, port: Port) -> str:
-    """The number of the step in the dtype and shape that the body asks for."""
+    """The number of the step in the dtype and shape of the body's parameter."""
     cast = graph.node("Cast", step, to=to_onnx_dtype(port.dtype or "int64"))
     return graph.node("Reshape", cast, graph.integers(*[1] * len(port.sizes or ())))
 
@@ -152,7 +152,7 @@ def _written(
     carried: Sequence[tuple[Value, Value, int]],
     count: str,
 ) -> list[str]:
-    """The loop, and after it what its layer gives."""
+    """Add the loop and the nodes that follow it; returns the names of the layer's outputs."""
     graph, body = call.graph, call.layer.bodies["body"]
     of_layer = {int(one["external_port_id"]): one for one in body.outputs if one.get("purpose") is None}
     condition = next((one for one in body.outputs if one.get("purpose") == "execution_condition"), None)
@@ -189,7 +189,7 @@ def _written(
 
 
 def _together(graph: Graph, stacked: str, cut: _Slices, port: Port) -> str:
-    """Slices (steps, ...) along their axis, in their order."""
+    """The slices in ``stacked`` (steps, ...) along their axis, in their order."""
     if cut.is_backwards:
         ends = [graph.integers(number) for number in (-1, -_LAST, 0, -1)]
         stacked = graph.node("Slice", stacked, *ends)

@@ -1,4 +1,4 @@
-"""The XML of a network: its layers in order, what each reads, and where constants lie."""
+"""The XML of a network: its layers in order, with their operands, outputs and attributes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ENDS: Final = ("input", "output")
 
 
 class Port(NamedTuple):
-    """An output of a layer: its number, dtype, sizes (-1 for one that is not known, None for any rank) and names."""
+    """An output of a layer: its number, dtype, sizes (-1 if unknown; None if the rank is unknown) and names."""
 
     number: int
     dtype: str | None
@@ -43,10 +43,10 @@ class OutputRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A network inside of a layer: its layers in order, and which of them are fed and read by that layer's ports.
+    """A network inside of a layer: its layers in order, and the links between its ends and that layer's ports.
 
-    ``inputs`` and ``outputs`` are attributes as they are written; ``back`` says of inputs that go from step to step,
-    by number of layer, which result gives the next one.
+    ``inputs`` and ``outputs`` are attributes as written in the file. ``back`` is for inputs that are carried from step
+    to step: it maps the layer number of such an input to the layer number of the result that gives its next value.
     """
 
     layers: tuple[Layer, ...]
@@ -57,10 +57,10 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer: what it is, its attributes as they are written, what it reads, and its outputs.
+    """A layer: its name, type, attributes as written in the file, operands and outputs.
 
-    ``ports`` are the numbers of the ports that read ``inputs``; ``bodies`` the networks of loops and branches, by the
-    names of their elements.
+    ``ports`` are the numbers of the ports that read ``inputs``. ``bodies`` are the networks of loops and branches, by
+    the names of their elements.
     """
 
     number: int
@@ -75,7 +75,7 @@ class Layer:
 
 
 def read_network(path: Path) -> list[Layer]:
-    """The layers of a file, each behind those that it reads. Raises `ConvertError` for what is no such file."""
+    """The layers of a file, each after the layers that it reads. Raises `ConvertError` if ``path`` is no such file."""
     try:
         root = ElementTree.parse(path).getroot()
     except OSError as error:
@@ -140,9 +140,10 @@ def _port(element: ElementTree.Element) -> Port:
 
 
 def _in_order(layers: dict[int, Layer], path: Path) -> list[Layer]:
-    """The layers, each behind those that it reads, and else as they are in the file, which inputs and results follow.
+    """The layers, each after the layers that it reads, otherwise in the order of the file.
 
-    Raises `ConvertError` where there is no such order.
+    Inputs and results have this order too. Raises `ConvertError` if there is no such order, or if a layer
+    reads one that is not there.
     """
     places = {number: place for place, number in enumerate(layers)}
     waiting = {number: len({source.layer for source in layer.inputs}) for number, layer in layers.items()}
@@ -167,5 +168,5 @@ def _in_order(layers: dict[int, Layer], path: Path) -> list[Layer]:
 
 
 def numbers(text: str) -> Sequence[int]:
-    """Numbers with commas between, as attributes hold them."""
+    """The integers in ``text``, separated by commas, as attributes hold them."""
     return [int(part) for part in text.split(",") if part.strip()]

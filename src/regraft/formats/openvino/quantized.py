@@ -1,4 +1,4 @@
-"""Layers in few bits: values held to the steps of bytes, and weights that are widened where they are read."""
+"""Quantized layers: values that are rounded to the levels of a range."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .graph import LayerCall, UnsupportedLayerError
 from .layers import row
 
 _MOST_OFF = 1e-3
-"""The largest distance from a whole number for a zero point that was written as the ends of a range."""
+"""The tolerance for a zero point to count as an integer: files write it as the ends of a range."""
 
 
 @row("FakeQuantize")
 def _fake_quantize(call: LayerCall) -> str:
-    """Quantized and dequantized where the steps are those of bytes, else as it is defined."""
+    """Quantize and dequantize if the levels are those of int8 or uint8; else the arithmetic that defines the layer."""
     low, high, out_low, out_high = (call.known(index).astype(np.float64) for index in (1, 2, 3, 4))
     levels = call.integer("levels")
     is_kept = np.array_equal(low, out_low) and np.array_equal(high, out_high)

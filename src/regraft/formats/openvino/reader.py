@@ -1,4 +1,4 @@
-"""`from_openvino`: a file of OpenVINO as a program, by way of a model of ONNX that is made of it layer by layer."""
+"""`from_openvino`: a file of OpenVINO as a program. The network is converted to an ONNX model, layer by layer."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ TABLES: Final = (_quantized, _recurrent)
 
 _OPSET: Final = 21
 _LOOKED_AT: Final = 2**16
-"""Bytes of a constant up to which it is read with the file: axes, sizes and scales. Others stay in their file."""
+"""Constants of at most so many bytes are read with the file: axes, sizes and scales. Larger ones stay in their file."""
 _BITS: Final = {"int4": 4, "uint4": 4}
 
 
 def from_openvino(path: str | os.PathLike[str], *, dims: Mapping[str, int] | None = None) -> IRModule:
     """A file of OpenVINO (``.xml``, with its ``.bin`` beside it) as a module with one function, ``main``.
 
-    Read are the layers of the operation sets that convolutional networks, transformers and recurrent networks are
-    made of, loops and branches, and quantized ones: values that are held to 256 steps become ``quantize`` and
-    ``dequantize`` again. State that a network keeps from run to run (``ReadValue`` and ``Assign``) becomes an input and
-    a last result of its name; what the state begins with is left to the caller.
-    ``dims`` are numbers for symbolic sizes, by name: that of ``input_axis``, such as ``x_0``. Weights stay in their
+    Supported are the layers of convolutional networks, transformers and recurrent networks, loops and branches, and
+    quantized layers: values that are held to 256 levels become ``quantize`` and ``dequantize``. State that a network
+    keeps from run to run (``ReadValue`` and ``Assign``) becomes an input of the same name and a last result,
+    ``<name>_after``. The caller provides the initial state.
+    ``dims`` gives numbers for symbolic sizes by name: ``input_axis``, such as ``x_0``. Weights stay in their
     file until they are read. Needs no OpenVINO. Raises `ConvertError` for a damaged file and
     `UnsupportedOperatorError` with all layers that cannot be read. Cost: linear in the layers, some 200 µs each.
     """
@@ -56,13 +56,13 @@ def from_openvino(path: str | os.PathLike[str], *, dims: Mapping[str, int] | Non
 
 
 def _name_of(layer: Layer, port: Port) -> str:
-    """The name of a value: that of its port, else of its layer, and the place among its outputs."""
+    """The name of a value: the first name of its port, or the name of its layer and its index, unless that is 0."""
     place = layer.outputs.index(port)
     return port.names[0] if port.names else f"{layer.name}_{place}" if place else layer.name
 
 
 class _Network:
-    """A network on its way into ONNX."""
+    """A network that is being converted to ONNX."""
 
     def __init__(
         self,
@@ -72,9 +72,9 @@ class _Network:
         results: Collection[OutputRef] = (),
         reserved: Iterable[str] = (),
     ) -> None:
-        """The network of a file, or of a body in ``outer`` whose parameters are ``given`` by number of layer.
+        """The network of a file, or of a body in ``outer`` whose parameters are ``given`` by layer number.
 
-        ``results`` are the values that the file gives, and ``reserved`` the names of all values in it.
+        ``results`` are the values that the network of the file returns, ``reserved`` the names of all its values.
         """
         self._wanted: Final = results
         self._path: Final = path
@@ -89,7 +89,7 @@ class _Network:
         self._problems: Final[list[str]] = [] if outer is None else outer._problems
 
     def add(self, layer: Layer) -> None:
-        """Write a layer down, behind those that it reads."""
+        """Convert a layer. The layers that it reads must have been added before."""
         self._graph.layer = layer.name
         if layer.kind == "Parameter":
             self._parameter(layer)
@@ -132,13 +132,13 @@ class _Network:
                 self._values[OutputRef(layer.number, port.number)] = Value(name, port, self._folded(layer, read))
 
     def _folded(self, layer: Layer, read: list[Value]) -> np.ndarray | None:
-        """The numbers of a constant in another dtype, which files with half precision hold."""
+        """The numbers of a small constant that the layer casts, as in files with half precision; None otherwise."""
         if layer.kind != "Convert" or read[0].numbers is None or layer.outputs[0].dtype is None:
             return None
         return read[0].numbers.astype(numpy_dtype(layer.outputs[0].dtype))
 
     def _check_places(self, layer: Layer) -> None:
-        """Say of a layer that reads a value which no row gave, though its layer was written, that it cannot be read."""
+        """Report a layer as unreadable if it reads an output that the row of the source layer did not write."""
         for source in layer.inputs:
             if source not in self._values and any(known.layer == source.layer for known in self._values):
                 self._leave(layer, "it reads the places of a pool, which are counted otherwise here")
@@ -161,7 +161,7 @@ class _Network:
         self._input(layer, self._graph.names.fresh(_name_of(layer, port)), layer.attributes.get("element_type", ""))
 
     def _input(self, layer: Layer, name: str, element_type: str) -> None:
-        """An input of the whole in the place of the layer's output."""
+        """Make the layer's output an input of the model."""
         port = layer.outputs[0]
         dtype = DTYPES.get(element_type, port.dtype)
         if dtype is None:
@@ -174,7 +174,7 @@ class _Network:
         self._values[OutputRef(layer.number, port.number)] = Value(name, port._replace(dtype=dtype))
 
     def _state(self, layer: Layer) -> None:
-        """State that is kept from run to run: what is read is an input, and what is assigned a result."""
+        """Convert state that is kept from run to run: the value read is an input, the assigned value a result."""
         name, port = layer.attributes["variable_id"], layer.outputs[0]
         if layer.kind == "ReadValue":
             self._input(layer, self._graph.names.fresh(name), layer.attributes.get("variable_type", ""))
@@ -197,7 +197,7 @@ class _Network:
         if size != wanted or offset < 0:
             raise ConvertError(f"{self._path}: the constant {layer.name} has {size} bytes, where {wanted} are its own")
         found: np.ndarray | None = None
-        # The name of a constant that is a result is the result's.
+        # A constant that is a result gets the name of the result.
         name = None if OutputRef(layer.number, port.number) in self._wanted else _name_of(layer, port)
         if size <= _LOOKED_AT and dtype not in _BITS:
             found = np.frombuffer(self._bytes(offset, size, layer), numpy_dtype(dtype)).reshape(shape)
@@ -237,7 +237,7 @@ class _Network:
         self._output(names[0] if names else layer.name, value, layer.name)
 
     def _output(self, wanted: str, value: Value, layer: str) -> None:
-        """A result under that name, or one like it: the value itself, if it has the name and is no result yet."""
+        """Add a result ``wanted`` or a similar name: the value itself if it has that name and is no result yet."""
         name = value.name
         if name == wanted and name in self._graph.named_values:
             self._graph.named_values.remove(name)
@@ -248,7 +248,7 @@ class _Network:
         self._outputs.append(helper.make_tensor_value_info(name, dtype, None))
 
     def model(self) -> onnx.ModelProto:
-        """The whole as a model; raises `UnsupportedOperatorError` for layers that could not be written."""
+        """The network as a model; raises `UnsupportedOperatorError` for layers that could not be converted."""
         if self._problems:
             listed = "\n".join(f"  {line}" for line in dict.fromkeys(self._problems))
             raise UnsupportedOperatorError(f"{self._path} has layers that cannot be read:\n{listed}")

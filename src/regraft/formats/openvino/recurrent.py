@@ -1,4 +1,4 @@
-"""Recurrent layers: gates in OpenVINO's order, and the batch before the time, as ONNX has them."""
+"""Recurrent layers: OpenVINO orders the gates differently from ONNX, and has the batch before the time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .layers import row
 
 _DIRECTIONS: Final = ("forward", "reverse", "bidirectional")
 _LSTM_GATES: Final = (1, 3, 0, 2)
-"""The places of the gates i, o, f, c among f, i, c, o."""
+"""The indices of ONNX's gates i, o, f, c in OpenVINO's order f, i, c, o."""
 
 
 def _gates(call: LayerCall, value: Value, order: Sequence[int]) -> str:
-    """A weight (directions, gates * size, ...) with its gates in another order."""
+    """A weight (directions, gates * size, ...) with its gates in ``order``."""
     parts = call.graph.nodes_of("Split", [value], len(order), axis=1, num_outputs=len(order))
     return call.node("Concat", *(parts[place] for place in order), axis=1)
 
@@ -39,7 +39,7 @@ def _common(call: LayerCall, plain: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _written(call: LayerCall, kind: str, weights: Sequence[str], states: int, attributes: dict[str, Any]) -> list[str]:
-    """The node, with the batch as the second axis of what it reads and gives."""
+    """Add the node, with the batch as the second axis of its operands and results; returns the layer's outputs."""
     x = call.node("Transpose", call.inputs[0], perm=[1, 0, 2])
     first = [call.node("Transpose", call.inputs[1 + place], perm=[1, 0, 2]) for place in range(states)]
     lengths = call.cast(call.inputs[1 + states], "int32")
