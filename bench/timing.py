@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from time import process_time
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+Name = TypeVar("Name")
 
 TRIALS: Final = 3
 """How often a pair is timed at most, where the second seems slower than it may be."""
@@ -22,20 +24,36 @@ def seconds_on(step: Callable[[Any], Any], fresh: Callable[[], Any], runs: int, 
 
     What is alive before a run is out of the cyclic collector's sight; ``collect`` says whether it runs at all.
     """
-    times: list[float] = []
+    return median(_once(step, fresh(), collect=collect) for _ in range(runs))
+
+
+def seconds_in_turns(
+    steps: Mapping[Name, tuple[Callable[[Any], Any], Callable[[], Any]]], runs: int
+) -> dict[Name, float]:
+    """The median time of a run of each of ``steps``; see `seconds_on`.
+
+    They take turns, so that a machine whose speed changes is as slow for one as for the others.
+    """
+    times: dict[Name, list[float]] = {name: [] for name in steps}
     for _ in range(runs):
-        given = fresh()
-        gc.collect()
-        gc.freeze()
-        if not collect:
-            gc.disable()
-        start = process_time()
-        result = step(given)
-        times.append(process_time() - start)
-        gc.enable()
-        del result, given
-        gc.unfreeze()
-    return median(times)
+        for name, (step, fresh) in steps.items():
+            times[name].append(_once(step, fresh()))
+    return {name: median(found) for name, found in times.items()}
+
+
+def _once(step: Callable[[Any], Any], given: Any, *, collect: bool = True) -> float:
+    """The time of one run of ``step`` on ``given``."""
+    gc.collect()
+    gc.freeze()
+    if not collect:
+        gc.disable()
+    start = process_time()
+    result = step(given)
+    taken = process_time() - start
+    gc.enable()
+    del result, given
+    gc.unfreeze()
+    return taken
 
 
 def least_in_turns(steps: Sequence[Callable[[], Any]], rounds: int, *, at_least: float = 0.05) -> list[float]:
