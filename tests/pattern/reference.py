@@ -13,7 +13,6 @@ same value for all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
 from typing import Any, NamedTuple, cast
 
 from regraft.analysis import free_vars
@@ -278,9 +277,23 @@ def _function(pattern: FunctionPattern, leaf: Expr, known: Matched, world: World
 def _in_a_row(
     parts: Sequence[DFPattern], values: Sequence[Expr], known: Matched, world: World, *, allow_rest: bool = False
 ) -> Iterator[Matched]:
-    """The values match the parts one after the other, repeats taking runs; none is left, unless ``allow_rest``."""
-    for lengths in _splits(parts, len(values), allow_rest=allow_rest):
-        yield from _split_so(list(zip(parts, lengths, strict=True)), values, known, world)
+    """The values match the parts one after the other; none is left, unless ``allow_rest``.
+
+    Repeats take runs of values, as long ones as can be first.
+    """
+    if not parts:
+        if allow_rest or not values:
+            yield known
+        return
+    part, *others = parts
+    for length in range(len(values), -1, -1):
+        taken, left = values[:length], values[length:]
+        if isinstance(part, RepeatPattern):
+            ways = _repeated(part, taken, known, world)
+        else:
+            ways = _ways(part, taken[0], known, world) if length == 1 else iter(())
+        for found in ways:
+            yield from _in_a_row(others, left, found, world, allow_rest=allow_rest)
 
 
 def _in_any_order(
@@ -294,26 +307,6 @@ def _in_any_order(
         left = (*values[:at], *values[at + 1 :])
         for found in _ways(parts[0], value, known, world):
             yield from _in_any_order(parts[1:], left, found, world)
-
-
-def _splits(parts: Sequence[DFPattern], count: int, *, allow_rest: bool) -> Iterator[tuple[int, ...]]:
-    """The numbers of ``count`` values that each part may take: most values in all first, then longer runs first."""
-    for total in range(count, -1 if allow_rest else count - 1, -1):
-        options = [range(total, -1, -1) if isinstance(part, RepeatPattern) else (1,) for part in parts]
-        yield from (lengths for lengths in product(*options) if sum(lengths) == total)
-
-
-def _split_so(
-    parts: Sequence[tuple[DFPattern, int]], values: Sequence[Expr], known: Matched, world: World
-) -> Iterator[Matched]:
-    if not parts:
-        yield known
-        return
-    (part, length), *rest = parts
-    taken = values[:length]
-    is_run = isinstance(part, RepeatPattern)
-    for found in _repeated(part, taken, known, world) if is_run else _ways(part, taken[0], known, world):
-        yield from _split_so(rest, values[length:], found, world)
 
 
 # --- repeats

@@ -174,7 +174,7 @@ def _progress(search: MatchState, goal: Goal) -> tuple[int, int]:
         if element < 0 and isinstance(parent, RepeatPattern):
             element = place[4]
         place = place[3]
-    return len(search.bound) - len(open_parts) + goal[0].further, element
+    return len(search.bound) - len(open_parts), element
 
 
 _TRANSPARENT: Final = (OrPattern, AndPattern, ChainPattern, ConstrainedPattern)

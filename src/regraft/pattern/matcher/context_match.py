@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import combinations, compress, islice
 from typing import Any, Final, NamedTuple
 
@@ -288,11 +287,9 @@ class _RepeatedRoot(_Root):
         self.own = context.steps.runs[repeat].own
         self.seek = Step(repeat, self._seek, lambda search, goal: _none(repeat, goal[1][0], search))
         self._agreed = Step(repeat, self._agree)
-        wrong = partial(Step, repeat, _fail, lambda _, goal: reasons.wrong_count(*goal[1]))
-        apart = frozenset(p for p in all_patterns(repeat) if p not in context.several)
-        self._too_few = wrong(apart=apart)
-        # Where only the length is wrong, that counts as further than any value that did not match.
-        self._of_other_length = wrong(apart=apart, further=len(self.own) + 1)
+        # Where only the length is wrong, `own` are bound, so that this counts as further than a value without a match.
+        apart = frozenset(all_patterns(repeat)) - context.several - {repeat, *self.own}
+        self._settle = Step(repeat, self._settled, self._wrong_count, apart=apart)
 
     def _seek(self, search: MatchState, goal: Goal) -> Goals:
         near, anchor = goal[1]
@@ -312,7 +309,7 @@ class _RepeatedRoot(_Root):
         for candidate in self._free(search, near.candidates(search) if anchor is None else (anchor,)):
             yield (self.element, candidate, agreed, None, 0)
         if anchor is None and not seen:
-            yield self._settled(search, [])
+            yield (self._settle, (), None, None, _WHOLE)
 
     def _agree(self, search: MatchState, goal: Goal) -> Goals:
         seen, count = goal[1]
@@ -334,22 +331,22 @@ class _RepeatedRoot(_Root):
 
     def _gathered(self, search: MatchState, near: Near) -> Goals:
         found = self.matches(search, self._free(search, near.candidates(search)))
-        return self._settled(search, [*islice(found, self.repeat.max)])
+        return (self._settle, [*islice(found, self.repeat.max)], None, None, _WHOLE)
 
-    def _settled(self, search: MatchState, elements: Sequence[Element]) -> Goals:
-        repeat, extent, count = self.repeat, self.repeat.extent, len(elements)
-        wanted = None if extent is None else search.extents.get(extent)
-        if count < repeat.min or wanted not in (None, count):
-            wrong = self._too_few if count < repeat.min else self._of_other_length
-            return (wrong, (repeat, count, wanted), None, None, _WHOLE)
+    def _settled(self, search: MatchState, goal: Goal) -> Goals:
+        repeat, extent, count = self.repeat, self.repeat.extent, len(goal[1])
+        if count < repeat.min:
+            return FAILED
+        gather(search, repeat, self.own, goal[1])
         if extent is not None:
+            if search.extents.get(extent, count) != count:
+                return FAILED
             search.change("extents", {**search.extents, extent: count})
-        gather(search, repeat, self.own, elements)
         return self.context.next
 
-
-def _fail(_search: MatchState, _goal: Goal) -> Goals:
-    return FAILED
+    def _wrong_count(self, search: MatchState, goal: Goal) -> Reason:
+        extent = self.repeat.extent
+        return reasons.wrong_count(self.repeat, len(goal[1]), extent and search.extents.get(extent))
 
 
 def _identity(leaf: Any) -> object:

@@ -127,23 +127,21 @@ class CompiledPatterns:
             call = definitions.get(leaf, leaf)  # As `definition`; no call of it, since most candidates end here.
             if type(call) is not Call or (op is not None and call.op is not op):
                 return FAILED
-            if not row.least <= len(call.args) <= row.most:
+            given = call.args
+            if not row.least <= len(given) <= row.most:
                 return FAILED
             search.bind(pattern, leaf, call)
-            if op is None:
-                return (callee_step, call.op, (operands_step, call, *goal[2:]), goal, 0)
-            if callee not in search.bound:
+            if op is not None and callee not in search.bound:
                 search.bind(callee, op, op)
-            return operands(search, call, goal)
-
-        def operands(search: MatchState, call: Call, goal: Goal) -> Goals:
-            given = call.args
             turns = commutes and len(given) == 2 and given[0] is not given[1]
             if turns and type(call.op) is Op and call.op.is_commutative:
-                return search.choose(row.goals(order, goal[2], goal) for order in (given, given[::-1]))
-            return row.goals(given, goal[2], goal)
+                return search.choose(operands(call, order, goal) for order in (given, given[::-1]))
+            return operands(call, given, goal)
 
-        operands_step = Step(pattern, lambda search, goal: operands(search, goal[1], goal))
+        def operands(call: Call, order: Sequence[Expr], goal: Goal) -> Goals:
+            goals = row.goals(order, goal[2], goal)
+            return goals if op is not None else (callee_step, call.op, goals, goal, 0)
+
         return Step(pattern, run, _why)
 
     def _projection(self, pattern: TupleGetItemPattern) -> Step:

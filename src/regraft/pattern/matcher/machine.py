@@ -10,7 +10,7 @@ found first. No Python recursion grows with the pattern or the program.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from ...analysis.values import BlockView, Definitions
@@ -54,15 +54,13 @@ class Step:
     """The way to reach a goal: ``run`` gives the goals that are left, or `FAILED`.
 
     ``why`` says why it fails, on the search as it was then; a step without it fails only after another one has, which
-    says more. Of the progress of a failure the patterns ``apart`` are no part, and ``further`` counts as so many more.
+    says more. The patterns ``apart`` are no part of the progress of a failure.
     """
 
     pattern: DFPattern
     run: Callable[[MatchState, Goal], Goals]
     why: Callable[[MatchState, Goal], Reason] | None = None
-    _: KW_ONLY
     apart: frozenset[DFPattern] = frozenset()
-    further: int = 0
 
 
 class Late(NamedTuple):

@@ -7,15 +7,15 @@ value with each repeat once: rows that cannot be shared out are found to be so i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...analysis.values import definition, resolve
 from ...ir.expr import Expr
 from .. import reasons
 from ..parts import Ops, is_decided_last, root_ops
-from ..pattern import DFPattern, Extent, RepeatPattern, all_patterns
+from ..pattern import DFPattern, RepeatPattern, all_patterns
 from ..words import Reason
 from .machine import FAILED, Bindings, Goal, Goals, MatchState, Step
 
@@ -107,163 +107,164 @@ class Row:
     """
 
     def __init__(self, owner: DFPattern, steps: Sequence[Step], first: int = 0, *, allow_rest: bool = False) -> None:
+        parts = owner.children()[first:]
         self.owner = owner
-        self.parts = owner.children()[first:]
-        self.repeats = [part for part in self.parts if isinstance(part, RepeatPattern)]
+        self.repeats = [part for part in parts if isinstance(part, RepeatPattern)]
         self.is_open = bool(self.repeats)
         self.least = 0 if self.is_open else len(steps)
         self.most = float("inf") if self.is_open or allow_rest else len(steps)
         self._backwards = list(enumerate(steps))[::-1]
         self._first = first
         self._allow_rest = allow_rest
-        self._split = Step(owner, self._share_out, self._why, apart=frozenset({owner}))
         if self.is_open:
             many = len(self.repeats) + allow_rest > 2
-            pairs = zip(self.parts, steps, strict=True)
-            self._accepts = [_acceptance(part, step, by_trial=many) for part, step in pairs]
-            self._takings = [*map(_taking, self.parts)]
+            self._parts = [_Part(part, step, by_trial=many) for part, step in zip(parts, steps, strict=True)]
+            self._take = Step(owner, self._taken, self._why, apart=frozenset({owner}))
 
     def goals(self, values: Sequence[Expr], rest: Goals, place: Goal) -> Goals:
         """The goals of matching ``values``, in front of ``rest``; ``place`` is a goal of the owner."""
         if self.is_open:
-            return (self._split, values, rest, place[3], place[4])
+            return (self._take, _Taken(values, 0, 0, None), rest, place[3], place[4])
         for index, step in self._backwards:
             rest = (step, values[index], rest, place, index + self._first)
         return rest
 
-    def _share_out(self, search: MatchState, goal: Goal) -> Goals:
-        return search.choose(self._ways(search, goal))
+    def _taken(self, search: MatchState, goal: Goal) -> Goals:
+        """The next part takes its values, in one of the ways that leave the parts after it theirs."""
+        values, number, begin, plan = goal[1]
+        if plan is None:
+            plan = self._plan(search, values)
+            return FAILED if plan is None else (self._take, _Taken(values, 0, 0, plan), goal[2], goal, self._first)
+        if number == len(self._parts):
+            return goal[2]
+        part, share, place = self._parts[number], plan[number], goal[4]
 
-    def _ways(self, search: MatchState, goal: Goal) -> Iterator[Goals]:
-        values: Sequence[Expr] = goal[1]
-        for shares in self._splits(search, values):
-            if shares[-1].extents is not search.extents:
-                search.change("extents", shares[-1].extents)
-            goals = goal[2]
-            for number, step in self._backwards:
-                begin, end, _ = shares[number]
-                taken = values[begin:end] if isinstance(self.parts[number], RepeatPattern) else values[begin]
-                goals = (step, taken, goals, goal, number + self._first)
-            yield goals
+        def ways() -> Iterator[Goals]:
+            for end in part.ends(begin, share, search.extents.get(part.extent)):
+                if part.extent is not None:
+                    search.change("extents", {**search.extents, part.extent: end - begin})
+                taken = values[begin:end] if part.is_run else values[begin]
+                following = (self._take, _Taken(values, number + 1, end, plan), *goal[2:4], place + 1)
+                yield (part.step, taken, following, goal[3], place)
+
+        return search.choose(ways())
 
     def _why(self, search: MatchState, goal: Goal) -> Reason:
         known = [search.extents.get(repeat.extent) for repeat in self.repeats if repeat.extent is not None]
-        return reasons.wrong_run(self.owner, search.bound[self.owner][0], len(goal[1]), self.parts, known)
+        parts = self.owner.children()[self._first :]
+        return reasons.wrong_run(self.owner, search.bound[self.owner][0], len(goal[1].values), parts, known)
 
-    # --- sharing out
+    def _plan(self, search: MatchState, values: Sequence[Expr]) -> _Plan | None:
+        """For each part the values that it may take, so that the parts after it can take the others; None if none can.
 
-    def _splits(self, search: MatchState, values: Sequence[Expr]) -> Iterator[Sequence[_Share]]:
-        """The ways to share ``values`` out that may match."""
-        count, unlimited = len(values), [None] * len(self.parts)
-        free = len(self.repeats) + self._allow_rest - 1
-        few = count**free <= _MOST_TO_EXPLAIN
-        if free and (search.tracer is None or not few):
-            limits = [accepts and [accepts(search, value) for value in values] for accepts in self._accepts]
-            if search.tracer is None or next(self._shares(count, limits, search.extents), None) is not None:
-                return self._shares(count, limits, search.extents)
-        # What cannot match is tried, too, to say why; not for ever, though.
-        return islice(self._shares(count, unlimited, search.extents), None if few else _MOST_TO_EXPLAIN)
-
-    def _shares(self, count: int, limits: Sequence[_Limit], known: Mapping[Extent, int]) -> Iterator[Sequence[_Share]]:
-        """The ways to share ``count`` values out; nothing is begun that cannot be completed, extents aside.
-
-        Cost before the first: parts * count.
+        What cannot match is tried, too, to say why; where there is much of it, only with the longest runs.
         """
-        takings = self._takings
-        for total in range(count, -1, -1) if self._allow_rest else (count,):
-            begins: list[Collection[int]] = [(total,)]
-            for number in range(len(takings) - 1, -1, -1):
-                begins.append(_begins(takings[number], limits[number], begins[-1]))
-            ends = begins[-2::-1]
-            shares: list[_Share] = []
-            ways = [_options(takings[0], limits[0], ends[0], 0, known)] if 0 in begins[-1] else []
-            while ways:
-                del shares[len(ways) - 1 :]
-                share = next(ways[-1], None)
-                if share is None:
-                    ways.pop()
-                    continue
-                shares.append(share)
-                number = len(shares)
-                if number == len(takings):
-                    yield shares
-                else:
-                    ways.append(_options(takings[number], limits[number], ends[number], *share[1:]))
+        free = len(self.repeats) + self._allow_rest - 1
+        few = len(values) ** free <= _MOST_TO_EXPLAIN
+        if free and (search.tracer is None or not few):
+            plan = self._shares([part.accepted(search, values) for part in self._parts], len(values))
+            if plan is not None or search.tracer is None:
+                return plan
+        plan = self._shares([None] * len(self._parts), len(values))
+        if plan is None or few:
+            return plan
+        begin = 0
+        for number, (part, share) in enumerate(zip(self._parts, plan, strict=True)):
+            begin = next(part.ends(begin, share, None))
+            plan[number] = share._replace(ends={begin})
+        return plan
+
+    def _shares(self, accepted: Sequence[list[bool] | None], count: int) -> _Plan | None:
+        """Nothing is begun that cannot be completed, extents aside. Cost: parts * count."""
+        first = [0, *accumulate(part.least for part in self._parts)]
+        last = [0, *accumulate(part.most for part in self._parts)]
+        ends: Collection[int] = range(count + 1) if self._allow_rest else {count}
+        plan: _Plan = []
+        for number in range(len(self._parts) - 1, -1, -1):
+            share = _Share(accepted[number], ends)
+            plan.append(share)
+            begins = self._parts[number].begins(share, first[number])
+            ends = {begin for begin in begins if begin <= last[number]}
+        return plan[::-1] if 0 in ends else None
 
 
 class _Share(NamedTuple):
-    """The values of a part: those from ``begin`` to ``end``; and the extents that are known then."""
+    """The values that a part may take: those ``accepted`` (None: not known), up to one of the places ``ends``."""
 
+    accepted: list[bool] | None
+    ends: Collection[int]
+
+
+_Plan: TypeAlias = "list[_Share]"
+
+
+class _Taken(NamedTuple):
+    """The state of a row: the parts before ``number`` have taken the values before ``begin``."""
+
+    values: Sequence[Expr]
+    number: int
     begin: int
-    end: int
-    extents: Mapping[Extent, int]
+    plan: _Plan | None
 
 
-class _Taking(NamedTuple):
-    """The number of values that a part takes."""
-
-    least: int
-    most: float
-    extent: Extent | None
-
-
-def _taking(part: DFPattern) -> _Taking:
-    if isinstance(part, RepeatPattern):
-        return _Taking(part.min, float("inf") if part.max is None else part.max, part.extent)
-    return _Taking(1, 1, None)
-
-
-_Limit: TypeAlias = "list[bool] | None"
-"""For a part, and each value: whether it may match that part, or be in its run, by itself; None: nothing is known."""
-
-
-def _begins(part: _Taking, limit: _Limit, ends: Collection[int]) -> Collection[int]:
-    """The places of a row from which ``part`` can take the values up to one of ``ends``."""
-    begins: set[int] = set()
-    last, first = max(ends, default=-1), int(max(0, min(ends, default=0) - part.most))
-    ahead, nearest = 0, float("inf")
-    for begin in range(last, first - 1, -1):
-        ahead = ahead + 1 if begin < last and (limit is None or limit[begin]) else 0
-        if begin + part.least in ends:
-            nearest = begin + part.least
-        if nearest - begin <= min(ahead, part.most):
-            begins.add(begin)
-    return begins
-
-
-def _options(
-    part: _Taking, limit: _Limit, ends: Collection[int], begin: int, extents: Mapping[Extent, int]
-) -> Iterator[_Share]:
-    """The ways in which ``part`` takes the values from ``begin`` to one of ``ends``, longer runs first."""
-    most = int(min(max(ends) - begin, part.most))
-    if limit is not None:
-        most = next((length for length in range(most) if not limit[begin + length]), most)
-    wanted = None if part.extent is None else extents.get(part.extent)
-    for length in range(most, part.least - 1, -1):
-        if begin + length in ends and wanted in (None, length):
-            yield _Share(begin, begin + length, extents if part.extent is None else {**extents, part.extent: length})
-
-
-def _acceptance(part: DFPattern, step: Step, *, by_trial: bool) -> Callable[[MatchState, Expr], bool] | None:
-    """The check whether a value may match ``part``, or be in its run, by itself; None if nothing is known.
+class _Part:
+    """A part of a row with repeats; it takes ``least`` to ``most`` values.
 
     ``by_trial`` tries each value with a repeat, but for those whose elements a neighbour may decide on.
     """
-    ops = root_ops(part)
-    if step.pattern is not part:  # the body of a function, which is looked into
-        return None
-    if not part.children() and not part.size_variables():
-        return lambda search, value: part.holds(resolve(search.definitions, value), search.definitions, {})
-    fits_alone = by_trial and isinstance(part, RepeatPattern) and not any(map(is_decided_last, all_patterns(part)))
-    if ops is None and not fits_alone:
-        return None
 
-    def may_match(search: MatchState, value: Expr) -> bool:
-        if not may_call(search, resolve(search.definitions, value), ops):
-            return False
-        return not fits_alone or search.trial((step, [value], None, None, 0)) is not None
+    def __init__(self, pattern: DFPattern, step: Step, *, by_trial: bool) -> None:
+        self.pattern = pattern
+        self.step = step
+        self.is_run = isinstance(pattern, RepeatPattern)
+        self.least, self.most, self.extent = 1, 1.0, None
+        if isinstance(pattern, RepeatPattern):
+            self.least, self.extent = pattern.min, pattern.extent
+            self.most = float("inf") if pattern.max is None else pattern.max
+        self._ops = root_ops(pattern)
+        self._by_trial = by_trial and self.is_run and not any(map(is_decided_last, all_patterns(pattern)))
 
-    return may_match
+    def accepted(self, search: MatchState, values: Sequence[Expr]) -> list[bool] | None:
+        """For each of ``values`` whether it may be taken, by itself; None if nothing is known."""
+        pattern, definitions = self.pattern, search.definitions
+        if self.step.pattern is not pattern:  # the body of a function, which is looked into
+            return None
+        leaves = [resolve(definitions, value) for value in values]
+        if not pattern.children() and not pattern.size_variables():
+            return [pattern.holds(leaf, definitions, {}) for leaf in leaves]
+        if self._ops is None and not self._by_trial:
+            return None
+        may_match = [may_call(search, leaf, self._ops) for leaf in leaves]
+        if not self._by_trial:
+            return may_match
+        tried = zip(may_match, values, strict=True)
+        return [may and search.trial((self.step, [value], None, None, 0)) is not None for may, value in tried]
+
+    def begins(self, share: _Share, first: int) -> set[int]:
+        """The places from ``first`` on from which it can take the values up to one of the ends."""
+        accepted, ends = share
+        if not self.is_run:
+            return {end - 1 for end in ends if end > first and (accepted is None or accepted[end - 1])}
+        begins: set[int] = set()
+        last = max(ends, default=-1)
+        ahead, nearest = 0, float("inf")
+        for begin in range(last, first - 1, -1):
+            ahead = ahead + 1 if begin < last and (accepted is None or accepted[begin]) else 0
+            if begin + self.least in ends:
+                nearest = begin + self.least
+            if nearest - begin <= min(ahead, self.most):
+                begins.add(begin)
+        return begins
+
+    def ends(self, begin: int, share: _Share, length: int | None) -> Iterator[int]:
+        """The places up to which it may take the values from ``begin`` on, the furthest first; ``length`` may be known."""
+        accepted, ends = share
+        most = int(min(max(ends) - begin, self.most))
+        if accepted is not None and self.is_run:
+            most = next((taken for taken in range(most) if not accepted[begin + taken]), most)
+        for end in range(begin + most, begin + self.least - 1, -1):
+            if end in ends and length in (None, end - begin):
+                yield end
 
 
 def may_call(search: MatchState, leaf: Expr, ops: Ops) -> bool:
