@@ -242,23 +242,25 @@ def _checked(pattern: DFPattern, inside: DFPattern | None = None) -> Step:
         leaf = resolve(search.definitions, goal[1])
         if is_late:
             search.may_hold(Late((decide_step, *goal[1:]), search.definitions, None, None))
-        elif not holds(search, leaf):
+        elif holds is not None and not holds(search, leaf):
             return FAILED
         shown = leaf if inside is None else search.bound[inside][1]
         search.bind(pattern, leaf, goal[1] if is_hole else shown)
         return goal[2]
 
     def decide(search: MatchState, goal: Goal) -> Goals:
-        return None if holds(search, resolve(search.definitions, goal[1])) else FAILED
+        return None if holds is None or holds(search, resolve(search.definitions, goal[1])) else FAILED
 
     decide_step = Step(pattern, decide, _why)
     return Step(pattern, run, _why)
 
 
-def _condition(pattern: DFPattern) -> Callable[[MatchState, Expr], bool]:
-    """The check whether a resolved leaf is what ``pattern`` itself asks for; it binds size variables."""
+def _condition(pattern: DFPattern) -> Callable[[MatchState, Expr], bool] | None:
+    """The check whether a resolved leaf is what ``pattern`` itself asks for, if it asks; it binds size variables."""
     if isinstance(pattern, UsersPattern):
         return lambda search, leaf: has_users(search, pattern, leaf)
+    if type(pattern).holds is DFPattern.holds:
+        return None
     if not pattern.size_variables():
         return lambda search, leaf: pattern.holds(leaf, search.definitions, {})
 

@@ -15,7 +15,7 @@ from ...analysis.values import definition, resolve
 from ...ir.expr import Expr
 from .. import reasons
 from ..parts import Ops, is_decided_last, root_ops
-from ..pattern import DFPattern, RepeatPattern, all_patterns
+from ..pattern import DFPattern, Extent, RepeatPattern, all_patterns
 from ..words import Reason
 from .machine import FAILED, Bindings, Goal, Goals, MatchState, Step
 
@@ -119,32 +119,35 @@ class Row:
         if self.is_open:
             many = len(self.repeats) + allow_rest > 2
             self._parts = [_Part(part, step, by_trial=many) for part, step in zip(parts, steps, strict=True)]
-            self._take = Step(owner, self._taken, self._why, apart=frozenset({owner}))
+            self._earliest = [0, *accumulate(part.least for part in self._parts)]
+            self._latest = [0, *accumulate(part.most for part in self._parts)]
+            self._take = Step(owner, self._next_part, self._why, apart=frozenset({owner}))
 
     def goals(self, values: Sequence[Expr], rest: Goals, place: Goal) -> Goals:
         """The goals of matching ``values``, in front of ``rest``; ``place`` is a goal of the owner."""
         if self.is_open:
-            return (self._take, _Taken(values, 0, 0, None), rest, place[3], place[4])
+            return (self._take, _RowState(values, 0, 0, None), rest, place[3], place[4])
         for index, step in self._backwards:
             rest = (step, values[index], rest, place, index + self._first)
         return rest
 
-    def _taken(self, search: MatchState, goal: Goal) -> Goals:
+    def _next_part(self, search: MatchState, goal: Goal) -> Goals:
         """The next part takes its values, in one of the ways that leave the parts after it theirs."""
-        values, number, begin, plan = goal[1]
+        state: _RowState = goal[1]
+        values, number, begin, plan = state
         if plan is None:
             plan = self._plan(search, values)
-            return FAILED if plan is None else (self._take, _Taken(values, 0, 0, plan), goal[2], goal, self._first)
+            return FAILED if plan is None else (self._take, _RowState(values, 0, 0, plan), goal[2], goal, self._first)
         if number == len(self._parts):
             return goal[2]
         part, share, place = self._parts[number], plan[number], goal[4]
 
         def ways() -> Iterator[Goals]:
-            for end in part.ends(begin, share, search.extents.get(part.extent)):
+            for end in part.ends(begin, share, part.extent and search.extents.get(part.extent)):
                 if part.extent is not None:
                     search.change("extents", {**search.extents, part.extent: end - begin})
                 taken = values[begin:end] if part.is_run else values[begin]
-                following = (self._take, _Taken(values, number + 1, end, plan), *goal[2:4], place + 1)
+                following = (self._take, _RowState(values, number + 1, end, plan), *goal[2:4], place + 1)
                 yield (part.step, taken, following, goal[3], place)
 
         return search.choose(ways())
@@ -176,15 +179,13 @@ class Row:
 
     def _shares(self, accepted: Sequence[list[bool] | None], count: int) -> _Plan | None:
         """Nothing is begun that cannot be completed, extents aside. Cost: parts * count."""
-        first = [0, *accumulate(part.least for part in self._parts)]
-        last = [0, *accumulate(part.most for part in self._parts)]
         ends: Collection[int] = range(count + 1) if self._allow_rest else {count}
         plan: _Plan = []
         for number in range(len(self._parts) - 1, -1, -1):
             share = _Share(accepted[number], ends)
             plan.append(share)
-            begins = self._parts[number].begins(share, first[number])
-            ends = {begin for begin in begins if begin <= last[number]}
+            begins = self._parts[number].begins(share, self._earliest[number])
+            ends = {begin for begin in begins if begin <= self._latest[number]}
         return plan[::-1] if 0 in ends else None
 
 
@@ -198,7 +199,7 @@ class _Share(NamedTuple):
 _Plan: TypeAlias = "list[_Share]"
 
 
-class _Taken(NamedTuple):
+class _RowState(NamedTuple):
     """The state of a row: the parts before ``number`` have taken the values before ``begin``."""
 
     values: Sequence[Expr]
@@ -217,7 +218,8 @@ class _Part:
         self.pattern = pattern
         self.step = step
         self.is_run = isinstance(pattern, RepeatPattern)
-        self.least, self.most, self.extent = 1, 1.0, None
+        self.least, self.most = 1, 1.0
+        self.extent: Extent | None = None
         if isinstance(pattern, RepeatPattern):
             self.least, self.extent = pattern.min, pattern.extent
             self.most = float("inf") if pattern.max is None else pattern.max
@@ -257,7 +259,7 @@ class _Part:
         return begins
 
     def ends(self, begin: int, share: _Share, length: int | None) -> Iterator[int]:
-        """The places up to which it may take the values from ``begin`` on, the furthest first; ``length`` may be known."""
+        """The places up to which it may take the values from ``begin`` on, furthest first; ``length`` may be known."""
         accepted, ends = share
         most = int(min(max(ends) - begin, self.most))
         if accepted is not None and self.is_run:
