@@ -1,7 +1,7 @@
-"""The dataflow pattern language: patterns, contexts, matching, and why something did not match.
+"""The dataflow pattern language: patterns, contexts and matching.
 
-The rewriting functions (`rewrite_call`, `rewrite_bindings`, `PatternMatchingRewriter`, `explain`) are one floor up, in
-`regraft.rewrite`; `regraft.dpl` offers both under the name that Relax gives them.
+The rewriting functions (`rewrite_call`, `rewrite_bindings`, `PatternMatchingRewriter`, `explain`) are in
+`regraft.rewrite`. `regraft.dpl` offers both packages under Relax's name.
 """
 
 from .build import (

@@ -1,4 +1,4 @@
-"""The short functions that people write patterns with, under Relax's names and in Relax's argument order."""
+"""The functions that make patterns, with Relax's names and Relax's order of arguments."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def wildcard() -> WildcardPattern:
 
 
 def is_op(op_name: str | Op | Callable[[Op], bool], *others: str | Op) -> ExprPattern | OpPattern | OrPattern:
-    """The operator of that name; call the result to match its calls: ``is_op("relax.add")(x, y)``.
+    """The operator with this name. Call the result to match calls of the operator: ``is_op("relax.add")(x, y)``.
 
-    Several names stand for any one of them: ``is_op("relax.add", "relax.subtract")(x, y)``. An operator stands for
-    itself, and a function for the operators of which it holds: ``is_op(lambda op: op.is_commutative)``.
-    ``"com.elsewhere::Whiten"`` is the operator that files name so, declared as ``com.elsewhere.Whiten`` or foreign.
-    Raises `IRError` with near names when there is no such operator.
+    Several names match any of these operators: ``is_op("relax.add", "relax.subtract")(x, y)``. An `Op` matches
+    itself. A function matches the operators for which it returns True: ``is_op(lambda op: op.is_commutative)``.
+    ``"com.elsewhere::Whiten"`` is an operator of a file, either declared as ``com.elsewhere.Whiten`` or foreign.
+    Raises `IRError` with similar names if there is no such operator.
     """
     if others:
         return is_op(op_name) | is_op(*others)
@@ -70,7 +70,7 @@ def is_op(op_name: str | Op | Callable[[Op], bool], *others: str | Op) -> ExprPa
 
 
 def has_trait(*traits: Trait) -> OpPattern:
-    """Any operator with these traits, ``Trait.COMMUTATIVE`` say."""
+    """Any operator with all of these traits, for example ``Trait.COMMUTATIVE``."""
     wanted = frozenset(traits)
     for trait in traits:
         if not isinstance(trait, Trait):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -79,46 +79,46 @@ def has_trait(*traits: Trait) -> OpPattern:
 
 
 def elementwise() -> OpPattern:
-    """Any elementwise operator: ``elementwise()(x, y)`` is a call of one with two operands."""
+    """Any elementwise operator. ``elementwise()(x, y)`` matches a call with two operands."""
     return has_trait(Trait.ELEMENTWISE)
 
 
 def is_const(value: float | None = None, rtol: float = 0.0) -> ConstantPattern:
-    """Any constant tensor; with ``value``, one of a single number that is ``value`` in whatever dtype it has.
+    """Any constant tensor. With ``value``: a constant of one element, equal to ``value`` rounded to its dtype.
 
-    ``is_const(0.1)`` is 0.1 as float32 holds it in a float32 program, and as float16 holds it in a float16 one, to the
-    bit. ``rtol`` lets the number be off by that part of ``value``.
+    ``is_const(0.1)`` matches the float32 number nearest to 0.1 in a float32 constant, and the float16 number nearest to
+    0.1 in a float16 constant. With ``rtol`` the number may differ by that fraction of ``value``.
     """
     return ConstantPattern(value, rtol)
 
 
 def is_scalar() -> ScalarPattern:
-    """Any value that is certainly a tensor of one element, constant or not."""
+    """Any value that is certainly a tensor with one element, constant or not."""
     return ScalarPattern()
 
 
 def is_expr(expr: Expr) -> ExprPattern:
-    """Exactly this expression, by structure; constants match when dtype, shape and every bit agree."""
+    """An expression that is structurally equal to ``expr``. Constants are equal if dtype, shape and all bits agree."""
     return ExprPattern(expr)
 
 
 def is_var(name: str = "") -> VarPattern:
-    """A variable, of that name if one is given."""
+    """A variable. With ``name``: the variable must have this name."""
     return VarPattern(name)
 
 
 def is_dfv(name: str = "") -> DataflowVarPattern:
-    """A variable local to a dataflow block, of that name if one is given."""
+    """A variable that is local to a dataflow block. With ``name``: it must have this name."""
     return DataflowVarPattern(name)
 
 
 def is_gv(name: str = "") -> GlobalVarPattern:
-    """A function of the module, by name if one is given."""
+    """A function of the module. With ``name``: it must have this name."""
     return GlobalVarPattern(name)
 
 
 def is_tuple(fields: Sequence[DFPattern], unordered: bool = False) -> TuplePattern | UnorderedTuplePattern:
-    """A tuple of these fields, in this order or, if ``unordered``, in any."""
+    """A tuple of these fields, in this order or, if ``unordered``, in any order."""
     if not isinstance(fields, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise PatternError(f"is_tuple needs a sequence of patterns, got {fields!r}")
     return UnorderedTuplePattern(fields) if unordered else TuplePattern(fields)
@@ -130,15 +130,15 @@ def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> Tuple
 
 
 def is_if(cond: DFPattern, then: DFPattern, otherwise: DFPattern) -> IfPattern:
-    """A branch on ``cond`` whose results match ``then``, where it holds, and ``otherwise``, where it does not.
+    """A branch: its condition matches ``cond``, the results of its branches match ``then`` and ``otherwise``.
 
-    What the branches compute is looked into: ``is_if(c, is_op("relax.exp")(x), x)``.
+    The match continues into the branches: ``is_if(c, is_op("relax.exp")(x), x)``.
     """
     return IfPattern(cond, then, otherwise)
 
 
 def is_shape(shape: Sequence[Dim]) -> PrimArrPattern:
-    """A shape argument of exactly these sizes; size variables in it are bound by the match."""
+    """A shape argument with exactly these sizes. The match binds size variables in ``shape``."""
     return PrimArrPattern(shape)
 
 
@@ -149,12 +149,12 @@ def _arguments(args: Sequence[DFPattern] | TuplePattern | None) -> DFPattern:
 
 
 def is_call_dps_packed(func_name: str, args: Sequence[DFPattern] | TuplePattern | None = None) -> CallPattern:
-    """``R.call_dps_packed`` of the outside function ``func_name``; any arguments if ``args`` is None."""
+    """A call ``R.call_dps_packed`` of the external function ``func_name``, with any arguments if ``args`` is None."""
     return CallPattern(is_op("relax.call_dps_packed"), [ExternFuncPattern(func_name), _arguments(args)])
 
 
 def is_call_packed(func_name: str, args: Sequence[DFPattern] | None = None) -> CallPattern:
-    """``R.call_packed`` of the outside function ``func_name``; any arguments if ``args`` is None."""
+    """A call ``R.call_packed`` of the external function ``func_name``, with any arguments if ``args`` is None."""
     if args is None:
         return CallPattern(ExternFuncPattern(func_name), [], varg_default_wildcard=True)
     return CallPattern(ExternFuncPattern(func_name), args)
@@ -166,43 +166,43 @@ def reject(pattern: DFPattern) -> NotPattern:
 
 
 def has_attr(attrs: Mapping[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
-    """``pattern`` (any value, if None) with these attribute values."""
+    """``pattern`` (None: any value), on a call with these attributes; see `DFPattern.has_attr`."""
     return warn_if_impossible(AttrPattern(WildcardPattern() if pattern is None else pattern, attrs))
 
 
 def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
-    """``pattern`` (any value, if None) with that dtype."""
+    """``pattern`` (None: any value), on a tensor of ``dtype``."""
     return DataTypePattern(WildcardPattern() if pattern is None else pattern, dtype)
 
 
 def below() -> HolePattern:
-    """The place of the value below in the pattern of a link of a `chain`; any value by itself."""
+    """In the pattern of a link of a `chain`: the operand from which the chain continues. It matches any value."""
     return HolePattern()
 
 
 def chain(
     link: DFPattern | Callable[[DFPattern], DFPattern], until: DFPattern, *, min: int = 0, max: int | None = None
 ) -> DFPattern:
-    """A value that is computed from ``until`` by any number of links, one on the other; as many as there are.
+    """A value that a run of links computes from ``until``. Each link is computed from the value below it.
 
-    ``link`` is one of four:
+    The match takes as many links as possible. ``link`` has one of four forms:
 
-    - an operator, such as ``elementwise()`` or ``is_op("relax.add") | is_op("relax.exp")``, of which the value below is
-      the first or the second operand;
-    - a pattern such as ``is_op("relax.add")(wildcard(), is_const())``, in which the value below takes the place of a
-      wildcard, of any one if there are several; the others stand for other values in each link;
-    - a function that gives the pattern of a link over that of the value below:
-      ``chain(lambda inner: is_op("relax.add")(inner, is_const()), until=x)``. A pattern made before, outside of the
-      function, stands for one value in all links;
-    - a pattern with ``below()`` where the value below stands: ``chain(is_op("relax.add")(below(), term), until=x)``.
-      It is taken as it is, so ``term``, like each of its patterns, stands in a match for the list of what it was in
-      each link, the outermost first, with None for links that took an alternative without it.
+    - An operator, such as ``elementwise()`` or ``is_op("relax.add") | is_op("relax.exp")``. The value below is the
+      first or the second operand.
+    - A pattern such as ``is_op("relax.add")(wildcard(), is_const())``. The value below takes the place of one wildcard;
+      if there are several, of any of them. The other wildcards stand for other values in each link.
+    - A function from the pattern of the value below to the pattern of a link:
+      ``chain(lambda inner: is_op("relax.add")(inner, is_const()), until=x)``. A pattern that is made outside of the
+      function stands for the same value in all links.
+    - A pattern with ``below()`` in the place of the value below: ``chain(is_op("relax.add")(below(), term), until=x)``.
+      In a match, ``term`` and each other part of this pattern stands for a list: its value in each link, the outermost
+      link first. The list has None for links that took an alternative without the part.
 
-    Alternatives with ``|`` may be of different kinds. ``min`` and ``max`` bound the number of links. In a match
-    ``until`` stands for what the chain ends in; the links are what lies between. Raises `PatternError` for a link that
-    computes nothing from the value below it. Cost: at each value where it is tried, linear in what lies below it as far
-    as there are links; so over a run of n links that no rewrite shortens, n * n. ``max`` bounds it. With a `~` or
-    `only_used_by` in the pattern, or a pattern that links share, ways down multiply.
+    Alternatives with ``|`` may have different forms. ``min`` and ``max`` bound the number of links. In a match
+    ``until`` stands for the value at the end of the chain. Raises `PatternError` for a link that computes nothing from
+    the value below it. Cost: at each value where the chain is tried, linear in the number of links below. Over a run
+    of n links that no rewrite shortens this is n * n; ``max`` bounds it. With ``~`` or `only_used_by` in the pattern,
+    or with a pattern that links share, the ways to match multiply.
     """
     if not 0 <= min <= (min if max is None else max):
         raise PatternError(f"a chain needs 0 <= min <= max, got min={min}, max={max}")
@@ -229,7 +229,10 @@ def chain(
 
 
 def _place_below(link: DFPattern | Callable[[DFPattern], DFPattern]) -> HolePattern | None:
-    """The ``below()`` of a link; None if it has none of its own. Raises `PatternError` if it has several."""
+    """The ``below()`` of a link, or None; one that belongs to an inner chain does not count.
+
+    Raises `PatternError` if there are several.
+    """
     parts = all_patterns(link) if isinstance(link, DFPattern) else []
     of_others = [part.hole for part in parts if isinstance(part, ChainPattern)]
     places = [part for part in parts if isinstance(part, HolePattern) and part not in of_others]
@@ -246,7 +249,7 @@ def _sides(link: DFPattern) -> list[DFPattern]:
 
 
 def _links_over(link: DFPattern, inner: DFPattern) -> list[DFPattern]:
-    """The patterns of one link over ``inner``, one for each operand that ``inner`` may be."""
+    """The patterns of one link over ``inner``: one pattern for each operand that ``inner`` may be."""
     if _is_operator(link):
         op = fixed_op(link)
         first: DFPattern = link.dup()(inner, varg_default_wildcard=True)
@@ -267,7 +270,7 @@ def _links_over(link: DFPattern, inner: DFPattern) -> list[DFPattern]:
 
 
 def _is_operator(pattern: DFPattern) -> bool:
-    """True if ``pattern`` stands for operators, as against for what they compute."""
+    """True if ``pattern`` stands for operators, not for values that they compute."""
     if isinstance(pattern, OrPattern | AndPattern | NotPattern):
         return all(map(_is_operator, pattern.children()))
     return isinstance(pattern, OpPattern) or fixed_op(pattern) is not None
@@ -283,13 +286,14 @@ def repeat(
 ) -> RepeatPattern:
     """Any number of values that each match ``pattern``.
 
-    In a tuple or argument list: a run of neighbouring elements, as long as the rest allows. In a `PatternContext`:
-    the largest set of bindings that match ``pattern`` and agree on every pattern in ``shared``; a pattern that also
-    stands outside of the repeat is shared by itself. In a match, a pattern inside a repeat gives the list of what it
-    stood for, in order, with None for elements that took an alternative without it; a shared one gives the one value.
-    Operators are shared by themselves. No other pattern may stand in two repeats without being shared: use `dup`.
+    In a tuple or a list of arguments: a run of neighbouring elements, as long as the rest of the pattern allows. In a
+    `PatternContext`: the largest set of bindings that match ``pattern`` and agree on every pattern in ``shared``. A
+    pattern that also stands outside of the repeat is shared as well, and so are operators. In a match, a pattern inside
+    of a repeat stands for the list of its values, in order, with None for elements that took an alternative without it.
+    A shared pattern stands for one value. A pattern that is not shared may stand in one repeat only: use `dup`.
 
-    In a context, other roots are placed first, then repeats, those with ``min=0`` last; each takes what is left.
+    In a context, single roots are matched first, then repeats, and repeats with ``min=0`` last. Each repeat takes
+    bindings that are not yet taken.
 
     ``min`` and ``max`` bound the length. Repeats with the same ``extent`` have the same length.
     """
@@ -299,7 +303,10 @@ def repeat(
 def make_fused_bias_activation_pattern(
     op_name: str, with_bias: bool = False, activation: str | None = None, allow_reshape: bool = False
 ) -> DFPattern:
-    """``op(x, w)``, then optionally a bias added (reshaped, if ``allow_reshape``), then optionally an activation."""
+    """``op(x, w)``, optionally followed by the addition of a bias, and then by an activation.
+
+    With ``allow_reshape`` the bias may be reshaped first.
+    """
     out: DFPattern = is_op(op_name)(wildcard(), wildcard())
     if with_bias:
         bias: DFPattern = wildcard()

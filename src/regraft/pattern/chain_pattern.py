@@ -1,4 +1,4 @@
-"""Chains: a run of links, each computed from the next, down to a value."""
+"""Chains: patterns of a run of calls, each computed from the next, that ends in a given value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .pattern import (
 
 @final
 class HolePattern(DFPattern):
-    """The place in the pattern of a link where the value below it stands; any value by itself."""
+    """In the pattern of a link: the operand from which the chain continues. It matches any value."""
 
     __slots__ = ()
 
@@ -30,15 +30,15 @@ class HolePattern(DFPattern):
 
 
 NO_PLACE: Final = NotPattern | FunctionPattern | IfPattern | RepeatPattern
-"""The patterns inside of which the value below a link cannot stand."""
+"""The kinds of patterns that must not contain the hole of a link."""
 
 
 @final
 class ChainPattern(DFPattern):
-    """A value computed from ``until`` by links one on the other, each a match of ``links.pattern``; see `chain`.
+    """A value that a run of links computes from ``until``; see `chain`. Each link matches ``links.pattern``.
 
-    A match of a link gives the next operand as what ``hole`` stands for; so no part of a pattern or of a search is
-    nested as deep as a chain is long. ``text`` says which values are links, for messages.
+    After a link is matched, the search continues with the operand that ``hole`` stands for. So neither the pattern nor
+    the search is nested as deep as the chain is long. ``text`` describes the links in messages.
     """
 
     __slots__ = ("hole", "links", "text", "until")
@@ -59,7 +59,7 @@ class ChainPattern(DFPattern):
 
 
 def _check_hole(link: DFPattern, hole: HolePattern, text: str) -> None:
-    """Raise `PatternError` unless a match of ``link`` gives a value further down for ``hole``."""
+    """Raise `PatternError` unless ``hole`` is an operand in every match of ``link``."""
     same_value: list[DFPattern] = [link]
     while same_value:
         part = same_value.pop()

@@ -1,4 +1,4 @@
-"""Patterns of a value that matches another pattern, with a further condition on it."""
+"""Patterns that add a condition to another pattern: on type, shape, dtype, attributes or users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .words import Reason, counted, show
 
 @final
 class TypePattern(ConstrainedPattern):
-    """``pattern``, with a value that is certainly of type ``ty``."""
+    """``pattern``, on a value that is certainly of type ``ty``."""
 
     __slots__ = ("ty",)
 
@@ -44,7 +44,7 @@ class TypePattern(ConstrainedPattern):
 
 @final
 class DataTypePattern(ConstrainedPattern):
-    """``pattern``, with a tensor of ``dtype``."""
+    """``pattern``, on a tensor of ``dtype``."""
 
     __slots__ = ("dtype",)
 
@@ -65,7 +65,7 @@ class DataTypePattern(ConstrainedPattern):
 
 @final
 class ShapePattern(ConstrainedPattern):
-    """``pattern``, with a tensor certainly of ``shape``."""
+    """``pattern``, on a tensor that certainly has ``shape``."""
 
     __slots__ = ("shape",)
 
@@ -87,7 +87,7 @@ class ShapePattern(ConstrainedPattern):
         found = ShapeType(leaf.ty.shape)
         own = type_symvars(found)
         for variable in self.size_variables():
-            if variable in own:  # a size of the program is none that the pattern binds
+            if variable in own:  # The program's own size variable stands for itself.
                 sizes.setdefault(variable, variable)
         return bind_type(ShapeType(self.shape), found, sizes) is True
 
@@ -102,7 +102,7 @@ class ShapePattern(ConstrainedPattern):
 
 @final
 class AttrPattern(ConstrainedPattern):
-    """``pattern``, on a call (or function) that has these attribute values."""
+    """``pattern``, on a call or function with these attributes."""
 
     __slots__ = ("_wanted", "attrs")
 
@@ -144,11 +144,11 @@ def _canonical(value: Any) -> Any:
 
 @final
 class UsersPattern(ConstrainedPattern):
-    """``pattern``, with a value that so many bindings of the block compute with; to be an output counts as one more.
+    """``pattern``, on a value with ``count`` users in the block. An output of the block has one user more.
 
-    Without a number, all that computes with it has to be a call (or branch, function, field) that the match describes.
-    Other names of the value, and tuples that hold it, are no uses by themselves. Only a value that the block binds
-    matches: who uses another one cannot be told.
+    Without a count, every user must be a call, branch, function or field that the match describes, and the value must
+    be no output. An alias of the value, or a tuple that contains it, is not a user. A value that the block does not
+    bind never matches, because its users are not known.
     """
 
     __slots__ = ("count",)

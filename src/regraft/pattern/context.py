@@ -1,8 +1,9 @@
-"""Patterns over a whole block: several bindings at once, and how they use each other.
+"""Patterns over a whole block: several bindings, and constraints between them.
 
-Patterns made inside ``with PatternContext() as ctx:`` belong to the context. Those that are no part of another one are
-its *roots*: each stands for a binding of its own. Constraints (`used_by`, `only_used_by`, `same_shape_as`) tie
-patterns together. `match_dfb` finds the first match in a block; `regraft.rewrite.rewrite_bindings` rewrites all.
+Patterns that are made inside ``with PatternContext() as ctx:`` belong to the context. A pattern that is not a part of
+another one is a *root* of the context: each root stands for a binding of its own. Constraints (`used_by`,
+`only_used_by`, `same_shape_as`) connect patterns. `match_dfb` finds the first match in a block, and
+`regraft.rewrite.rewrite_bindings` rewrites all matches.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .pattern import (
 
 @dataclass(frozen=True, slots=True)
 class UseConstraint:
-    """The value of ``source`` is operand ``index`` (any, if -1) of ``user``; if ``only``, of nothing else."""
+    """The value of ``source`` is operand ``index`` (any, if -1) of ``user``. With ``only`` it has no other user."""
 
     source: DFPattern
     user: DFPattern
@@ -45,7 +46,7 @@ class UseConstraint:
 
 @final
 class SameShapeConstraint:
-    """In a context: the values of ``args`` certainly have one shape."""
+    """In a context: the values of ``args`` certainly have the same shape."""
 
     __slots__ = ("args",)
 
@@ -54,7 +55,7 @@ class SameShapeConstraint:
 
 
 def forget_made(patterns: Iterable[DFPattern]) -> None:
-    """Take back that ``patterns`` were made in the innermost open context: they are no more than models of others."""
+    """Remove ``patterns`` from the innermost open context: they were only templates for other patterns."""
     context = PatternContext.current()
     if context is not None:
         for pattern in patterns:
@@ -63,9 +64,10 @@ def forget_made(patterns: Iterable[DFPattern]) -> None:
 
 @final
 class PatternContext:
-    """A scope that gathers patterns and constraints over the bindings of one block.
+    """A scope that collects patterns and constraints over the bindings of one block.
 
-    ``incremental=True`` starts from what the surrounding context has so far, and adds to it for this scope only.
+    ``incremental=True`` starts with the patterns and constraints that the surrounding context has so far. The
+    additions are valid in this scope only.
     """
 
     __slots__ = ("compiled_form", "noted", "same_shapes", "uses")
@@ -95,15 +97,15 @@ class PatternContext:
         """The innermost open context, if there is one."""
         return _recorders[-1] if _recorders else None
 
-    # --- what patterns tell the context
+    # --- called by patterns
 
     def note(self, pattern: DFPattern) -> None:
-        """A pattern has been made while this context is open."""
+        """Record a pattern that is made while this context is open."""
         self.noted[pattern] = None
         self.compiled_form = None
 
     def add_use(self, use: UseConstraint) -> None:
-        """Demand that one value is used by another."""
+        """Add a constraint on the users of a value."""
         if use not in self.uses:
             self.uses.append(use)
         self.noted.setdefault(use.source)
@@ -111,16 +113,16 @@ class PatternContext:
         self.compiled_form = None
 
     def add_same_shape(self, constraint: SameShapeConstraint) -> None:
-        """Demand that values have one shape."""
+        """Add a constraint that values have the same shape."""
         self.same_shapes.append(constraint)
         for pattern in constraint.args:
             self.noted.setdefault(pattern)
         self.compiled_form = None
 
-    # --- what the matcher asks
+    # --- called by the matcher
 
     def roots(self) -> list[DFPattern]:
-        """The patterns that each stand for a binding of their own, in the order in which they were made."""
+        """The roots, in the order in which they were made. Each of them stands for a binding of its own."""
         inner: set[DFPattern] = set()
         for pattern in self.noted:
             for part in all_patterns(pattern):
@@ -139,10 +141,10 @@ class PatternContext:
         return html_of(self.roots(), [*ties, *same])
 
     def match_dfb(self, dfb: BindingBlock) -> Matchings | None:
-        """The first match in ``dfb``: from each pattern to its variable (a leaf, where no variable stands for it).
+        """The first match in ``dfb``: a mapping from patterns to variables. None if there is no match.
 
-        A pattern inside a repeat gives the list of its matches. An operator, an outside function and a tuple that
-        stands where it is used are no values of the block, and have no entry. None if there is no match. Cost: see
+        A value without a variable, such as a constant, is mapped to its expression. A pattern inside of a repeat is
+        mapped to a list. Operators, external functions and tuples that are written in place have no entry. Cost: see
         `context_match.CompiledContext`.
         """
         from ..analysis.values import BlockView
@@ -157,9 +159,10 @@ class PatternContext:
 
 
 def refuse_impossible(context: PatternContext, shared: Container[DFPattern], standing: Container[DFPattern]) -> None:
-    """Raise `PatternError` if ``context`` matches nothing, or has a constraint on what stands for no single value.
+    """Raise `PatternError` if ``context`` cannot match, or if a constraint names a pattern without a single value.
 
-    ``shared`` are the patterns that mean one value throughout, and ``standing`` those that stand for something.
+    ``shared`` are the patterns that stand for one value in the whole match. ``standing`` are the patterns that a match
+    may bind.
     """
     roots = context.roots()
     if not roots:
@@ -181,11 +184,11 @@ def refuse_impossible(context: PatternContext, shared: Container[DFPattern], sta
 
 
 class PatternWarning(UserWarning):
-    """A constraint between patterns was written where nothing holds it."""
+    """A pattern that cannot match, or a constraint that has no effect."""
 
 
 def demand(constraint: UseConstraint | SameShapeConstraint) -> None:
-    """Add a constraint to the innermost open context; without one nothing holds it, and a `PatternWarning` says so."""
+    """Add a constraint to the innermost open context. If none is open, warn with a `PatternWarning`."""
     context = PatternContext.current()
     if context is None:
         message = (
@@ -201,9 +204,9 @@ def demand(constraint: UseConstraint | SameShapeConstraint) -> None:
 
 @final
 class PatternSeq:
-    """Patterns in a row, each used by the next; ``seq[i]`` is the i-th.
+    """A sequence of patterns, each used by the next one; ``seq[i]`` is pattern number i.
 
-    Outside of a context it is the row alone: patterns that belong to no context have nothing that ties them.
+    Outside of a context the sequence has no constraints.
     """
 
     __slots__ = ("_links", "patterns")
@@ -229,16 +232,16 @@ class PatternSeq:
         return joined
 
     def __repr__(self) -> str:
-        """The row with ``>>`` before what alone uses the pattern at its left, and ``^`` before other users."""
+        """The patterns with ``>>`` before the only user of a value, and ``^`` before other users."""
         links = ["", *(" >> " if only else " ^ " for only in self._links)]
         return f"[{''.join(f'{link}{pattern}' for link, pattern in zip(links, self.patterns, strict=True))}]"
 
     def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
-        """The last pattern's value is used by ``other``'s first (as operand ``index``, or any if -1)."""
+        """The first value of ``other`` uses the last value of this sequence, as operand ``index`` or, if -1, as any."""
         return self._extend(other, index, only=False)
 
     def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
-        """`used_by`, and nothing else uses the last pattern's value, nor is it an output of the block."""
+        """As `used_by`; the last value has no other user and is no output of the block."""
         return self._extend(other, index, only=True)
 
     def __xor__(self, other: DFPattern | PatternSeq) -> PatternSeq:
@@ -254,7 +257,7 @@ class PatternSeq:
         return len(self.patterns)
 
     def dup(self) -> PatternSeq:
-        """The same row over new patterns, with the same constraints between neighbours."""
+        """A copy of the sequence with new patterns and the same constraints between neighbours."""
         context = PatternContext.current()
         done: dict[DFPattern, DFPattern] = {}
         copies = [duplicate(pattern, done) for pattern in self.patterns]

@@ -1,4 +1,4 @@
-"""Values made of a pattern: a copy with new identities, and a short text for messages."""
+"""Copies, outlines and short texts of patterns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .pattern import DFPattern, RepeatPattern
 
 
 def duplicate(pattern: DFPattern, done: dict[DFPattern, DFPattern]) -> DFPattern:
-    """A copy of ``pattern`` with new identities; parts that stand in several places stay one part."""
+    """A copy of ``pattern`` and all of its parts. A part in several places is copied once."""
     for part in inner_first(pattern):
         if part not in done:
             copy = done[part] = type(part).__new__(type(part))
@@ -20,7 +20,10 @@ def duplicate(pattern: DFPattern, done: dict[DFPattern, DFPattern]) -> DFPattern
 
 
 def form_of(parts: Sequence[DFPattern], fixed: Container[DFPattern]) -> list[Any]:
-    """An outline of a pattern of ``parts``: of the ``fixed`` ones, and repeats, which they are, of others what kind."""
+    """An outline of a pattern. Two patterns with equal outlines differ only in the identity of their own parts.
+
+    ``parts`` are all parts of the pattern. ``fixed`` parts and repeats are listed themselves, other parts by kind.
+    """
     numbers = {part: number for number, part in enumerate(parts)}
     return [
         part
@@ -31,18 +34,18 @@ def form_of(parts: Sequence[DFPattern], fixed: Container[DFPattern]) -> list[Any
 
 
 def _with_copies(value: Any, copies: Mapping[DFPattern, Any]) -> Any:
-    """A field of a pattern, with copies in the place of patterns."""
+    """A field of a pattern, with each pattern in it replaced by its copy."""
     if isinstance(value, tuple):
         return tuple([_with_copies(item, copies) for item in cast("tuple[Any, ...]", value)])
     return copies[value] if isinstance(value, DFPattern) else value
 
 
 _LONGEST_PART: Final = 200
-"""The number of characters of a part that are shown; parts in many places would make the text grow without limit."""
+"""The most characters that are shown of a part. Without it, the text of shared parts could grow exponentially."""
 
 
 def describe(pattern: DFPattern) -> str:
-    """A short text: ``add(*, const)``; for messages, not for parsing."""
+    """A short text such as ``add(*, const)``, for messages."""
     texts: dict[DFPattern, str] = {}
     for part in inner_first(pattern):
         text = part.text_with(texts)
@@ -51,6 +54,6 @@ def describe(pattern: DFPattern) -> str:
 
 
 def text_with_parts(pattern: DFPattern, texts: Mapping[DFPattern, str]) -> str:
-    """`describe`, with ``texts`` in the places of the parts that it has one for."""
+    """As `describe`, with the given ``texts`` for some of the parts."""
     others = {part: describe(part) for part in pattern.children() if part not in texts}
     return pattern.text_with({**others, **texts})

@@ -1,7 +1,7 @@
-"""Patterns for backends, by Relax's names: a pattern together with names for its parts.
+"""Patterns for backends, with Relax's names. Each function returns a pattern and names for its parts.
 
-The names go to `FusionPattern`, whose check and attributes read what the parts stood for. `regraft.backend.patterns`
-is this module under the name that Relax gives it.
+The names go to `FusionPattern`: its check and its attributes look up matched values by these names. Relax's name of
+this module is `regraft.backend.patterns`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _with_bias_and_activation(
 def make_fused_bias_activation_pattern(
     op_name: str, with_bias: bool = False, activation: str | None = None, allow_reshape: bool = False
 ) -> NamedParts:
-    """An operator of two operands, then perhaps a bias added and an activation.
+    """An operator with two operands, optionally followed by the addition of a bias, and by an activation.
 
     With ``allow_reshape`` the bias is reshaped before it is added. Parts: ``lhs``, ``rhs``, ``root``, ``bias``.
     """
@@ -55,7 +55,10 @@ def make_fused_bias_activation_pattern(
 def make_residual_block_pattern(
     node_output: DFPattern | NamedParts, binary_op: str = "relax.add", activation: str | None = None
 ) -> NamedParts:
-    """``node_output`` and a ``residual``, either way round, then perhaps an activation; the parts of both."""
+    """``node_output`` combined with a ``residual``, in either order, optionally followed by an activation.
+
+    Parts: those of ``node_output``, and ``residual``.
+    """
     found, parts = node_output if isinstance(node_output, tuple) else (node_output, dict[str, DFPattern]())
     residual = wildcard()
     op = is_op(binary_op)
@@ -64,7 +67,7 @@ def make_residual_block_pattern(
 
 
 def make_conv2d_pattern(with_bias: bool = False, activation: str | None = None) -> NamedParts:
-    """A 2-d convolution, perhaps with a bias and an activation; parts ``input``, ``weight``, ``root``, ``bias``."""
+    """A 2-d convolution with an optional bias and activation. Parts: ``input``, ``weight``, ``root``, ``bias``."""
     image, weight = wildcard(), wildcard()
     out = is_op("relax.nn.conv2d")(image, weight)
     return _with_bias_and_activation(out, {"input": image, "weight": weight, "root": out}, with_bias, activation)
@@ -79,20 +82,26 @@ def _product(transposed_rhs: bool, extra: Mapping[str, DFPattern]) -> tuple[DFPa
 def make_matmul_pattern(
     with_bias: bool = False, activation: str | None = None, transposed_rhs: bool = False
 ) -> NamedParts:
-    """A matmul, perhaps with a bias and an activation; parts ``lhs``, ``rhs`` (not transposed), ``root``, ``bias``."""
+    """A matmul with an optional bias and activation.
+
+    Parts: ``lhs``, ``rhs`` (before it is transposed), ``root``, ``bias``.
+    """
     out, parts = _product(transposed_rhs, {})
     return _with_bias_and_activation(out, parts, with_bias, activation)
 
 
 def make_matmul_dequantize_pattern(transposed_rhs: bool = False) -> NamedParts:
-    """A matmul whose result is dequantized by constants; its parts, ``scale`` and ``zp``."""
+    """A matmul whose result is dequantized by constants. Parts: those of the matmul, ``scale`` and ``zp``."""
     scale, zero_point = is_const(), is_const()
     out, parts = _product(transposed_rhs, {"scale": scale, "zp": zero_point})
     return is_op("relax.dequantize")(out, scale, zero_point), parts
 
 
 def make_matmul_multiply_pattern(transposed_rhs: bool = False) -> NamedParts:
-    """A matmul times the product of two scales of shape ``(1,)``, cast; its parts, ``scaleA`` and ``scaleB``."""
+    """A matmul times the product of two scales of shape ``(1,)``, cast to another dtype.
+
+    Parts: those of the matmul, ``scaleA`` and ``scaleB``.
+    """
     left, right = wildcard(), wildcard()
     out, parts = _product(transposed_rhs, {"scaleA": left, "scaleB": right})
     scale = is_op("relax.multiply")(left.has_shape((1,)), right.has_shape((1,)))
@@ -100,12 +109,12 @@ def make_matmul_multiply_pattern(transposed_rhs: bool = False) -> NamedParts:
 
 
 def make_layer_norm_pattern() -> NamedParts:
-    """A layer norm; no parts are named."""
+    """A layer norm, without named parts."""
     return is_op("relax.nn.layer_norm")(wildcard(), wildcard(), wildcard()), {}
 
 
 def make_attention_pattern(with_bias: bool = False, var_len: bool = False) -> NamedParts:
-    """Attention, perhaps with a bias, or over sequences of several lengths; parts are named as its operands."""
+    """Attention with an optional bias, or over sequences of several lengths. Parts: its operands, by their names."""
     if var_len and not with_bias:
         lengths = ["seqstart_q", "seqstart_k", "max_seqlen_q", "max_seqlen_k"]
         parts: dict[str, DFPattern] = {name: wildcard() for name in ["query", "key", "value", *lengths]}
@@ -117,9 +126,10 @@ def make_attention_pattern(with_bias: bool = False, var_len: bool = False) -> Na
 def make_stacked_attention_pattern(start_op: str, with_bias: bool = False, layout: str = "BS3NH") -> NamedParts:
     """Attention whose query, key and value are cut from one tensor by ``start_op``, ``"split"`` or ``"strided_slice"``.
 
-    The pieces are reshaped (``layout="BS3NH"``), or transposed together with the result (``"SBN3H"``). Parts:
-    ``stacked_qkv``, ``attention``, ``bias``, those of the cuts, and ``query_reshape_list`` and its like or
-    ``q_transpose`` and its like. Raises `PatternError` for another start or layout.
+    With ``layout="BS3NH"`` the pieces are reshaped. With ``"SBN3H"`` the pieces and the result are transposed. Parts:
+    ``stacked_qkv``, ``attention``, ``bias``; ``split``, or ``strided_slice_query``, ``..._key`` and ``..._value``; the
+    shapes ``query_reshape_list`` and so on, and ``q_transpose`` and so on. Raises `PatternError` for another start or
+    layout.
     """
     if start_op not in ("split", "strided_slice") or layout not in ("BS3NH", "SBN3H"):
         raise PatternError(

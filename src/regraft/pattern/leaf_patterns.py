@@ -1,4 +1,4 @@
-"""Patterns without parts: what one value has to be."""
+"""Patterns without parts: conditions on a single value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class WildcardPattern(DFPattern):
 
 @final
 class ExprPattern(DFPattern):
-    """One expression, compared by structure: constants by dtype, shape and bits, variables by identity."""
+    """An expression that is structurally equal to ``expr``.
+
+    Constants are compared by dtype, shape and bits, variables by identity.
+    """
 
     __slots__ = ("expr",)
 
@@ -53,7 +56,7 @@ class ExprPattern(DFPattern):
 
 
 class VarPattern(DFPattern):
-    """A variable, of that name if ``name`` is not empty."""
+    """A variable. If ``name`` is not empty, it must have this name."""
 
     __slots__ = ("name",)
 
@@ -107,7 +110,7 @@ class GlobalVarPattern(DFPattern):
 
 @final
 class ExternFuncPattern(DFPattern):
-    """A function that lives outside, of that name if ``global_symbol`` is not empty."""
+    """An external function. If ``global_symbol`` is not empty, it must have this name."""
 
     __slots__ = ("global_symbol",)
 
@@ -130,7 +133,7 @@ def _named(what: str, name: str, leaf: Expr, kind: type[Expr]) -> Reason:
 
 @final
 class OpPattern(DFPattern):
-    """Any operator of which ``accepts(op)`` holds; ``text`` says which these are, for messages."""
+    """Any operator for which ``accepts(op)`` is True. ``text`` describes these operators in messages."""
 
     __slots__ = ("accepts", "text")
 
@@ -152,10 +155,9 @@ class OpPattern(DFPattern):
 
 @final
 class ConstantPattern(DFPattern):
-    """Any constant tensor; with ``value``, one of a single number that is ``value``.
+    """Any constant tensor. With ``value``: a constant of one element, equal to ``value`` rounded to its dtype.
 
-    Exactly: the number that ``value`` becomes in the constant's dtype, to the bit. With ``rtol``, one that is off by no
-    more than that part of ``value``.
+    With ``rtol`` the element may differ by that fraction of ``value``.
     """
 
     __slots__ = ("rtol", "value")
@@ -180,7 +182,7 @@ class ConstantPattern(DFPattern):
 
 @final
 class ScalarPattern(DFPattern):
-    """Any value that is certainly a tensor of one element."""
+    """Any value that is certainly a tensor with one element."""
 
     __slots__ = ()
 
@@ -196,7 +198,7 @@ class ScalarPattern(DFPattern):
 
 @final
 class PrimArrPattern(DFPattern):
-    """A shape written out with exactly these sizes; size variables in it are bound by the match."""
+    """A shape expression with exactly these sizes. The match binds size variables in it."""
 
     __slots__ = ("fields",)
 

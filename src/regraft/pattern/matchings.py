@@ -1,4 +1,4 @@
-"""A match, as people get it: what each pattern stands for, and the program that it was found in."""
+"""The result of a match: a mapping from patterns to values, and the program in which it was found."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .pattern import DFPattern, all_patterns
 
 @final
 class Matchings(dict[Any, Any], Shown):
-    """From each pattern to what it stands for: a dict, whose ``str`` has a line for each.
+    """A dict from patterns to the values that they stand for. Its ``str`` has one line for each pattern.
 
-    ``root`` is the block or the expression that was matched, ``definitions`` what its variables are bound to where
-    that was said. Both are no part of the dict; `regraft.view` marks what was matched in them.
+    ``root`` is the block or the expression that was matched. ``definitions`` maps its variables to their values, as far
+    as they were given. `regraft.view` uses both to mark the match in the program.
     """
 
     __slots__ = ("definitions", "root")
@@ -32,9 +32,10 @@ class Matchings(dict[Any, Any], Shown):
         return "\n".join([f"{pattern!r}: {value!r}" for pattern, value in self.items()])
 
     def each(self, repeated: DFPattern) -> list[dict[Any, Any]]:
-        """The match, in each element, of the parts of ``repeated``, the pattern of a `repeat` or of a `chain`'s links.
+        """One dict for each element of a `repeat`, or link of a `chain`: the values of the parts in this element.
 
-        A part that an element does not have is not in its dict; one that elements share is in all.
+        ``repeated`` is the pattern of the element or link. A part that an element does not have is not in its dict. A
+        shared part is in all dicts.
         """
         found: list[dict[Any, Any]] = [{} for _ in self.get(repeated, ())]
         for part in all_patterns(repeated) if found else ():

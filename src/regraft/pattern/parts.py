@@ -1,4 +1,4 @@
-"""Questions about a pattern: where parts stand, which are one value, how far it reaches, what operators it meets."""
+"""Facts about patterns: their parts, shared values, depth, and the operators of their roots."""
 
 from __future__ import annotations
 
@@ -29,39 +29,42 @@ from .pattern import (
 
 
 def fixed_op(pattern: DFPattern) -> Op | None:
-    """The operator that ``pattern`` stands for, if it is one."""
+    """The operator, if ``pattern`` stands for one given operator; else None."""
     return pattern.expr if isinstance(pattern, ExprPattern) and isinstance(pattern.expr, Op) else None
 
 
 def names_a_callee(pattern: DFPattern) -> bool:
-    """True if ``pattern`` stands for an operator or an outside function, which no binding of a block holds."""
+    """True if ``pattern`` stands for an operator or an external function, which is no value of a block."""
     return fixed_op(pattern) is not None or isinstance(pattern, ExternFuncPattern)
 
 
 def bindable(root: DFPattern) -> list[DFPattern]:
-    """``root`` and the patterns inside it that a match may bind: all but those that are only rejected."""
+    """``root`` and the patterns inside it that a match may bind: all parts outside of `NotPattern`."""
     return all_patterns(root, NotPattern)
 
 
 def is_decided_last(part: DFPattern) -> bool:
-    """True if it may take the whole match to say whether ``part`` itself holds."""
+    """True if the condition of ``part`` may depend on the whole match."""
     return isinstance(part, NotPattern) or (isinstance(part, UsersPattern) and part.count is None)
 
 
 def describes_operands(part: DFPattern) -> bool:
-    """True if ``part`` says what a value is computed from, so that the value counts as part of what is matched."""
+    """True if ``part`` describes the operands of its value; `only_used_by` accepts such a value as a user."""
     return isinstance(part, CallPattern | FunctionPattern | IfPattern | TupleGetItemPattern)
 
 
 def own_parts(repeat: RepeatPattern, shared: Container[DFPattern]) -> list[DFPattern]:
-    """The patterns that each element binds for itself: neither ``shared``, also by the repeat, nor operators."""
+    """The patterns that each element of ``repeat`` binds anew: all but ``shared`` ones and operators."""
     known = [p for p in all_patterns(repeat.pattern) if isinstance(p, RepeatPattern) and p in shared]
     by_repeat = {part for one in (*known, *repeat.shared) for part in all_patterns(one)}
     return [p for p in bindable(repeat.pattern) if p not in shared and p not in by_repeat and fixed_op(p) is None]
 
 
 def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
-    """The patterns that stand outside of every repeat, or that a repeat lists as shared: one value each."""
+    """The patterns that stand for one value in the whole match.
+
+    They stand outside of every repeat, or a repeat lists them in ``shared``.
+    """
     found: set[DFPattern] = set()
     for root in roots:
         for part in all_patterns(root, RepeatPattern):
@@ -73,7 +76,7 @@ def shared_throughout(roots: Iterable[DFPattern]) -> set[DFPattern]:
 
 
 def shared_in_runs(roots: Sequence[DFPattern], shared: Iterable[DFPattern]) -> dict[DFPattern, set[DFPattern]]:
-    """For each repeat what its elements share: ``shared`` throughout, or in one element of a repeat around it."""
+    """The patterns that the elements of each repeat share: ``shared`` ones, and those of an element around it."""
     repeats = [part for root in roots for part in all_patterns(root) if isinstance(part, RepeatPattern)]
     found: dict[DFPattern, set[DFPattern]] = {repeat: set(shared) for repeat in repeats}
     for around in repeats:
@@ -90,9 +93,9 @@ def inner_first(root: DFPattern) -> list[DFPattern]:
 
 
 def depth(pattern: DFPattern) -> int:
-    """The number of definitions below the root that a match may read: an edit there changes nothing further up.
+    """The most definitions between the root of a match and a value that it reads.
 
-    Of a chain of any length one link counts.
+    An edit further below cannot change the match. A chain without a maximum counts as one link.
     """
     same_value = (OrPattern, AndPattern, NotPattern, ConstrainedPattern, RepeatPattern)
     levels: dict[DFPattern, int] = {}
@@ -106,10 +109,10 @@ def depth(pattern: DFPattern) -> int:
 
 
 def height_above(root: DFPattern, part: DFPattern) -> int | None:
-    """The most uses that may lie between the value of ``part`` and that of ``root``.
+    """The most uses between the value of ``part`` and the value of ``root`` in a match.
 
-    None if some match of ``root`` leaves ``part`` out (it stands only in one alternative, or in a run of none), or has
-    it any number of uses below (at the end of a chain).
+    None if there is no limit (``part`` is the end of a chain), or if a match of ``root`` may leave ``part`` out (it
+    stands in one alternative only, or in a repeat that may be empty).
     """
     above: dict[DFPattern, int | None] = {part: 0}
     for pattern in inner_first(root):
@@ -125,7 +128,7 @@ def height_above(root: DFPattern, part: DFPattern) -> int | None:
             case OrPattern() if len(known) < 2:
                 known = []
             case FunctionPattern() | IfPattern():
-                # What is used inside of a branch or a function is used by the binding that holds it.
+                # A use inside of a branch or function counts as a use by the binding of the branch or function.
                 known = [1 for _ in known]
             case CallPattern() | FieldsPattern() | TupleGetItemPattern():
                 known = [height + 1 for height in known]
@@ -136,9 +139,10 @@ def height_above(root: DFPattern, part: DFPattern) -> int | None:
 
 
 def differ_turned(args: Sequence[DFPattern]) -> bool:
-    """True if two patterns match other operands if these are turned round.
+    """True if two patterns may match two operands in one order only.
 
-    One pattern in both places does if it has a projection or a hole, which see how the first operand is written.
+    The same pattern in both places may do so if it contains a projection or a hole: these depend on how the first
+    operand is written.
     """
     same = len(args) == 2 and args[0] is args[1]
     return len(args) == 2 and (
@@ -147,7 +151,7 @@ def differ_turned(args: Sequence[DFPattern]) -> bool:
 
 
 def refuse_two_runs(roots: Sequence[DFPattern], shared: Mapping[DFPattern, Container[DFPattern]]) -> None:
-    """Raise `PatternError` if a pattern that repeats do not share would have to stand for two runs of one match."""
+    """Raise `PatternError` if a pattern that is not shared would stand for two runs in one match."""
     runs: dict[DFPattern, dict[DFPattern, Any]] = {}
 
     def merged(owner: object, parts: Sequence[DFPattern], *, either: bool) -> dict[DFPattern, Any]:
@@ -175,7 +179,7 @@ def refuse_two_runs(roots: Sequence[DFPattern], shared: Mapping[DFPattern, Conta
 
 
 def in_two_repeats(part: DFPattern) -> PatternError:
-    """The error for a pattern that would have to stand for two runs."""
+    """The error for a pattern that would stand for two runs."""
     return PatternError(
         f"{part!r} stands in two repeats, so it would have to stand for two runs; give the second a "
         "pattern of its own (dup()), or list it in `shared` if it is one value"
@@ -186,7 +190,7 @@ Ops: TypeAlias = "tuple[Op, ...] | None"
 
 
 def root_ops(pattern: DFPattern) -> Ops:
-    """The operators that a call must have to match ``pattern``; None when it need not be one of a known few."""
+    """The operators whose calls may match ``pattern``; None if other values may match, or if they are not known."""
     found: dict[DFPattern, Ops] = {}
     for part in walks.inner_first(pattern, _of_same_value):
         match part:
@@ -206,7 +210,7 @@ def root_ops(pattern: DFPattern) -> Ops:
 
 
 def callee_ops(pattern: DFPattern) -> Ops:
-    """The operators that a callee must be one of to match ``pattern``; None when that is not known."""
+    """The operators that may match ``pattern`` as a callee; None if they are not known."""
     found: dict[DFPattern, Ops] = {}
     for part in walks.inner_first(pattern, _of_same_value):
         if isinstance(part, OrPattern):
@@ -218,13 +222,13 @@ def callee_ops(pattern: DFPattern) -> Ops:
 
 
 def _of_same_value(pattern: DFPattern) -> Sequence[DFPattern]:
-    """The parts of ``pattern`` that have the value of the whole, or of one of its elements."""
+    """The parts of ``pattern`` that stand for the same value as ``pattern``, or for one of its elements."""
     same = (OrPattern, AndPattern, ConstrainedPattern, RepeatPattern, ChainPattern)
     return pattern.children() if isinstance(pattern, same) else ()
 
 
 def link_tests(pattern: DFPattern) -> list[Callable[[Expr], bool]]:
-    """For the calls in links of chains of any length: whether a callee may be theirs. `depth` counts one link each."""
+    """Tests whether a callee may stand in a link of a chain without a maximum; `depth` counts only one such link."""
     endless = [p.links for p in all_patterns(pattern) if isinstance(p, ChainPattern) and p.links.max is None]
     return [_callee_test(part.op) for links in endless for part in all_patterns(links) if isinstance(part, CallPattern)]
 

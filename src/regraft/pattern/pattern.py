@@ -1,9 +1,9 @@
-"""The words of the pattern language: what a value may look like.
+"""The kinds of patterns that have parts, and the base class of all patterns.
 
-A pattern is an immutable description; identity matters, since the same pattern in two places stands for the same
-value, and patterns are the keys of a match. A kind of pattern says what it asks of one value, and how to put that in
-words. How the values of a match are found is the matter of `matcher`. Here are the kinds that have parts; beside them
-are `leaf_patterns` and `constrained_patterns`. Names and argument order follow Relax.
+A pattern is an immutable description of a value. Patterns are compared by identity: the same pattern in two places
+stands for the same value, and patterns are the keys of a match. The class of a pattern checks one value and explains a
+mismatch. The package `matcher` searches for the values of a whole match. Other kinds of patterns are in `leaf_patterns`
+and `constrained_patterns`. Names and argument order follow Relax.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class PatternError(IRError):
-    """A pattern that cannot mean anything: a wrong field, a constraint outside of a context, a bad repeat."""
+    """A pattern without a meaning: a wrong field, a constraint outside of a context, a bad repeat."""
 
 
 _recorders: list[Any] = []
-"""The open pattern contexts, innermost last; each notes the patterns that are made while it is open."""
+"""The open pattern contexts, innermost last. Each records the patterns that are made while it is open."""
 
 
 class DFPattern:
@@ -39,7 +39,7 @@ class DFPattern:
 
     __slots__ = ("compiled_form",)
     compiled_form: Any
-    """The compiled form of this pattern, kept from its first use on."""
+    """The compiled form of this pattern; None before its first use."""
 
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
         pattern = super().__new__(cls)
@@ -49,33 +49,33 @@ class DFPattern:
         return pattern
 
     def children(self) -> tuple[DFPattern, ...]:
-        """The patterns that this one is made of, in the order in which they are matched."""
+        """The parts of this pattern, in the order in which they are matched."""
         return ()
 
     def fields_of(self) -> Iterator[tuple[str, Any]]:
-        """The names and values of the fields that the pattern was made with, patterns among them."""
+        """The names and values of the pattern's fields, including those that are patterns."""
         for kind in type(self).__mro__[:-2]:
             yield from ((name, getattr(self, name)) for name in getattr(kind, "__slots__", ()))
 
     def size_variables(self) -> Sequence[SymVar]:
-        """The size variables that the pattern itself mentions, and may bind."""
+        """The size variables that the pattern itself, without its parts, may bind."""
         return ()
 
     def holds(self, leaf: Expr, definitions: Definitions, sizes: dict[SymVar, Any]) -> bool:
-        """True if the resolved ``leaf`` is what the pattern itself, beside its parts, asks for; binds ``sizes``."""
+        """True if the resolved ``leaf`` meets the pattern's own condition, without its parts; binds ``sizes``."""
         return True
 
     def mismatch(self, leaf: Expr, definitions: Definitions, sizes: Mapping[SymVar, Any]) -> Reason:
-        """The reason why ``leaf`` is not what the pattern itself asks for: a kind (`reasons.KINDS`) and a sentence."""
+        """The reason why ``leaf`` does not meet the pattern's own condition: a kind and a sentence (`words.Reason`)."""
         kind, wanted = self.wanted(leaf)
         return kind, f"{wanted} is wanted, but here is {show_bound(leaf, definitions)}"
 
     def wanted(self, leaf: Expr) -> Reason:
-        """The kind of reason, and a noun for what the pattern asks for, where ``leaf`` is something else."""
+        """The kind of the reason for a mismatch with ``leaf``, and a noun for the value that the pattern expects."""
         return "kind", repr(self)
 
     def text_with(self, parts: Mapping[DFPattern, str]) -> str:
-        """A short text for messages, with the texts of the ``parts`` in it."""
+        """A short text for messages; it contains the texts of the ``parts``."""
         return type(self).__name__
 
     def __call__(
@@ -83,9 +83,10 @@ class DFPattern:
     ) -> CallPattern:
         """A call whose callee matches this pattern and whose arguments match ``args``.
 
-        ``varg_default_wildcard`` lets the call have more arguments than are listed. ``add_constraint`` is taken for
-        Relax's sake; arguments are always matched. A call that no operator makes never matches, which a
-        `PatternWarning` says; so it is for attributes that it does not have. In a rule either is an error.
+        ``varg_default_wildcard`` lets the call have more arguments than are listed. ``add_constraint`` exists for
+        compatibility with Relax; arguments are always matched. If no operator can make the call, the pattern never
+        matches, and a `PatternWarning` says so. The same holds for attributes that the operator does not have. In a
+        rule either is an error.
         """
         from .possible import warn_if_impossible
 
@@ -101,9 +102,10 @@ class DFPattern:
         return NotPattern(self)
 
     def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
-        """This, on a call that has at least these attributes, with these values or others that stand for the same.
+        """This pattern, on a call with these attributes. Attributes that are not listed may have any value.
 
-        Axes count from either end, and a default stands for its written-out form, where the rank is known.
+        A value also matches other forms of the same value: a negative and a positive axis are equal, and a default is
+        equal to its written-out form, if the rank is known.
         """
         from .constrained_patterns import AttrPattern
         from .possible import warn_if_impossible
@@ -111,7 +113,7 @@ class DFPattern:
         return warn_if_impossible(AttrPattern(self, attrs))
 
     def has_ty(self, ty: Type) -> TypePattern:
-        """This, with a value that is certainly of type ``ty``; size variables in ``ty`` are bound by the match."""
+        """This pattern, on a value that is certainly of type ``ty``. The match binds size variables in ``ty``."""
         from .constrained_patterns import TypePattern
 
         return TypePattern(self, ty)
@@ -119,21 +121,21 @@ class DFPattern:
     has_struct_info = has_ty
 
     def has_dtype(self, dtype: str) -> DataTypePattern:
-        """This, with a tensor of ``dtype``."""
+        """This pattern, on a tensor of ``dtype``."""
         from .constrained_patterns import DataTypePattern
 
         return DataTypePattern(self, dtype)
 
     def has_shape(self, shape: Sequence[Dim]) -> ShapePattern:
-        """This, with a tensor certainly of ``shape``; size variables in it are bound by the match."""
+        """This pattern, on a tensor that certainly has ``shape``. The match binds size variables in ``shape``."""
         from .constrained_patterns import ShapePattern
 
         return ShapePattern(self, shape)
 
     def users(self, count: int) -> UsersPattern:
-        """This, with a value that ``count`` bindings of the block compute with; an output counts as one more.
+        """This pattern, on a value with ``count`` users in the block. An output of the block has one user more.
 
-        Inside of the pattern of its only user, ``p.users(1)`` says what ``p.only_used_by()`` says.
+        Inside of the pattern of its only user, ``p.users(1)`` means the same as ``p.only_used_by()``.
         """
         if type(count) is not int or count < 0:
             raise PatternError(f"users takes a number of users, 0 or more, got {count!r}")
@@ -142,7 +144,7 @@ class DFPattern:
         return UsersPattern(self, count)
 
     def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
-        """In a `PatternContext`: the value is an operand of ``other``'s (number ``index``, or any if -1)."""
+        """In a `PatternContext`: the value is an operand of the value of ``other`` (number ``index``; any if -1)."""
         from .context import PatternSeq
 
         return PatternSeq([self]).used_by(other, index)
@@ -154,10 +156,10 @@ class DFPattern:
     def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq: ...
 
     def only_used_by(self, other: DFPattern | PatternSeq | None = None, index: int = -1) -> PatternSeq | UsersPattern:
-        """This, with a value that nothing uses but the calls that the whole pattern describes; no output of the block.
+        """This pattern, on a value that only the calls described by the whole pattern use, and that is no output.
 
-        A use by the value of a wildcard is another use. With ``other``, in a `PatternContext`: `used_by`, and nothing
-        but ``other``'s value uses this one, nor is it an output of the block.
+        A use by the value of a wildcard counts as another use. With ``other``, in a `PatternContext`: only the value of
+        ``other`` uses this value, as by `used_by`, and this value is no output of the block.
         """
         from .constrained_patterns import UsersPattern
         from .context import PatternSeq
@@ -171,12 +173,12 @@ class DFPattern:
         return self.only_used_by(other)
 
     def fork_to(self, *args: DFPattern) -> None:
-        """In a `PatternContext`: the value is used by each of ``args``."""
+        """In a `PatternContext`: each of ``args`` uses the value."""
         for pattern in args:
             self.used_by(pattern)
 
     def same_shape_as(self, *args: DFPattern) -> SameShapeConstraint:
-        """In a `PatternContext`: this value and those of ``args`` certainly have one shape."""
+        """In a `PatternContext`: this value and the values of ``args`` certainly have the same shape."""
         from .context import SameShapeConstraint, demand
 
         constraint = SameShapeConstraint((self, *args))
@@ -188,17 +190,17 @@ class DFPattern:
         return self is other
 
     def dup(self) -> DFPattern:
-        """A pattern like this one that may stand for another value; its parts are duplicated too."""
+        """A copy of this pattern, which may stand for another value. Its parts are copied too."""
         from .derived import duplicate
 
         return duplicate(self, {})
 
     def match(self, expr: Expr, var2val: Mapping[Var, Expr] | None = None) -> bool:
-        """True if ``expr`` matches; ``var2val`` says what variables are bound to (see `analysis.get_var2val`)."""
+        """True if ``expr`` matches. ``var2val`` maps variables to their values (see `analysis.get_var2val`)."""
         return self.extract_matched_expr(expr, var2val) is not None
 
     def extract_matched_expr(self, expr: Expr, var2val: Mapping[Var, Expr] | None = None) -> Matchings | None:
-        """The first match of ``expr``, from each pattern to the expression it stands for; None if there is none."""
+        """The first match of ``expr``: a mapping from patterns to expressions. None if there is none."""
         from .matcher.match import match_expr
 
         return match_expr(self, expr, {} if var2val is None else var2val)
@@ -215,7 +217,7 @@ class DFPattern:
 
 
 def checked(pattern: object, where: str) -> DFPattern:
-    """``pattern``; raises `PatternError` if it is none, and says where it was given."""
+    """``pattern`` itself. Raises `PatternError` if it is no pattern; ``where`` names its place for the message."""
     if not isinstance(pattern, DFPattern):
         raise PatternError(f"{where} is {pattern!r}, which is no pattern; wrap an expression in is_expr(...)")
     return pattern
@@ -223,7 +225,7 @@ def checked(pattern: object, where: str) -> DFPattern:
 
 @final
 class CallPattern(DFPattern):
-    """A call: its callee matches ``op``, its arguments match ``args`` (either way round if the operator commutes)."""
+    """A call whose callee matches ``op`` and whose arguments match ``args``; a commutative one in either order."""
 
     __slots__ = ("args", "op", "varg_default_wildcard")
 
@@ -256,7 +258,7 @@ class CallPattern(DFPattern):
         fewest = counted(len(self.args), "argument") + (" or more" if self.varg_default_wildcard else "")
         return "arity", f"{self.op!r} is wanted with {fewest}, but {here} has {len(value.args)}"
 
-    __iter__ = None  # any number of fields may be asked for, so there is no end to go to
+    __iter__ = None  # A call pattern has a field for every index, so an iteration would not end.
 
     def __getitem__(self, index: int) -> TupleGetItemPattern:
         return TupleGetItemPattern(self, index)
@@ -289,7 +291,7 @@ class FunctionPattern(DFPattern):
 class IfPattern(DFPattern):
     """A branch: a condition that matches ``cond``, and branches whose results match ``then`` and ``otherwise``.
 
-    The bindings inside of a branch are looked through.
+    The match may continue into the bindings inside of a branch.
     """
 
     __slots__ = ("cond", "otherwise", "then")
@@ -313,7 +315,7 @@ class IfPattern(DFPattern):
 
 
 class FieldsPattern(DFPattern):
-    """Base of the patterns of a tuple written out."""
+    """Base of the patterns of a tuple expression."""
 
     __slots__ = ("fields",)
 
@@ -338,7 +340,7 @@ class FieldsPattern(DFPattern):
 
 @final
 class TuplePattern(FieldsPattern):
-    """A tuple written out, field by field; a `repeat` among ``fields`` stands for a run of them."""
+    """A tuple expression, field by field. A `repeat` among ``fields`` stands for a run of fields."""
 
     __slots__ = ()
 
@@ -391,7 +393,7 @@ class TupleGetItemPattern(DFPattern):
 
 @final
 class OrPattern(DFPattern):
-    """``left``, or else ``right``."""
+    """A value that matches ``left`` or ``right``. ``left`` is tried first."""
 
     __slots__ = ("left", "right")
 
@@ -408,7 +410,7 @@ class OrPattern(DFPattern):
 
 @final
 class AndPattern(DFPattern):
-    """Both at once."""
+    """A value that matches both ``left`` and ``right``."""
 
     __slots__ = ("left", "right")
 
@@ -425,7 +427,7 @@ class AndPattern(DFPattern):
 
 @final
 class NotPattern(DFPattern):
-    """A value that does not match ``reject``; what ``reject`` would bind is not part of the match."""
+    """A value that does not match ``reject``. The parts of ``reject`` are not bound in the match."""
 
     __slots__ = ("reject",)
 
@@ -443,7 +445,7 @@ class NotPattern(DFPattern):
 
 
 class ConstrainedPattern(DFPattern):
-    """``pattern``, with a further condition on the value."""
+    """Base of the patterns that add a condition to ``pattern``."""
 
     __slots__ = ("pattern",)
 
@@ -456,7 +458,7 @@ class ConstrainedPattern(DFPattern):
 
 @final
 class Extent:
-    """The length of a repeat. Two repeats with one extent have one length; each match decides it anew."""
+    """The length of a repeat. Repeats with the same extent have the same length within a match."""
 
     __slots__ = ("name",)
 
@@ -469,7 +471,7 @@ class Extent:
 
 @final
 class RepeatPattern(DFPattern):
-    """A run of values that each match ``pattern``; see `repeat`. ``is_chained``: those of a chain (`ChainPattern`)."""
+    """A run of values that each match ``pattern``; see `repeat`. ``is_chained``: the links of a `ChainPattern`."""
 
     __slots__ = ("extent", "is_chained", "max", "min", "pattern", "shared")
 
@@ -508,7 +510,7 @@ class RepeatPattern(DFPattern):
 
 
 def all_patterns(root: DFPattern, closed: type[DFPattern] | None = None) -> list[DFPattern]:
-    """``root`` and every pattern inside it, each once, outermost first; of the kind ``closed`` none is looked into."""
+    """``root`` and every pattern inside it, each once, outermost first. Parts of ``closed`` patterns are left out."""
     seen: dict[DFPattern, None] = {}
     stack = [root]
     while stack:

@@ -1,9 +1,8 @@
-"""The limits of a pattern of a call: a number of operands and names of attributes that its operator has.
+"""Checks for patterns that can never match.
 
-An operator that is not called is such a pattern as well: no value of a program is an operator.
-
-A pattern beyond them never matches. That is an answer, as in Relax, and comes with a warning where the pattern is made;
-in a rule it is an error.
+These are calls with a number of operands, or an attribute, that the operator does not have, and operators that are not
+called: no value of a program is an operator. As in Relax, such a pattern is allowed and does not match. The function
+that makes the pattern warns. In a rule it is an error.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ Made = TypeVar("Made", bound=DFPattern)
 
 
 def check_possible(pattern: DFPattern) -> None:
-    """Raise `PatternError` where a part of ``pattern`` can stand for no value of a program. Cost: linear.
+    """Raise `PatternError` if a part of ``pattern`` can never match: an impossible call, or an operator by itself.
 
-    It is a call that no operator of it can make, or an operator by itself.
+    Cost: linear in the number of parts.
     """
     _check_called(pattern)
     for part in all_patterns(pattern, NotPattern):
@@ -42,7 +41,7 @@ def check_possible(pattern: DFPattern) -> None:
 
 
 def warn_if_impossible(made: Made) -> Made:
-    """``made``; whoever calls the caller is warned, by a `PatternWarning`, if it is a part that stands for no value."""
+    """``made``. If it can never match, warn with a `PatternWarning` at the caller of the calling function."""
     from .context import PatternWarning
 
     try:
@@ -63,7 +62,7 @@ def _check_part(part: DFPattern) -> None:
 
 
 def _alternatives(pattern: DFPattern) -> Iterator[DFPattern]:
-    """The patterns of which ``pattern`` is one or another, without the conditions around them."""
+    """The alternatives of ``pattern``, without the conditions around them."""
     stack = [pattern]
     while stack:
         one = stack.pop()
@@ -76,7 +75,7 @@ def _alternatives(pattern: DFPattern) -> Iterator[DFPattern]:
 
 
 def _check_called(value: DFPattern) -> None:
-    """Raise `PatternError` where ``value`` is an operator itself, or may be."""
+    """Raise `PatternError` if ``value``, or one of its alternatives, is an operator."""
     for one in _alternatives(value):
         if isinstance(one, OpPattern) or fixed_op(one) is not None:
             raise PatternError(
@@ -86,7 +85,7 @@ def _check_called(value: DFPattern) -> None:
 
 
 def _check_count(operators: Sequence[Op] | None, given: int, *, more: bool) -> None:
-    """Raise `PatternError` where no call of ``operators`` has ``given`` operands, or with ``more`` at least as many."""
+    """Raise `PatternError` if no operator takes ``given`` operands, or, with ``more``, at least as many."""
     for op in operators or ():
         least, most = op.arity
         if (most is None or given <= most) and (more or given >= least):
@@ -103,7 +102,7 @@ def _check_count(operators: Sequence[Op] | None, given: int, *, more: bool) -> N
 
 
 def _check_names(operators: Sequence[Op] | None, names: Iterable[str]) -> None:
-    """Raise `PatternError` for a name of an attribute that no call of ``operators`` has."""
+    """Raise `PatternError` for the name of an attribute that none of ``operators`` has."""
     if not operators or any(op.is_foreign for op in operators):
         return
     known = list(dict.fromkeys(name for op in operators for name in op.attributes))

@@ -1,7 +1,7 @@
-"""The reasons why a goal of a match failed, in words.
+"""Explanations for goals of a match that failed.
 
-Each function here is asked by the matcher's own step, on the values it failed on, and only when someone listens.
-It gives a kind, which programs can test for (`KINDS`), and a sentence for people.
+A step of the matcher calls one of these functions with the values on which it failed, but only for a tracer. Each
+function returns a kind (`KINDS`), for programs, and a sentence, for people.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ KINDS: Final = {
     "visible": "the replacement uses a value that cannot be seen where it would stand",
     "error": "the rewriter raised an error, or made what cannot stand there",
 }
-"""Every kind of reason, and what it means."""
+"""The kinds of reasons, with their meanings."""
 
 
 def shared_value(pattern: DFPattern, first: Expr, second: Expr) -> Reason:
-    """A pattern stands in two places and meets two values."""
+    """A pattern that stands in two places meets two different values."""
     stands = f"{pattern!r} stands for {show(first)} elsewhere in the pattern"
     return "shared value", f"{stands}, but here it meets {show(second)}"
 
 
 def wrong_run(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPattern], known: Sequence[Any]) -> Reason:
-    """No way to share the elements out between the repeats."""
+    """The elements cannot be divided between the repeats."""
     fixed = [n for n in known if isinstance(n, int)]
     extents = [part.extent for part in parts if isinstance(part, RepeatPattern) and part.extent is not None]
     also = f", and an extent is {fixed[0]} already" if fixed else ""
@@ -62,7 +62,7 @@ def wrong_run(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPat
 
 
 def user_count(pattern: UsersPattern, leaf: Expr, users: tuple[Sequence[Var], bool] | None) -> Reason:
-    """A value has another number of users; None: it is not bound in the block, so they cannot be told."""
+    """A value has another number of users than wanted. ``users`` is None if the block does not bind the value."""
     if pattern.count is None:
         wanted = "no user is wanted but what the pattern describes"
     else:
@@ -74,14 +74,14 @@ def user_count(pattern: UsersPattern, leaf: Expr, users: tuple[Sequence[Var], bo
 
 
 def not_used(source: Expr, user: Expr, index: int, definitions: Mapping[Var, Expr]) -> Reason:
-    """A value is no operand of the one that should use it."""
+    """A value is no operand of its intended user."""
     where = "" if index < 0 else f" as argument {index}"
     operands = ", ".join(show(o) for o in operands_of(definition(definitions, user))) or "nothing"
     return "not used", f"{show(source)} should be used by {show(user)}{where}, whose operands are {operands}"
 
 
 def extra_user(source: Expr, others: Sequence[Var], is_output: bool) -> Reason:
-    """A value has a user too many."""
+    """A value has a user that it should not have."""
     if is_output:
         return ("extra user", f"{show(source)} should have one user only, but it is an output of the block")
     names = ", ".join(show(v) for v in others[:4])
@@ -89,17 +89,17 @@ def extra_user(source: Expr, others: Sequence[Var], is_output: bool) -> Reason:
 
 
 def taken(pattern: DFPattern, leaf: Expr) -> Reason:
-    """Two patterns of a context would stand for one binding."""
+    """Two patterns of a context would stand for the same binding."""
     return "taken", f"{show(leaf)} already stands for another pattern, so it cannot stand for {pattern!r}"
 
 
 def same_shape(shapes: Sequence[Expr]) -> Reason:
-    """Values that should have one shape do not, for certain."""
+    """Values do not certainly have the same shape."""
     return "shape", "one shape is wanted for certain, but: " + "; ".join(f"{show(e)} is {e.ty!r}" for e in shapes)
 
 
 def wrong_count(pattern: RepeatPattern, found: int, wanted: int | None) -> Reason:
-    """A set of bindings is too small, or of another length than its extent."""
+    """A set of bindings is too small, or its length differs from its extent."""
     if wanted is None or found < pattern.min:
         return ("extent", f"{pattern!r} needs {pattern.min} or more bindings, but {found} match")
     return ("extent", f"{pattern!r} needs {wanted} bindings, as its extent says, but {found} match")
@@ -108,9 +108,9 @@ def wrong_count(pattern: RepeatPattern, found: int, wanted: int | None) -> Reaso
 def no_candidate(
     pattern: DFPattern, linked: Expr | None, users: Sequence[Var], definitions: Mapping[Var, Expr], count: int = 1
 ) -> Reason:
-    """Too few bindings of the block can stand for a pattern of the context, or for ``count`` that are alike.
+    """Too few bindings of the block match a pattern of the context, or ``count`` patterns that are alike.
 
-    They were sought next to ``linked``, which ``users`` use; in the whole block, if it is None.
+    The search looked near ``linked``, whose users are ``users``. If ``linked`` is None, it looked in the whole block.
     """
     near = "in the block" if linked is None else f"next to {show(linked)}"
     used = "" if linked is None else "; nothing uses it"

@@ -1,4 +1,4 @@
-"""Patterns as notebooks show them: a tree, with a number for each part that stands in several places."""
+"""Patterns as HTML for notebooks: a tree, with a number for each part that stands in several places."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CODE = "font-family:monospace;white-space:pre-wrap"
 
 
 def html_of(roots: Sequence[DFPattern], ties: Sequence[tuple[str, Sequence[DFPattern]]] = ()) -> str:
-    """``roots`` as nested lists of HTML, then each of ``ties``: a text about patterns, ``{}`` for each.
+    """``roots`` as nested lists of HTML, followed by ``ties``. A tie is a text with ``{}`` for each of its patterns.
 
     Cost: linear in the parts.
     """

@@ -1,4 +1,4 @@
-"""Values in words, for messages: on one line and not too long."""
+"""Short texts of values, for messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..ir.expr import Expr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op
 
 Reason: TypeAlias = "tuple[str, str]"
-"""A kind of reason, which programs can test for (`reasons.KINDS`), and a sentence for people."""
+"""A kind of reason (`reasons.KINDS`), for programs, and a sentence, for people."""
 
 
 def show(expr: Any) -> str:
-    """A value as it is written."""
+    """The text of a value: a variable by its name, a call with its operands."""
     if isinstance(expr, Var):
         return expr.name_hint
     if isinstance(expr, Op):
@@ -35,11 +35,11 @@ def first_few(values: Sequence[Expr], text: Callable[[Expr], str] = show) -> lis
 
 
 def show_bound(leaf: Expr, definitions: Definitions) -> str:
-    """A value with what it is bound to."""
+    """The text of a leaf and, for a bound variable, of its value."""
     value = definition(definitions, leaf)
     return show(leaf) if value is leaf else f"{show(leaf)} = {show(value)}"
 
 
 def counted(count: int, noun: str) -> str:
-    """``count`` things, of which one is a ``noun``."""
+    """``count`` and ``noun``, in the plural unless the count is 1."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,1 +1,1 @@
-"""The matcher: the machine, the goals of patterns and of contexts, and the views of a block that they read."""
+"""The matcher: a machine that reaches goals, and the steps of patterns and contexts."""

@@ -1,10 +1,10 @@
-"""Matching chains: one link after the other, from the value down, with nothing nested as deep as the chain is long.
+"""The step of a chain: it matches one link after the other, from the top down, without nesting.
 
-A link is matched first, with its hole standing for any value; what stands there is the next operand. The patterns of a
-link are forgotten before the next one, and gathered in lists at the end, like those of a repeat.
+The hole of a link matches any value, and this value is the next operand. After each link, the link's own patterns are
+unbound; at the end they are bound to lists, as for a repeat.
 
-The values of one long run are each the top of a chain. `MatchState.remembered` keeps what the chain below a value came
-to, so that the value above adds one link to it, and a block is searched in steps linear in its length.
+In a long run each value is the top of a chain of its own. `MatchState.remembered` keeps the chain that was found below
+a value. A value above it adds only one link. So the search of a whole block is linear in its length.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class _Way(NamedTuple):
-    """One way down: its first ``link``, and the way ``below``; at the end these are none.
+    """A known chain below a value: its first ``link``, and the rest ``below``. Both are None at the end.
 
-    ``ends`` are the patterns that stand there.
+    ``ends`` are the values of the patterns at the end.
     """
 
     link: Element | None = None
@@ -36,23 +36,23 @@ class _Way(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The first way down from an operand, or None if there is none; and whether it ``is_only``."""
+    """The first chain below an operand, or None if there is none. ``is_only``: there is no other one."""
 
     way: _Way | None
     is_only: bool
 
 
 class _KnownWays(dict[Expr, dict[int, _Known]]):
-    """The known ways down from operands, by the number of links above them; ``ways`` counts all found so far."""
+    """The known chains below operands, by the number of links above. ``ways`` counts all that were found."""
 
     ways = 0
 
 
 class _ChainState(NamedTuple):
-    """The state of a chain below some links: ``above`` has their operands and rows, innermost first, as nested pairs.
+    """The state of a chain after some links. ``above`` holds these links as nested pairs, innermost first.
 
-    There is no ``operand`` below a link without a hole. From one in ``in_vain`` no match was found, whatever the way
-    to it. A way that the search was given before it is one of ``again``.
+    ``operand`` is None if the last link has no hole. ``in_vain`` are operands from which no match was found before.
+    ``again`` has one entry if the known chain of this operand was already returned, and must not be returned again.
     """
 
     operand: Expr | None
@@ -65,10 +65,10 @@ class _ChainState(NamedTuple):
 
 
 class Chain:
-    """The step of ``pattern``, one of the patterns ``around``.
+    """The step of the chain ``pattern``; ``around`` are all patterns that are matched together.
 
-    If it ``forgets``, the rest of a match does not depend on the way by which a chain came to where it ends. If it
-    ``is_closed``, the ways down from a value depend on nothing else in the match.
+    ``forgets``: the rest of a match does not depend on the links, only on the end. ``is_closed``: the chains below a
+    value do not depend on the rest of the match.
     """
 
     def __init__(self, pattern: ChainPattern, run: Run, until: Step, around: CompiledPatterns) -> None:
@@ -104,11 +104,11 @@ class Chain:
         return search.choose(self._ways(search, goal, place, goal[1]))
 
     def _links_above(self, length: int) -> int:
-        """The number of links above an operand, as far as it matters to what may stand below."""
+        """The number of links above an operand, limited to the numbers that make a difference below it."""
         return length if self.pattern.links.max is not None else min(length, self.pattern.links.min)
 
     def _ways(self, search: MatchState, goal: Goal, place: _ChainState, operand: Expr) -> Iterator[Goals]:
-        """One more link, or else the end; before these the way that is known to come first."""
+        """The ways to continue: the known chain, if there is one, then one more link, then the end."""
         length, known, links = place.length, place.known, self.pattern.links
         above = self._links_above(length)
         key = (resolve(search.definitions, operand), above)
@@ -150,7 +150,7 @@ class Chain:
         return self._ended(search, outer, place) if length >= self.pattern.links.min else FAILED
 
     def _ended(self, search: MatchState, goal: Goal, place: _ChainState, known_way: _Way | None = None) -> Goals:
-        """Bind the chain, and its links to lists; the way from the operand on may be known."""
+        """Bind the chain, and the patterns of its links to lists. ``known_way`` continues from the operand."""
         pattern, bound, known = self.pattern, search.bound, place.known
         if known is not None:
             known.ways += 1

@@ -1,11 +1,11 @@
-"""Matching a whole context: which bindings to try, in which order, and when each constraint can be checked.
+"""Matches of a whole context: the bindings to try, their order, and the time to check each constraint.
 
-One root is the *anchor*: it is tried at each binding that its operator allows. From there each further root is sought
-where it must be: among the users of a value it shares with what is matched, or among the operands or users that a
-constraint names; only a root with no such tie is sought in the whole block. Roots that are alike (the n matmuls of one
-left side) are taken together: the candidates that match are found once, and then combined in block order, so that n
-patterns cost what the candidates cost and no two permutations of one match are offered. Repeats come last, each with
-all the bindings that are left for it.
+One root is the *anchor*. It is tried at each binding of a suitable operator. Each further root is searched near the
+values that are already matched: among the users of a value that it shares with them, or among the operands or users
+that a constraint names. Only a root without such a connection is searched in the whole block. Roots that are alike
+(such as n matmuls with the same left side) are matched together: their candidates are found once and combined in block
+order. So n patterns cost as much as their candidates, and permutations of a match are not returned. Repeats come last.
+Each takes all of the remaining bindings that match.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .machine import FAILED, Goal, Goals, Late, MatchState, Step, Tracer
 from .rows import Element, gather
 
 _WHOLE: Final = -1
-"""The place of goals that belong to the context as a whole."""
+"""The number, in the place of a part, of goals of the context as a whole."""
 
 
 class CompiledContext:
-    """A context ready to run: its roots are placed one after the other, each constraint is checked as soon as can be.
+    """A compiled context: it matches one root after the other, and checks each constraint as soon as possible.
 
-    ``several`` are the patterns that stand in more than one root, and ``tied`` those that a constraint names.
+    ``several`` are the patterns that stand in more than one root. ``tied`` are the patterns in constraints.
 
-    Cost of a search: one run per candidate anchor, plus the users of the values that are shared. Alike roots and
-    repeats cost their candidates once; combinations are only gone through while the caller declines them.
+    Cost of a search: one trial for each candidate of the anchor, and one for each user of a shared value. Candidates of
+    alike roots and of repeats are tried once. Further combinations are formed only if the caller declines the first.
     """
 
     def __init__(self, context: PatternContext) -> None:
@@ -64,7 +64,7 @@ class CompiledContext:
         self.anchor_ops = self._roots[0].ops
 
     def search(self, view: BlockView, tracer: Tracer | None = None) -> Iterator[dict[Any, Any]]:
-        """Each match in the block, anchors in block order."""
+        """Each match in the block, in the order of the anchors."""
         seen: set[Any] = set()
         for anchor in values_of(view, self.anchor_ops):
             yield from self.at(view, anchor, seen, tracer)
@@ -72,7 +72,7 @@ class CompiledContext:
     def at(
         self, view: BlockView, anchor: Var, seen: set[Any], tracer: Tracer | None = None
     ) -> Iterator[dict[Any, Any]]:
-        """Each match whose anchor is the binding ``anchor``; ``seen`` holds the groups that were offered already."""
+        """Each match at the binding ``anchor``. ``seen`` holds the groups that were returned before."""
         search = MatchState(view.definitions, view, tracer, seen)
         checks = (((check, None, None, None, _WHOLE), parts) for parts, check in self._checks)
         search.awaiting = tuple(Late(goal, view.definitions, parts, None) for goal, parts in checks)
@@ -81,7 +81,7 @@ class CompiledContext:
             yield search.shown(as_leaves=True)
 
     def taken(self, search: MatchState) -> set[Expr]:
-        """The values that the placed roots stand for."""
+        """The values of the roots that are matched so far."""
         found: set[Expr] = set()
         for root in (root for root in self._roots if root.pattern in search.bound):
             leaf = search.bound[root.pattern][0]
@@ -89,11 +89,11 @@ class CompiledContext:
         return found
 
     def _go_on(self, search: MatchState, _goal: Goal) -> Goals:
-        """The constraints on what is placed, and then the next root: the first one that is near to what is known."""
+        """The constraints that can be checked now, then the next root: the first one near a matched value."""
         ready: Goals = None
         later: list[Late] = []
         for late in search.awaiting:
-            # Where an alternative was not taken, a constraint on its patterns says nothing; that is known at the end.
+            # A constraint on an alternative that was not taken has no effect; this is known only at the end.
             if late.own is None and late.awaited and all(part in search.bound for part in late.awaited):
                 ready = (*late.goal[:2], ready or self.next, *late.goal[3:])
             else:
@@ -111,7 +111,7 @@ class CompiledContext:
 
 
 def compiled_context(context: PatternContext) -> CompiledContext:
-    """``context`` ready to run; compiled on first use."""
+    """The compiled form of ``context``. It is made on first use and kept with the context."""
     found: CompiledContext | None = context.compiled_form
     if found is None:
         found = context.compiled_form = CompiledContext(context)
@@ -119,14 +119,14 @@ def compiled_context(context: PatternContext) -> CompiledContext:
 
 
 def _reluctance(root: _Root) -> tuple[bool, bool, bool]:
-    """The order in which roots are placed: single ones, best with a known operator, then repeats, best not empty."""
+    """The sort key for the order of roots: single roots, those with known operators first; then non-empty repeats."""
     if isinstance(root, _RepeatedRoot):
         return True, root.repeat.min == 0, False
     return False, False, root.ops is None
 
 
 def values_of(view: BlockView, ops: Iterable[Op] | None) -> list[Var]:
-    """The calls of one of ``ops``, or else all values that the block binds or uses, in order."""
+    """The calls of ``ops`` in the block; if None, all values that the block binds or uses. In order."""
     if ops is not None:
         return view.candidates(ops)
     outside = [var for var in view.users if var not in view.position]
@@ -138,9 +138,10 @@ def values_of(view: BlockView, ops: Iterable[Op] | None) -> list[Var]:
 
 
 class Near(NamedTuple):
-    """The places of a root: at most ``height`` uses above the value of ``part``, or just below it if that is -1.
+    """The region in which to search for a root: at most ``height`` uses above the value of ``part``.
 
-    Without a part: anywhere. ``ops`` are the operators that the root may call.
+    If ``height`` is -1: the operands of that value. Without a part: the whole block. ``ops`` are the operators of the
+    root.
     """
 
     part: DFPattern | None
@@ -148,17 +149,17 @@ class Near(NamedTuple):
     ops: tuple[Op, ...] | None
 
     def value(self, search: MatchState) -> Var | None:
-        """The variable near which to look; None for the whole block, also where the part stands for a constant."""
+        """The variable near which to search. None for the whole block, and if the part stands for a constant."""
         leaf = None if self.part is None else search.bound[self.part][0]
         return leaf if isinstance(leaf, Var) else None
 
     def cost(self, search: MatchState) -> float:
-        """About how many candidates there are."""
+        """The approximate number of candidates."""
         value = self.value(search)
         return float("inf") if value is None else len(search.block.users.get(value, ()))
 
     def candidates(self, search: MatchState) -> list[Var]:
-        """The values to try, each under one name, in block order."""
+        """The values to try, without aliases, in block order."""
         view, value = search.block, self.value(search)
         if value is None:
             return values_of(view, self.ops)
@@ -181,11 +182,11 @@ class Near(NamedTuple):
 
 
 class _Root:
-    """A pattern that stands for a binding of its own, or, a repeat, for a set of them; each matches ``element``.
+    """A root of a context. Each of its bindings matches ``element``: one binding, or a set of them for a repeat.
 
-    ``own`` are the parts that each of these binds for itself, ``shared`` those whose value other roots, or all
-    elements, agree on. Roots that are ``alike`` have one ``form``: they differ only in their own parts. The goal of
-    ``seek`` is to place the root; its operand says near what, or else at which value.
+    ``own`` are the parts that each binding has for itself. ``shared`` are the parts whose value is the same in other
+    roots, or in all elements. Roots that are ``alike`` have equal ``form``: they differ only in their own parts. A goal
+    with the step ``seek`` matches the root; its operand is a `Near` and, for the anchor, the value.
     """
 
     seek: Step
@@ -210,16 +211,16 @@ class _Root:
         self._places = [Near(part, height, self.ops) for part, height in places if height is not None]
 
     def nearest(self, search: MatchState) -> Near:
-        """The place with the fewest candidates, by what is known."""
+        """The region with the fewest candidates, near values that are already matched."""
         places = [near for near in self._places if near.part in search.bound]
         return min(places, key=lambda near: near.cost(search), default=Near(None, 0, self.ops))
 
     def may_agree(self, search: MatchState) -> bool:
-        """True if it is known what all the candidates that match have to agree on."""
+        """True if all values are known on which matching candidates have to agree."""
         return not self.binds_sizes and all(part in search.bound for part in self.shared)
 
     def matches(self, search: MatchState, candidates: Iterable[Var]) -> Iterator[Element]:
-        """Those of the ``candidates`` that match by themselves, with the values of `own`."""
+        """The ``candidates`` that match, each with the values of its `own` patterns."""
         for candidate in candidates:
             known = search.trial((self.element, candidate, None, None, 0), self.own, search.tracer)
             if known is not None:
@@ -227,7 +228,7 @@ class _Root:
 
 
 class _SingleRoot(_Root):
-    """A root that stands for one value."""
+    """A root that stands for a single value."""
 
     def __init__(self, context: CompiledContext, pattern: DFPattern) -> None:
         super().__init__(context, pattern, pattern, context.several)
@@ -246,17 +247,17 @@ class _SingleRoot(_Root):
         return search.choose((self.element, c, self.context.next, None, 0) for c in candidates if c not in taken)
 
     def _group(self, search: MatchState, anchor: Var | None) -> Sequence[_Root]:
-        """The waiting roots that are alike and can be placed together with this one; empty if it is placed alone.
+        """The unmatched roots that are alike and can be matched together with this one; empty if there are none.
 
-        Size variables may be shared without being bound by any one pattern, and who else uses a value can be told when
-        all roots are placed, so roots that ask for these are placed alone.
+        A root with size variables is matched alone, because other patterns may share them. So is a root with a
+        condition on all users, because it is decided when all roots are matched.
         """
         if anchor is not None or len(self.alike) == 1 or self._asks_for_users or not self.may_agree(search):
             return []
         return [root for root in self.alike if root.pattern not in search.bound]
 
     def _together(self, search: MatchState, near: Near, group: Sequence[_Root]) -> Iterator[Goals]:
-        """The candidates are found once, and handed out in combinations, in block order, after those of alike roots."""
+        """Find the candidates once. Yield combinations in block order, after the candidates of earlier alike roots."""
         candidates, taken = near.candidates(search), self.context.taken(search)
         before = [search.bound[root.pattern][0] for root in self.alike if root.pattern in search.bound]
         last = max((candidates.index(value) for value in before if value in candidates), default=-1)
@@ -274,10 +275,10 @@ class _SingleRoot(_Root):
 
 
 class _RepeatedRoot(_Root):
-    """A repeat as a root: the largest set of bindings that match and agree.
+    """A repeat as a root: the largest set of bindings that match and agree on the shared patterns.
 
-    Each way to fix the shared patterns gives one set: all bindings that match then, but for those that other roots
-    stand for. Cost of a set: one trial per candidate near the shared value that has the fewest users.
+    Each way to bind the shared patterns gives one set: all matching bindings that no other root has taken. Cost of a
+    set: one trial for each candidate near the shared value with the fewest users.
     """
 
     def __init__(self, context: CompiledContext, repeat: RepeatPattern) -> None:
@@ -287,7 +288,7 @@ class _RepeatedRoot(_Root):
         self.own = context.steps.runs[repeat].own
         self.seek = Step(repeat, self._seek, lambda search, goal: _none(repeat, goal[1][0], search))
         self._agreed = Step(repeat, self._agree)
-        # Where only the length is wrong, `own` are bound, so that this counts as further than a value without a match.
+        # If only the length is wrong, `own` are bound. So this counts as more progress than a candidate that fails.
         apart = frozenset(all_patterns(repeat)) - context.several - {repeat, *self.own}
         self._settle = Step(repeat, self._settled, self._wrong_count, apart=apart)
 
@@ -298,12 +299,12 @@ class _RepeatedRoot(_Root):
         return search.choose(self._agreements(search, near, anchor))
 
     def _free(self, search: MatchState, candidates: Iterable[Var]) -> list[Var]:
-        """The candidates that the block binds and no other root stands for."""
+        """The candidates that the block binds and that no other root has taken."""
         taken, bound = self.context.taken(search), search.block.position
         return [candidate for candidate in candidates if candidate in bound and candidate not in taken]
 
     def _agreements(self, search: MatchState, near: Near, anchor: Var | None) -> Iterator[Goals]:
-        """The sets that agree with what is matched so far, or those of the anchor that were not offered before."""
+        """The sets that agree with the match so far; for an anchor, the sets that were not returned before."""
         seen = set[Any]() if anchor is None else search.seen
         agreed = (self._agreed, (seen, len(search.awaiting)), None, None, _WHOLE)
         for candidate in self._free(search, near.candidates(search) if anchor is None else (anchor,)):
@@ -314,7 +315,7 @@ class _RepeatedRoot(_Root):
     def _agree(self, search: MatchState, goal: Goal) -> Goals:
         seen, count = goal[1]
         earlier, fresh = search.awaiting[:count], search.awaiting[count:]
-        # Who else uses a value that all elements share can be told when all are known.
+        # A condition on the users of a shared value can be decided only when all elements are known.
         waits = [late.own is None and late.goal[0].pattern in self.shared for late in fresh]
         if not all(later or search.holds(late) for late, later in zip(fresh, waits, strict=True)):
             return FAILED
@@ -354,7 +355,7 @@ def _identity(leaf: Any) -> object:
 
 
 def _none(root: DFPattern, near: Near, search: MatchState, count: int = 1) -> Reason:
-    """The reason when too few of the candidates can stand for ``root``, or for ``count`` roots like it."""
+    """The reason if too few candidates match ``root``, or ``count`` roots like it."""
     linked = None if near.part is None else search.bound[near.part][0]
     users = () if linked is None else search.block.users_of(linked)
     return reasons.no_candidate(root, linked, users, search.block.definitions, count)

@@ -1,7 +1,8 @@
-"""From each pattern to its step: what the machine does to match one operand against it.
+"""The step of each pattern: the work of the machine to match one operand against the pattern.
 
-A pattern has one step, wherever it stands. Operands are handed on as they are written, since a projection may look at
-the way to a leaf; a step resolves what it binds. A pattern that may be met again first looks itself up.
+A pattern has one step, even if it stands in several places. Operands are passed to steps as they are written, because a
+projection may depend on aliases; a step resolves the value that it binds. The step of a pattern that may be met again
+first looks up whether the pattern is already bound.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class CompiledPatterns:
                 self.of[part] = _looked_up(step) if part in self.met_again else step
 
     def root(self, part: DFPattern) -> Step:
-        """The step of ``part``, which stands for one value; raises `PatternError` for a repeat."""
+        """The step of ``part``. Raises `PatternError` for a repeat, which does not stand for a single value."""
         if isinstance(part, RepeatPattern):
             raise PatternError(
                 f"{part!r} stands where one value is wanted; a repeat stands among the fields of a tuple, "
@@ -157,7 +158,10 @@ class CompiledPatterns:
         return Step(pattern, lambda search, goal: search.choose(ways(search, goal)), _why)
 
     def _of_same_value(self, pattern: DFPattern, *ways: Sequence[int]) -> Step:
-        """A pattern of the value of its parts, of which those numbered in one of the ``ways`` have to match."""
+        """The step of a pattern that stands for the same value as its parts.
+
+        Each of the ``ways`` lists numbers of parts. All parts of one way have to match.
+        """
         parts = pattern.children()
         made = [([(at, self.root(parts[at])) for at in way[::-1]], _checked(pattern, parts[way[0]])) for way in ways]
 
@@ -173,7 +177,7 @@ class CompiledPatterns:
         return Step(pattern, lambda search, goal: search.choose(goals(goal)))
 
     def _not(self, pattern: NotPattern) -> Step:
-        """Decided at once if all that the rejected pattern shares with the rest is known, else later."""
+        """The step of ``~p``: decided at once if the patterns that ``p`` shares with the rest are bound, else later."""
         inner, inside = self.root(pattern.reject), all_patterns(pattern.reject)
         around = [bindable(one.reject) for one, parts in self._rejected.items() if pattern in parts]
         standing = self.standing.union(*around)
@@ -199,7 +203,7 @@ class CompiledPatterns:
 
 
 def _opened(pattern: FieldsPattern | FunctionPattern | IfPattern, row: Row | AnyOrder) -> Step:
-    """The step of a pattern with parts: the value is bound, and its operands are matched by ``row``."""
+    """The step of a pattern with operands: bind the value, then match its operands by ``row``."""
 
     def run(search: MatchState, goal: Goal) -> Goals:
         leaf = resolve(search.definitions, goal[1])
@@ -214,7 +218,7 @@ def _opened(pattern: FieldsPattern | FunctionPattern | IfPattern, row: Row | Any
 
 
 def _inside(owner: DFPattern, result: Step) -> Step:
-    """The step for the result of a body of ``owner``'s, looking through the bindings inside."""
+    """The step for the result of a body inside of ``owner``'s value. The bindings of the body are visible to it."""
 
     def enter(search: MatchState, goal: Goal) -> Goals:
         body, outer = goal[1], search.definitions
@@ -232,9 +236,9 @@ def _inside(owner: DFPattern, result: Step) -> Step:
 
 
 def _checked(pattern: DFPattern, inside: DFPattern | None = None) -> Step:
-    """The step of what ``pattern`` asks of a value by itself; with ``inside``, a part of it that the value has matched.
+    """The step that checks the condition of ``pattern`` itself and binds the pattern.
 
-    It then stands for what that part stands for.
+    With ``inside``, a part of the same value that is already matched, ``pattern`` is shown as this part is.
     """
     holds, is_late, is_hole = _condition(pattern), is_decided_last(pattern), isinstance(pattern, HolePattern)
 
@@ -256,7 +260,7 @@ def _checked(pattern: DFPattern, inside: DFPattern | None = None) -> Step:
 
 
 def _condition(pattern: DFPattern) -> Callable[[MatchState, Expr], bool] | None:
-    """The check whether a resolved leaf is what ``pattern`` itself asks for, if it asks; it binds size variables."""
+    """The check of a resolved leaf by ``pattern`` itself; it binds size variables. None if every leaf passes."""
     if isinstance(pattern, UsersPattern):
         return lambda search, leaf: has_users(search, pattern, leaf)
     if type(pattern).holds is DFPattern.holds:
@@ -275,7 +279,7 @@ def _condition(pattern: DFPattern) -> Callable[[MatchState, Expr], bool] | None:
 
 
 def _why(search: MatchState, goal: Goal) -> Reason:
-    """The reason why the pattern of ``goal`` does not match its operand, by itself or after the one inside of it."""
+    """The reason why the operand of ``goal`` does not meet the pattern's own condition."""
     pattern, leaf = goal[0].pattern, resolve(search.definitions, goal[1])
     if isinstance(pattern, UsersPattern):
         return reasons.user_count(pattern, leaf, users_of(search, pattern, leaf))
@@ -283,7 +287,7 @@ def _why(search: MatchState, goal: Goal) -> Reason:
 
 
 def _looked_up(step: Step) -> Step:
-    """``step`` of a pattern that may be met again: then the value has to be the same."""
+    """The step of a pattern that may be met again. If it is already bound, the operand must have the same value."""
     pattern, first, why_first = step.pattern, step.run, step.why
 
     def run(search: MatchState, goal: Goal) -> Goals:
@@ -305,7 +309,10 @@ def _looked_up(step: Step) -> Step:
 
 
 def _is_written_so(pattern: DFPattern, operand: Expr, search: MatchState) -> bool:
-    """True if ``operand``, of the value that ``pattern`` is bound to, goes by the projections that it asks for."""
+    """True if ``operand`` is written with the projections that ``pattern`` contains.
+
+    ``pattern`` is already bound to the value of ``operand``.
+    """
     definitions, bound = search.definitions, search.bound
 
     def is_bound_to(part: DFPattern, value: Expr) -> bool:

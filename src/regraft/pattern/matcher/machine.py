@@ -1,10 +1,10 @@
-"""The machine that matches: goals to reach, what is bound so far, and the choices that are open.
+"""The machine of the matcher: goals, bindings and open choices.
 
-A goal says that an operand is to match a pattern. To run one gives the goals that are left: those of the pattern's
-parts in front of those that were there before. Where there are several ways to go on, the others are kept as a choice,
-with the length of the trail: what has been changed since. A goal that fails takes these changes back and resumes the
-youngest choice, so every way to match is found, and the order in which alternatives are written decides only which is
-found first. No Python recursion grows with the pattern or the program.
+A goal says that an operand must match a pattern. Running a goal returns the goals that remain: first those of the
+pattern's parts, then those that were there before. If there are several ways to continue, the machine takes the first
+and keeps the others as a choice, together with the length of the trail. The trail lists all changes. When a goal fails,
+the machine undoes the changes since the youngest choice and resumes this choice. So it finds every way to match. The
+order of alternatives decides only which way is found first. No Python recursion grows with the pattern or the program.
 """
 
 from __future__ import annotations
@@ -20,41 +20,43 @@ from ..pattern import DFPattern, Extent, PatternError
 from ..words import Reason
 
 Goal: TypeAlias = "tuple[Step, Any, Goal | None, Goal | None, int]"
-"""A step and its operand; the goals that come after it; and its place: which part it is of the goal that it belongs to.
+"""A step; its operand; the goals that follow; the goal of the pattern around it; and its number among that one's parts.
 
-The outermost goals belong to none. Those that belong to a context as a whole are part -1.
+The goal of a root has None in the place of a goal around it. A goal of a context as a whole has the number -1.
 """
 
 Goals: TypeAlias = "Goal | None"
-"""The goals that are left: a goal, and those after it; None when all are reached, `FAILED` when one cannot be."""
+"""The goals that remain: the next goal, linked to those after it. None: all are reached. `FAILED`: one has failed."""
 
 FAILED: Final[Any] = ()
 
 BoundValue: TypeAlias = tuple[Any, Any]
-"""The value of a pattern: the resolved leaf, and what a rewriter is shown."""
+"""The value of a pattern: the resolved leaf, and the expression that a rewriter gets."""
 
 Bindings: TypeAlias = Mapping[DFPattern, BoundValue | None]
-"""The values of some patterns; None for one that stands for nothing."""
+"""The values of some patterns; None for a pattern that is not bound."""
 
 Remembered: TypeAlias = "dict[Step, Any]"
-"""For each step that keeps something from one search to the next, a dictionary of what it found at each value."""
+"""Results that steps keep between searches: for each step a dictionary from values to results."""
 
 MOST_RETRIES: Final = 100_000
-"""The most choices that a search resumes at one value before it gives up; a few more per element of a long run."""
+"""The most choices that a search at one value resumes before it gives up."""
 
 RETRIES_OF_AN_ELEMENT: Final = 16
+"""The number of further choices for each element of the longest run."""
 
 
 class SearchLimitError(PatternError):
-    """A pattern has so many ways to be tried at one value that the search was given up."""
+    """The search at one value was given up, because the pattern has too many ways to match."""
 
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """The way to reach a goal: ``run`` gives the goals that are left, or `FAILED`.
+    """The work for a goal: ``run`` returns the goals that remain, or `FAILED`.
 
-    ``why`` says why it fails, on the search as it was then; a step without it fails only after another one has, which
-    says more. The patterns ``apart`` are no part of the progress of a failure.
+    ``why`` returns the reason of a failure. It needs the search in the state of the failure. A step without ``why``
+    fails only after another step, whose reason is more precise. The patterns ``apart`` do not count when failures are
+    compared by the number of bound patterns.
     """
 
     pattern: DFPattern
@@ -64,11 +66,11 @@ class Step:
 
 
 class Late(NamedTuple):
-    """A condition that is decided once all that it speaks of is known; it holds if its ``goal`` is reached.
+    """A condition that is decided later. It holds if its ``goal`` is reached.
 
-    That is when the patterns ``awaited`` stand for something; if None, when the whole match is known. ``own`` is what
-    its element of a repeat says of the element's own patterns (`MatchState.forget`); None for a condition on the match
-    as a whole.
+    It is decided when the patterns ``awaited`` are bound; if ``awaited`` is None, when the whole match is known. A
+    condition inside of an element of a repeat keeps the values of the element's own patterns in ``own``. ``own`` is
+    None for a condition on the match as a whole.
     """
 
     goal: Goal
@@ -78,22 +80,22 @@ class Late(NamedTuple):
 
 
 class Tracer(Protocol):
-    """Listens to failures; `explain` is one."""
+    """A listener for failed goals; `explain` uses one."""
 
     def failed(self, search: MatchState, goal: Goal) -> None:
-        """``goal`` failed; its step says why, on the search as it is now or on a `snapshot` of it."""
+        """``goal`` failed. Its step gives the reason for the current state of ``search``, or for a `snapshot` of it."""
         ...
 
     def seen_before(self) -> None:
-        """The binding at this anchor was tried as a part of an earlier group, and is not tried again."""
+        """The binding at this anchor was part of an earlier group, and is not tried again."""
         ...
 
 
 class MatchState:
-    """The state of one search: what patterns, sizes and extents stand for, and how to take that back.
+    """The state of one search: the values of patterns, sizes and extents, and the trail to undo changes.
 
-    ``seen`` are the groups of a context that were offered already; None where one pattern is searched for. ``longest``
-    is the number of elements of the longest run, and ``found`` that of the matches so far.
+    ``seen`` holds the groups of a context that were returned before; it is None in the search for a single pattern.
+    ``longest`` is the length of the longest run so far, and ``found`` the number of matches so far.
     """
 
     def __init__(
@@ -120,40 +122,40 @@ class MatchState:
 
     @property
     def block(self) -> BlockView:
-        """The block that is searched."""
+        """The block in which the search runs."""
         assert self.view is not None
         return self.view
 
     def snapshot(self) -> MatchState:
-        """A copy of what is known, for a reason that may be asked for later."""
+        """A copy of the bindings, to ask for a reason later."""
         copy = MatchState(self.definitions, self.view)
         copy.bound, copy.sizes, copy.extents = dict(self.bound), self.sizes, self.extents
         return copy
 
     def bind(self, pattern: DFPattern, leaf: Any, shown: Any) -> None:
-        """Let ``pattern``, which stands for nothing yet, stand for ``leaf``."""
+        """Bind ``pattern``, which is not yet bound, to ``leaf``."""
         self.bound[pattern] = (leaf, shown)
         self.trail.append(pattern)
 
     def change(self, name: str, value: Any) -> None:
-        """Give the field ``name`` another value."""
+        """Set the attribute ``name`` of the state to another value."""
         self.trail.append((name, getattr(self, name)))
         setattr(self, name, value)
 
     def forget(self, patterns: Iterable[DFPattern]) -> Bindings:
-        """Let ``patterns`` stand for nothing again; gives what they stood for."""
+        """Unbind ``patterns``, and return their values."""
         known = {pattern: self.bound.pop(pattern, None) for pattern in patterns}
         self.trail += [pair for pair in known.items() if pair[1] is not None]
         return known
 
     def bind_again(self, known: Bindings) -> None:
-        """Let patterns stand for what they stood for when `forget` was called."""
+        """Bind patterns to the values that `forget` returned."""
         for pattern, value in known.items():
             if value is not None:
                 self.bind(pattern, *value)
 
     def undo(self, mark: int) -> None:
-        """Take back all changes since the trail was ``mark`` long."""
+        """Undo all changes since the trail had the length ``mark``."""
         trail, bound = self.trail, self.bound
         while len(trail) > mark:
             change = trail.pop()
@@ -165,7 +167,7 @@ class MatchState:
                 bound[change[0]] = change[1]
 
     def choose(self, ways: Iterator[Goals]) -> Goals:
-        """The first of ``ways``; the others are resumed when it fails, with all changes since taken back."""
+        """The first of ``ways``. The others are kept as a choice, to be resumed after a failure."""
         mark = len(self.trail)
         first = next(ways, FAILED)
         if first is not FAILED:
@@ -173,7 +175,7 @@ class MatchState:
         return first
 
     def solutions(self, start: Goal) -> Iterator[None]:
-        """Each way to reach ``start``, in order; what is bound holds the match while the caller looks at it.
+        """Yield once for each way to reach ``start``, in order. Meanwhile, `bound` holds the match.
 
         Raises `SearchLimitError` after `MOST_RETRIES` choices.
         """
@@ -212,9 +214,9 @@ class MatchState:
                 return
 
     def shown(self, *, as_leaves: bool = False) -> dict[Any, Any]:
-        """The match that was found: from each pattern, and size variable, to what a rewriter is shown for it.
+        """The match: a mapping from patterns and size variables to the expressions that a rewriter gets.
 
-        ``as_leaves`` shows what is bound to a variable as that.
+        With ``as_leaves``, a value that is bound to a variable is represented by the variable.
         """
         found: dict[Any, Any] = {pattern: pair[0 if as_leaves else 1] for pattern, pair in self.bound.items()}
         if self.sizes:
@@ -222,7 +224,7 @@ class MatchState:
         return found
 
     def variables(self) -> dict[int, Var]:
-        """The variables of the values that the match shows as expressions, by the identity of each of these."""
+        """The variables of the matched expressions: a mapping from the `id` of an expression to its variable."""
         found: dict[int, Var] = {}
         pending: list[tuple[Any, Any]] = [pair for pair in self.bound.values() if pair[0] is not pair[1]]
         for leaf, shown in pending:
@@ -236,7 +238,7 @@ class MatchState:
     def trial(self, start: Goal, read: Sequence[DFPattern] = (), tracer: Tracer | None = None) -> Bindings | None:
         """The values of the patterns ``read`` in the first way to reach ``start``; None if there is none.
 
-        Nothing is changed. The ``tracer`` hears of failures.
+        The state is the same afterwards. Failures go to ``tracer``.
         """
         mark, choices = len(self.trail), self.choices
         self.choices = []
@@ -251,7 +253,7 @@ class MatchState:
         return found
 
     def holds(self, late: Late) -> bool:
-        """True if ``late`` holds, with all that is known. Nothing is changed."""
+        """True if the condition ``late`` holds with the current bindings. The state is the same afterwards."""
         mark = len(self.trail)
         self.change("definitions", late.definitions)
         own = late.own or {}
@@ -262,7 +264,7 @@ class MatchState:
         return is_reached
 
     def may_hold(self, late: Late) -> bool:
-        """True if ``late`` holds, or may hold: if it awaits what is not known yet it is kept for later."""
+        """False if the condition ``late`` does not hold. If it cannot be decided yet, it is kept for later."""
         awaited, own = late.awaited, late.own or {}
         if awaited is not None and all(pattern in self.bound or pattern in own for pattern in awaited):
             return self.holds(late)
@@ -270,9 +272,10 @@ class MatchState:
         return True
 
     def end_element(self, own: Sequence[DFPattern], count: int) -> Bindings | None:
-        """`forget` what an element of a run has bound for itself; it gives that, or None if a condition does not hold.
+        """End an element of a run: unbind its ``own`` patterns, and return their values.
 
-        The conditions that have come since there were ``count`` keep what they speak of.
+        Conditions that were added since there were ``count`` of them keep these values. Returns None if one of them
+        does not hold.
         """
         known, fresh = self.forget(own), self.awaiting[count:]
         if fresh:

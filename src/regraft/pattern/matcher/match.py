@@ -1,4 +1,4 @@
-"""Matching one pattern: compiled once, run at any value."""
+"""Matches of a single pattern, which is compiled once and can be tried at any value."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .machine import MatchState, Remembered, Tracer
 
 
 class CompiledPattern:
-    """A pattern ready to run. ``ops`` are the operators its root may call (None: any value may match).
+    """A compiled pattern. ``ops`` are the operators whose calls may match its root (None: any value may match).
 
-    ``most_users`` is the largest number of users that it asks for, -1 if it asks for none.
+    ``most_users`` is the largest number of users in a condition of the pattern; -1 if it has no such condition.
     """
 
     __slots__ = ("depth", "links", "most_users", "ops", "step")
@@ -39,10 +39,10 @@ class CompiledPattern:
         view: BlockView | None = None,
         remembered: Remembered | None = None,
     ) -> Iterator[MatchState]:
-        """The search for the ways in which ``value`` matches, once at each of them.
+        """Yield the state of the search once for each way in which ``value`` matches.
 
-        Users are counted in the block ``view``; without it all ``definitions`` are one, of which nothing is seen after.
-        Searches of the same values share what is ``remembered``, of which the caller takes out what he changes.
+        Users are counted in the block ``view``. Without it, ``definitions`` count as a block without outputs.
+        Searches in the same block may share ``remembered``; the caller removes entries that an edit makes invalid.
         """
         if view is None and self.most_users >= 0:
             view = BlockView(None)
@@ -55,7 +55,7 @@ class CompiledPattern:
 
 
 def compiled(pattern: DFPattern) -> CompiledPattern:
-    """``pattern`` ready to run; compiled on first use and kept as long as the pattern lives."""
+    """The compiled form of ``pattern``. It is made on first use and kept with the pattern."""
     found: CompiledPattern | None = pattern.compiled_form
     if found is None:
         found = pattern.compiled_form = CompiledPattern(pattern)
@@ -63,6 +63,6 @@ def compiled(pattern: DFPattern) -> CompiledPattern:
 
 
 def match_expr(pattern: DFPattern, expr: Expr, var2val: Mapping[Var, Expr]) -> Matchings | None:
-    """The first match of ``expr``, looking through ``var2val``; None if there is none."""
+    """The first match of ``expr``, whose variables are defined by ``var2val``; None if there is none."""
     found = next(compiled(pattern).searches(var2val, expr), None)
     return None if found is None else Matchings(found.shown(), expr, var2val)

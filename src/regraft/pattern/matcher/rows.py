@@ -1,8 +1,9 @@
-"""Matching values in a row: the operands of a call, the fields of a tuple, and the runs of them that repeats take.
+"""Steps for a row of values: the operands of a call or the fields of a tuple, and the runs that repeats take.
 
-Longer runs come first, leftmost first. Of the ways to share a row out only those are tried in which each value may
-stand where it comes, by the operators of the patterns, and, where three or more runs leave much open, by trying each
-value with each repeat once: rows that cannot be shared out are found to be so in time linear in their length.
+The parts of a pattern divide the values between them, from left to right; longer runs are tried first. Before that, a
+plan marks the values that each part may take: by the operators of the part and, if three or more runs leave many ways,
+by trying each value with each repeat once. Only ways that agree with the plan are tried. So a row that cannot be
+divided is refused in time linear in its length.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from ..words import Reason
 from .machine import FAILED, Bindings, Goal, Goals, MatchState, Step
 
 _MOST_TO_EXPLAIN: Final = 1000
-"""The most ways, about, to share out a row that are tried only to say why they do not match."""
+"""The approximate number of ways that are tried only to explain a failure."""
 
 Element: TypeAlias = "tuple[Expr, Bindings]"
 """An element of a run: its leaf, and the values of its own patterns."""
 
 
 class Run:
-    """The step of a repeat, which takes a list of values: one goal for each of them.
+    """The step of a repeat. Its operand is a list of values, and each value is a goal.
 
-    What the patterns ``own`` stand for is gathered in lists, None where an element took another alternative.
+    At the end, the ``own`` patterns are bound to lists, with None for elements that took another alternative.
     """
 
     def __init__(self, repeat: RepeatPattern, inner: Step, own: Sequence[DFPattern]) -> None:
@@ -67,7 +68,7 @@ def unlinked(rows: Any) -> list[Any]:
 
 
 def gather(search: MatchState, repeat: RepeatPattern, own: Sequence[DFPattern], rows: Sequence[Element]) -> None:
-    """Bind a repeat to the leaves of its elements, and their ``own`` patterns to what they stand for in each."""
+    """Bind a repeat to the leaves of its elements, and its ``own`` patterns to the lists of their values."""
     for pattern in own:
         given = [known[pattern] for _, known in rows]
         if any(given) or not rows:
@@ -78,7 +79,7 @@ def gather(search: MatchState, repeat: RepeatPattern, own: Sequence[DFPattern], 
 
 
 class AnyOrder:
-    """The parts of ``owner`` that stand in any order: each takes a value of those that are left."""
+    """The parts of ``owner`` in any order: each part takes one of the values that are left."""
 
     def __init__(self, owner: DFPattern, steps: Sequence[Step]) -> None:
         self.least = self.most = len(steps)
@@ -101,9 +102,9 @@ class AnyOrder:
 
 
 class Row:
-    """The parts of ``owner`` that stand in a row, from its child ``first`` on, with their steps.
+    """The parts of ``owner`` in order, beginning with its child ``first``, and their steps.
 
-    It takes ``least`` to ``most`` values, as far as their number says; with ``allow_rest`` some may be left at the end.
+    A row takes ``least`` to ``most`` values. With ``allow_rest`` values at the end may be left over.
     """
 
     def __init__(self, owner: DFPattern, steps: Sequence[Step], first: int = 0, *, allow_rest: bool = False) -> None:
@@ -132,7 +133,7 @@ class Row:
         return rest
 
     def _next_part(self, search: MatchState, goal: Goal) -> Goals:
-        """The next part takes its values, in one of the ways that leave the parts after it theirs."""
+        """Let the next part take its values, in each way that the plan allows."""
         state: _RowState = goal[1]
         values, number, begin, plan = state
         if plan is None:
@@ -158,9 +159,10 @@ class Row:
         return reasons.wrong_run(self.owner, search.bound[self.owner][0], len(goal[1].values), parts, known)
 
     def _plan(self, search: MatchState, values: Sequence[Expr]) -> _Plan | None:
-        """For each part the values that it may take, so that the parts after it can take the others; None if none can.
+        """The plan for ``values``: the values that each part may take. None if they cannot be divided.
 
-        What cannot match is tried, too, to say why; where there is much of it, only with the longest runs.
+        With a tracer, ways that cannot match are tried as well, to explain the failure. If there are many, only the
+        longest runs are tried.
         """
         free = len(self.repeats) + self._allow_rest - 1
         few = len(values) ** free <= _MOST_TO_EXPLAIN
@@ -178,7 +180,7 @@ class Row:
         return plan
 
     def _shares(self, accepted: Sequence[list[bool] | None], count: int) -> _Plan | None:
-        """Nothing is begun that cannot be completed, extents aside. Cost: parts * count."""
+        """The plan in which each part can be followed by the next, extents aside. Cost: parts * count."""
         ends: Collection[int] = range(count + 1) if self._allow_rest else {count}
         plan: _Plan = []
         for number in range(len(self._parts) - 1, -1, -1):
@@ -190,7 +192,7 @@ class Row:
 
 
 class _Share(NamedTuple):
-    """The values that a part may take: those ``accepted`` (None: not known), up to one of the places ``ends``."""
+    """The values that a part may take: those ``accepted`` (None: not known). It may stop at one of the ``ends``."""
 
     accepted: list[bool] | None
     ends: Collection[int]
@@ -209,9 +211,9 @@ class _RowState(NamedTuple):
 
 
 class _Part:
-    """A part of a row with repeats; it takes ``least`` to ``most`` values.
+    """A part of a row that has repeats. It takes ``least`` to ``most`` values.
 
-    ``by_trial`` tries each value with a repeat, but for those whose elements a neighbour may decide on.
+    With ``by_trial``, `accepted` tries each value with the repeat, unless its elements depend on the whole match.
     """
 
     def __init__(self, pattern: DFPattern, step: Step, *, by_trial: bool) -> None:
@@ -227,9 +229,9 @@ class _Part:
         self._by_trial = by_trial and self.is_run and not any(map(is_decided_last, all_patterns(pattern)))
 
     def accepted(self, search: MatchState, values: Sequence[Expr]) -> list[bool] | None:
-        """For each of ``values`` whether it may be taken, by itself; None if nothing is known."""
+        """For each of ``values``: True if the part may take it. None if nothing is known without a match."""
         pattern, definitions = self.pattern, search.definitions
-        if self.step.pattern is not pattern:  # the body of a function, which is looked into
+        if self.step.pattern is not pattern:  # the body of a function
             return None
         leaves = [resolve(definitions, value) for value in values]
         if not pattern.children() and not pattern.size_variables():
@@ -243,7 +245,7 @@ class _Part:
         return [may and search.trial((self.step, [value], None, None, 0)) is not None for may, value in tried]
 
     def begins(self, share: _Share, first: int) -> set[int]:
-        """The places from ``first`` on from which it can take the values up to one of the ends."""
+        """The places, from ``first`` on, at which the part can begin so that it stops at one of its ends."""
         accepted, ends = share
         if not self.is_run:
             return {end - 1 for end in ends if end > first and (accepted is None or accepted[end - 1])}
@@ -259,7 +261,7 @@ class _Part:
         return begins
 
     def ends(self, begin: int, share: _Share, length: int | None) -> Iterator[int]:
-        """The places up to which it may take the values from ``begin`` on, furthest first; ``length`` may be known."""
+        """The places at which the part can stop if it begins at ``begin``, furthest first. ``length`` may be known."""
         accepted, ends = share
         most = int(min(max(ends) - begin, self.most))
         if accepted is not None and self.is_run:

@@ -1,4 +1,4 @@
-"""The users of a value in the block that is searched: how many there are, and who else than the match describes."""
+"""The users of a value in the searched block, for the conditions of `UsersPattern`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def has_users(search: MatchState, pattern: UsersPattern, leaf: Expr) -> bool:
 
 
 def users_of(search: MatchState, pattern: UsersPattern, leaf: Expr) -> tuple[list[Var], bool] | None:
-    """The users of ``leaf`` that ``pattern`` counts, and whether it is seen after the block; None if not bound there.
+    """The users of ``leaf`` that count for ``pattern``, and whether ``leaf`` is an output of the block.
 
-    Where it gives no number these are the ones that what is matched so far does not describe. Cost: then linear in the
-    match.
+    None if the block does not bind ``leaf``. If the pattern has no count, only users that the match does not describe
+    count. Cost: then linear in the match.
     """
     if leaf not in search.block.position:
         return None
@@ -39,7 +39,7 @@ def users_of(search: MatchState, pattern: UsersPattern, leaf: Expr) -> tuple[lis
 
 
 def _flat(found: Any) -> Iterator[Any]:
-    """The values that a pattern stands for: one, or, inside of repeats, lists of them."""
+    """The values of a pattern: a single value or, inside of repeats, the elements of nested lists."""
     pending = [found]
     while pending:
         one = pending.pop()
