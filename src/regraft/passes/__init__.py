@@ -1,4 +1,4 @@
-"""Passes: from a program to a better one, and what runs, watches and verifies them."""
+"""The passes, which improve a program, and the functions that run, watch and verify them."""
 
 from .argument_interface import BundleModelParams as BundleModelParams
 from .argument_interface import LazyGetInput as LazyGetInput

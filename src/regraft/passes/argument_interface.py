@@ -1,8 +1,8 @@
-"""Passes that change how a function gets its weights and gives its results.
+"""Passes that change how a function receives its weights and returns its results.
 
-BundleModelParams takes the weights as one tuple; LazyGetInput asks a function for each when it is needed;
-LazySetOutput hands each result to a function when it is there; LazyTransformParams does both to the function that
-prepares weights. Weights are the parameters after the first ``num_input``, an attribute of the function.
+BundleModelParams takes the weights as one tuple. LazyGetInput calls a function for each weight when it is needed.
+LazySetOutput passes each result to a function as soon as it is computed. LazyTransformParams does both in the function
+that prepares the weights. The weights are the parameters after the first ``num_input``, an attribute of the function.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _count_inputs(function: Function) -> int | None:
 
 
 class _Bundling(ExprMutator):
-    """Takes each weight out of the tuple where it is used."""
+    """Replaces each use of a weight by its field of the tuple."""
 
     def __init__(self, bundle: Var, weights: Sequence[Var]) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _Bundling(ExprMutator):
 
 
 def bundled(function: Function, name: str) -> Function:
-    """``function`` with its weights taken as one tuple called ``name``; itself without the attribute ``num_input``."""
+    """``function`` with its weights taken as one tuple called ``name``; unchanged without ``num_input``."""
     count = _count_inputs(function)
     if count is None:
         return function
@@ -84,7 +84,7 @@ def BundleModelParams(param_tuple_name: str | None = None) -> Pass:
 
 
 class _Fetching:
-    """Puts the bindings that fetch weights before the first binding that needs each."""
+    """Binds each weight to a fetched value, just before the first binding that needs the weight."""
 
     def __init__(
         self, function: Function, weights: Sequence[Var], fetch: Callable[[int, Var, Callable[[str], str]], list[Any]]
@@ -103,7 +103,7 @@ class _Fetching:
                     self._definers.setdefault(size, weight)
 
     def run(self) -> SeqExpr:
-        """The body with the weights fetched in it."""
+        """The body, with bindings that fetch the weights."""
         body = self._function.body
         used_in = self._last_blocks(body)
         blocks: list[BindingBlock] = []
@@ -143,7 +143,7 @@ class _Fetching:
         return list(dict.fromkeys((*first, *pending, *later)))
 
     def _last_blocks(self, body: SeqExpr) -> dict[Var, int]:
-        """The number of the last block that uses each weight; one beyond all blocks for the result."""
+        """The number of the last block that uses each weight; the number of blocks if the result uses it."""
         last: dict[Var, int] = {}
         for number, block in enumerate(body.blocks):
             for var in free_vars(SeqExpr([block], Tuple([]))):
@@ -163,14 +163,13 @@ class _Fetching:
 
 
 def LazyGetInput() -> Pass:
-    """Ask a function for each weight when it is first needed, instead of taking all as arguments.
+    """Call a function for each weight when it is first needed, instead of taking all weights as arguments.
 
-    The new parameter ``fget_param``, after the inputs, is called with a weight's number and name and gives its value.
+    The new parameter ``fget_param``, after the inputs, is called with a weight's number and name and returns its value.
+    Without the attribute ``num_input`` all parameters are weights. Private functions without this attribute stay as
+    they are, and so do functions without it that others call.
 
-    Without the attribute ``num_input`` all parameters are weights; private functions without it stay as they are, and
-    so do those that others call.
-
-    Needs: nothing. Guarantees: the same values, if ``fget_param`` gives the weights. Cost: linear in the module.
+    Needs: nothing. Guarantees: the same values, if ``fget_param`` returns the weights. Cost: linear in the module.
     """
 
     def transform(function: Function, module: IRModule, _context: PassContext) -> Function:
@@ -199,9 +198,9 @@ def LazyGetInput() -> Pass:
 
 
 def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding]) -> SeqExpr:
-    """The body with ``hand_on(index, value)`` where all that a result reads is bound; it returns an empty tuple.
+    """The body with ``hand_on(index, value)`` as soon as all operands of a result are bound; it returns an empty tuple.
 
-    The fields of a tuple that is written out at the end are results of their own; a tuple with a name is one result.
+    If the body returns a tuple that is written out, each field is a result. A tuple variable is one result.
     """
     plain = to_plain_blocks(function)
     result = plain.body.body
@@ -219,7 +218,7 @@ def _handed_on(function: Function, hand_on: Callable[[int, Expr], Binding]) -> S
 
 
 def _written_out(function: Function) -> Expr:
-    """The result of the function; for a variable that is bound to a tuple in a block, that tuple."""
+    """The result of the function. If it is a variable that is bound to a tuple expression, this tuple."""
     result = function.body.body
     for block in function.body.blocks:
         for binding in block.bindings:
@@ -229,12 +228,13 @@ def _written_out(function: Function) -> Expr:
 
 
 def LazySetOutput() -> Pass:
-    """Hand each result to a function as soon as it is there, instead of returning all at the end.
+    """Pass each result to a function as soon as it is computed, instead of returning all results at the end.
 
     The new parameter ``fset_output``, after the inputs, is called with a result's number and value. Dataflow blocks
-    become plain ones, since handing on is an effect. Functions that are private, or that others call, stay as they are.
+    become plain blocks, since the call is an effect. Private functions, and functions that others call, stay as they
+    are.
 
-    Needs: nothing. Guarantees: each result is handed on once; the function returns an empty tuple. Cost: linear.
+    Needs: nothing. Guarantees: each result is passed on once; the function returns an empty tuple. Cost: linear.
     """
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:
@@ -247,7 +247,7 @@ def LazySetOutput() -> Pass:
 
 
 def _handing_on(function: Function) -> Function:
-    """``function`` with a further parameter that it gives its results to."""
+    """``function`` with a new parameter: the function that receives its results."""
     count = _count_inputs(function)
     setter = Var("fset_output", FuncType([_INDEX, OBJECT], _UNIT, False))
 
@@ -269,13 +269,14 @@ def LazyTransformParams(
 ) -> Pass:
     """Let functions that prepare weights (``..._transform_params``) fetch each weight when they need it.
 
-    ``fget_item(*extra_get_item_params, number)`` gives a weight, ``fset_item(*extra_set_item_params, number, value)``
-    takes a result; both are registered functions of the outside, and the extra parameters become the functions' own.
-    A result is handed on behind the last binding that uses it, and a fetched field of the weights' tuple is freed
-    there (``R.vm.kill_object``). With ``fset_item=None`` results are returned as before, and nothing is freed. Weights
-    are one tuple or a parameter each; shapes and numbers among them stay parameters if their types define sizes.
+    ``fget_item(*extra_get_item_params, number)`` returns a weight; ``fset_item(*extra_set_item_params, number, value)``
+    receives a result. Both are registered functions from outside the module. The extra parameters become parameters of
+    the functions. A result is passed on after the last binding that uses it, and a fetched field of the weights' tuple
+    is freed there (``R.vm.kill_object``). With ``fset_item=None`` results are returned as before, and nothing is freed.
+    The weights are either one tuple or one parameter each. Shapes and numbers among them stay parameters if their types
+    define sizes.
 
-    Needs: nothing. Guarantees: the same values, if ``fget_item`` gives the weights. Cost: linear.
+    Needs: nothing. Guarantees: the same values, if ``fget_item`` returns the weights. Cost: linear.
     """
     before = list(extra_get_item_params or ())
     behind = list(extra_set_item_params or ())
@@ -319,9 +320,9 @@ def _lazy_transform(
 def _handed_on_and_freed(
     function: Function, weights: Sequence[Var], hand_on: Callable[[int, Expr], Binding]
 ) -> SeqExpr:
-    """The body with each result handed on, and each field of ``weights`` freed, behind the last binding that uses it.
+    """The body in which, after the last use, each result is passed on and each field of ``weights`` is freed.
 
-    Results that no binding gives or uses are handed on at the end. The body's result is an empty tuple.
+    Results that no binding defines or uses are passed on at the end. The result of the body is an empty tuple.
     """
     result = _written_out(function)
     wanted: dict[Expr, list[int]] = {}
@@ -354,7 +355,7 @@ def _handed_on_and_freed(
 
 
 def _size_holders(weights: Sequence[Var]) -> list[Var]:
-    """A parameter for each shape or number among the weights, if their types define sizes: it goes on defining them."""
+    """A new parameter for each shape or number among the weights, if the types of weights define sizes."""
     if not any(defining_symvars(weight.ty) for weight in weights):
         return []
     types = [
@@ -369,7 +370,7 @@ def _size_holders(weights: Sequence[Var]) -> list[Var]:
 def _fetched_fields(
     body: SeqExpr, inputs: Sequence[Var], weights: Sequence[Var], getter: str, before: Sequence[Var]
 ) -> SeqExpr:
-    """``body`` with each weight, or each field of the weights' tuple, fetched by number where it is first needed."""
+    """``body`` with each weight, or each field of the weights' tuple, fetched by number just before its first use."""
     bundle = weights[0] if len(weights) == 1 else None
     if bundle is not None and isinstance(bundle.ty, TupleType):
         names: Mapping[int, str] = {

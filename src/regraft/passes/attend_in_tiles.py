@@ -1,8 +1,8 @@
-"""AttendInTiles: attention over many keys as the operator of ONNX Runtime that never holds all of its scores.
+"""AttendInTiles: attention over many keys by an operator of ONNX Runtime that never holds all scores in memory.
 
-``Attention`` of ONNX writes the scores of all queries and keys down before it goes on; ``MultiHeadAttention`` of ONNX
-Runtime takes them tile by tile, as flash attention does. Measured on CPUs, that gains from about 1,000 keys on, and is
-slower for few.
+ONNX's ``Attention`` writes the scores of all queries and keys to memory first. ONNX Runtime's ``MultiHeadAttention``
+computes them tile by tile, as flash attention does. Measured on CPUs, it is faster from about 1,000 keys on, and slower
+for few keys.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ..rewrite import Decline, Rule, decline
 from .passes import Pass, RulePass
 
 LEAST_KEYS: Final = 1000
-"""From how many keys on tiles are faster."""
+"""The number of keys from which on tiles are faster."""
 
 _query, _key, _value = wildcard(), wildcard(), wildcard()
 _ATTENTION = is_op("relax.nn.attention")(_query, _key, _value)
 
 
 def AttendInTiles(least_keys: int = LEAST_KEYS) -> Pass:
-    """Write attention over ``least_keys`` keys or more as ``MultiHeadAttention`` of ONNX Runtime.
+    """Write attention over ``least_keys`` keys or more as ONNX Runtime's ``MultiHeadAttention``.
 
-    Left, with the reason in `report`, is attention with a bias, a causal mask or heads that share keys, and what is not
-    float32. Needs: attention as one operator (`FuseAttention`), sizes that are known. Guarantees: the same values but
-    for rounding; the scores of a layer are never all in memory. Pays on ONNX Runtime only. Cost: linear.
+    Attention with a bias, a causal mask or heads that share keys is left as it is, and so is attention that is not
+    float32; `report` gives the reason. Needs: attention as one operator (`FuseAttention`), known sizes. Guarantees: the
+    same values up to rounding; the scores of a layer are never all in memory. Pays on ONNX Runtime only. Cost: linear.
     """
 
     def tiled(expr: Call, matchings: dict[Any, Any]) -> Expr | Decline:

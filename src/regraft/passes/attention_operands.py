@@ -1,7 +1,7 @@
-"""Attention that is one operator, and its operands: all that there may be, heads that share keys, constant biases.
+"""The operands of an attention, and rules for attention as one operator: heads that share keys, constant biases.
 
-Attention over keys and values that were repeated for several heads each is given those from before: the values are the
-same to the bit, and the keys of a long text are read as they lie.
+If keys and values were repeated for several heads each, the attention takes them from before the repetition. The values
+are the same to the bit, and the keys of a long text are not copied.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..rewrite import Bindings, Decline, Rule, decline
 
 
 class NoAttention(Exception):
-    """The reason why something that looks like attention is none, or is left as it is."""
+    """The reason why an expression that looks like an attention is not one, or is left as it is."""
 
 
 class AttentionParts(NamedTuple):
-    """The parts of an attention, (batch, sequence, heads, size) as ``nn.attention`` takes them.
+    """The parts of an attention; tensors are (batch, sequence, heads, size), as ``nn.attention`` takes them.
 
-    With a ``cap``, scaled scores become ``cap * tanh(scores / cap)`` before the bias and the mask. ``sinks`` (heads,)
-    are scores of a key without a value, which take a part of the weights.
+    With a ``cap``, scaled scores become ``cap * tanh(scores / cap)`` before the bias and the mask are applied.
+    ``sinks`` (heads,) are scores of a key without a value; the softmax gives this key a share of the weights.
     """
 
     query: Expr
@@ -44,7 +44,7 @@ class AttentionParts(NamedTuple):
 
 
 Attend: TypeAlias = Callable[[AttentionParts], Expr]
-"""An attention as an operator; raises `NoAttention` for what the operator cannot be."""
+"""A function that writes an attention as an operator; it raises `NoAttention` if the operator cannot express it."""
 
 
 def as_nn_attention(parts: AttentionParts) -> Expr:
@@ -59,9 +59,10 @@ def as_nn_attention(parts: AttentionParts) -> Expr:
 def of_fewest_heads(
     lead: Groups, heads: AxisGroup, operands: Sequence[Sequence[View | None]], sizes: Groups
 ) -> list[Arrangement] | None:
-    """Operands with the axes ``lead``, the fewest that consecutive ``heads`` may share, and their own of ``sizes``.
+    """The operands with the axes ``lead``, the first few parts of ``heads``, and their own axes of ``sizes``.
 
-    Each is given by its `sources`. None where not all have these axes.
+    The parts of ``heads`` are as few as possible, the same for all operands. Each operand is given by its views
+    (`sources`). None if an operand has no view with these axes.
     """
     parts = atoms(heads)
     for count in range(len(parts) + 1):
@@ -94,7 +95,7 @@ def _shared(attention: Call, matchings: dict[Any, Any], bindings: Bindings) -> E
 
 
 SHARE_HEADS: Final = Rule(_attention | _with_any, _shared, "share_repeated_heads")
-"""Attention of keys and values from before each of their heads was repeated."""
+"""Attention over keys and values that were repeated for several heads: take them from before the repetition."""
 
 
 def _without_bias(attention: Call, matchings: dict[Any, Any]) -> Expr | Decline:
@@ -104,7 +105,7 @@ def _without_bias(attention: Call, matchings: dict[Any, Any]) -> Expr | Decline:
     sizes = [size for operand in (query, key) for size in shape_of(operand)[1:2]]
     if attrs.causal_mask is not None or len(sizes) < 2:
         return decline("there is a causal mask already, or the sizes are not known")
-    # Of the two kinds, the one that all engines have.
+    # Of the two kinds of causal mask, use the one that all engines have.
     if causal_kind(added, sizes, alone=True) != "TopLeft":
         return decline("the bias is another one than a causal mask")
     return ops.nn.attention(query, key, value, None, attrs.scale, "TopLeft")
@@ -119,7 +120,7 @@ def _without_zeros(attention: Call, matchings: dict[Any, Any], bindings: Binding
 
 
 ZERO_BIAS: Final = Rule(_with_any, _without_zeros, "zero_bias")
-"""Attention whose bias is computed to be 0 everywhere, such as a mask that hides nothing, as attention without one."""
+"""Attention whose bias is computed to be 0 everywhere, such as a mask that hides nothing: drop the bias."""
 
 CONSTANT_BIAS: Final = Rule(_with_constant, _without_bias, "constant_bias").assuming_finite()
-"""Attention whose constant bias is a causal mask, as attention with that mask."""
+"""Attention whose constant bias is a causal mask: use the attribute instead of the bias."""

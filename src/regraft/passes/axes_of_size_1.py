@@ -1,4 +1,4 @@
-"""Changes of shape that only add, drop and move axes of size 1, written without sizes that have to be read first."""
+"""Reshapes and permutations that only add, drop or move axes of size 1, written without reading sizes at run time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _reshaped = is_op("relax.reshape")(_data, wildcard())
 
 
 def _once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    """One change of shape for one that follows or is followed by a permutation."""
+    """A reshape next to a permutation, as one change of shape."""
     moved = matchings.get(_permuted, expr)
     steps = [stated_shape(step) for step in (matchings[_data], matchings.get(_shaped, expr), expr)]
     if any(step is None for step in steps) or not _moves_only_ones(moved):
@@ -53,13 +53,13 @@ def _moves_only_ones(permuted: Call) -> bool:
 
 
 def _is_same_but_for_ones(first: tuple[Dim, ...], second: tuple[Dim, ...]) -> bool:
-    """True if two shapes have the same sizes in the same order, those left out that are 1."""
+    """True if two shapes have the same sizes in the same order, ignoring sizes that are 1."""
     sizes = [[size for size in shape if dims_equal(size, 1) is not True] for shape in (first, second)]
     return len(sizes[0]) == len(sizes[1]) and all(dims_equal(*pair) is True for pair in zip(*sizes, strict=True))
 
 
 def _with_other_ones(data: Expr, start: tuple[Dim, ...], end: tuple[Dim, ...]) -> Expr | None:
-    """``data`` of the shape ``start`` in the shape ``end``, by axes that are added, or by axes that are dropped."""
+    """``data`` brought from shape ``start`` to ``end`` by adding or by dropping axes of size 1; None if that fails."""
     longer, shorter = (end, start) if len(end) >= len(start) else (start, end)
     axes: list[int] = []
     rest = list(shorter)
@@ -82,4 +82,4 @@ AXES_OF_SIZE_1: Final = (
     (_permuted_then_shaped, _once, "drop_moved_axes_of_size_1"),
     (_reshaped, _without_sizes, "add_or_drop_axes_of_size_1"),
 )
-"""The rules, for programs that go where each size that a reshape names is read from a tensor first."""
+"""The rules, for engines that read each size named by a reshape from a tensor first."""

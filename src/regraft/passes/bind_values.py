@@ -1,4 +1,4 @@
-"""Binding parameters and sizes to values: BindParams and BindSymbolicVars."""
+"""BindParams and BindSymbolicVars: bind parameters and sizes to values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .passes import ModulePass, Pass
 
 
 def BindParams(func_name: str, params: Mapping[str | Var, Any]) -> Pass:
-    """Put values in the place of parameters of one function: ``{name or variable: array}``.
+    """Replace parameters of one function by values: ``{name or variable: array}``.
 
-    Sizes that only such a parameter's type mentions become those of its value. The attribute ``num_input`` counts
-    what is left.
+    Sizes that only the type of such a parameter mentions become the sizes of its value. The attribute ``num_input`` is
+    reduced accordingly.
 
-    Needs: names that are those of one parameter each. Guarantees: the same values as with these arguments.
-    Raises `PassError` for a name that is not there or ambiguous, and for a value of another shape or dtype.
-    Cost: linear; values are not copied.
+    Needs: names that belong to one parameter each. Guarantees: the same values as with these arguments. Raises
+    `PassError` for a name that does not exist or is ambiguous, and for a value of another shape or dtype. Cost: linear;
+    values are not copied.
     """
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:
@@ -51,10 +51,10 @@ def BindParams(func_name: str, params: Mapping[str | Var, Any]) -> Pass:
 
 
 def BindSymbolicVars(binding_map: Mapping[str | SymVar, Dim | PrimValue | Expr], func_name: str | None = None) -> Pass:
-    """Put sizes in the place of size variables: ``{name or variable: size}``, in one function or in all.
+    """Replace size variables by sizes: ``{name or variable: size}``, in one function or in all.
 
-    Needs: names that are those of one size each in a function. Guarantees: the same values where these sizes hold.
-    Raises `PassError` for a name or variable that no function mentions. Cost: linear.
+    Needs: names that belong to one size each in a function. Guarantees: the same values for inputs that have these
+    sizes. Raises `PassError` for a name or variable that no function mentions. Cost: linear.
     """
     wanted = {key: size_value(value, f"BindSymbolicVars: {key}") for key, value in binding_map.items()}
 

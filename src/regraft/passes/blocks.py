@@ -1,4 +1,4 @@
-"""A walk through a function block by block, with an editing session open on each, shared by several passes."""
+"""A walk over the blocks of a function that opens an editing session on each; several passes use it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..rewrite.walk import FunctionWalk, Scope
 
 
 class SessionWalk(FunctionWalk):
-    """Opens a session on each block, those of branches included; `edit` says what happens in it.
+    """Opens a session on each block, including blocks of branches, and calls `edit` on it.
 
-    Bindings that nothing needs go when a block is written again. Those of functions defined inside, too.
+    Writing a changed block drops the bindings that nothing needs. Functions defined inside are visited, too.
     """
 
     shares: ClassVar[bool] = True
-    """A value that the block computes already is used, and not computed twice."""
+    """If True, a new value that the block already computes is not computed again: the existing value is used."""
 
     def __init__(self, function: Function) -> None:
         super().__init__(function)
         self.merged: dict[Var, Var] = {}
-        """Variables of the block under edit that later blocks are to know under another name, that of a plain `Var`."""
+        """Variables of the edited block that later blocks must know under the name of another, plain `Var`."""
 
     def transformed(self) -> Function:
         """The function with each block edited; the same object if nothing changed. Cost: linear, plus the edits."""
@@ -33,7 +33,7 @@ class SessionWalk(FunctionWalk):
             return self.run()
 
     def edit(self, session: EditSession, scope: Scope) -> bool:
-        """Edit one block, and say whether anything changed. ``scope`` are the variables visible before it."""
+        """Edit one block and return True if anything changed. ``scope`` holds the variables visible before it."""
         raise NotImplementedError
 
     def block(self, block: BindingBlock, outer: dict[Var, Expr], scope: Scope, later: Scope) -> BindingBlock:

@@ -17,9 +17,9 @@ from .passes import FunctionPass, Pass
 
 
 def _sizes_known_by_casts(function: Function) -> dict[SymVar, Dim]:
-    """The meaning of the size variables that casts define, by the types of the values that are cast.
+    """The values of the size variables that casts define, found in the types of the cast values.
 
-    Raises `PassError` where two casts, or two dimensions of one, give one variable values that differ.
+    Raises `PassError` if two casts, or two dimensions of one cast, give one variable different values.
     """
     stated = {size for param in function.params for size in type_symvars(param.ty)}
     known: dict[SymVar, Dim] = {}
@@ -46,18 +46,19 @@ def _sizes_known_by_casts(function: Function) -> dict[SymVar, Dim]:
 
 
 PARTS_LEVEL: Final = 1
-"""The level from which on Relax runs the parts of `CanonicalizeBindings` and of `LiftTransformParams`."""
+"""The optimization level from which on Relax runs the parts of `CanonicalizeBindings` and `LiftTransformParams`."""
 
 
 def CanonicalizeBindings() -> Pass:
-    """Use one name for one value: no aliases, no fields of tuples that are written out, no casts that cannot fail.
+    """Use one name for one value: remove aliases, projections of known tuples, and casts that cannot fail.
 
-    Where a value of a dataflow block has the name of an output, too, that name stays. Scalars and constants stand where
-    they are used. A size that a cast defines and that the value's type tells is put as that everywhere. An output that
-    nothing outside of its block uses becomes a variable of the block. A tuple that puts all fields of a parameter
-    together again is that parameter. Bindings that nothing uses any more stay, for `DeadCodeElimination`.
+    If a value of a dataflow block also has the name of an output, this name stays. Scalars and constants are written
+    where they are used. A size that a cast defines is replaced everywhere if the type of the cast value already states
+    it. An output that nothing outside its block uses becomes a variable of the block. A tuple that collects all fields
+    of a parameter in order is replaced by the parameter. Bindings that are no longer used stay, for
+    `DeadCodeElimination`.
 
-    Needs: nothing. Guarantees: the same values to the bit; no casts that check anything are dropped. Raises `PassError`
+    Needs: nothing. Guarantees: the same values to the bit; no cast that checks anything is dropped. Raises `PassError`
     for casts that contradict each other. Cost: linear.
     """
 

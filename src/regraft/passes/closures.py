@@ -1,7 +1,7 @@
 """LambdaLift: functions that are defined inside others become functions of the module.
 
-What such a function uses of the function around it becomes further parameters. Where it uses nothing, its name is
-called; else a closure over what it uses takes its place.
+The variables that such a function uses of its surrounding function become further parameters. If there are none, calls
+use the new function by its name. Otherwise a closure over these variables takes its place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .passes import ModulePass, Pass
 
 
 class _FunctionLifting(ExprMutator):
-    """Takes the local functions out of one function of the module."""
+    """Moves the local functions out of one function of the module."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class _FunctionLifting(ExprMutator):
         bodies: Collection[Expr],
         makers: set[Expr],
     ) -> None:
-        """``makers``: the functions of the module that are known to give closures; those that are lifted join them."""
+        """``makers``: the functions of the module that are known to return closures; lifted ones are added to it."""
         super().__init__()
         self._makers = makers
         self._bodies = bodies
@@ -42,11 +42,11 @@ class _FunctionLifting(ExprMutator):
         self._taken = taken
         self._lifted = lifted
         self._closures: dict[Var, FuncType] = {}
-        """The types of the functions that variables hold closures of."""
+        """For each variable that holds a closure, the type of the function that the closure was made from."""
         self._refined: set[Expr] = set()
         """The lifted functions, and the variables whose types follow theirs."""
         self._stated: Type = OBJECT
-        """The type of the variable that is being bound, as it was before functions became closures."""
+        """The type of the variable that is being bound, before functions became closures."""
 
     def visit_var_def_(self, var: Var) -> Var:
         self._stated = var.ty
@@ -109,7 +109,7 @@ class _FunctionLifting(ExprMutator):
 
 
 def _as_precise_as_the_value(mutator: ExprMutator, binding: VarBinding) -> VarBinding:
-    """``binding`` of a variable that has the type of its value, where that says more than what was stated."""
+    """``binding``, with the type of its value for the variable, if this type is more precise than the stated one."""
     old, value = binding.var, binding.value
     if value.ty == old.ty or is_subtype(value.ty, old.ty) is not True:
         return binding
@@ -119,14 +119,14 @@ def _as_precise_as_the_value(mutator: ExprMutator, binding: VarBinding) -> VarBi
 
 
 def _more_precise(stated: Function, derived: Function) -> Function:
-    """The one of two functions of one body whose result type says more; ``stated``, where that is not known."""
+    """The function with the more precise result type, of two with one body; ``stated`` if that is not known."""
     return derived if is_subtype(derived.ret_ty, stated.ret_ty) is True else stated
 
 
 class _Inside(ExprMutator):
-    """The body of a local function on its own: captured variables are parameters, and it calls itself by its name.
+    """The body of a local function alone: captured variables are parameters, and it calls itself by its global name.
 
-    Variables have the types of their values, as in Relax.
+    Variables get the types of their values, as in Relax.
     """
 
     def __init__(self, own: Var, variable: GlobalVar, captured: list[Var], params: list[Var]) -> None:
@@ -160,15 +160,15 @@ def _gives_closure(function: Function) -> bool:
 
 
 def LambdaLift() -> Pass:
-    """Make functions of the module of functions that are defined inside others, under ``<outer>_<inner>``.
+    """Turn functions that are defined inside others into functions of the module, named ``<outer>_<inner>``.
 
-    One that uses variables of the function around it gets them as further parameters, and a closure
-    (``R.make_closure``) takes its place; calls of it become ``R.invoke_pure_closure``, or ``R.invoke_closure`` where it
-    has effects. One that mentions sizes which only the outer function defines stays where it is, and so does the body
-    of a loop that uses variables from around it: a loop takes no closure.
+    If the function uses variables of its surrounding function, they become further parameters, and a closure
+    (``R.make_closure``) takes its place. Calls of it become ``R.invoke_pure_closure``, or ``R.invoke_closure`` if it
+    has effects. A function stays in place if it mentions sizes that only the outer function defines. The body of a loop
+    stays, too, if it uses variables from outside: a loop takes no closure.
 
-    Needs: nothing. Guarantees: the same values to the bit, effects in the same order. Cost: linear, for each level of
-    functions in functions.
+    Needs: nothing. Guarantees: the same values to the bit, effects in the same order. Cost: linear for each level of
+    nested functions.
     """
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:
@@ -183,7 +183,8 @@ def LambdaLift() -> Pass:
                 new = _FunctionLifting(variable.name_hint, taken, lifted, _bodies_of_loops(function), makers).mutate(
                     function
                 )
-                # A closure says less than the function that it was made of; what was promised still holds.
+                # The closure's type says less than the function's. Keep the stated type if it is the more precise
+                # one.
                 function = _more_precise(Function(new.params, new.body, function.ret_ty, new.is_pure, new.attrs), new)
                 pending[:0] = lifted.items()
             elif makers:

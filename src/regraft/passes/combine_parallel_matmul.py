@@ -1,8 +1,9 @@
-"""CombineParallelMatmul: the matmuls that share their left side become one.
+"""CombineParallelMatmul: matmuls with the same left operand become one.
 
 ``x @ w1``, ``x @ w2``, ... become ``split(x @ concat(w1, w2, ...))``: one large product instead of many small ones, as
-for the query, key and value projections of attention. The pattern is one `repeat`; what this module decides is which
-of the branches that it finds fit together, and how much of what follows them (a bias, an activation) can be done once.
+for the query, key and value projections of attention. The pattern is one `repeat`. This module decides which of the
+matched branches fit together, and how many of the operations after them (a bias, an activation) can be applied once to
+the joined product.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from .context import PassContext
 from .passes import FunctionPass, Pass
 
 GroupCheck: TypeAlias = Callable[[Expr, list[Expr], list[Expr], Mapping[Var, Expr]], bool | Decline]
-"""``check(left side, right sides, biases, bindings)``: whether this group is to be combined.
+"""``check(left side, right sides, biases, bindings)``: True if this group is to be combined.
 
-``decline("why")`` is a False with a reason.
+``decline("why")`` stands for False and gives the reason.
 """
 
 JoinLayout: TypeAlias = Literal["concat", "stack"]
-"""The layout of joined matrices: side by side, or along a new axis."""
+"""The layout of the joined matrices: side by side, or along a new axis."""
 
 with PatternContext() as _parallel:
     _left, _right = wildcard(), wildcard()
@@ -44,11 +45,11 @@ with PatternContext() as _parallel:
 
 
 _MOST_COMPARED: Final = 8
-"""The most branches with which one without a group is compared to say why it has none."""
+"""The most branches that a branch without a group is compared with to find the reason."""
 
 
 class _Branch(NamedTuple):
-    """One of the matmuls: its variable, its right side, which is of a known shape, and itself."""
+    """One of the matmuls: its variable, its right operand, whose shape is known, and the call."""
 
     var: Var
     weight: Expr
@@ -60,7 +61,7 @@ class _Branch(NamedTuple):
 
 
 class _Biased(NamedTuple):
-    """A bias that is added to a branch and nothing else done with it: the variable of the sum, and the bias."""
+    """A bias that is added to a branch by its only user: the variable of the sum, the bias and the type of the bias."""
 
     var: Var
     bias: Expr
@@ -68,7 +69,7 @@ class _Biased(NamedTuple):
 
 
 def _branches(matchings: Mapping[Any, Any], bindings: Bindings) -> tuple[list[_Branch], list[str]]:
-    """The branches whose right side has columns that can be put side by side, and why others have not."""
+    """The branches whose right operands have columns that can be put side by side, and the reasons of the others."""
     found: list[_Branch] = []
     reasons: list[str] = []
     for var, weight in zip(matchings[_matmul], matchings[_right], strict=True):
@@ -83,11 +84,12 @@ def _branches(matchings: Mapping[Any, Any], bindings: Bindings) -> tuple[list[_B
 
 
 def _groups(branches: Sequence[_Branch], bindings: Bindings) -> list[list[_Branch]]:
-    """``branches`` by what can be one matmul.
+    """``branches`` in groups, each of which can be one matmul.
 
-    Right sides must agree in dtype and every size but the last, results in dtype, and none may depend on another.
-    Branches of one depth are independent, and groups of one depth cannot make a cycle with those of another.
-    Widths that are numbers come first in a group, so that the product is cut at numbers where it can be.
+    In a group, right operands agree in dtype and in every size except the last, results agree in dtype, and no branch
+    depends on another. Branches of one depth are independent. Groups of one depth cannot form a cycle with groups of
+    another. Branches whose width is a number come first in a group, so that the product is split at numbers where
+    possible.
     """
     groups: dict[object, list[_Branch]] = {}
     depths = bindings.depths([branch.var for branch in branches])
@@ -98,7 +100,7 @@ def _groups(branches: Sequence[_Branch], bindings: Bindings) -> list[list[_Branc
 
 
 def _apart(alone: _Branch, branches: Sequence[_Branch], bindings: Bindings) -> str:
-    """The reason why ``alone`` cannot be one matmul with the branch most like it, of the first few."""
+    """The reason why ``alone`` cannot be one matmul with the most similar of the first few other branches."""
 
     def differences(other: _Branch) -> list[str]:
         first, second = sorted((alone, other), key=branches.index)
@@ -125,7 +127,7 @@ def _apart(alone: _Branch, branches: Sequence[_Branch], bindings: Bindings) -> s
 
 
 def _only_user(value: Var, bindings: Bindings) -> tuple[Var, Call] | None:
-    """The one call that computes with ``value``; None if there are others, or if the value is seen elsewhere."""
+    """The only user of ``value``, if it is a call; None if there are more users, or if ``value`` is an output."""
     users = bindings.users_of(value)
     if len(users) != 1 or bindings.is_output(value):
         return None
@@ -134,7 +136,7 @@ def _only_user(value: Var, bindings: Bindings) -> tuple[Var, Call] | None:
 
 
 def _bias_of(branch: _Branch, bindings: Bindings) -> _Biased | None:
-    """The bias of ``branch``, on either side of the sum, if it has the branch's columns and adds no axes or rows."""
+    """The bias added to ``branch``, on either side, if it has the branch's columns and adds no axes or rows."""
     user = _only_user(branch.var, bindings)
     if user is None or not is_call_of(user[1], "relax.add") or user[0].ty != branch.var.ty:
         return None
@@ -148,7 +150,7 @@ def _bias_of(branch: _Branch, bindings: Bindings) -> _Biased | None:
 
 
 def _biases(group: Sequence[_Branch], matmuls: Sequence[Var], bindings: Bindings) -> list[_Biased]:
-    """The biases of all branches, if they can be put side by side and are known before the matmuls; else none."""
+    """The biases of all branches, if they can be joined and do not depend on the matmuls; an empty list otherwise."""
     found: list[_Biased] = []
     for branch in group:
         biased = _bias_of(branch, bindings)
@@ -166,7 +168,7 @@ def _biases(group: Sequence[_Branch], matmuls: Sequence[Var], bindings: Bindings
 
 
 def _activation(tops: Sequence[Var], bindings: Bindings) -> list[tuple[Var, Call]]:
-    """The calls of one elementwise function of one operand that follow all of ``tops``; none if they differ."""
+    """The calls of one elementwise function of one operand that follow all of ``tops``; empty if they differ."""
     found: list[tuple[Var, Call]] = []
     for top in tops:
         user = _only_user(top, bindings)
@@ -185,7 +187,7 @@ def _activation(tops: Sequence[Var], bindings: Bindings) -> list[tuple[Var, Call
 
 
 def _joined_product(left: Expr, weights: Sequence[Expr], group: Sequence[_Branch], layout: JoinLayout) -> Expr | str:
-    """The one product: of matrices side by side, or of matrices along a new axis before their columns."""
+    """The one product, of matrices side by side or along a new axis; a reason if it cannot be written."""
     dtype = dtype_of(group[0].call)  # which all results have, as Relax writes it
     if layout == "concat":
         return ops.matmul(left, ops.concat(weights, axis=len(group[0].shape) - 1), dtype)
@@ -197,7 +199,7 @@ def _joined_product(left: Expr, weights: Sequence[Expr], group: Sequence[_Branch
 
 
 def _layer(value: Expr, index: int) -> Expr:
-    """The product of matrix ``index`` out of stacked ones."""
+    """The product of matrix ``index``, from the product of stacked matrices."""
     axis = tensor_type(value).ndim - 2
     return ops.squeeze(ops.strided_slice(value, [axis], [index], [index + 1]), [axis])
 
@@ -210,7 +212,7 @@ def _combined(
     check: GroupCheck | None,
     layout: JoinLayout,
 ) -> dict[Var, Expr] | str:
-    """The replacements for one group, or why there are none."""
+    """The replacements for one group, or the reason why there are none."""
     if layout == "stack" and any(len(b.shape) != 2 or b.shape[-1] != group[0].shape[-1] for b in group):
         return "only matrices of one width are stacked"
     biases = _biases(group, matmuls, bindings)
@@ -247,7 +249,7 @@ def _combined(
 
 
 def _attempts(group: Sequence[_Branch], bindings: Bindings) -> list[Sequence[_Branch]]:
-    """The attempts at a group, in order: all of it, and the branches with a bias where only some have one."""
+    """The attempts at a group, in order: the whole group, then the branches with a bias if only some have one."""
     biased = [branch for branch in group if _bias_of(branch, bindings) is not None]
     return [group, biased] if 1 < len(biased) < len(group) else [group]
 
@@ -259,9 +261,9 @@ def combine(
     layout: JoinLayout,
     in_parts: set[Expr],
 ) -> dict[Var, Expr] | Decline:
-    """The rewriter: each group of at least two becomes one matmul; the rest stays, and the reasons are told.
+    """The rewriter: each group of at least two branches becomes one matmul; the reasons of the others are collected.
 
-    A left side of which a part of a group was combined goes into ``in_parts``: the whole is not asked about once more.
+    If only a part of a group was combined, the left operand is added to ``in_parts``, so that it is not tried again.
     """
     left = matchings[_left]
     if left in in_parts:
@@ -288,23 +290,24 @@ def combine(
 
 
 def CombineParallelMatmul(check: GroupCheck | None = None, *, layout: JoinLayout = "concat") -> Pass:
-    """Make matmuls that share their left side one matmul of the right sides side by side, and split the result.
+    """Make matmuls with the same left operand one matmul of the joined right operands, and split the result.
 
-    A bias that follows every branch of a group, and an activation (any elementwise function of one operand) that
-    follows every one, are done once, too; where only some have it, it stays behind the split. ``check(left, [right,
-    ...], [bias, ...], bindings)`` may decline a group by returning False, or ``decline("why")``; it alone is left then.
-    The biases are those of all branches, or none; where only some have one, these are asked about next.
-    `combining_pays` is such a check.
+    If every branch of a group is followed by a bias, or by an activation (any elementwise function of one operand), it
+    is applied once, before the split. If only some branches have it, it stays after the split. ``check(left, [right,
+    ...], [bias, ...], bindings)`` may decline a group by returning False or ``decline("why")``; other groups are still
+    combined. The check gets the biases of all branches, or none. If only some have a bias, these branches are tried
+    next. `combining_pays` is such a check.
 
-    ``layout="stack"`` puts matrices of one width along a new axis instead of side by side. Where columns are cut over
-    devices, the parts of the product then lie where those of the single products did; side by side, every run would
-    exchange them.
+    ``layout="stack"`` puts matrices of equal width along a new axis instead of side by side. If columns are split over
+    devices, each part of the product then lies on the device where the single product would be. Side by side, every run
+    would have to exchange the parts.
 
-    Needs: nothing; `CanonicalizeBindings` and `EliminateCommonSubexpr` before it find more. Guarantees: branches are
-    combined whatever stands between them, except where one depends on another; right sides of a group have the same
-    rank, leading sizes and dtype, results the same dtype, which ``out_dtype`` keeps; each element is the same sum of
-    products as before. Right sides are concatenated at run time unless `FoldConstant` or `LiftTransformParams` follow.
-    Cost: linear in the program; in a group, the values between the first and the last branch that branches depend on.
+    Needs: nothing; after `CanonicalizeBindings` and `EliminateCommonSubexpr` it finds more. Guarantees: branches are
+    combined whatever stands between them, unless one depends on another. The right operands of a group have the same
+    rank, leading sizes and dtype. The results have the same dtype, which ``out_dtype`` keeps. Each element is the same
+    sum of products as before. Right operands are concatenated at run time unless `FoldConstant` or
+    `LiftTransformParams` follows. Cost: linear in the program; for a group, the values between its first and last
+    branch that branches depend on.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:

@@ -1,8 +1,8 @@
 """The cost check for combining parallel matmuls, which the default level gives to `CombineParallelMatmul`.
 
-One product instead of several saves calls, and tiles that narrow products leave half empty. It costs the split of the
-result, and the join of the right sides where they are not known before the program runs. `analysis.machine` estimates
-both ways from shapes.
+One product instead of several saves calls, and fills tiles that narrow products leave half empty. It costs the split of
+the result, and joining the right operands if they are not known before the program runs. `analysis.machine` estimates
+both variants from shapes.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ..rewrite import Decline, decline
 from .combine_parallel_matmul import GroupCheck
 
 SIZES: Final = (1, 1024)
-"""The values at which a symbolic size is checked: the least that it can be, and a large one."""
+"""The values at which symbolic sizes are checked: the least possible one, and a large one."""
 
 
 def combining_pays(machine: Machine = CPU_CORE) -> GroupCheck:
-    """A check for `CombineParallelMatmul` that declines groups whose one product is not estimated to be faster.
+    """A check for `CombineParallelMatmul` that declines groups whose joined product is not estimated to be faster.
 
-    Symbolic sizes are taken to be 1, all of them, and then 1024, all of them: a group is combined only if that pays at
-    both. A group whose sizes are not known at all is declined, and so is what `joins_no_codes` declines. Cost: linear
-    in the group and in what its right sides are computed from.
+    All symbolic sizes are taken to be 1, and then all to be 1024. A group is combined only if that is faster in both
+    cases. A group with unknown sizes is declined, and so is a group that `joins_no_codes` declines. Cost: linear in the
+    group and in the values that its right operands are computed from.
     """
 
     def check(left: Expr, rights: list[Expr], biases: list[Expr], bindings: Mapping[Var, Expr]) -> bool | Decline:
@@ -58,10 +58,11 @@ def combining_pays(machine: Machine = CPU_CORE) -> GroupCheck:
 
 
 def joins_no_codes(left: Expr, rights: list[Expr], biases: list[Expr], bindings: Mapping[Var, Expr]) -> bool | Decline:
-    """A check for `CombineParallelMatmul` that declines right sides and biases that are stored as codes with scales.
+    """A check for `CombineParallelMatmul` that declines right operands and biases that are stored as codes with scales.
 
-    These stay as they are stored, so what they stand for would be joined in each run, and an engine that multiplies
-    codes would find none. Cost: linear in what the right sides are computed from.
+    These stay as they are stored. If they were joined, every run would have to join the decoded values, and an engine
+    that multiplies codes would no longer find them. Cost: linear in the values that the right operands are computed
+    from.
     """
     del left
     for value in _computed_from([*rights, *biases], bindings):
@@ -71,13 +72,13 @@ def joins_no_codes(left: Expr, rights: list[Expr], biases: list[Expr], bindings:
 
 
 def _is_row_by_row(left: Expr, biases: Sequence[Expr]) -> bool:
-    """True for a matrix times matrices, each plus a vector, which engines add on the way (Gemm, addmm) at no cost."""
+    """True for a matrix times matrices, each plus a vector: engines add the vector within the product (Gemm, addmm)."""
     rank, *others = [operand.ty.ndim if isinstance(operand.ty, TensorType) else -1 for operand in (left, *biases)]
     return rank == 2 and all(other in (0, 1) for other in others)
 
 
 def _apart(left: Expr, rights: Sequence[Expr], biases: Sequence[Expr]) -> Iterator[Call]:
-    """The calls that there are now."""
+    """The calls of the separate products."""
     for index, right in enumerate(rights):
         product = ops.matmul(left, right)
         yield product
@@ -88,7 +89,7 @@ def _apart(left: Expr, rights: Sequence[Expr], biases: Sequence[Expr]) -> Iterat
 def _together(
     left: Expr, rights: Sequence[Expr], biases: Sequence[Expr], bindings: Mapping[Var, Expr]
 ) -> Iterator[Call]:
-    """The calls that there would be; joining what is known before the program runs is done by then."""
+    """The calls of the joined product. Joining constants is not among them: it is done before the program runs."""
     joined = _joined(rights)
     if not are_constants(rights, bindings):
         yield joined
@@ -123,7 +124,7 @@ def _shown(seconds: float) -> str:
 
 
 def are_constants(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> bool:
-    """True if all of ``values`` are computed from constants only, so that joining them costs nothing in a run.
+    """True if all of ``values`` are computed from constants only, so that joining them costs nothing at run time.
 
     Cost: the bindings that they are computed from.
     """
@@ -131,7 +132,7 @@ def are_constants(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> bool:
 
 
 def _computed_from(values: Iterable[Expr], bindings: Mapping[Var, Expr]) -> Iterator[Expr | None]:
-    """The values that ``values`` are computed from, each once, and None for one that is not known before a run."""
+    """Each value that ``values`` are computed from, once; None stands for a value that is known only at run time."""
 
     def operands(leaf: Expr) -> list[Expr]:
         value = bindings.get(leaf) if isinstance(leaf, Var) else None

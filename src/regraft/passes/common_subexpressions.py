@@ -1,4 +1,4 @@
-"""EliminateCommonSubexpr: what is computed twice is computed once."""
+"""EliminateCommonSubexpr: compute equal values once."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .passes import FunctionPass, Pass
 _ALLOCATORS: Final = frozenset(
     map(operator_of, (alloc_storage, alloc_tensor, alloc_tensor_in_storage, alloc_vm_storage, alloc_vm_tensor))
 )
-"""Two calls of one of these give two places in memory, so they are not the same value."""
+"""Two calls of one of these allocate different memory, so they are not the same value."""
 
 
 class _Sharing(ExprMutator):
-    """Makes each value that was computed before, where it can be seen, another name of the first one."""
+    """Makes each value that was computed before, and is visible here, another name of the first one."""
 
     def __init__(
         self, wanted: Callable[[Expr], bool], context: PassContext | None = None, *, leaves_aliases: bool
@@ -41,16 +41,16 @@ class _Sharing(ExprMutator):
         self._context = context
         self._leaves_aliases = leaves_aliases
         self._visible: dict[ValueKey, dict[Var, None]] = {}
-        """The names of each value, those of a dataflow block among them."""
+        """The names of each value, including those of a dataflow block."""
         self._added: list[tuple[ValueKey, Var]] = []
-        """The entries of `_visible` in order, to take out those that a body or block hides when it is left."""
+        """The entries of `_visible` in order, to remove those that are hidden when a body or block is left."""
         self._outputs: list[tuple[Var, Var]] = []
-        """The outputs of the block in hand, before and now, in whose place an earlier value stands in the block."""
+        """The outputs of the current block, before and after, that an earlier value replaces inside the block."""
         self._stands_for: dict[Var, Expr] = {}
         self._params: set[Expr] = set()
 
     def _function(self, function: Function) -> Steps[Expr]:
-        # What an inner function computes is computed when it is called.
+        # An inner function computes its values when it is called, so it shares none with the outer function.
         outer, self._visible, self._added = (self._visible, self._added), {}, []
         self._params.update(function.params)
         result = yield super()._function(function)
@@ -82,7 +82,7 @@ class _Sharing(ExprMutator):
         return kept
 
     def _forget(self, count: int, is_hidden: Callable[[Var], bool]) -> None:
-        """Take out what was added after the first ``count`` and cannot be seen from here on."""
+        """Remove the entries that were added after the first ``count`` and are no longer visible."""
         kept: list[tuple[ValueKey, Var]] = []
         for key, var in self._added[count:]:
             if is_hidden(var):
@@ -101,7 +101,7 @@ class _Sharing(ExprMutator):
         value = binding.value
         if isinstance(value, Var):
             self._stands_for[binding.var] = self._resolved(value)
-            # Names of a parameter alone: what is shared leaves names of other values, which a second run finds.
+            # Only aliases of parameters: sharing leaves aliases of other values, which a second run would find.
             names_one = self._leaves_aliases and value in self._params and self._wanted(value)
             return self._shared(binding, ("name", value)) if names_one else binding
         if isinstance(value, Call):
@@ -137,9 +137,10 @@ class _Sharing(ExprMutator):
 
 
 def _commuted(key: ValueKey, value: Expr) -> ValueKey:
-    """``key``, the same for both orders of two operands, where the order makes no difference to the bit.
+    """``key``, made equal for both orders of two operands if the order makes no difference to the bit.
 
-    Among floats, an operator that picks one of equal operands (a maximum, say) may pick 0.0 or -0.0 by the order.
+    For floats, an operator that picks one of two equal operands (such as a maximum) may return 0.0 or -0.0 depending on
+    the order.
     """
     if not isinstance(value, Call) or not isinstance(value.op, Op) or not value.op.is_commutative:
         return key
@@ -150,9 +151,10 @@ def _commuted(key: ValueKey, value: Expr) -> ValueKey:
 
 
 def _sizes_of_one_shape(function: Function) -> dict[SymVar, Dim]:
-    """For each name that a match_cast gives to a size which has another name already, that one.
+    """For each size variable that a match_cast defines although the size already has a name, this earlier name.
 
-    Two casts of the same value name its sizes twice; what depends on them could not be told to be the same.
+    Two casts of one value name its sizes twice; without this, values that depend on them could not be recognized as
+    equal.
     """
     mentioned = {size for param in function.params for size in type_symvars(param.ty)}
     naming: dict[Var, set[SymVar]] = {}
@@ -180,7 +182,7 @@ def _dims(ty: Type) -> tuple[Dim, ...]:
 
 
 def share_projections(function: Function) -> Function:
-    """``function`` with each field of a tuple taken once, so that one value has one name."""
+    """``function`` with each field of a tuple projected once, so that one value has one name."""
     taken = Counter(
         (binding.value.tuple_value, binding.value.index)
         for binding in iter_bindings(function)
@@ -194,15 +196,15 @@ def share_projections(function: Function) -> Function:
 def EliminateCommonSubexpr(call_only: bool = False, *, leaves_aliases: bool = True) -> Pass:
     """Compute what is computed twice once: pure values of the same operator, operands and attributes.
 
-    A value that was computed before becomes another name of the first one, in the same block, a later one, or a branch;
-    `CanonicalizeBindings` takes such names out, and so does ``leaves_aliases=False``, where nothing else needs them; a
-    size that a match_cast names has then the name that an earlier one of the same value gave it.
-    Aliases of operands are looked through, constants of few elements compared by content. The two operands of a
-    commutative operator may stand either way round. ``call_only`` leaves all but calls alone: tuples and their fields,
-    and shapes, constants and other leaves that have names.
+    A repeated value becomes another name of the first one, in the same block, a later block, or a branch.
+    `CanonicalizeBindings` removes such aliases. With ``leaves_aliases=False`` this pass removes them, where nothing
+    else needs them; a size that a match_cast names then gets the name from an earlier cast of the same value. Aliases
+    of operands are resolved, and small constants are compared by content. The two operands of a commutative operator
+    may be in either order. ``call_only`` restricts the pass to calls: tuples and their fields stay, and so do shapes,
+    constants and other leaves that have names.
 
-    Needs: nothing. Guarantees: the same values to the bit, but for which of two NaNs comes out; effects are never
-    shared, and a value computed in a branch is not used outside of it. Cost: linear.
+    Needs: nothing. Guarantees: the same values to the bit, except for which of two NaNs is returned. Effects are never
+    shared, and a value computed in a branch is not used outside it. Cost: linear.
     """
 
     def wanted(value: Expr) -> bool:
@@ -210,7 +212,8 @@ def EliminateCommonSubexpr(call_only: bool = False, *, leaves_aliases: bool = Tr
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
         function = _Sharing(wanted, context, leaves_aliases=leaves_aliases).mutate(function)
-        # A cast whose sizes have other names is no other name of the first, so it goes only where aliases go.
+        # A cast that names its sizes anew is no alias of the first cast, so it is merged only where aliases are
+        # removed.
         while not leaves_aliases and (again := _sizes_of_one_shape(function)):
             named_once = bind_sizes(function, again)
             function = _Sharing(wanted, context, leaves_aliases=leaves_aliases).mutate(named_once)

@@ -1,4 +1,4 @@
-"""Groups of values that depend on constants only, and how large they are beside what is left when they are computed."""
+"""Groups of values that depend on constants only, and whether folding a group makes the program larger."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def constants_in(operands: tuple[Expr, ...]) -> list[Constant]:
 
 
 def size_of(ty: Type) -> int | None:
-    """The number of elements; None if it is not known, or if a value of the type is no tensor or tuple of tensors."""
+    """The number of elements; None if it is unknown, or if the type is neither a tensor nor a tuple of tensors."""
     if isinstance(ty, TupleType):
         sizes = [size_of(field) for field in ty.fields]
         return None if None in sizes else sum(size for size in sizes if size is not None)
@@ -40,32 +40,32 @@ def size_of(ty: Type) -> int | None:
 
 
 def bytes_of(ty: Type) -> int:
-    """The bytes of a value of that type, as far as its sizes are known."""
+    """The size of a value of this type in bytes, counting only the tensors whose sizes are known."""
     leaves = ty.fields if isinstance(ty, TupleType) else (ty,)
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
     return sum((size_of(leaf) or 0) * itemsize(leaf.dtype or "float32") for leaf in tensors)
 
 
 def is_view(call: Call) -> bool:
-    """True if the result holds the elements of the operand in their order."""
+    """True if the result holds the elements of the operand in the same order."""
     return isinstance(call.op, Op) and Trait.VIEW in call.op.traits
 
 
 def foldable_call(value: Expr) -> Call | None:
-    """``value`` as a pure call of an operator that may be computed once its operands are known; None if it is none."""
+    """``value`` as a pure call of an operator that may be folded once its operands are known; None for other values."""
     if type(value) is not Call or not isinstance(value.op, Op) or not value.is_pure:
         return None
-    # A mark is there to be kept: behind it stand buffers that will not always hold what they hold now.
+    # `no_grad` marks buffers, whose contents may change later. Folding would lose the mark.
     return None if is_call_of(value, "relax.grad.no_grad") or is_kept_of_constants(value.op) else value
 
 
 def groups_that_shrink(function: Function, most_grown: int) -> frozenset[Var]:
-    """The values of constants that may all be computed: then no more bytes are left than there were.
+    """The values computed from constants that may all be folded: together they take no more bytes than their constants.
 
-    Values are in one group if one is made of the other, or both of one constant of more than ``most_grown`` elements.
-    What is left of a group are the values that something else reads. A weight that is divided by its own norm is
-    such a group: of the weight, its squares and the quotient the quotient is left. A call whose result is larger than
-    its operands ends a group, and so stays. Cost: linear.
+    Two values are in one group if one is computed from the other, or both from one constant of more than ``most_grown``
+    elements. Folding a group leaves the values that something outside the group reads. For example, a weight that is
+    divided by its own norm is a group: of the weight, its squares and the quotient, only the quotient is left. A call
+    whose result is larger than its operands ends a group, and is not folded. Cost: linear.
     """
     return frozenset(_Groups(function, most_grown).shrinking())
 
@@ -74,17 +74,18 @@ class _Groups:
     def __init__(self, function: Function, most_grown: int) -> None:
         self._most_grown: Final = most_grown
         self._values: Final[dict[Var, Call]] = {}
-        """The calls of constants, in order."""
+        """The calls whose operands are constants or other such calls, in order."""
         self._above: Final[dict[Var | int, Var | int]] = {}
-        """For a value, or a constant by its data, another one of its group; itself for the one that names the group."""
+        """A union-find forest: another member of the group of each value or constant (by its data); itself for a root.
+        """
         self._bytes: Final[dict[int, int]] = {}
         """The bytes of each constant that is not small, by its data."""
         self._views: Final[dict[Var, list[Constant]]] = {}
-        """The values that only view named constants, and so stay where they are read, with these constants."""
+        """The values that only view named constants, with these constants. They stay if something reads them."""
         self._read: Final[dict[Var, None]] = {}
-        """The values that something else reads, in order."""
+        """The values that something outside the groups reads, in order."""
         self._staying: Final[set[int]] = set()
-        """The constants that something else reads, by their data."""
+        """The constants that something outside the groups reads, by their data."""
         for binding in iter_bindings(function):
             call = foldable_call(binding.value)
             if call is None or not self._takes(binding.var, call):
@@ -92,7 +93,7 @@ class _Groups:
         self._reads(function.body.body)
 
     def _takes(self, var: Var, call: Call) -> bool:
-        """Note ``call`` as one of constants; False if it is none, or would not be folded."""
+        """Record ``call`` as a call of constants; False if it is not one, or would not be folded."""
         leaves = leaves_of(call)
         if not all(leaf in self._values for leaf in leaves if isinstance(leaf, Var)):
             return False
@@ -151,7 +152,7 @@ class _Groups:
 
 
 def _with_results(value: Expr) -> Iterator[Expr]:
-    """``value``, and what the bodies in it return."""
+    """``value``, and the results of the bodies in it."""
     yield value
     for body in direct_uses(value).bodies:
         yield body.body if not isinstance(body, Function) else body.body.body

@@ -1,7 +1,7 @@
-"""The common state of all passes of a run: instruments, verification, and what the passes report.
+"""The common state of all passes of a run: instruments, verification, and the reports of the passes.
 
-A `PassContext` is entered with ``with``; passes that run inside find it by themselves. Knows the rewriting engine and
-the vocabulary's reference semantics, and no pass.
+A `PassContext` is entered with ``with``; passes that run inside find it by themselves. This module knows the rewriting
+engine and the vocabulary's reference semantics, and no pass.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ Program = TypeVar("Program", Function, IRModule)
 
 
 class PassError(RegraftError, RuntimeError, ValueError):
-    """A pass cannot do what it was asked, or did what it must not; the message names the pass."""
+    """Raised if a pass cannot do its task, or broke one of its promises; the message names the pass."""
 
 
 class PassTypeError(PassError, TypeError):
-    """An option of passes is of a wrong type."""
+    """An option of passes has a wrong type."""
 
 
 class PassConfigError(PassError, AttributeError):
-    """A context is given an option that does not exist; an `AttributeError`, as in Relax."""
+    """A context was given an option that does not exist; an `AttributeError`, as in Relax."""
 
 
 class RewriteDecision(NamedTuple):
-    """One decision of a pass: a rewrite (``reason`` is None), or a place that it left as it was, and why.
+    """One decision of a pass: a rewrite (``reason`` is None), or a place that was left unchanged, with the reason.
 
-    ``unverified`` says why a rewrite could not be run on both sides, where that was asked for.
+    ``unverified`` says why a rewrite could not be checked by running both sides, if that was requested.
     """
 
     pass_name: str
@@ -57,47 +57,47 @@ class RewriteDecision(NamedTuple):
 
 
 class PassInstrument:
-    """Looks on while passes run; override the methods of interest."""
+    """Observes passes while they run; override the methods of interest."""
 
     sees_sequences: ClassVar[bool] = True
-    """False for one that looks at single passes alone, and not at the sequences that they stand in."""
+    """False for an instrument that observes single passes only, and no sequences of passes."""
 
     def enter_pass_ctx(self) -> None:
-        """The context is entered."""
+        """Called when the context is entered."""
 
     def exit_pass_ctx(self) -> None:
-        """The context is left, also after an error."""
+        """Called when the context is left, also after an error."""
 
     def should_run(self, mod: Function | IRModule, info: Pass) -> bool:
-        """True if the pass runs at all; if not, the program stays as it is."""
+        """True if the pass is to run; otherwise the program stays as it is."""
         return True
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """The pass is about to run on ``mod``."""
+        """Called before the pass runs on ``mod``."""
 
     def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """The pass has given ``mod``, which is the program that it got if it changed nothing."""
+        """Called after the pass with its result ``mod``, which is the program it was given if nothing changed."""
 
     def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
-        """The running pass is about to rewrite ``program`` by ``rules``."""
+        """Called before the running pass rewrites ``program`` by ``rules``."""
 
     def step(self, step: RewriteDecision) -> None:
-        """The running pass has rewritten a place, or left it and says why."""
+        """Called when the running pass has rewritten a place, or left it unchanged for a reason."""
 
     def rewrote(self, event: Event) -> None:
-        """The running pass has rewritten a place by a rule; ``event.edit`` is what changed."""
+        """Called when the running pass has rewritten a place by a rule; ``event.edit`` is the change."""
 
     def wrote(self, written: RewrittenBlock) -> None:
-        """The running pass has written down a block that its rules changed."""
+        """Called when the running pass has written a block that its rules changed."""
 
     @property
     def wants_edits(self) -> bool:
-        """True if `rewrote` is to be called; passes run faster where nobody listens."""
+        """True if `rewrote` is to be called; passes run faster if no instrument wants it."""
         return type(self).rewrote is not PassInstrument.rewrote
 
     @property
     def wants_steps(self) -> bool:
-        """True if `step` is to be called; passes run faster where nobody listens."""
+        """True if `step` is to be called; passes run faster if no instrument wants it."""
         return type(self).step is not PassInstrument.step
 
 
@@ -131,15 +131,15 @@ def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
 class PassContext:
     """The options of passes inside ``with PassContext(...)``.
 
-    ``instruments`` are told of each pass, in order. ``verify="values"`` checks each rewrite by value on random inputs
-    where that can be done, and after each pass that promises the same values runs each function that kept its
-    parameters, before and after, on random inputs: `PassValueError` names the pass, the function and the difference.
-    ``most_rewrites`` stops rewriting after that many rewrites; it is what `first_change` narrows down with.
+    ``instruments`` are notified of each pass, in order. ``verify="values"`` checks each rewrite by value on random
+    inputs, where possible. After each pass that promises the same values, it also runs each function that kept its
+    parameters, before and after, on random inputs. `PassValueError` names the pass, the function and the difference.
+    ``most_rewrites`` stops rewriting after that many rewrites; `first_change` uses it to find a wrong rewrite.
 
-    As in Relax, a `Sequential` passes over passes of a higher optimization level than ``opt_level``, unless
-    ``required_pass`` names them, and over those that ``disabled_pass`` names. A pass that is called by itself runs in
-    any case. ``config`` is what passes look up by name; `register_config` declares a name. Raises `PassError` for one
-    that is not declared.
+    As in Relax, a `Sequential` skips passes whose optimization level is higher than ``opt_level``, unless
+    ``required_pass`` names them, and passes that ``disabled_pass`` names. A pass that is called by itself always runs.
+    ``config`` holds options that passes look up by name; `register_config` declares a name. Raises `PassError` for a
+    name that is not declared.
     """
 
     def __init__(
@@ -169,22 +169,22 @@ class PassContext:
         self.left = most_rewrites
         """The number of further rewrites that may be made; None if any number may."""
         self.function = ""
-        """The name of the function that the running pass works on; empty where it works on the whole module."""
+        """The name of the function that the running pass works on; empty if it works on the whole module."""
         self._pass_name = ""
         self._tokens: list[Token[PassContext]] = []
 
     @staticmethod
     def current() -> PassContext:
-        """The innermost context that is entered; one that does nothing special if there is none."""
+        """The innermost entered context; a context with default options if there is none."""
         return _current.get()
 
     @staticmethod
     def list_configs() -> dict[str, dict[str, str]]:
-        """The names that ``config`` may have, each with the type of its values."""
+        """The names that ``config`` may contain, each with the type of its values."""
         return {name: {"type": kind.__name__} for name, kind in sorted(_CONFIG.items())}
 
     def override_instruments(self, instruments: Iterable[PassInstrument]) -> None:
-        """Replace the instruments; where the context is entered, the old ones are left and the new ones entered.
+        """Replace the instruments. If the context is entered, the old ones are exited and the new ones entered.
 
         If an instrument fails there, the context is left without instruments.
         """
@@ -224,7 +224,7 @@ class PassContext:
     # --- what passes use
 
     def rewrite(self, program: Program, rules: PatternMatchingRewriter, *, share: bool = True) -> Program:
-        """``program`` rewritten by ``rules``, with what this context asks for: see `regraft.rewrite.rewrite`."""
+        """``program`` rewritten by ``rules``, with the options of this context: see `regraft.rewrite.rewrite`."""
         for instrument in self.instruments:
             instrument.run_before_rewrite(program, rules)
         if self.left is not None:
@@ -234,7 +234,7 @@ class PassContext:
         return rewrite(program, rules, share=share, listener=listener, verify=self.verify, journal=journal)
 
     def tell(self, rule: str, binding: str, reason: str | None, unverified: str | None = None) -> None:
-        """Report a decision that the rewriting engine does not see; ``reason`` None: the place was rewritten."""
+        """Report a decision that the rewriting engine does not see. If ``reason`` is None, the place was rewritten."""
         for instrument in self._listeners:
             instrument.step(RewriteDecision(self._pass_name, self.function, rule, binding, reason, unverified))
 
@@ -264,14 +264,14 @@ class PassContext:
     # --- what runs passes
 
     def enables(self, one: Pass) -> bool:
-        """True if a sequence runs the pass ``one`` here."""
+        """True if a sequence runs the pass ``one`` in this context."""
         if one.name in self.disabled_pass:
             return False
         return one.name in self.required_pass or one.opt_level <= self.opt_level
 
     @contextmanager
     def on(self, function: str) -> Generator[None]:
-        """Decisions inside are about the function of that name."""
+        """Attribute decisions made inside to the function of that name."""
         before, self.function = self.function, function
         try:
             yield
@@ -279,9 +279,9 @@ class PassContext:
             self.function = before
 
     def run(self, one: Pass, program: Program) -> Program:
-        """The result of ``one`` for ``program``, with the instruments told and the values verified."""
+        """The result of ``one`` for ``program``, with the instruments notified and the values verified."""
         instruments = [each for each in self.instruments if each.sees_sequences or not one.is_sequence]
-        # Each is asked, also after one has said no: instruments may count.
+        # Every instrument is asked, even after one has returned False: instruments may count calls.
         answers = [instrument.should_run(program, one) for instrument in instruments]
         if not all(answers):
             return program
@@ -289,7 +289,7 @@ class PassContext:
             instrument.run_before_pass(program, one)
         before, self._pass_name = self._pass_name, one.name
         try:
-            # Memory is collected between the passes of a sequence.
+            # Garbage is collected between the passes of a sequence.
             with nullcontext() if one.is_sequence else collection_paused():
                 result = one.transform(program, self)
         finally:

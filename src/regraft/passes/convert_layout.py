@@ -1,7 +1,7 @@
-"""ConvertLayout: convolutions in another order of axes, and what follows them in that order as far as it can.
+"""ConvertLayout: convolutions in another order of axes, which the operators after them keep as far as they can.
 
-A value of a dataflow block may be kept as a permutation of itself. Operators that can follow their operand's
-permutation do (elementwise ones, reductions, pools, normalizations ...); before any other the axes are put back.
+A value of a dataflow block may be kept as a permutation of itself. Operators that can take a permuted operand do so
+(elementwise operators, reductions, pools, normalizations ...). Before any other operator the axes are put back.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .context import PassError
 from .passes import FunctionPass, Pass
 
 Permutation: TypeAlias = tuple[int, ...]
-"""Axis ``i`` of what is kept is axis ``permutation[i]`` of the value."""
+"""Axis ``i`` of the kept value is axis ``permutation[i]`` of the original value."""
 Arranged: TypeAlias = "tuple[Expr, Permutation | list[Permutation]]"
 Layouts: TypeAlias = Mapping[str, Sequence[str]]
 
 
 class _Converter:
-    """Rewrites one function."""
+    """Converts one function."""
 
     def __init__(self, function: Function, layouts: Callable[[Call], Sequence[str] | None]) -> None:
         self.layouts = layouts
@@ -42,7 +42,7 @@ class _Converter:
         self._row: list[Binding] = []
 
     def run(self) -> Function:
-        """The function with its dataflow blocks converted; itself if nothing is to be done."""
+        """The function with its dataflow blocks converted; the same object if there is nothing to convert."""
         body = self._function.body
         blocks = [self._block(block) if isinstance(block, DataflowBlock) else block for block in body.blocks]
         if same_items(blocks, body.blocks):
@@ -73,7 +73,7 @@ class _Converter:
         self._kept_as(var, new, permutation)
 
     def _keeps_cast(self, binding: MatchCast) -> bool:
-        """True if the cast is of a value whose axes are kept in another order, and so is what it gives."""
+        """Add a cast of the permuted value if the cast value is kept in another order; False otherwise."""
         ty, value = binding.ty, binding.value
         if value not in self._kept or not isinstance(ty, TensorType) or ty.shape is None:
             return False
@@ -104,7 +104,7 @@ class _Converter:
         return var
 
     def _back(self, var: Var) -> Expr | None:
-        """The value of ``var``, made of what is kept for it; None for one that is kept as it is."""
+        """The original value of ``var``, made from its kept form; None if ``var`` is not permuted."""
         if var in self._kept:
             new, permutation = self._kept[var]
             return permute_dims(new, inverse(permutation))
@@ -120,7 +120,7 @@ class _Converter:
         return Tuple(fields)
 
     def _on_values(self, binding: Binding) -> Binding:
-        """``binding`` with the axes of what it works on put back, each time that it is used."""
+        """``binding`` with the axes of its operands put back, separately for each use."""
 
         def put_back(operand: Expr) -> Expr:
             if isinstance(operand, Tuple):
@@ -148,7 +148,7 @@ class _Converter:
     # --- what handlers use
 
     def order_of(self, expr: Expr) -> Permutation | None:
-        """The order in which a value is kept; None for one that is no tensor of known rank."""
+        """The order in which a value is kept; None if it is not a tensor of known rank."""
         if isinstance(expr, Var) and expr in self._kept:
             return self._kept[expr][1]
         ty = expr.ty
@@ -157,7 +157,7 @@ class _Converter:
         return tuple(range(ty.ndim))
 
     def in_order(self, expr: Expr, permutation: Permutation) -> Expr:
-        """A value in the order ``permutation``."""
+        """A value with its axes in the order ``permutation``."""
         now = self.order_of(expr)
         assert now is not None
         kept = self._kept[expr][0] if isinstance(expr, Var) and expr in self._kept else expr
@@ -245,7 +245,7 @@ def _reduced(converter: _Converter, call: Call, order: Permutation) -> Arranged:
 
 
 def _as_its_data(converter: _Converter, call: Call, order: Permutation) -> Arranged | None:
-    """A convolution that no layouts are given for: its data and its result have the order that the data has."""
+    """A convolution without desired layouts: its data and its result keep the order of the data."""
     old: str = call.attrs.data_layout
     if call.attrs.out_layout != old or len(old) != len(order):
         return None
@@ -264,7 +264,7 @@ def _with_layout(converter: _Converter, call: Call, order: Permutation) -> Arran
 
 
 def _along_axis(converter: _Converter, call: Call, order: Permutation) -> Arranged | None:
-    """An operator along one axis: its tensors follow, and its results have the same order."""
+    """An operator along one axis: its operands take the order, and so do its results."""
     axis = call.attrs.axis
     if not isinstance(axis, int):
         return None
@@ -363,12 +363,13 @@ _FOLLOWS: Final[dict[str, Callable[[_Converter, Call, Permutation], Arranged | N
     "relax.squeeze": _squeezed,
     "relax.strided_slice": _sliced,
 }
-"""Operators besides elementwise ones and reductions that can follow the order of their first operand, and how."""
+"""Operators, other than elementwise ones and reductions, that can take the order of their first operand, with handlers.
+"""
 
 _STAYS: Final = frozenset(
     f"relax.{name}" for name in ("argmax", "argmin", "clip", "median", "nn.leakyrelu", "nn.softplus", "where")
 )
-"""Operators that Relax computes in the order that they had."""
+"""Operators that Relax computes in the original order."""
 
 
 def ConvertLayout(
@@ -376,13 +377,13 @@ def ConvertLayout(
 ) -> Pass:
     """Put convolutions into other layouts: ``{"relax.nn.conv2d": ["NHWC", "OHWI"]}``, of data and kernel.
 
-    A third layout is that of the result; by default it has that of the data. What follows a convolution takes its
-    result in the new order, as far as that can be; elsewhere, and at the outputs of dataflow blocks, the axes are put
-    back. ``layout_cb`` gets each call of an operator and gives its layouts; where it gives none, a convolution takes
-    its data in the order that it has, and its kernel as it is.
+    A third layout is that of the result; by default the result has the layout of the data. Operators after a
+    convolution take its result in the new order, as far as they can. Before other operators, and at the outputs of
+    dataflow blocks, the axes are put back. ``layout_cb`` is called with each call of an operator and returns its
+    layouts. If it returns none, a convolution takes its data in the order that the data has, and its kernel unchanged.
 
-    Needs: dataflow blocks, values of known rank. Guarantees: the same values up to rounding, and the same types.
-    Raises `PassError` for a layout of other letters, such as one of blocked channels. Cost: linear.
+    Needs: dataflow blocks, values of known rank. Guarantees: the same values up to rounding, and the same types. Raises
+    `PassError` for a layout with other letters, such as one of blocked channels. Cost: linear.
     """
 
     def layouts_of(call: Call) -> Sequence[str] | None:

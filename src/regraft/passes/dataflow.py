@@ -1,4 +1,4 @@
-"""Blocks without effects: ConvertToDataflow makes them, TopologicalSort puts their bindings in order."""
+"""Passes over dataflow blocks: ConvertToDataflow makes them, TopologicalSort orders their bindings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .passes import FunctionPass, Pass
 
 
 class _Extraction(ExprMutator):
-    """Cuts the plain blocks of each body into dataflow blocks and what must stay outside of them."""
+    """Splits the plain blocks of each body into dataflow blocks and bindings that must stay outside them."""
 
     def __init__(self, min_size: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class _Extraction(ExprMutator):
         return seq if same else SeqExpr(merged, seq.body)
 
     def _runs(self, blocks: Sequence[BindingBlock]) -> Iterator[tuple[BindingBlock, bool]]:
-        """The blocks, plain ones cut into runs; with each, whether it is to become a dataflow block."""
+        """The blocks, with plain blocks split into runs; with each, True if it is to become a dataflow block."""
         rows = ((binding, block) for block in blocks for binding in block)
         for flows, group in groupby(rows, lambda row: isinstance(row[1], DataflowBlock) or may_flow(row[0])):
             row = list(group)
@@ -56,14 +56,14 @@ class _Extraction(ExprMutator):
 
 
 def _is_same_block(new: BindingBlock, old: BindingBlock) -> bool:
-    """True if a block, which may have been cut and put together again, is as it was."""
+    """True if a block that may have been split and merged again is unchanged."""
     return type(new) is type(old) and len(new) == len(old) and all(map(is_, new, old))
 
 
 def _as_dataflow(block: BindingBlock, index: int, last_use: Mapping[Var, int]) -> BindingBlock:
     local = {binding.var for binding in block if last_use.get(binding.var, index) <= index}
     if len(local) == len(block):
-        # Nothing of it is used: one value stays visible, so that the block is not lost.
+        # Nothing outside uses a variable of the block: the last one stays visible, so that the block is not lost.
         local.discard(block.bindings[-1].var)
     if isinstance(block, DataflowBlock) and all(isinstance(var, DataflowVar) for var in local):
         return block
@@ -72,10 +72,10 @@ def _as_dataflow(block: BindingBlock, index: int, last_use: Mapping[Var, int]) -
 
 
 def ConvertToDataflow(min_size: int = 2) -> Pass:
-    """Put runs of at least ``min_size`` bindings without effects and branches into dataflow blocks, branches' too.
+    """Put runs of at least ``min_size`` bindings without effects and branches into dataflow blocks, also in branches.
 
-    A dataflow block takes in what stands beside it, however little that is. Variables that only their
-    block uses become local to it, and one value keeps one name, as by `CanonicalizeBindings`.
+    A dataflow block absorbs such bindings next to it, however few they are. Variables that only their block uses become
+    local to it, and one value keeps one name, as by `CanonicalizeBindings`.
 
     Needs: nothing. Guarantees: the same values to the bit, effects in the same order. Cost: linear.
     """
@@ -95,9 +95,9 @@ Direction = Literal["from-inputs", "from-outputs"]
 
 
 class _Graph:
-    """The bindings of one block, with what must come before each: operands, and the casts that define its sizes.
+    """The bindings of one block, with what must precede each: its operands, and the casts that define its sizes.
 
-    ``known`` are the sizes that are defined before the block, which no cast of it defines.
+    ``known`` holds the sizes that are defined before the block; casts of the block do not define them.
     """
 
     def __init__(self, block: DataflowBlock, known: Set[SymVar]) -> None:
@@ -125,7 +125,7 @@ class _Graph:
                 self.users[need].append(index)
 
     def from_inputs(self, rank: Mapping[Var, int], *, depth_first: bool) -> list[int]:
-        """Each binding as soon as all that it needs is there, starting from what stands outside, in order of rank."""
+        """The order from the inputs: each binding once all that it needs is bound; inputs in order of rank."""
         inputs = sorted({var for variables in self.outside for var in variables}, key=rank.__getitem__)
         first = len(self.bindings)  # inputs are numbered after the bindings
         number = {var: first + place for place, var in enumerate(inputs)}
@@ -142,16 +142,17 @@ class _Graph:
         return [index for index in _when_ready(roots, users, waiting, depth_first=depth_first) if index < first]
 
     def from_outputs(self, needed: Mapping[Var, int], *, depth_first: bool) -> list[int]:
-        """From the last values backwards, each once all its users have been met; the order of meeting is turned round.
+        """The order from the outputs: each binding is visited after all its users, and the visits are then reversed.
 
-        Last values are met in the order in which they are ``needed`` after the block, depth first from the end of it.
+        Bindings without users are visited in the order in which they are ``needed`` after the block; depth first starts
+        with the last of them.
         """
         last = [index for index, users in enumerate(self.users) if not users]
         unused = [index for index in last if self.bindings[index].var not in needed]
         wanted = [index for index in last if self.bindings[index].var in needed]
         wanted.sort(key=lambda index: needed[self.bindings[index].var])
         waiting = [len(users) for users in self.users]
-        # Several values that nothing needs keep their order, so that a second run changes nothing.
+        # Several unused values keep their order, so that a second run changes nothing.
         roots = [*(unused if depth_first else unused[::-1]), *wanted]
         return _when_ready(roots, self.needs, waiting, depth_first=depth_first)[::-1]
 
@@ -159,7 +160,7 @@ class _Graph:
 def _when_ready(
     roots: Sequence[int], onward: Sequence[Sequence[int]], waiting: list[int], *, depth_first: bool
 ) -> list[int]:
-    """Places, each as soon as nothing is left that it waits for, from the roots ``onward``. Cost: linear."""
+    """Places from the roots ``onward``, each as soon as everything that it waits for is done. Cost: linear."""
     pending = deque(roots)
     done: list[int] = []
     while pending:
@@ -173,7 +174,7 @@ def _when_ready(
 
 
 def _first_needs(function: Function) -> dict[Var, int]:
-    """The places at which the variables of ``function`` are first used, in the order of the program."""
+    """The position of the first use of each variable of ``function``, in program order."""
     return {var: place for place, var in enumerate(used_vars(function))}
 
 
@@ -183,7 +184,7 @@ class _Sorting(ExprMutator):
         params = function.params
         self._needed = needed
         self._rank = {param: place for place, param in enumerate(params)}
-        """The definition of each variable, in the order of the sorted program."""
+        """The position of each variable's definition in the sorted program."""
         self._sizes = {size for param in params for size in type_symvars(param.ty)}
         """The sizes that are defined so far."""
         self._depth_first = order == "depth-first"
@@ -218,12 +219,13 @@ class _Sorting(ExprMutator):
 def TopologicalSort(order: Order = "depth-first", direction: Direction = "from-inputs") -> Pass:
     """Put the bindings of dataflow blocks in another order that keeps operands before users.
 
-    ``from-inputs`` starts at the parameters: ``depth-first`` goes on with what a value makes possible,
-    ``breadth-first`` first with the other values that are ready. ``from-outputs`` writes what an output needs just
-    before it (``depth-first``), or values by their distance to the outputs, the farthest first (``breadth-first``).
+    ``from-inputs`` starts at the parameters. ``depth-first`` then continues with the values that a value makes
+    possible, ``breadth-first`` with the other values that are ready. ``from-outputs`` writes the operands of an output
+    just before it (``depth-first``), or orders values by their distance to the outputs, the farthest first
+    (``breadth-first``).
 
-    Needs: nothing. Guarantees: the same values to the bit; the same order in every run. Cost: linear, but for a sort;
-    from the outputs so much again for each block whose order depends on that of a later one.
+    Needs: nothing. Guarantees: the same values to the bit; the same order in every run. Cost: linear, plus a sort;
+    ``from-outputs`` costs the same again for each block whose order depends on the order of a later block.
     """
     if order not in ("depth-first", "breadth-first"):
         raise PassError(f'TopologicalSort: order={order!r}; expected "depth-first" or "breadth-first"')

@@ -1,4 +1,4 @@
-"""DeadCodeElimination: without what nothing needs."""
+"""DeadCodeElimination: remove bindings and functions that nothing needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .passes import ModulePass, Pass
 
 
 def reachable(module: IRModule, roots: Iterable[str]) -> set[str]:
-    """The functions that ``roots`` mention, themselves or through others; names that are not there are left out."""
+    """The functions that ``roots`` mention, directly or through others; unknown names are ignored."""
 
     def called(name: str) -> list[str]:
         return [other for other in called_names(module[name]) if other in module]
@@ -21,7 +21,7 @@ def reachable(module: IRModule, roots: Iterable[str]) -> set[str]:
 
 
 def without_unreached(module: IRModule, entries: Iterable[str] = ()) -> IRModule:
-    """``module`` without the private functions that neither a public one nor one of ``entries`` reaches."""
+    """``module`` without the private functions that neither a public function nor one of ``entries`` reaches."""
     roots = [name for name, function in module.items() if not function.is_private or name in entries]
     needed = reachable(module, roots) if roots else set(module)
     dead = {name for name in module if name not in needed}
@@ -29,9 +29,9 @@ def without_unreached(module: IRModule, entries: Iterable[str] = ()) -> IRModule
 
 
 def DeadCodeElimination(entry_functions: Sequence[str] | None = None) -> Pass:
-    """Take out bindings that no result or effect needs, and private functions that no public one reaches.
+    """Remove bindings that no result or effect needs, and private functions that no public one reaches.
 
-    ``entry_functions`` are private functions to keep as well. A function given alone stays.
+    ``entry_functions`` are private functions to keep as well. If the program is a single function, it stays.
 
     Needs: nothing. Guarantees: effects and casts that check something stay, in order. Raises `PassError` for an entry
     function that does not exist. Cost: linear.
@@ -42,7 +42,7 @@ def DeadCodeElimination(entry_functions: Sequence[str] | None = None) -> Pass:
         for name in entries:
             if name not in module:
                 raise PassError(f"entry function {name!r} is not in the module; there are: {', '.join(module)}")
-        # Bindings first: what only dead ones call is dead, too.
+        # Bindings first: a function that only dead bindings call is dead, too.
         live = {name: remove_all_unused(function) for name, function in module.items()}
         changed = {name: function for name, function in live.items() if function is not module[name]}
         if changed:

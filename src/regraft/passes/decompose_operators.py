@@ -1,7 +1,7 @@
-"""DecomposeOpsForInference and DecomposeOpsForTraining: normalizations as the arithmetic that they are.
+"""DecomposeOpsForInference and DecomposeOpsForTraining: normalizations written as arithmetic.
 
-Inference normalizes by the moving mean and variance; training normalizes by those of the batch, and moves the moving
-ones towards them.
+Inference normalizes by the moving mean and variance. Training normalizes by the mean and variance of the batch, and
+updates the moving ones.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .context import PassContext, PassError
 from .passes import ModulePass, Pass
 
 DecomposeFunction: TypeAlias = Callable[[Call, ExprMutator], Expr]
-"""The arithmetic of a call, for the mutator that emits what it binds."""
+"""A function from a call, and the mutator that emits its bindings, to the call's arithmetic."""
 
 
 def _data_type(call: Call) -> TensorType | None:
-    """The type of the first operand, if its rank and dtype are known, as every decomposition here needs."""
+    """The type of the first operand; None if its rank or dtype is not known. All decompositions here need both."""
     ty = call.args[0].ty
     if not isinstance(ty, TensorType) or ty.ndim == UNKNOWN_NDIM or ty.dtype is None:
         return None
@@ -36,7 +36,7 @@ def _normalized(x: Expr, average: Expr, spread: Expr, epsilon: float, dtype: str
 
 
 def _batch_norm(call: Call, average: Expr, spread: Expr) -> Expr:
-    """The normalized data of a ``batch_norm``, by one mean and variance for each channel."""
+    """The normalized data of a ``batch_norm``, with one mean and variance for each channel."""
     ty = _data_type(call)
     assert ty is not None
     assert ty.dtype is not None
@@ -98,7 +98,7 @@ def _layer_norm(call: Call, mutator: ExprMutator) -> Expr:
 
 
 def _tensor_to_shape(call: Call, mutator: ExprMutator) -> Expr:
-    """The sizes as the machine's own function gives them, each under a new name."""
+    """The sizes from a call of the virtual machine's own function, each under a new name."""
     if not isinstance(call.ty, ShapeType) or call.ty.ndim == UNKNOWN_NDIM:
         return call
     sizes = [SymVar("x") for _ in range(call.ty.ndim)]
@@ -144,11 +144,11 @@ def _decompose(table: Mapping[str, DecomposeFunction], func_name: str | None, pa
 def DecomposeOpsForInference(func_name: str | None = None) -> Pass:
     """Write ``batch_norm`` as arithmetic that normalizes by the moving mean and variance, in one function or in all.
 
-    ``tensor_to_shape`` of a known number of sizes becomes a call of the machine's own function and names for the sizes;
-    ONNX has no form for that call. A call whose data is of unknown rank or dtype stays as it is.
+    ``tensor_to_shape`` of a known number of sizes becomes a call of the virtual machine's own function and names for
+    the sizes. ONNX has no form for that call. A call whose data is of unknown rank or dtype stays as it is.
 
-    Needs: nothing. Guarantees: what the calls compute with ``training=False``, up to rounding. Raises `PassError` for a
-    function that is not there. Cost: linear.
+    Needs: nothing. Guarantees: the values that the calls compute with ``training=False``, up to rounding. Raises
+    `PassError` for a function that does not exist. Cost: linear.
     """
     return _decompose(_INFERENCE, func_name, "DecomposeOpsForInference")
 
@@ -156,12 +156,12 @@ def DecomposeOpsForInference(func_name: str | None = None) -> Pass:
 def DecomposeOpsForTraining(func_name: str | None = None) -> Pass:
     """Write ``batch_norm`` and ``layer_norm`` as arithmetic, normalizing by the batch, in one function or in all.
 
-    ``tensor_to_shape`` becomes what `DecomposeOpsForInference` makes of it.
+    ``tensor_to_shape`` is rewritten as by `DecomposeOpsForInference`.
 
     The second and third results of a ``batch_norm`` are the moving mean and variance after this batch. A call whose
     data is of unknown rank or dtype stays as it is, and so does a ``layer_norm`` over axes that are not the last ones.
 
-    Needs: nothing. Guarantees: what the calls compute with ``training=True``, up to rounding. Raises `PassError` for a
-    function that is not there. Cost: linear.
+    Needs: nothing. Guarantees: the values that the calls compute with ``training=True``, up to rounding. Raises
+    `PassError` for a function that does not exist. Cost: linear.
     """
     return _decompose(_TRAINING, func_name, "DecomposeOpsForTraining")

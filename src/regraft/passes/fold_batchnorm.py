@@ -1,4 +1,4 @@
-"""FoldBatchnormToConv2D: a batch norm after a convolution, at inference, is a convolution with other weights."""
+"""FoldBatchnormToConv2D: a convolution and a batch norm, at inference, as one convolution with other weights."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _statistic(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
 
 
 def _channels(layout: str, letter: str, size: Dim) -> list[Dim]:
-    """The shape that lays a vector along the axis ``letter`` of a layout."""
+    """The shape that puts a vector of ``size`` elements along the axis ``letter`` of a layout."""
     return [size if axis == letter else 1 for axis in layout]
 
 
@@ -87,11 +87,12 @@ def _as_convolution(conv: Call, norm: Call, parameters: list[Expr], bias: Expr |
 
 
 def FoldBatchnormToConv2D() -> Pass:
-    """Write a batch norm at inference that follows a 2-D convolution, biased or not, into weights and a bias.
+    """Fold a batch norm at inference into the weights and bias of the 2-D convolution before it.
 
-    Needs: ``training=False``; weights, scale, shift and statistics that are known before the inputs: constants
-    (`BindParams`), or parameters after the first ``num_input``. `FoldConstant` or `LiftTransformParams` after it
-    compute the new weights once. Guarantees: the same values but for rounding. Any layouts and groups. Cost: linear.
+    The convolution may have a bias or none. Needs: ``training=False``; weights, scale, shift and statistics that are
+    known before the inputs: constants (`BindParams`), or parameters after the first ``num_input``. Run `FoldConstant`
+    or `LiftTransformParams` afterwards to compute the new weights once. Guarantees: the same values up to rounding. Any
+    layouts and groups. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:

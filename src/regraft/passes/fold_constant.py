@@ -1,4 +1,4 @@
-"""FoldConstant: what is known before the program runs is computed before it runs."""
+"""FoldConstant: compute values that are known before the program runs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from .context import PassContext
 from .passes import FunctionPass, Pass
 
 MOST_GROWN: Final = 1024
-"""The most elements of a result that is folded although it takes more bytes than what it is made of."""
+"""The most elements of a result that is folded although it takes more bytes than its operands."""
 _ANY_SIZE: Final = 1 << 62
 _MOST_AT_ONCE: Final = 1 << 20
-"""Weights of more elements that are merely joined or arranged otherwise are made when they are first read."""
+"""Weights with more elements, if they are only joined or rearranged, are computed when they are first read."""
 
 
 class _Folding(SessionWalk):
-    """Puts constants in the place of calls of constants, in order, so that whole chains fold."""
+    """Replaces calls of constants by constants, in order, so that whole chains are folded."""
 
     def __init__(
         self,
@@ -53,21 +53,23 @@ class _Folding(SessionWalk):
         self._keep_named = keep_named
         self._keep_whole = keep_whole
         self._readers = _readers(function) if keep_shared or keep_whole else Counter[int]()
-        """The number of readers of a constant, by its data, where that counts."""
+        """The number of readers of each constant, by its data, if the options need it."""
         self._shrinking: Final = groups_that_shrink(function, most_grown) if keep_shared else frozenset[Var]()
         self._used: Final = _used_otherwise(function) if self._readers else frozenset[int]()
-        """The constants that something reads which is no call of constants, by their data."""
+        """The constants that something other than a call of constants reads, by their data."""
         self._staying: Final = set(self._used)
-        """The constants that stay whatever is folded, those of which a view stays among them."""
+        """The constants that stay whatever is folded, including those of which a view stays."""
         if self._readers and keep_named:
             self._staying.update(_viewed(function))
         self._made: dict[tuple[ValueKey, tuple[str, ...]], tuple[Call, Expr]] = {}
-        """The folded constants, by the call and the tensors of each: the steps of a recurrence share them."""
+        """The folded constants, by the call and its source tensors; the steps of a recurrence share them."""
         self._shared: set[int] = set()
-        """The data of what several calls have in common."""
+        """The data of folded constants that several calls share."""
         self._views: dict[Var, Constant] = {}
-        """Views of named tensors, and small results of calls: what stays in the program, while its value is known to
-        what is computed from it."""
+        """Views of named tensors, and small results of calls.
+
+        They stay in the program, but their values are known to the calls that use them.
+        """
 
     def edit(self, session: EditSession, scope: Scope) -> bool:
         changed = False
@@ -86,7 +88,7 @@ class _Folding(SessionWalk):
         return changed
 
     def _known(self, session: EditSession, var: Var, value: Expr) -> Expr | None:
-        """The value of ``var``, if that is known; None if not, or if it is written down already."""
+        """The value of ``var``, if it is known; None if it is unknown or already written out."""
         if type(value) is TupleGetItem or isinstance(value, Var):
             leaf = resolve(session.definitions, var)
             return leaf if isinstance(leaf, Constant | ShapeExpr | PrimValue) and session.users.get(var) else None
@@ -101,7 +103,7 @@ class _Folding(SessionWalk):
         return self._computed(session, var, with_operands(call, known)) if len(known) == len(operands) else None
 
     def _opened(self, session: EditSession, operand: Expr) -> Expr | None:
-        """``operand`` with constants in the place of their names; None if a part of it is not known."""
+        """``operand`` with constants in the place of variables; None if a part of it is not known."""
         leaf = resolve(session.definitions, operand)
         if isinstance(leaf, Var):
             if leaf in self._views:
@@ -153,10 +155,10 @@ class _Folding(SessionWalk):
         return value
 
     def _grows(self, var: Var, ty: Type, constants: Sequence[Constant]) -> bool:
-        """True if ``var``, of type ``ty``, takes more bytes than its part of the constants that it is made of.
+        """True if ``var``, of type ``ty``, takes more bytes than its share of the constants it is computed from.
 
-        A constant that n values are made of counts for each by an n-th part where readers count, and not at all if it
-        stays. It counts in full for each of a group that shrinks as a whole.
+        If readers are counted, a constant from which n values are computed counts as an n-th part for each. A constant
+        that stays does not count. In a group that shrinks as a whole, constants count in full.
         """
         in_full = var in self._shrinking
         sizes = {one: data.nbytes for one, data in ((id(constant.data), constant.data) for constant in constants)}
@@ -168,7 +170,7 @@ class _Folding(SessionWalk):
         return bytes_of(ty) > sum(parts)
 
     def _value(self, var: Var, call: Call, size: int) -> Expr | None:
-        """The value of a call of constants; None, with the reason told, if it cannot be computed."""
+        """The value of a call of constants; None if it cannot be computed, with the reason reported."""
         constants = constants_in(call.args)
         waits = size > _MOST_AT_ONCE and _is_arrangement(call)
         waits |= not all(constant.data.is_loaded for constant in constants)
@@ -180,15 +182,15 @@ class _Folding(SessionWalk):
         except EvaluationError as error:
             reason = str(error)
         except (ArithmeticError, IndexError, TypeError, ValueError) as error:
-            # The reference refuses these operands; the program fails there too, if it comes to it.
+            # The reference implementation rejects these operands; the program would fail there, too, if it got there.
             reason = f"{type(error).__name__}: {error}"
         self._context.tell("fold_constant", var.name_hint, reason)
         return None
 
     def _kept_known(self, session: EditSession, var: Var, call: Call) -> Constant | None:
-        """The value of a small ``call`` that stays, noted for what is computed from it; None if it is not small.
+        """The value of a small ``call`` that stays in the program, recorded for its users; None if it is not small.
 
-        Whoever reads the program again knows as much, and what a writer computes, which is a constant of its own then.
+        A reader of the written program knows the value as well. A writer that computes it gets a constant of its own.
         """
         is_written = _is_exact_of_few(call)
         value = folded(call, max(self._most_grown, MOST_KNOWN) if is_written else self._most_grown)
@@ -201,14 +203,14 @@ class _Folding(SessionWalk):
         return value
 
     def _goes_with(self, session: EditSession, var: Var, value: Constant) -> None:
-        """Note that ``value``, to which ``var`` is bound, goes once all that reads ``var`` is folded."""
+        """Record that ``value``, which ``var`` is bound to, is not read once all readers of ``var`` are folded."""
         if self._readers:
             before = self._readers[id(value.data)] if id(value.data) in self._shared else 0
             self._readers[id(value.data)] = before + len(session.users.get(var, ())) + (var in session.outputs)
 
 
 def _is_exact_of_few(call: Call) -> bool:
-    """True if the result is the same everywhere, moved elements or whole numbers, and nothing of it is large."""
+    """True if the result is small and exact on every engine: moved elements, or whole numbers."""
     types = [call.ty, *(leaf.ty for leaf in leaves_of(call) if isinstance(leaf.ty, TensorType))]
     moves = isinstance(call.op, Op) and not {Trait.MOVES, Trait.VIEW}.isdisjoint(call.op.traits)
     if not moves and not all(isinstance(ty, TensorType) and ty.dtype and is_exact(ty.dtype) for ty in types):
@@ -218,12 +220,12 @@ def _is_exact_of_few(call: Call) -> bool:
 
 
 def _is_arrangement(call: Call) -> bool:
-    """True if the result holds the elements of its operands and nothing else, so that computing it cannot fail."""
+    """True if the result holds only elements of its operands, so that computing it cannot fail."""
     return is_view(call) or is_call_of(call, "relax.concat")
 
 
 def _stated(ty: Type) -> Expr | None:
-    """The shape or scalar that a type says in full."""
+    """The shape or scalar value that a type states completely; None otherwise."""
     if isinstance(ty, ShapeType) and ty.values is not None:
         return ShapeExpr(ty.values)
     if isinstance(ty, PrimType) and ty.value is not None:
@@ -241,8 +243,8 @@ def _readers(function: Function) -> Counter[int]:
 
 
 def _used_otherwise(function: Function) -> frozenset[int]:
-    """The data of the constants that are results, or that something reads which is no call of constants and views."""
-    views: set[Var] = set()  # and what is known in any case
+    """The data of constants that are results, or that something other than calls of constants and views reads."""
+    views: set[Var] = set()  # and values that are known in any case
     users: list[Expr] = [function.body.body]
     for binding in iter_bindings(function):
         if not _is_of_constants(binding.value, views):
@@ -253,7 +255,7 @@ def _used_otherwise(function: Function) -> frozenset[int]:
 
 
 def _viewed(function: Function) -> Iterator[int]:
-    """The data of the constants with a name of which there are views."""
+    """The data of the named constants of which there are views."""
     for binding in iter_bindings(function):
         if isinstance(binding.value, Call) and is_view(binding.value):
             yield from (id(one.data) for one in constants_in(binding.value.args) if one.data.name is not None)
@@ -268,9 +270,9 @@ def _operands(value: Expr) -> tuple[Expr, ...]:
 
 
 def folds_whole(function: Function, operands: tuple[Expr, ...], most_grown: int) -> bool:
-    """True if `FoldConstant` with ``most_grown`` leaves nothing of ``function`` for constants ``operands``.
+    """True if `FoldConstant` with ``most_grown`` leaves nothing of ``function`` for constant ``operands``.
 
-    Each value is compared with all constants there are, since the operators of one function are mostly a chain.
+    Each value is compared with the bytes of all constants, since the operators of one function are mostly a chain.
     """
     values = [binding.value for binding in iter_bindings(function)]
     calls = [value for value in values if isinstance(value, Call)]
@@ -283,7 +285,7 @@ def folds_whole(function: Function, operands: tuple[Expr, ...], most_grown: int)
 
 def _evaluate(call: Expr) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of NumPy, as for the mean of no elements
+        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy warns, for example, for the mean of no elements
         return Evaluator({}, most_elements=_ANY_SIZE).value(call)
 
 
@@ -295,13 +297,13 @@ def _constant_of(value: Any, sources: tuple[str, ...]) -> Expr:
 
 
 def _sources(constants: Sequence[Constant]) -> tuple[str, ...]:
-    """The names of the model's tensors that constants are, or were computed from; each once."""
+    """The names of the model's tensors that constants are, or were computed from, each once."""
     names = [(data.name,) if data.name is not None else data.sources for data in (c.data for c in constants)]
     return tuple(dict.fromkeys([name for group in names for name in group]))
 
 
 def _later(call: Call, name: str | None = None) -> Constant:
-    """A constant that is computed when it is first read, so that its operands stay where they are until then."""
+    """A constant that is computed when it is first read; its operands are not loaded before."""
     ty = call.ty
     assert isinstance(ty, TensorType)
     assert ty.shape is not None
@@ -317,7 +319,7 @@ def _later(call: Call, name: str | None = None) -> Constant:
 
 
 def _read(operand: Expr) -> Expr:
-    """``operand`` with its numbers at hand; of those that had to be loaded nothing stays behind."""
+    """``operand`` with its numbers in memory; tensors that had to be loaded are not kept loaded."""
     if isinstance(operand, Tuple):
         return Tuple([_read(field) for field in operand.fields])
     return Constant(TensorData(operand.data.read())) if isinstance(operand, Constant) else operand
@@ -326,21 +328,22 @@ def _read(operand: Expr) -> Expr:
 def FoldConstant(
     most_grown: int = MOST_GROWN, *, keep_named: bool = False, keep_shared: bool = False, keep_whole: bool = False
 ) -> Pass:
-    """Compute what depends on constants only, by the operators' reference semantics.
+    """Compute values that depend on constants only, by the operators' reference semantics.
 
-    A result that takes more bytes than the constants it is made of (zeros, a constant broadcast, weights of int8 or
-    half precision made wider) is folded up to ``most_grown`` elements only, so that the program does not grow.
-    Constants that are not in memory are not read: what is made of them is computed when it is first read, and so are
-    large weights that are joined or arranged otherwise. With ``keep_named``, a tensor that the source model names is
-    not replaced by one that is merely arranged otherwise, so that a weight stays the model's own. With ``keep_shared``,
-    a constant that several values are made of counts for each by its part only, since it stays until all of them are
-    folded, and one that is used otherwise as well does not count; values that may all be folded, so that no more bytes
-    are left in all, are. With ``keep_whole``, nothing is made of such a one
-    that the source model names, nor several from one weight alone: what is trained stays one weight. Shapes and scalars
-    that types say in full are written down. Values that nothing needs go.
+    A result that takes more bytes than its constants (zeros, a broadcast constant, weights of int8 or half precision
+    cast to a wider dtype) is folded only up to ``most_grown`` elements, so that the program does not grow. Constants
+    that are not in memory are not read: values made from them are computed when they are first read, and so are large
+    weights that are joined or rearranged.
 
-    Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; calls
-    whose reference refuses its operands stay. Cost: linear, and the folded operators' own.
+    With ``keep_named``, a tensor that the source model names is not replaced by a rearranged one, so that a weight
+    stays the model's own. With ``keep_shared``, a constant from which several values are computed counts for each only
+    in part, since it stays until all of them are folded; a constant that is also used otherwise does not count. Values
+    that may all be folded without more bytes in total are folded. With ``keep_whole``, nothing is computed from a named
+    constant that is also used otherwise, and no two values from one weight alone: a weight that is trained stays one
+    weight. Shapes and scalars that types state completely are written out. Values that nothing needs are removed.
+
+    Needs: weights as constants (`BindParams`). Guarantees: the same values as the reference engine computes; a call
+    whose operands the reference implementation rejects stays. Cost: linear, plus the cost of the folded operators.
     """
     return FunctionPass(
         lambda function, _module, context: remove_all_unused(

@@ -1,4 +1,4 @@
-"""for_engine: what pays on one engine only, after the passes of a level."""
+"""for_engine: passes that pay on one engine only, to run after those of a level."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ ENGINES: Final = ("onnxruntime", "openvino", "torch")
 
 
 def for_engine(engine: str, longest: int | None = None) -> Sequential:
-    """The passes that bring a program to the operators that one engine has, after those of a level.
+    """The passes that write a program with the operators of one engine, to run after those of a level.
 
-    ``"onnxruntime"``: attention over many keys goes tile by tile (`AttendInTiles`), and rotary embedding is one
-    operator (`RotaryByKernel`). With ``longest``, the cache of a
-    decoder has room for that many places and stays where it is (`CacheInPlace`), with queries, keys and values side by
-    side; products of one left side become one then, since a step has few rows and waits for its weights.
-    ``"openvino"`` fuses by itself; operators on quantized tensors are written out for it (`WriteOutQuantized`).
-    ``"torch"`` gets nothing, since its forms come with its files. Left out,
-    since they were measured to be no faster or slower: ``SkipLayerNormalization``, ``BiasGelu``, ``MultiHeadAttention``
-    of fewer keys. Raises `PassError` for another engine, and when it runs, for a ``longest`` with a program that keeps
-    no such cache.
+    ``"onnxruntime"``: attention over many keys is computed tile by tile (`AttendInTiles`), and rotary embedding is one
+    operator (`RotaryByKernel`). With ``longest``, the cache of a decoder has room for that many places and stays in
+    place (`CacheInPlace`), with queries, keys and values side by side. Products with one left operand are then
+    combined, since a step has few rows and its time is spent on reading weights. ``"openvino"`` fuses by itself;
+    operators on quantized tensors are decomposed for it (`WriteOutQuantized`). ``"torch"`` gets no passes, since its
+    forms come with its files.
+
+    ``SkipLayerNormalization``, ``BiasGelu`` and ``MultiHeadAttention`` of fewer keys are not used: they were measured
+    to be no faster, or slower. Raises `PassError` for another engine and, when it runs, for a ``longest`` with a
+    program that keeps no such cache.
     """
     if engine not in ENGINES:
         raise PassError(f"there are no rules for the engine {engine!r}; there are for {', '.join(ENGINES)}")
