@@ -1,7 +1,7 @@
 """The language: types, dims, expressions, functions and modules, and the builder that writes them.
 
-The ground floor of the house: it knows nothing of operators' meaning, of text, of patterns or engines. Everything
-here is immutable.
+This is the lowest package: it knows nothing about the meaning of operators, the written form, patterns or engines.
+Nodes are immutable.
 """
 
 from .binding_values import copy_with_new_vars as copy_with_new_vars

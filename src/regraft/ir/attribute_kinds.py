@@ -1,4 +1,4 @@
-"""The errors of type rules that fail: on attributes that they cannot compute with, or by giving no type."""
+"""The errors for type rules that fail: on attributes of a wrong kind, or by returning something that is not a type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ UNSTATED: Final = f". Its type is not known: state it where it is made, as with 
 
 
 def stated_types(name: str, given: Any) -> tuple[Type, ...]:
-    """The types that a call of the operator ``name`` states for its results; one alone stands for itself."""
+    """The result types that a call of the operator ``name`` states, as a tuple; ``given`` may also be one type.
+
+    Raises `OpTypeError` for anything that is not a type.
+    """
     types: tuple[Any, ...] = (given,) if isinstance(given, Type) else tuple(given)
     if not all(isinstance(ty, Type) for ty in types):
         raise OpTypeError(f"{name}: ty_args={given!r}; expected the types of its results: {_STATED}")
@@ -26,9 +29,9 @@ def stated_types(name: str, given: Any) -> tuple[Type, ...]:
 
 
 def refused_type(op: Op, call: Call, error: Exception) -> Type:
-    """The type of a call that its type rule refused with ``error``: none yet, where an operand has none.
+    """The type of a call whose type rule raised ``error``: a missing type, if an operand's type is missing.
 
-    As in Relax, such a call is refused where it is bound; any other call is refused here.
+    As in Relax, such a call fails when it is bound. For any other call, an error is raised here.
     """
     for arg in call.args:
         if arg.ty.is_missing():
@@ -39,9 +42,10 @@ def refused_type(op: Op, call: Call, error: Exception) -> Type:
 
 
 def _wrong_kind(op: Op, call: Call, error: Exception) -> OpTypeError:
-    """The error to raise where the type rule of ``op`` failed on ``call`` with ``error``: it names the attribute.
+    """The error to raise if the type rule of ``op`` failed on ``call`` with ``error``; it names the attribute.
 
-    An attribute is at fault if the rule works with its default in its place; where none is, those without a default.
+    An attribute is at fault if the rule works with the attribute's default instead. If no attribute is, the attributes
+    without a default are blamed, or all if each has one.
     """
     blamed = [name for name in call.attrs if _works_without(op, call, name)]
     if not blamed:
@@ -53,7 +57,7 @@ def _wrong_kind(op: Op, call: Call, error: Exception) -> OpTypeError:
 
 
 def no_type(op: Op, given: Any) -> OpTypeError:
-    """The error to raise where the type rule of ``op`` gives something that is no type."""
+    """The error to raise if the type rule of ``op`` returns something that is not a type."""
     return OpTypeError(
         f"{op.name}: its type rule gives {given!r}; expected a type, such as rx.TensorType((2,), 'float32')"
     )

@@ -1,4 +1,4 @@
-"""The attributes of a call: a mapping that never changes, and what makes two of its values the same."""
+"""The attributes of a call: an immutable mapping, and the equality of attribute values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class _Required(Enum):
 
 
 REQUIRED: Final = _Required.REQUIRED
-"""The default of an attribute that every call must give."""
+"""The default that marks an attribute as required: every call must give it."""
 
 
 class Attrs(Mapping[str, Any]):
-    """The attributes of a call: an immutable mapping whose values also read as ``call.attrs.axes``.
+    """The attributes of a call: an immutable mapping whose values are also Python attributes: ``call.attrs.axes``.
 
     Values are ints, floats, bools, strings, None, dims, and tuples of these.
     """
@@ -33,7 +33,7 @@ class Attrs(Mapping[str, Any]):
         object.__setattr__(self, "_values", {} if values is None else dict(values))
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.__slots__:  # an instance that is not made yet, as PyTorch's compiler looks at one
+        if name in self.__slots__:  # PyTorch's compiler reads instances before `__init__` has run
             raise AttributeError(name)
         try:
             return self._values[name]
@@ -48,15 +48,15 @@ class Attrs(Mapping[str, Any]):
         return (Attrs, (self._values,))
 
     def get_int(self, key: str) -> int:
-        """An attribute that is an int."""
+        """The attribute ``key`` as an int."""
         return int(self[key])
 
     def get_str(self, key: str) -> str:
-        """An attribute that is a string."""
+        """The attribute ``key`` as a string."""
         return str(self[key])
 
     def get_int_tuple(self, key: str) -> tuple[int, ...]:
-        """An attribute that is a sequence of ints."""
+        """The attribute ``key``, a sequence, as a tuple of ints."""
         return tuple([int(item) for item in self[key]])
 
     def __getitem__(self, name: str) -> Any:
@@ -92,9 +92,9 @@ _PLAIN: Final = frozenset({int, float, bool, str, type(None)})
 
 
 def held_attribute(op_name: str, name: str, value: Any) -> Any:
-    """``value`` as a call of the operator holds it: lists are tuples, also inside of each other.
+    """``value`` in the form that a call stores: lists become tuples, nested ones too.
 
-    Raises `OpTypeError` for what can change, such as an array or a dict.
+    Raises `OpTypeError` for a mutable value, such as an array or a dict.
     """
     kind = cast("type[object]", type(value))
     if kind in _PLAIN:
@@ -114,7 +114,7 @@ def held_attribute(op_name: str, name: str, value: Any) -> Any:
 
 
 def attribute_key(value: object) -> tuple[str, object]:
-    """The key by which attribute values are the same: type and value, so 1, 1.0 and True differ, and NaN is NaN."""
+    """The key by which attribute values are compared: type and value. So 1, 1.0 and True differ, and NaN equals NaN."""
     if isinstance(value, tuple):
         items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return ("tuple", tuple(attribute_key(v) for v in items))

@@ -1,7 +1,6 @@
-"""Putting values in the place of a function's parameters and sizes, and bodies in the place of its calls.
+"""Replacing a function's parameters and sizes by values, its calls by bodies, and its results by others.
 
-What `Function.bind_params`, `bind_symbolic_vars` and `inline_functions` do; and other results in place of a function's
-own. Knows the language only.
+Implements `Function.bind_params`, `bind_symbolic_vars` and `inline_functions`.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ class SizeBinder(ExprMutator):
         self._sizes = sizes
 
     def visit_type(self, ty: Type) -> Type:
-        """``ty`` with the sizes in place."""
+        """``ty`` with the size variables replaced."""
         return substitute_type(ty, self._sizes) if self._mentions(ty) else ty
 
     def visit_shape_expr_(self, shape: ShapeExpr) -> Expr:
-        """A shape of what its sizes are."""
+        """The shape with the size variables replaced."""
         if not self._mentions(shape.ty):
             return shape
         return ShapeExpr([substitute_dim(dim, self._sizes) for dim in shape.values])
 
     def visit_prim_value_(self, value: PrimValue) -> Expr:
-        """A scalar that is a size, of the dtype that it had."""
+        """The scalar with the size variables replaced, in the same dtype."""
         if not isinstance(value.value, SymExpr):
             return value
         new = substitute_dim(value.value, self._sizes)
@@ -52,7 +51,7 @@ class SizeBinder(ExprMutator):
         return value if new is value.value else PrimValue(new, value.ty.dtype)
 
     def visit_call_(self, call: Call) -> Expr:
-        """A call whose attributes hold sizes."""
+        """The call with the size variables in its attributes replaced."""
         attrs = {name: self._attribute(value) for name, value in call.attrs.items()}
         if all(attrs[name] is value for name, value in call.attrs.items()):
             return call
@@ -85,7 +84,7 @@ def sizes_of(function: Function) -> dict[SymVar, None]:
 
 
 def named(what: str, name: str, values: Mapping[_Key, None], names: Mapping[_Key, str]) -> _Key:
-    """The one of ``values`` that is called ``name``; raises `IRError` if there is none, or several."""
+    """The one of ``values`` that is called ``name``. Raises `IRError` if there is none, or more than one."""
     found = [value for value in values if names[value] == name]
     if len(found) == 1:
         return found[0]
@@ -97,7 +96,7 @@ def named(what: str, name: str, values: Mapping[_Key, None], names: Mapping[_Key
 
 
 def bind_params(function: Function, params: Mapping[str | Var, Any]) -> Function:
-    """``function`` with values in the place of some parameters; see `Function.bind_params`."""
+    """``function`` with some parameters replaced by values; see `Function.bind_params`."""
     own = dict.fromkeys(function.params)
     names = {param: param.name_hint for param in own}
     values: dict[Var, Expr] = {}
@@ -130,7 +129,7 @@ def bind_params(function: Function, params: Mapping[str | Var, Any]) -> Function
 
 
 def bind_symbolic_vars(function: Function, binding_map: Mapping[str | SymVar, Any]) -> Function:
-    """``function`` with sizes in the place of size variables; see `Function.bind_symbolic_vars`."""
+    """``function`` with size variables replaced by sizes; see `Function.bind_symbolic_vars`."""
     own = sizes_of(function)
     names = {size: size.name for size in own}
     sizes: dict[SymVar, Dim] = {}
@@ -149,13 +148,13 @@ def size_value(value: Any, where: str) -> Dim:
     return as_dim(value.data.numpy().item() if isinstance(value, Constant) else value, where)
 
 
-# --- bodies in the place of calls
+# --- replacing calls by bodies
 
 
 class _BodyCopy(NewVariables):
-    """Copies a body with new variables for all that it binds; those in ``local`` become `DataflowVar`s.
+    """Copies a body with a new variable for each bound variable; variables in ``local`` become `DataflowVar`s.
 
-    What ``given`` lists gets the variable that it says instead.
+    Variables in ``given`` are replaced by the variable that it lists.
     """
 
     def __init__(self, local: Container[Var], given: Mapping[Expr, Var]) -> None:
@@ -172,25 +171,25 @@ class _BodyCopy(NewVariables):
 def inline_functions(
     function: Function, function_map: Mapping[str | GlobalVar, Function], *, keeps_own: bool = False
 ) -> Function:
-    """``function`` with the bodies of ``function_map`` in the place of its calls; see `Function.inline_functions`.
+    """``function`` with its calls replaced by the bodies in ``function_map``; see `Function.inline_functions`.
 
-    The variable of a call is bound to what the body computes, and all sizes that the body defines are new. With
-    ``keeps_own`` what the body computes keeps its own variable, of which that of the call is another name, and its
-    sizes, but for a second copy of them.
+    The variable of a call is bound to the body's result, and all sizes that the body defines are new. With
+    ``keeps_own``, the body's result keeps its own variable, the call's variable becomes an alias of it, and the body
+    keeps its sizes; only a second copy of the same sizes gets new ones.
     """
     table = {key if isinstance(key, str) else key.name_hint: value for key, value in function_map.items()}
     return function.with_body(run_steps(_Inlining(table, keeps_own).run(function.body, ())))
 
 
 class _Inlining:
-    """Writes out the calls of the functions in ``table``."""
+    """Replaces the calls of the functions in ``table`` by their bodies."""
 
     def __init__(self, table: Mapping[str, Function], keeps_own: bool) -> None:
         self._table = table
         self._kept: set[SymVar] | None = set() if keeps_own else None
 
     def run(self, seq: SeqExpr, inside: tuple[str, ...]) -> Steps[SeqExpr]:
-        """``seq`` with the calls in it written out; itself if there are none. It stands in the functions ``inside``."""
+        """``seq`` with its calls replaced; itself if there are none. ``inside`` are the functions around it."""
         blocks: list[BindingBlock] = []
         changed = False
         for block in seq.blocks:
@@ -225,7 +224,7 @@ class _Inlining:
     def _written_out(
         self, function: Function, call: Call, binding: Binding, around: type[BindingBlock]
     ) -> list[BindingBlock]:
-        """The blocks of ``function`` for the arguments of ``call``, in a block of the kind ``around``."""
+        """The blocks of ``function`` for the arguments of ``call``, to be placed in a block of the kind ``around``."""
         flows = issubclass(around, DataflowBlock)
         result = binding.var if self._kept is None and isinstance(binding, VarBinding) else None
         body = body_of_call(function, call.args, local=flows, result=result, kept=self._kept)
@@ -240,7 +239,10 @@ class _Inlining:
 
 
 def _joins(block: BindingBlock, keeps_own: bool) -> bool:
-    """True if what ``block`` binds joins the dataflow block of a call: with ``keeps_own``, if it is one itself."""
+    """True if the bindings of ``block`` may join the dataflow block of a call.
+
+    With ``keeps_own``, only a dataflow block may; otherwise, any block without effects and branches.
+    """
     return isinstance(block, DataflowBlock) if keeps_own else all(map(may_flow, block))
 
 
@@ -251,7 +253,7 @@ def may_flow(binding: Binding) -> bool:
 
 
 def with_outputs(seq: SeqExpr) -> SeqExpr:
-    """``seq`` whose dataflow blocks hand out what other blocks use; itself if they do. Cost: linear."""
+    """``seq`` with each `DataflowVar` that other blocks use made a `Var`; itself if there is none. Cost: linear."""
     home = {binding.var: number for number, block in enumerate(seq.blocks) for binding in block.bindings}
     seen: dict[Var, Var] = {}
     for number, block in enumerate(seq.blocks):
@@ -268,9 +270,10 @@ def giving(
     blocks: Sequence[BindingBlock] | None = None,
     params: Sequence[Var] | None = None,
 ) -> Function:
-    """``function`` giving a tuple of ``results``, expressions over its values, with ``blocks`` and ``params`` if given.
+    """``function`` changed to return a tuple of ``results``, expressions over its values.
 
-    It has no attributes: those tell how the function was called before. Cost: linear in the bindings.
+    ``blocks`` and ``params``, if given, replace its own. The result has no attributes, since those describe how the
+    old function is called. Cost: linear in the bindings.
     """
     names = NameSupply.beside(function)
     last = [VarBinding(Var(names.fresh("result"), value.ty), value) for value in results]
@@ -281,7 +284,7 @@ def giving(
 
 
 def called_name(value: Expr) -> str:
-    """The name of the function of the module that ``value`` calls; empty if it calls none."""
+    """The name of the module's function that ``value`` calls; the empty string if it calls none."""
     return value.op.name_hint if isinstance(value, Call) and isinstance(value.op, GlobalVar) else ""
 
 
@@ -293,12 +296,13 @@ def body_of_call(
     result: Var | None = None,
     kept: set[SymVar] | None = None,
 ) -> SeqExpr:
-    """The body of ``function`` as it is for these arguments, with variables and sizes of its own.
+    """The body of ``function`` for the arguments ``args``, with new variables and sizes.
 
-    An argument of which it is not known that it fits is cast by a `MatchCast` first. ``local`` makes what blocks bind
-    that may flow variables of a dataflow block. ``result`` is bound to what is returned, if the body computes a value
-    of its type. With ``kept``, the sizes that the body defines stay as they are and join these, but for those that are
-    among them, and only what a dataflow block binds becomes ``local``. Cost: linear in the body.
+    An argument that is not known to fit its parameter's type is first cast by a `MatchCast`. With ``local``, variables
+    bound in blocks without effects and branches become dataflow variables. ``result`` is bound to the returned value,
+    if the body computes a value of its type. With ``kept``, the body keeps the sizes that it defines, except those in
+    ``kept``, and all of them are added to ``kept``; only variables bound in dataflow blocks then become dataflow
+    variables. Cost: linear in the body.
     """
     sizes: dict[SymVar, Dim] = {}
     arguments = dict(zip(function.params, args, strict=True))
@@ -326,7 +330,7 @@ def body_of_call(
 
 
 def copy_with_new_vars(func: Function) -> Function:
-    """``func`` over new variables and new size variables of the same names; the two share no variable. Cost: linear."""
+    """A copy of ``func`` with new variables and size variables of the same names; none is shared. Cost: linear."""
     sizes: dict[SymVar, Dim] = {
         size: SymVar(size.name, size.dtype, least=size.least)
         for param in func.params

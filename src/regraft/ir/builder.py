@@ -1,8 +1,8 @@
 """Building programs binding by binding.
 
-`BlockBuilder` takes nested expressions and writes them down in A-normal form, one binding per call, with types as it
-goes and names that do not clash. It knows the language and no operator. An expression that appears several times
-inside one emitted value is bound once.
+`BlockBuilder` takes nested expressions and writes them in A-normal form: one binding per call, with a type and a
+name that does not clash. It knows no operators. An expression that appears several times inside one emitted value is
+bound once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .walks import inner_first
 
 
 def operands_of(expr: Expr) -> Sequence[Expr]:
-    """The direct operands of ``expr``, in order; none for leaves, functions and branches."""
+    """The direct operands of ``expr``, in order: of an `If` its condition; of leaves and functions none."""
     match expr:
         case Call():
             return expr.args if is_leaf(expr.op) else (expr.op, *expr.args)
@@ -53,7 +53,7 @@ def operands_of(expr: Expr) -> Sequence[Expr]:
 
 
 def with_operands(expr: Expr, operands: Sequence[Expr]) -> Expr:
-    """``expr`` over other ``operands`` (as `operands_of` lists them); itself if none differs. Types follow."""
+    """``expr`` with other ``operands`` (as `operands_of` lists them), typed again; itself if none differs."""
     if all(a is b for a, b in zip(operands_of(expr), operands, strict=True)):
         return expr
     if isinstance(expr, Call) and is_leaf(expr.op):
@@ -62,13 +62,13 @@ def with_operands(expr: Expr, operands: Sequence[Expr]) -> Expr:
 
 
 def with_each_operand(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """``expr`` with each operand changed, or changed itself if it has none; itself if none differs."""
+    """``expr`` with ``change`` applied to each operand, or to ``expr`` if it has none; itself if nothing differs."""
     operands = operands_of(expr)
     return with_operands(expr, [change(operand) for operand in operands]) if operands else change(expr)
 
 
 def with_parts(expr: Expr, parts: Sequence[Expr]) -> Expr:
-    """``expr`` over other ``parts``: callee and arguments, fields, or the one part of a projection or branch."""
+    """``expr`` with other ``parts``: callee and arguments, fields, or the one part of a projection or branch."""
     match expr:
         case Call():
             return Call(parts[0], parts[1:], expr.attrs, expr.ty_args)
@@ -85,11 +85,11 @@ def with_parts(expr: Expr, parts: Sequence[Expr]) -> Expr:
 def flatten(
     value: Expr, bind: Callable[[Expr], Expr], *, keep_root: bool = True, done: dict[int, Expr] | None = None
 ) -> Expr:
-    """``value`` with every operand made a leaf; ``bind`` names each inner expression, operands before users.
+    """``value`` with every operand made a leaf; ``bind`` binds each inner expression, operands before users.
 
-    ``keep_root`` leaves the outermost call unbound. Uses its own stack, so depth is no limit; each distinct inner
-    expression is bound once. With one table ``done`` (by ``id``) for several values, an expression that they share is
-    bound once for all; the caller keeps the values alive. Cost: linear in the expressions visited.
+    ``keep_root`` leaves the outermost call unbound. Does not recurse; each distinct inner expression is bound once.
+    If several values share one table ``done`` (by ``id``), an expression that they share is bound once for all of
+    them; the caller must keep the values alive. Cost: linear in the expressions visited.
     """
     if is_leaf(value) or (keep_root and all(map(is_leaf, operands_of(value)))):
         return value
@@ -116,14 +116,14 @@ class BodyBlocks:
         self.in_dataflow = False
 
     def close_block(self) -> None:
-        """Put the bindings so far into a block, of dataflow if they are ``in_dataflow``."""
+        """Move the bindings so far into a new block, a dataflow block if ``in_dataflow`` is set."""
         if self.bindings:
             self.blocks.append((DataflowBlock if self.in_dataflow else BindingBlock)(self.bindings))
             self.bindings = []
 
 
 class NameSupply:
-    """Names that are not taken yet: ``lv``, ``lv1``, ``lv2`` ... Constant time each."""
+    """Generates names that are not taken yet: ``lv``, ``lv1``, ``lv2`` ... Constant time each."""
 
     __slots__ = ("_next", "_taken")
 
@@ -133,7 +133,7 @@ class NameSupply:
 
     @classmethod
     def beside(cls, program: Expr | IRModule) -> NameSupply:
-        """Names that no parameter and no binding of ``program`` has, branches included. Cost: linear."""
+        """A supply of names that no parameter or binding of ``program`` has, branches included. Cost: linear."""
         functions = program.functions.values() if isinstance(program, IRModule) else [program]
         params = [param.name_hint for one in functions if isinstance(one, Function) for param in one.params]
         return cls([*params, *(binding.var.name_hint for binding in iter_bindings(program))])
@@ -143,10 +143,10 @@ class NameSupply:
         self._taken.add(name)
 
     def fresh(self, prefix: str) -> str:
-        """``prefix`` itself if it is free, else its stem with the smallest number that makes it so; takes it.
+        """A free name, which is then taken: ``prefix`` itself, or else its stem with the smallest free number.
 
-        A number follows a name that ends with a digit after an underscore; one that is there already gives way, so
-        that names made from names do not grow.
+        The stem is ``prefix`` without a number after an underscore, so names made from generated names do not grow.
+        If the stem ends with a digit, an underscore is put before the number.
         """
         if prefix not in self._taken:
             self._taken.add(prefix)
@@ -175,7 +175,7 @@ _open_builders: Final[list[BlockBuilder]] = []
 
 
 class BlockBuilder:
-    """Writes functions into a module, with Relax's names and calling order.
+    """Writes functions into a module. Methods and their order are those of Relax.
 
     >>> bb = BlockBuilder()
     >>> with bb.function("main", [x, y]):
@@ -207,7 +207,7 @@ class BlockBuilder:
         pure: bool = True,
         private: bool = False,
     ) -> Generator[None]:
-        """Write the function ``name``; the block must call `emit_func_output` once, as its last act."""
+        """Write the function ``name``. The ``with`` block must call `emit_func_output` once, at its end."""
         variables = None if params is None else _variables(params)
         around = self._header, self._names, self._values, self._scopes, self._finished
         self._header = (name, variables, dict(attrs or {}), private, pure)
@@ -225,7 +225,7 @@ class BlockBuilder:
             self._header, self._names, self._values, self._scopes, self._finished = around
 
     def emit_func_output(self, output: Any, params: Var | Sequence[Var] | None = None) -> GlobalVar:
-        """End the function: ``output`` (an expression, or a tuple or list of them) is what it returns."""
+        """End the function, which returns ``output`` (an expression, or a tuple or list of expressions)."""
         if self._header is None:
             raise BuilderError("emit_func_output is called outside of a function")
         if self._finished:
@@ -251,8 +251,8 @@ class BlockBuilder:
     def add_func(self, func: Function, func_name: str) -> GlobalVar:
         """Put a finished function into the module; returns the variable to call it by.
 
-        A name that is taken gets a number. A function that the module has already is not put in again. Cost: linear in
-        the function, and once in those of the module.
+        A name that is taken gets a number. A function equal to one of the module's is not added again. Cost: linear in
+        the function; the first call is also linear in the module's functions.
         """
         known = self._alike(func)
         if known is not None:
@@ -268,7 +268,7 @@ class BlockBuilder:
         self._noted(self._module[0].get_global_var(gv.name_hint), updated_func)
 
     def _alike(self, func: Function) -> GlobalVar | None:
-        """The function of the module that is structurally equal, if any."""
+        """The variable of a function of the module that is structurally equal; None if there is none."""
         module = self._module[0]
         if not module.functions:
             return None
@@ -285,7 +285,7 @@ class BlockBuilder:
         return variable
 
     def get(self) -> IRModule:
-        """The module as it stands."""
+        """The module in its present state."""
         return self._module[0]
 
     finalize = get
@@ -294,7 +294,7 @@ class BlockBuilder:
 
     @contextmanager
     def dataflow(self) -> Generator[None]:
-        """Bindings emitted inside go into one dataflow block."""
+        """Put the bindings emitted inside the ``with`` block into one dataflow block."""
         scope = self._scope()
         if scope.in_dataflow:
             raise BuilderError("a dataflow block cannot be opened inside another")
@@ -309,18 +309,18 @@ class BlockBuilder:
 
     @staticmethod
     def current() -> BlockBuilder | None:
-        """The builder whose function is being written, None outside of one."""
+        """The builder whose function is being written; None if there is none."""
         return _open_builders[-1] if _open_builders else None
 
     def begin_scope(self, params: Sequence[Var] | None = None) -> None:
-        """Start a nested body (a branch); `end_scope` gives it. Names of ``params`` are taken in it."""
+        """Start a nested body (a branch); `end_scope` returns it. The names of ``params`` are marked as taken."""
         for param in params or ():
             self._names.reserve(param.name_hint)
         self._scopes.append(BodyBlocks())
 
     @contextmanager
     def testing_scope(self, def_vars: Sequence[SymVar]) -> Generator[None]:
-        """Expressions can be emitted and normalized inside without a function; what is emitted is dropped after."""
+        """Let expressions be emitted and normalized without a function; emitted bindings are dropped at the end."""
         del def_vars
         self._scopes.append(BodyBlocks())
         try:
@@ -329,13 +329,13 @@ class BlockBuilder:
             self._scopes.pop()
 
     def begin_block(self, *, dataflow: bool) -> None:
-        """Start a block by itself, a dataflow block or a plain one; `end_block` gives it."""
+        """Start a separate block, dataflow or plain; `end_block` returns it."""
         scope = BodyBlocks()
         scope.in_dataflow = dataflow
         self._scopes.append(scope)
 
     def end_block(self) -> BindingBlock:
-        """End the block that `begin_block` started, and give it with the bindings that were emitted meanwhile."""
+        """End the block that `begin_block` started, and return it with the bindings emitted since."""
         scope = self._scopes.pop()
         return (DataflowBlock if scope.in_dataflow else BindingBlock)(scope.bindings)
 
@@ -345,11 +345,11 @@ class BlockBuilder:
     def _begin_binding_block(self) -> None:
         self.begin_block(dataflow=False)
 
-    _end_block = end_block  # the three names under which programs for Relax write blocks by themselves
+    _end_block = end_block  # Relax's programs use these three names to write separate blocks
 
     @property
     def has_open_block(self) -> bool:
-        """True if there is a block that takes bindings."""
+        """True if a block is open, so that bindings can be emitted."""
         return bool(self._scopes)
 
     def reserve_name(self, name: str) -> None:
@@ -357,7 +357,7 @@ class BlockBuilder:
         self._names.reserve(name)
 
     def end_scope(self, output: Any = ()) -> SeqExpr:
-        """End the innermost nested body with its result, by default the empty tuple."""
+        """End the innermost nested body and return it; ``output`` is its result, by default the empty tuple."""
         body = self._close_scope(output)
         self._scopes.pop()
         return body
@@ -406,13 +406,13 @@ class BlockBuilder:
         return var
 
     def _inlined(self, body: SeqExpr) -> Expr:
-        """The result of ``body``, whose blocks are written into the open one, or beside it."""
+        """The result of ``body``. Its blocks are written as `_write_blocks` does."""
         self._write_blocks(body)
         result = self.normalize_argument(body.body)
         return self._inlined(result) if isinstance(result, SeqExpr) else result
 
     def _write_blocks(self, body: SeqExpr) -> None:
-        """Write the blocks of ``body`` into the open one; a dataflow block in a plain one stands beside it."""
+        """Write the blocks of ``body`` into the open block; a dataflow block in a plain one stays a separate block."""
         scope = self._scope()
         for block in body.blocks:
             beside = isinstance(block, DataflowBlock) and not scope.in_dataflow
@@ -421,7 +421,7 @@ class BlockBuilder:
                     self._emit_normal(binding)
 
     def match_cast(self, value: Any, ty: Type, name_hint: str = "") -> Var:
-        """Bind ``value``, checked at run time to be of type ``ty``."""
+        """Bind ``value``, with a run-time check that it is of type ``ty``."""
         scope = self._scope()
         leaf = flatten(as_expr(value), self.emit, keep_root=False)
         make = DataflowVar if scope.in_dataflow else Var
@@ -430,7 +430,7 @@ class BlockBuilder:
         return var
 
     def emit_normalized(self, binding: Binding) -> None:
-        """Append a binding as it is; its value must already be in A-normal form."""
+        """Append ``binding`` unchanged. Its value must already be in A-normal form."""
         if not isinstance(binding, VarBinding | MatchCast):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuilderTypeError(f"emit_normalized takes a binding, not {binding!r}; emit binds an expression")
         self._names.reserve(binding.var.name_hint)
@@ -439,10 +439,11 @@ class BlockBuilder:
             self._values[binding.var] = binding.value
 
     def normalize(self, expr: Expr) -> Expr:
-        """``expr`` in A-normal form: operands are leaves, and bodies are blocks that lead to a leaf.
+        """``expr`` in A-normal form: operands are leaves, and bodies are blocks with a leaf as the result.
 
-        Functions, bodies and branches bind their nested calls themselves; those of another expression are bound in the
-        open block, or stay where none is open. What is in that form already stays the same object. Cost: linear.
+        Nested calls in functions, bodies and branches are bound there. Nested calls of another expression are bound in
+        the open block; without one, they stay nested. An expression already in this form is returned itself. Cost:
+        linear.
         """
         if isinstance(expr, Function):
             return self._normal_function(expr)
@@ -469,7 +470,7 @@ class BlockBuilder:
         return SeqExpr(blocks, result)
 
     def _normal_blocks(self, block: BindingBlock) -> list[BindingBlock]:
-        """The blocks that ``block`` becomes: dataflow blocks of bodies that are bound in a plain one stay blocks."""
+        """The blocks that ``block`` becomes. A dataflow block inside a bound body stays a block of its own."""
         self.begin_block(dataflow=isinstance(block, DataflowBlock))
         for binding in block.bindings:
             self._emit_normal(binding)
@@ -479,13 +480,13 @@ class BlockBuilder:
         return [block] if is_same else blocks
 
     def _end_blocks(self) -> list[BindingBlock]:
-        """End what `begin_block` started: its block, or several where dataflow blocks were written into a plain one."""
+        """End what `begin_block` started: one block, or several if dataflow blocks were written into a plain one."""
         scope = self._scopes.pop()
         scope.close_block()
         return scope.blocks
 
     def _emit_normal(self, binding: Binding) -> None:
-        """Bind what ``binding`` binds, in normal form."""
+        """Write ``binding`` with its value in normal form."""
         value = binding.value
         while isinstance(value, SeqExpr):
             self._write_blocks(value)
@@ -507,24 +508,24 @@ class BlockBuilder:
         return If(flat.cond, *sides)
 
     def normalize_argument(self, expr: Expr) -> Expr:
-        """``expr`` as an operand: a leaf, bound to a new variable if it is none."""
+        """``expr`` as an operand: itself if it is a leaf, else a new variable that is bound to it."""
         return flatten(expr, self.emit, keep_root=False)
 
     def emitted(self) -> Sequence[Binding]:
-        """The bindings of the block that is being written, so far; it grows as more are emitted."""
+        """The bindings so far of the block that is being written. The sequence grows as more are emitted."""
         return self._scope().bindings
 
     def lookup_binding(self, var: Var) -> Expr | None:
-        """The value that ``var`` was bound to in the current function, if any."""
+        """The value that ``var`` is bound to in the current function; None if it is not bound there."""
         return self._values.get(var)
 
     def get_unique_name(self, name_prefix: str) -> str:
-        """A name that no variable of the current function has."""
+        """A name that no variable of the current function has, which is then taken."""
         return self._names.fresh(name_prefix)
 
     @contextmanager
     def origin(self, *origins: Origin) -> Generator[None]:
-        """Variables emitted inside carry ``origins``."""
+        """Give ``origins`` to the variables that are emitted inside the ``with`` block."""
         before, self._origins = self._origins, tuple(origins)
         try:
             yield
@@ -533,7 +534,7 @@ class BlockBuilder:
 
 
 def in_normal_form(function: Function) -> Function:
-    """``function`` with nested calls bound to variables, those of branches too; itself where there are none.
+    """``function`` with nested calls bound to variables, in branches too; itself if there are none.
 
     Variables keep their identity. Cost: linear in the bindings.
     """

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def collection_paused() -> Generator[None]:
-    """No cyclic garbage collection meanwhile; memory that reference counts free is freed as ever.
+    """Pause cyclic garbage collection inside the ``with`` block. Reference counting still frees memory.
 
-    Syntax trees and programs have no cycles, and the collector would walk a growing one over and over, which costs
+    Syntax trees and programs have no cycles. The collector would walk a growing one again and again, which costs
     more than linear time.
     """
     was_enabled = gc.isenabled()

@@ -1,7 +1,7 @@
 """Element types of tensors, by their Relax names.
 
-A dtype is a plain interned string (``"float32"``, ``"int64"``, ``"bool"`` ...), as in Relax scripts; this
-module knows which names exist, their kind and width, and the NumPy dtype that stores them. The narrow
+A dtype is a plain interned string (``"float32"``, ``"int64"``, ``"bool"`` ...), as in Relax scripts. This
+module lists the names, their kind and width, and the NumPy dtype that stores them. The narrow
 floats and integers that NumPy lacks come from ``ml_dtypes``.
 """
 
@@ -32,7 +32,7 @@ COMMON_DTYPES: Final = (
     "float32",
     "float64",
 )
-"""The dtypes that most operators take, if they are of their kind."""
+"""The dtypes that most operators accept, as far as the dtypes are of the right kind."""
 
 DTYPES: Final = (
     *COMMON_DTYPES,
@@ -54,7 +54,7 @@ DTYPES: Final = (
 """Every dtype name that a tensor may have."""
 
 SUB_BYTE: Final[Mapping[str, int]] = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
-"""The bits of an element, for the dtypes that take less than a byte; in memory each still has one."""
+"""The bits of an element, for dtypes narrower than a byte. In memory each element still takes one byte."""
 
 HALF: Final = ("float16", "bfloat16")
 """The floating dtypes of two bytes."""
@@ -69,18 +69,18 @@ _BY_NUMPY: Final = {dtype: sys.intern(name) for name, dtype in _NUMPY.items()}
 
 
 def as_written(number: Any) -> Any:
-    """The number of an array of one, as it was written before its dtype rounded it: 0.1, not 0.10000000149."""
+    """The number in an array of one element, as it was written before its dtype rounded it: 0.1, not 0.10000000149."""
     scalar = number.reshape(())[()]
     if not is_float(scalar.dtype.name):
         return scalar.item()
     if scalar.dtype.kind == "f":
-        return float(str(scalar))  # NumPy writes the fewest digits that give the number again
+        return float(str(scalar))  # NumPy writes the fewest digits that round to the number
     fewest = (float(f"{float(scalar):.{digits}g}") for digits in range(1, 10))
     return next((short for short in fewest if scalar.dtype.type(short) == scalar), float(scalar))
 
 
 def converted(data: Any, dtype: str) -> Any:
-    """An array in ``dtype``; that of a single number holds the number `as_written`."""
+    """``data`` cast to ``dtype``. A single number is cast from the number `as_written`."""
     data = data if data.size != 1 else np.full(data.shape, as_written(data))
     return data.astype(numpy_dtype(dtype))
 
@@ -112,14 +112,14 @@ def is_bool(dtype: str | None) -> bool:
 
 @lru_cache(maxsize=1024)
 def holds_all_of(wide: str, narrow: str) -> bool:
-    """True if each value of ``narrow`` is known to be one of ``wide``: a cast to ``wide`` and back changes none."""
+    """True if every value of ``narrow`` is known to be a value of ``wide``: a cast to ``wide`` and back is exact."""
     if is_integer(wide):
         low, high = _range_of(wide)
         return is_bool(narrow) or (is_integer(narrow) and low <= _range_of(narrow)[0] and _range_of(narrow)[1] <= high)
     if wide not in ("float64", "float32", *HALF):
         return wide == narrow or (wide, narrow) == ("complex128", "complex64")
     if not is_float(narrow):
-        # As many digits as there are, and one that is not stored.
+        # The significand has one more bit than are stored.
         most = 2 ** (float_limits(wide).nmant + 1)
         return is_bool(narrow) or (is_integer(narrow) and max(map(abs, _range_of(narrow))) <= most)
     ours, theirs = float_limits(wide), float_limits(narrow)
@@ -131,7 +131,7 @@ def holds_all_of(wide: str, narrow: str) -> bool:
 
 
 def float_limits(dtype: str) -> Any:
-    """The ``finfo`` of NumPy for a floating dtype: ``eps``, ``max``, ``smallest_normal`` and more."""
+    """NumPy's ``finfo`` for a floating dtype: ``eps``, ``max``, ``smallest_normal`` and more."""
     return cast("Any", ml_dtypes.finfo)(numpy_dtype(dtype))
 
 
@@ -149,7 +149,7 @@ def numpy_dtype(dtype: str) -> np.dtype:
 
 
 def itemsize(dtype: str) -> int:
-    """Bytes that one element takes in memory (sub-byte types are stored one to a byte)."""
+    """The number of bytes that one element takes in memory (sub-byte elements are stored one to a byte)."""
     return numpy_dtype(dtype).itemsize
 
 
@@ -167,7 +167,7 @@ def _from_other(value: object) -> str:
 def as_dtype(value: object) -> str:
     """The Relax name of ``value``: a dtype name, a NumPy dtype, or a Python or NumPy scalar type.
 
-    Raises `IRError` when no tensor may have it.
+    Raises `IRError` if no tensor may have this dtype.
     """
     if isinstance(value, str):
         known = _INTERNED.get(value) or _ALIASES.get(value)
@@ -177,7 +177,7 @@ def as_dtype(value: object) -> str:
 
 
 def as_optional_dtype(value: object) -> str | None:
-    """`as_dtype`, where ``None``, ``""`` and Relax's ``"void"`` all say that the dtype is not known."""
+    """The same as `as_dtype`, but None for ``None``, ``""`` and Relax's ``"void"``, which mean an unknown dtype."""
     if type(value) is str and (known := _INTERNED.get(value)) is not None:
         return known
     return None if value is None or value == "" or value == "void" else as_dtype(value)

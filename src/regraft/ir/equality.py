@@ -1,7 +1,7 @@
 """Structural equality of programs: names of variables and origins do not count.
 
-Variables and size variables are renamed one to one; constants are compared byte by byte; names of functions,
-attributes, types and the order of bindings count; name hints and origins do not.
+Variables and size variables are renamed one to one. Constants are compared byte by byte. Names of functions,
+attributes, types and the order of bindings count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tensor_data import TensorData
 
 
 class _Path(NamedTuple):
-    """A place in the program: a linked path, put into words only when asked for."""
+    """A place in the program, as a linked path. Its text is made only when it is needed."""
 
     parent: _Path | None
     label: Label
@@ -47,7 +47,7 @@ _JOINTS: Final = {("row", "row"): ", ", ("field", "row"): ", ", ("field", "field
 
 
 def _in_words(label: str | tuple[str, int, str]) -> tuple[str, str]:
-    """The kind of a place (a field of an expression, a row of a block, the name of a function), and its words."""
+    """The kind of a place (a field of an expression, a row of a block, the name of a function), and its text."""
     match label:
         case str():
             return "field", label
@@ -60,7 +60,7 @@ def _in_words(label: str | tuple[str, int, str]) -> tuple[str, str]:
 
 
 class Difference(NamedTuple):
-    """The first place where two programs differ, and what each has there."""
+    """The first place where two programs differ, and the text of each program there."""
 
     path: str
     left: str
@@ -71,7 +71,7 @@ class Difference(NamedTuple):
 
 
 class _Count(NamedTuple):
-    """Work for the comparer: how many parts there are."""
+    """Work for the comparer: the number of parts, compared after the parts themselves."""
 
     number: int
     noun: str | None
@@ -81,10 +81,10 @@ _Pair: TypeAlias = "tuple[Any, Any, _Path | None]"
 
 
 class Comparer:
-    """Reads two programs side by side with its own stack, and says where they first differ.
+    """Reads two programs side by side, with an explicit stack, and finds the first place where they differ.
 
-    After `run` says no, ``difference`` is the first one, and ``names`` what the left side calls the variables
-    of the right side that were met before it.
+    After `run` has returned False, ``difference`` is the first difference. ``names`` maps the variables of the right
+    side that were read before it to the names of the corresponding variables of the left side.
     """
 
     def __init__(self, map_free_vars: bool) -> None:
@@ -97,7 +97,7 @@ class Comparer:
         self._stack: list[_Pair] = []
 
     def run(self, left: Any, right: Any, place: _Path | None = None) -> bool:
-        """True if the two, which stand at ``place``, are the same."""
+        """True if ``left`` and ``right``, which stand at ``place``, are the same."""
         self._stack.append((left, right, place))
         same = True
         while same and self._stack:
@@ -118,14 +118,14 @@ class Comparer:
             shared = next((one for one in (tuple, int) if all(issubclass(each, one) for each in kinds)), None)
             if shared is None or bool in kinds:
                 return self._differ(a, b, place)
-            kind = shared  # fields with names are as equal as fields without, and known sizes are numbers
+            kind = shared  # named tuples compare as tuples, and known sizes as ints
         if kind in SHARED:
             if kind is Call and self._plainly_same(a, b):
                 return True
             key = (id(a), id(b))
             if key in self._same:
                 return True
-            # Recorded before it is known: an answer of "different" ends the comparison anyway.
+            # Recorded before the parts are compared: the first difference ends the comparison anyway.
             self._same.add(key)
         elif kind is _Count:
             return a == b or self._differ(a, b, place)
@@ -141,14 +141,14 @@ class Comparer:
         if len(parts) != len(others):
             if noun is None:
                 return self._differ(a, b, place)
-            # Pushed first, so that the first part that differs is told before their number.
+            # Pushed first, so that the first part that differs is reported before their number.
             self._stack.append((_Count(len(parts), noun), _Count(len(others), noun), place))
         if parts:
             self._push(parts, others, place)
         return True
 
     def _plainly_same(self, a: Call, b: Call) -> bool:
-        """True for what most calls are, told without opening them: one operator on variables that correspond."""
+        """True if both are calls of one operator on corresponding variables: the common case, without opening them."""
         if a.op is not b.op or a.attrs or b.attrs or a.ty_args or b.ty_args or len(a.args) != len(b.args):
             return False
         left, right = cast("dict[Any, int]", self._left.numbers).get, cast("dict[Any, int]", self._right.numbers).get
@@ -182,7 +182,7 @@ class Comparer:
 
 
 def _same_value(a: object, b: object) -> bool:
-    """True if two readings say the same of a node itself."""
+    """True if the values that two readings give for a node are the same."""
     if isinstance(a, TensorData):
         return isinstance(b, TensorData) and same_tensor(a, b)
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -201,7 +201,7 @@ def same_tensor(a: TensorData, b: TensorData) -> bool:
 
 
 def tensor_bytes(data: TensorData) -> np.ndarray:
-    """The bytes of a tensor in row-major order; copies only what is not stored so."""
+    """The bytes of a tensor in row-major order. Copies only if the tensor is not stored in this order."""
     return np.ascontiguousarray(data.numpy()).reshape(-1).view(np.uint8)
 
 
@@ -235,7 +235,7 @@ def _describe(value: Any) -> str:
 
 
 def first_difference(a: Node, b: Node, map_free_vars: bool = False) -> Difference | None:
-    """The first place where two pieces of program differ, or None where they are the same. Cost: linear."""
+    """The first place where two pieces of program differ, or None if they are the same. Cost: linear."""
     comparer = Comparer(map_free_vars)
     return None if comparer.run(as_node(a), as_node(b)) else comparer.difference
 
@@ -243,10 +243,10 @@ def first_difference(a: Node, b: Node, map_free_vars: bool = False) -> Differenc
 def structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> bool:
     """True if two expressions, types, blocks, functions or modules are the same up to names of variables.
 
-    Variables (of the program and of sizes) correspond one to one; those that neither side defines must be the
-    same objects, unless ``map_free_vars``. Constants must agree in every bit, attributes in type and value,
-    functions of a module in name; `DataflowVar` is not `Var`. Name hints and origins do not count. Cost:
-    linear.
+    Variables (of the program and of sizes) correspond one to one. Variables that neither side defines must be the
+    same objects, unless ``map_free_vars`` is set. Constants must agree in every bit, attributes in type and value,
+    functions of a module in name. A `DataflowVar` differs from a `Var`. Name hints and origins do not count.
+    Cost: linear.
     """
     if a is b:
         return True

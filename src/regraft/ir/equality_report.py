@@ -1,4 +1,4 @@
-"""The assertion that two programs are the same, and what it shows when they are not."""
+"""The assertion that two programs are the same, and its message."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .reading import as_node
 
 
 def assert_structural_equal(a: Node, b: Node, map_free_vars: bool = False) -> None:
-    """Raise `StructuralInequalityError` unless `structural_equal`.
+    """Raise `StructuralInequalityError` unless ``a`` and ``b`` are `structural_equal`.
 
-    It is an AssertionError and a ValueError. Its message names the first difference, shows both scripts, gives the path
-    (``main: block 0, binding 3 (lv3): args[1]``), what each side has there, and
-    the two texts with the first line marked that differs in more than names. Cost: linear.
+    The error is an AssertionError and a ValueError. Its message gives the path of the first difference
+    (``main: block 0, binding 3 (lv3): args[1]``), the contents of both sides there, and both texts. The first line
+    that differs in more than names is marked. Cost: linear.
     """
     a, b = as_node(a), as_node(b)
     comparer = Comparer(map_free_vars)
@@ -57,5 +57,5 @@ class _Renamer(SizeBinder):
 
 
 def _renamed(node: Any, names: Mapping[Var | SymVar, str]) -> Node:
-    """``node`` with its variables called by ``names``, so that its text lines up with the other side's."""
+    """``node`` with its variables renamed by ``names``, so that its text can be compared with the other side's."""
     return _Renamer(names).mutate(node) if isinstance(node, Expr | IRModule) else node

@@ -1,7 +1,7 @@
-"""The errors that every room of the house raises, and the one base that users catch.
+"""The errors that every package raises, and the base class that users catch.
 
-Each error is one message that says what is wrong, where, and what to do about it. Rooms that need
-a richer error (the parser's position, the gate's two types) subclass one of these beside their own code.
+The message of an error says what is wrong, where, and what to do about it. A package that needs a richer error
+(the parser's position, the gate's two types) subclasses one of these beside its own code.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ class RegraftError(Exception):
 
 
 class IRError(RegraftError, ValueError, TypeError):
-    """A piece of program that cannot exist: a wrong field, a duplicate name, a negative size.
+    """A part of a program that is invalid: a wrong field, a duplicate name, a negative size.
 
-    Relax tells such mistakes by ValueError or by TypeError, depending on where it meets them; this is both.
+    Relax raises ValueError for some of these mistakes and TypeError for others; this error is both.
     """
 
 
 class BuilderError(IRError, RuntimeError):
-    """A builder is asked for something that has no place where it stands; Relax raises RuntimeError there."""
+    """A call of a builder that its present state does not allow; Relax raises RuntimeError there."""
 
 
 class BuilderTypeError(BuilderError, TypeError):
-    """A builder is given something of a wrong kind."""
+    """An argument of a builder that has the wrong kind."""
 
 
 class FieldIndexError(IRError, IndexError):
@@ -33,8 +33,8 @@ class FieldIndexError(IRError, IndexError):
 class OpTypeError(RegraftError, TypeError, ValueError):
     """A call that its operator does not accept; the message names operator, argument, type and expectation.
 
-    Relax raises ValueError for some of these calls and TypeError for others; this is both. ``part`` is the number of
-    the operand or the name of the attribute that is wrong, None where the message is about several.
+    Relax raises ValueError for some of these calls and TypeError for others; this error is both. ``part`` is the
+    number of the wrong operand or the name of the wrong attribute, None if the message is about several.
     """
 
     def __init__(self, message: str = "", part: int | str | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Expressions that stand by themselves: variables, constants, shapes, scalars, tuples.
+"""Expressions: variables, constants, shapes, scalars, tuples.
 
-Calls and operators are in `op`, bindings, blocks and functions in `program`. Each expression carries its type,
-known from the moment it is built. Python's operators on expressions (``x + y``, ``-x``, ``t[0]``) build calls;
-`Expr.operators` says which, since the language does not know the names of operators.
+Calls and operators are in `op`; bindings, blocks and functions are in `program`. Each expression has its type as soon
+as it is built. Python's operators on expressions (``x + y``, ``-x``, ``t[0]``) build calls; `Expr.operators`
+says which, since the language does not know the names of operators.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .types import (
 
 
 def _operation(operator: str, owner: Expr, *others: object, reflected: bool = False) -> Expr:
-    """The result of Python's ``operator`` for ``owner``: a call, or, of scalars that are sizes, a size."""
+    """The result of Python's ``operator`` for ``owner``: a call, or a size if all operands are sizes."""
     operands = (*others, owner) if reflected else (owner, *others)
     if type(owner.ty) is PrimType and (sizes := _sizes(operands)) is not None:
         compute = _SIZE_ARITHMETIC.get(operator)
@@ -63,15 +63,15 @@ class Expr(Node):
     ty: Type
 
     operators: ClassVar[Mapping[str, Callable[..., Expr]]]
-    """The calls that Python's operators build; the package's top module sets them, from the vocabulary."""
+    """The functions that build the calls for Python's operators; the top module sets them from the vocabulary."""
 
     @property
     def struct_info(self) -> Type:
-        """The type, under the name that Relax gave it first."""
+        """The type, under Relax's older name."""
         return self.ty
 
     def as_size(self) -> Dim | None:
-        """The size that a scalar of the program stands for; None for anything else."""
+        """The size that a scalar of the program stands for; None for other expressions."""
         return None
 
     __add__, __radd__ = _binary("+"), _reflected("+")
@@ -91,7 +91,7 @@ class Expr(Node):
         return _operation("abs", self)
 
     def __call__(self, *args: object) -> Expr:
-        """A call of the function that this is."""
+        """A call of this expression, which is a function."""
         from .op import call_function  # a call is an expression itself
 
         return call_function(self, args)
@@ -118,7 +118,7 @@ class Expr(Node):
 class Var(Expr):
     """A name for a value, bound once. Two variables are the same only if they are the same object.
 
-    ``name_hint`` is for people; ``origins`` says which nodes of a source model the value came from.
+    ``name_hint`` is for people. ``origins`` are the nodes of a source model that the value came from.
     """
 
     __slots__ = ("name_hint", "origins")
@@ -150,9 +150,9 @@ class Var(Expr):
         return self.name_hint
 
     def as_size(self) -> Dim | None:
-        """The size that an integer or boolean scalar stands for; None for anything else.
+        """The value of an integer or boolean scalar as a size; None for anything else.
 
-        The first time that a scalar of unknown value is taken as a size, its type gets a size variable of its name.
+        If the value is unknown, the first call puts a size variable of this name into the variable's type.
         """
         ty = self.ty
         if type(ty) is not PrimType or ty.dtype.startswith(("float", "bfloat")):
@@ -200,7 +200,7 @@ def scalar_type(dtype: str) -> TensorType:
 
 @final
 class Constant(Expr):
-    """A tensor known in full; ``data`` is the handle on its numbers (``data.numpy()``, zero-copy)."""
+    """A tensor of known values; ``data`` is the handle of its numbers (``data.numpy()`` does not copy)."""
 
     __slots__ = ("data",)
     data: TensorData
@@ -223,10 +223,10 @@ _MOST_SCALARS = 4096
 
 
 def const(value: object, dtype: str | None = None) -> Constant:
-    """A constant from a number, nested lists, an array or whatever speaks ``__array__``.
+    """A constant from a number, nested lists, an array or an object with ``__array__``.
 
-    Without ``dtype`` arrays keep theirs, Python floats become float32, ints int32, bools bool, as in Relax.
-    An array's memory is shared, not copied.
+    Without ``dtype``, arrays keep their dtype, Python floats become float32, ints int32 and bools bool, as in Relax.
+    The memory of an array is shared, not copied.
     """
     kind = type(value)
     if (kind is float or kind is int) and value and value == value:  # zeros have signs, and NaN equals nothing
@@ -280,7 +280,7 @@ class ShapeExpr(Definite, Expr):
 
 @final
 class PrimValue(Expr):
-    """A scalar that is no tensor: an int, a float, a bool, or a symbolic size."""
+    """A scalar that is not a tensor: an int, a float, a bool, or a symbolic size."""
 
     __slots__ = ("value",)
     value: Dim | float | bool
@@ -298,11 +298,11 @@ class PrimValue(Expr):
         return None if isinstance(self.value, float) else self.value
 
     def __int__(self) -> int:
-        """A number as Python's; raises `IRError` for a size that only a run knows."""
+        """The value as a Python int. Raises `IRError` for a symbolic size, whose value only a run knows."""
         return int(self._number())
 
     def __float__(self) -> float:
-        """A number as Python's; raises `IRError` for a size that only a run knows."""
+        """The value as a Python float. Raises `IRError` for a symbolic size, whose value only a run knows."""
         return float(self._number())
 
     def _number(self) -> float:
@@ -337,7 +337,7 @@ class DataTypeImm(Expr):
 
 @final
 class ExternFunc(Definite, Expr):
-    """A function that lives outside the program, by its registered name."""
+    """An external function, known by its registered name."""
 
     __slots__ = ("global_symbol",)
     global_symbol: str
@@ -350,7 +350,7 @@ class ExternFunc(Definite, Expr):
 
 @final
 class Tuple(Expr):
-    """Several values as one."""
+    """A tuple of values."""
 
     __slots__ = ("fields",)
     fields: tuple[Expr, ...]
@@ -377,7 +377,7 @@ class Tuple(Expr):
 
 @final
 class TupleGetItem(Expr):
-    """Field ``index`` of a tuple, counted from 0 (a negative index counts from the end, as in Python)."""
+    """Field ``index`` of a tuple, counted from 0. A negative index counts from the end, as in Python."""
 
     __slots__ = ("index", "tuple_value")
     tuple_value: Expr
@@ -420,7 +420,7 @@ _SIZE_ARITHMETIC: dict[str, Callable[..., Any]] = {
 
 
 def _sizes(operands: Iterable[object]) -> list[Dim] | None:
-    """The operands as sizes, if each is an int or an integer scalar."""
+    """The operands as sizes; None unless each is an int or an integer scalar."""
     found: list[Dim] = []
     for operand in operands:
         size = operand.as_size() if isinstance(operand, Expr) else operand
@@ -451,7 +451,7 @@ def as_expr(value: Any) -> Expr:
 
 
 def as_operands(given: Iterable[Expr]) -> tuple[Expr, ...]:
-    """Operands as a tuple; the shape of a tensor's type among them, which reads as a `ShapeExpr`, becomes one."""
+    """Operands as a tuple. A `Shape` among them (the shape of a tensor's type) becomes a `ShapeExpr`."""
     operands: tuple[Any, ...] = given if type(given) is tuple else tuple(given)  # pyright: ignore[reportUnknownVariableType]
     for operand in operands:
         if type(operand) is Shape:
@@ -460,17 +460,17 @@ def as_operands(given: Iterable[Expr]) -> tuple[Expr, ...]:
 
 
 def prim_value(value: Dim | float | bool | Expr, dtype: str | None = None) -> Expr:
-    """A scalar that is no tensor: a number or size as a `PrimValue`; an expression as it is."""
+    """A scalar that is not a tensor: a number or size as a `PrimValue`; an expression is returned unchanged."""
     return value if isinstance(value, Expr) else PrimValue(value, dtype)
 
 
 def extern(name: str, ty: Type | None = None) -> ExternFunc:
-    """The function of the outside that is registered under ``name``."""
+    """The external function that is registered under ``name``."""
     return ExternFunc(name, ty)
 
 
 def convert_to_expr(value: Any) -> Expr:
-    """``value`` as an expression, as arguments of functions are taken in Relax.
+    """``value`` as an expression, by Relax's rules for arguments of functions.
 
     Tuples and lists become `Tuple`, numbers and sizes `PrimValue`, strings `StringImm`, arrays `Constant`.
     """

@@ -1,9 +1,9 @@
-"""Visitors and mutators that go on by themselves, as classes written for Relax do.
+"""Relax's visitors and mutators, whose methods visit the parts of their nodes themselves.
 
-`PyExprVisitor` and `PyExprMutator` call one method per kind of node, and each method goes on to the parts of its node,
-so that one that is overridden decides whether, when and in what order they are visited. `ExprVisitor` and
-`ExprMutator` do not recurse and are what this library itself is written with; these two recurse along nested
-expressions and branches, never along a row of bindings.
+`PyExprVisitor` and `PyExprMutator` call one method per kind of node, and each method visits the parts of its node.
+So an overriding method decides if, when and in what order the parts are visited. These classes recurse along nested
+expressions and branches, but not along a block's bindings. This library itself uses `walk` and `mutator.ExprMutator`,
+which do not recurse.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 class ExprFunctor:
-    """Calls the method for the kind of an expression, binding or block; base of the two classes below."""
+    """Base of the two classes below: calls the method for the kind of an expression, binding or block."""
 
     def visit_expr(self, expr: Expr | SymVar) -> Any:
         """Call the method for the kind of ``expr``."""
@@ -72,111 +72,111 @@ class ExprFunctor:
         return method(var)
 
     def visit_expr_fallback_(self, expr: Expr) -> Any:
-        """An expression whose kind has no method of its own here."""
+        """Visit an expression whose kind has no method of its own; by default raises `IRError`."""
         raise IRError(f"{type(self).__name__} has no method for a {type(expr).__name__}")
 
     def visit_constant_(self, op: Constant) -> Any:
-        """A constant; by default as `visit_generic_const_`, its newer name."""
+        """Visit a constant; by default calls `visit_generic_const_`, its newer name."""
         return self.visit_generic_const_(op)
 
     def visit_generic_const_(self, op: Constant) -> Any:
-        """A constant."""
+        """Visit a constant."""
         return self.visit_expr_fallback_(op)
 
     def visit_tuple_(self, op: Tuple) -> Any:
-        """A tuple."""
+        """Visit a tuple."""
         return self.visit_expr_fallback_(op)
 
     def visit_var_(self, op: Var) -> Any:
-        """A use of a variable that is no `DataflowVar`, or of a size variable."""
+        """Visit a use of a plain variable (not a `DataflowVar`) or of a size variable."""
         return self.visit_expr_fallback_(op)
 
     def visit_dataflow_var_(self, op: DataflowVar) -> Any:
-        """A use of a variable of a dataflow block."""
+        """Visit a use of a dataflow variable."""
         return self.visit_expr_fallback_(op)
 
     def visit_shape_expr_(self, op: ShapeExpr) -> Any:
-        """A shape written out."""
+        """Visit a shape expression."""
         return self.visit_expr_fallback_(op)
 
     def visit_extern_func_(self, op: ExternFunc) -> Any:
-        """A function that lives outside."""
+        """Visit an external function."""
         return self.visit_expr_fallback_(op)
 
     def visit_global_var_(self, op: GlobalVar) -> Any:
-        """A use of a function of the module."""
+        """Visit a use of a function of the module."""
         return self.visit_expr_fallback_(op)
 
     def visit_function_(self, op: Function) -> Any:
-        """A function."""
+        """Visit a function."""
         return self.visit_expr_fallback_(op)
 
     def visit_call_(self, op: Call) -> Any:
-        """A call."""
+        """Visit a call."""
         return self.visit_expr_fallback_(op)
 
     def visit_seq_expr_(self, op: SeqExpr) -> Any:
-        """A body: blocks, and the expression they lead to."""
+        """Visit a body: blocks and a result."""
         return self.visit_expr_fallback_(op)
 
     def visit_if_(self, op: If) -> Any:
-        """A branch."""
+        """Visit a branch."""
         return self.visit_expr_fallback_(op)
 
     def visit_op_(self, op: Op) -> Any:
-        """An operator, where it is called."""
+        """Visit an operator that is called."""
         return self.visit_expr_fallback_(op)
 
     def visit_tuple_getitem_(self, op: TupleGetItem) -> Any:
-        """A field of a tuple."""
+        """Visit a projection: a field of a tuple."""
         return self.visit_expr_fallback_(op)
 
     def visit_prim_value_(self, op: PrimValue) -> Any:
-        """A scalar that is no tensor."""
+        """Visit a scalar that is not a tensor."""
         return self.visit_expr_fallback_(op)
 
     def visit_string_imm_(self, op: StringImm) -> Any:
-        """A string."""
+        """Visit a string."""
         return self.visit_expr_fallback_(op)
 
     def visit_data_type_imm_(self, op: DataTypeImm) -> Any:
-        """A dtype."""
+        """Visit a dtype."""
         return self.visit_expr_fallback_(op)
 
     def visit_var_binding_(self, binding: VarBinding) -> Any:
-        """``var = value``."""
+        """Visit ``var = value``."""
         raise NotImplementedError
 
     def visit_match_cast_(self, binding: MatchCast) -> Any:
-        """``var = match_cast(value, ty)``."""
+        """Visit ``var = match_cast(value, ty)``."""
         raise NotImplementedError
 
     def visit_binding_block_(self, block: BindingBlock) -> Any:
-        """A plain block."""
+        """Visit a plain block."""
         raise NotImplementedError
 
     def visit_dataflow_block_(self, block: DataflowBlock) -> Any:
-        """A dataflow block."""
+        """Visit a dataflow block."""
         raise NotImplementedError
 
     def visit_var_def_(self, var: Var) -> Any:
-        """The definition of a variable: a parameter, or the left side of a binding."""
+        """Visit the definition of a variable: a parameter, or the left side of a binding."""
         raise NotImplementedError
 
     def visit_dataflow_var_def_(self, var: DataflowVar) -> Any:
-        """The definition of a variable of a dataflow block."""
+        """Visit the definition of a dataflow variable."""
         raise NotImplementedError
 
     def visit_span(self, span: Any) -> Any:
-        """A place in a source text; nodes here have origins instead, and this is never called."""
+        """Visit a place in a source text. Never called: nodes here have origins instead."""
         return span
 
 
 class PyExprVisitor(ExprFunctor):
     """A visitor of a program; each method visits the parts of its node, unless it is overridden.
 
-    ``visit_expr(function)`` starts it. The order is that of evaluation, an operator before its arguments. After an
-    expression, the sizes of its type are visited, as a `ShapeExpr`; by default, that visits the variables in them.
+    ``visit_expr(function)`` starts it. Parts are visited in order of evaluation, an operator before its arguments.
+    After an expression, the sizes of its type are visited, as a `ShapeExpr`; by default this visits their variables.
     """
 
     _in_program = False
@@ -188,10 +188,10 @@ class PyExprVisitor(ExprFunctor):
         self._in_program = around
 
     def visit_expr_fallback_(self, expr: Expr) -> None:
-        """A leaf: there is nothing to go on to."""
+        """Visit a leaf, which has no parts: nothing to do."""
 
     def visit_type_(self, ty: Type) -> None:
-        """The sizes of a type: those of a tensor, and of the fields of a tuple."""
+        """Visit the sizes of a type: the shape of a tensor, and the fields of a tuple."""
         if isinstance(ty, TensorType) and ty.shape is not None:
             self.visit_expr(ShapeExpr(ty.shape))
         elif isinstance(ty, TupleType):
@@ -199,25 +199,25 @@ class PyExprVisitor(ExprFunctor):
                 self.visit_type_(field)
 
     def visit_var_(self, op: Expr) -> None:
-        """A constant or a use of a variable: its type."""
+        """Visit the type of a constant or of a variable in use."""
         self.visit_type_(op.ty)
 
     visit_dataflow_var_ = visit_generic_const_ = visit_var_
 
     def visit_shape_expr_(self, op: ShapeExpr) -> None:
-        """A shape written out: its size variables, each time one is used."""
+        """Visit the size variables of a shape, once for each use."""
         for dim in op.values:
             for size in uses_of_symvars(dim):
                 self.visit_expr(size)
 
     def visit_tuple_(self, op: Tuple) -> None:
-        """A tuple: its fields, then its type."""
+        """Visit the fields of a tuple, then its type."""
         for field in op.fields:
             self.visit_expr(field)
         self.visit_type_(op.ty)
 
     def visit_function_(self, op: Function) -> None:
-        """A function: its parameters, then its body."""
+        """Visit the parameters of a function, then its body."""
         around, self._in_program = self._in_program, True
         for param in op.params:
             self.visit_var_def(param)
@@ -225,17 +225,17 @@ class PyExprVisitor(ExprFunctor):
         self._in_program = around
 
     def visit_call_(self, op: Call) -> None:
-        """A call: what is called, the types it is called with, the arguments, then its type in a program."""
+        """Visit the callee, the ``ty_args`` and the arguments of a call; inside a program, its type too."""
         self.visit_expr(op.op)
         for ty in op.ty_args:
             self.visit_type_(ty)
         for arg in op.args:
             self.visit_expr(arg)
-        if self._in_program:  # in Relax a call by itself has no type yet
+        if self._in_program:  # in Relax, a call outside of a program has no type yet
             self.visit_type_(op.ty)
 
     def visit_seq_expr_(self, op: SeqExpr) -> None:
-        """A body: its blocks, then its result, and its type in a program."""
+        """Visit the blocks of a body and its result; inside a program, or if it has blocks, its type too."""
         for block in op.blocks:
             self.visit_binding_block(block)
         self.visit_expr(op.body)
@@ -243,7 +243,7 @@ class PyExprVisitor(ExprFunctor):
             self.visit_type_(op.ty)
 
     def visit_if_(self, op: If) -> None:
-        """A branch: the condition, both sides, then its type in a program."""
+        """Visit the condition and both sides of a branch; inside a program, its type too."""
         self.visit_expr(op.cond)
         self.visit_expr(op.true_branch)
         self.visit_expr(op.false_branch)
@@ -251,41 +251,41 @@ class PyExprVisitor(ExprFunctor):
             self.visit_type_(op.ty)
 
     def visit_tuple_getitem_(self, op: TupleGetItem) -> None:
-        """A field of a tuple: the tuple, then its type."""
+        """Visit the tuple of a projection, then the projection's type."""
         self.visit_expr(op.tuple_value)
         self.visit_type_(op.ty)
 
     def visit_var_binding_(self, binding: VarBinding) -> None:
-        """A binding: its value, then its variable."""
+        """Visit the value of a binding, then its variable."""
         self.visit_expr(binding.value)
         self.visit_var_def(binding.var)
 
     def visit_match_cast_(self, binding: MatchCast) -> None:
-        """A checked binding: its value, the type that it is checked for, then its variable."""
+        """Visit the value of a checked binding, the type it is checked for, then its variable."""
         self.visit_expr(binding.value)
         self.visit_type_(binding.ty)
         self.visit_var_def(binding.var)
 
     def visit_binding_block_(self, block: BindingBlock) -> None:
-        """A block, plain or dataflow: its bindings."""
+        """Visit the bindings of a block, plain or dataflow."""
         for binding in block.bindings:
             self.visit_binding(binding)
 
     visit_dataflow_block_ = visit_binding_block_
 
     def visit_var_def_(self, var: Var) -> None:
-        """The definition of a variable."""
+        """Visit the definition of a variable: nothing to do."""
 
     def visit_dataflow_var_def_(self, var: DataflowVar) -> None:
-        """The definition of a variable of a dataflow block."""
+        """Visit the definition of a dataflow variable: nothing to do."""
 
 
 class PyExprMutator(ExprFunctor):
-    """Rewrites a program; each method rewrites the parts of its node and returns what takes its place.
+    """Rewrites a program; each method rewrites the parts of its node and returns the replacement of the node.
 
-    ``visit_expr(function)`` gives the new function. ``builder_`` writes it: what a method emits there stands before the
-    binding that is being rewritten, calls that a method returns nested are bound to variables, and
-    ``builder_.get()`` is the module given at the start with the functions that were added or updated.
+    ``visit_expr(function)`` returns the new function, which ``builder_`` writes. Bindings that a method emits there
+    stand before the binding that is being rewritten, and nested calls that a method returns are bound to variables.
+    ``builder_.get()`` is the module given at the start, with the functions that were added or updated.
     """
 
     builder_: BlockBuilder
@@ -293,13 +293,13 @@ class PyExprMutator(ExprFunctor):
     _sees_shapes = False
 
     def __init_subclass__(cls) -> None:
-        """A class that rewrites shapes or their variables is given those of types, too."""
+        """Visit the shapes in types too, if the class overrides a method for shapes, variables or all expressions."""
         super().__init_subclass__()
         names = "visit_shape_expr_", "visit_var_", "visit_expr"
         cls._sees_shapes = any(getattr(cls, name) is not getattr(PyExprMutator, name) for name in names)
 
     def __new__(cls, *_args: Any, **_keywords: Any) -> Self:
-        """A mutator over an empty module; ``__init__`` puts another in its place."""
+        """A mutator over an empty module, which ``__init__`` may replace."""
         self = super().__new__(cls)
         self.builder_ = BlockBuilder()
         self._remap = {}
@@ -316,44 +316,44 @@ class PyExprMutator(ExprFunctor):
         return self._flat(new) if isinstance(new, Expr) else new
 
     def visit_expr_post_order(self, expr: Expr | SymVar) -> Expr:
-        """``expr`` with its parts rewritten, as the default method for its kind does it."""
+        """``expr`` with its parts rewritten, by the default method for its kind."""
         name = "visit_generic_const_" if isinstance(expr, Constant) else _method_of(expr)
         return getattr(PyExprMutator, name)(self, expr)
 
     def visit_with_new_scope(self, expr: Expr) -> SeqExpr:
-        """The body of a branch or function rewritten, with bindings of its own."""
+        """The body of a branch or function, rewritten in a scope of its own."""
         return self._with_scope(expr)
 
     def set_var_remap(self, old_var: Var, new_var: Var) -> None:
-        """From here on, ``new_var`` stands where ``old_var`` is used."""
+        """Replace all later uses of ``old_var`` by ``new_var``."""
         self._remap[old_var] = new_var
 
     def get_var_remap(self, var: Var) -> Var:
-        """The expression that replaces ``var``: itself where nothing else was set."""
+        """The replacement of ``var``: itself if none is set."""
         return self._remap.get(var, var)
 
     def lookup_binding(self, var: Var) -> Expr | None:
-        """The value that ``var`` was bound to in the new program, if any."""
+        """The value that ``var`` is bound to in the new program; None if it is not bound there."""
         return self.builder_.lookup_binding(var)
 
     def with_type(self, var: Var, ty: Type) -> Var:
-        """``var``, or a new variable of its name where it is of another type."""
+        """``var`` if it has the type ``ty``; otherwise a new variable of the same name with that type."""
         return var if var.ty == ty else type(var)(var.name_hint, ty, var.origins)
 
     # --- expressions
 
     def visit_expr_fallback_(self, expr: Expr) -> Expr:
-        """A leaf stays as it is."""
+        """A leaf, unchanged."""
         return expr
 
     def visit_var_(self, op: Var) -> Expr:
-        """A use of a variable: what was set for it."""
+        """The replacement of a variable in use, as `set_var_remap` sets it."""
         return self._remap.get(op, op)
 
     visit_dataflow_var_ = visit_var_
 
     def visit_shape_expr_(self, op: ShapeExpr) -> Expr:
-        """A shape written out, of what its size variables become."""
+        """A shape with its size variables rewritten."""
         table: dict[SymVar, Dim] = {}
         for dim in op.values:
             for size in uses_of_symvars(dim):
@@ -368,19 +368,19 @@ class PyExprMutator(ExprFunctor):
         return op if same_items(fields, op.fields) else Tuple(fields)
 
     def visit_call_(self, op: Call) -> Expr:
-        """A call of the rewritten arguments, typed anew."""
+        """A call with the rewritten callee, types and arguments, typed again."""
         callee = self.visit_expr(op.op)
         ty_args = [self.visit_type_(ty) for ty in op.ty_args]
         args = [self.visit_expr(arg) for arg in op.args]
         if callee is op.op and same_items(args, op.args) and same_items(ty_args, op.ty_args):
-            # As in Relax, the type of a bound call is visited where nothing else changes; it follows the arguments.
+            # As in Relax, the type of a bound call is visited if nothing else changes. The type follows the arguments.
             if self.builder_.has_open_block:
                 self.visit_type_(op.ty)
             return op
         return Call(callee, args, op.attrs, ty_args)
 
     def visit_type_(self, ty: Type) -> Type:
-        """A type whose sizes are rewritten, each shape as a `ShapeExpr`; visited where a subclass sees shapes."""
+        """A type with its shapes rewritten, each as a `ShapeExpr`; unchanged unless the subclass rewrites shapes."""
         if not self._sees_shapes:
             return ty
         if isinstance(ty, TensorType) and ty.shape is not None:
@@ -399,7 +399,7 @@ class PyExprMutator(ExprFunctor):
         return op if value is op.tuple_value else TupleGetItem(value, op.index)
 
     def visit_if_(self, op: If) -> Expr:
-        """A branch of the rewritten condition and sides."""
+        """A branch with the rewritten condition and sides."""
         cond = self.visit_expr(op.cond)
         sides = self._with_scope(op.true_branch), self._with_scope(op.false_branch)
         if cond is op.cond and sides[0] is op.true_branch and sides[1] is op.false_branch:
@@ -407,7 +407,7 @@ class PyExprMutator(ExprFunctor):
         return If(cond, *sides)
 
     def visit_seq_expr_(self, op: SeqExpr) -> Expr:
-        """A body of the rewritten blocks and result."""
+        """A body with the rewritten blocks and result."""
         blocks: list[BindingBlock] = []
         for block in op.blocks:
             new = self.visit_binding_block(block)
@@ -425,7 +425,7 @@ class PyExprMutator(ExprFunctor):
         return self.builder_.normalize(new) if binds_bodies else new
 
     def visit_function_(self, op: Function) -> Expr:
-        """A function of the rewritten parameters and body; it promises the same type where that still holds."""
+        """A function with the rewritten parameters and body. It keeps its return type if the new body still has it."""
         for binding in iter_bindings(op):
             self.builder_.reserve_name(binding.var.name_hint)
         params: list[Var] = []
@@ -443,7 +443,7 @@ class PyExprMutator(ExprFunctor):
     # --- bindings and blocks
 
     def visit_var_binding_(self, binding: VarBinding) -> None:
-        """Emit the binding of the rewritten value; the variable follows its type."""
+        """Emit the binding with the rewritten value; the variable gets the value's type."""
         value = self._written_out(self.visit_expr(binding.value))
         var = self.visit_var_def(binding.var)
         if value is binding.value and var is binding.var:
@@ -455,7 +455,7 @@ class PyExprMutator(ExprFunctor):
         self.builder_.emit_normalized(VarBinding(var, value))
 
     def visit_match_cast_(self, binding: MatchCast) -> None:
-        """Emit the checked binding of the rewritten value."""
+        """Emit the checked binding with the rewritten value."""
         value = self.builder_.normalize_argument(self.visit_expr(binding.value))
         var = self.visit_var_def(binding.var)
         if value is not binding.value or var is not binding.var:
@@ -464,15 +464,15 @@ class PyExprMutator(ExprFunctor):
         self.builder_.emit_normalized(binding)
 
     def visit_binding_block_(self, block: BindingBlock) -> BindingBlock:
-        """A plain block of what its bindings become."""
+        """A plain block with the rewritten bindings."""
         return self._block(block, dataflow=False)
 
     def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
-        """A dataflow block of what its bindings become."""
+        """A dataflow block with the rewritten bindings."""
         return self._block(block, dataflow=True)
 
     def visit_var_def_(self, var: Var) -> Var:
-        """The replacement of a parameter or bound variable: itself, of a type whose sizes are rewritten."""
+        """The replacement of a parameter or bound variable: a variable of the rewritten type, or itself."""
         return self.with_type(var, self.visit_type_(var.ty))
 
     visit_dataflow_var_def_ = visit_var_def_
@@ -494,7 +494,7 @@ class PyExprMutator(ExprFunctor):
         return value
 
     def _flat(self, expr: Expr) -> Expr:
-        """``expr`` with its inner calls bound, where a block is open to take them."""
+        """``expr`` with its inner calls bound, if a block is open for them."""
         if is_leaf(expr) or isinstance(expr, Function | SeqExpr | If) or not self.builder_.has_open_block:
             return expr
         return flatten(expr, self.builder_.emit)

@@ -1,7 +1,7 @@
-"""A number that is the same for programs that are `structural_equal`, in every process.
+"""A hash that is the same for programs that are `structural_equal`.
 
-It is made of the same reading as `equality`. Free variables count by identity, within one process, or, where they may
-be renamed, by the order of their first use.
+It uses the same `Reading` as `equality`. Free variables count by identity, so their hash is valid within one process
+only. If they may be renamed, they count by the order of their first use.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .types import Type, type_symvars
 
 
 class _Close(NamedTuple):
-    """Work for the hasher: the words since ``start`` are those of one expression, and become one."""
+    """Work for the hasher: replace the words since ``start``, which belong to one expression, by a digest."""
 
     expression: int
     start: int
 
 
 class _Hasher:
-    """Reads a program in order of evaluation with its own stack, and writes down what counts."""
+    """Reads a program in order of evaluation, with an explicit stack, and collects the words to hash."""
 
     def __init__(self, map_free_vars: bool) -> None:
         self._map_free_vars = map_free_vars
@@ -63,7 +63,7 @@ class _Hasher:
         return _hexdigest("\0".join(words).encode(), 8)
 
     def _close(self, done: _Close) -> None:
-        """A digest stands for an expression, so that sharing and copies read the same, in linear time."""
+        """Replace the words of an expression by a digest: shared and copied expressions then read the same."""
         digest = _hexdigest("\0".join(self._words[done.start :]).encode(), 8)
         self._words[done.start :] = [digest]
         self._shared[done.expression] = digest
@@ -83,7 +83,7 @@ class _Hasher:
             case SymVar():
                 return value.name
             case SymExpr():
-                # Which variables are in it, not how they combine: renaming may reorder a sum.
+                # Only the names of its variables, since renaming may reorder a sum.
                 return f"of {sorted(variable.name for variable in value.free_symvars)}"
             case tuple():
                 return f"({', '.join(map(self._word, value))})"  # pyright: ignore[reportUnknownArgumentType]
@@ -108,8 +108,8 @@ def _hexdigest(content: bytes | memoryview, size: int) -> str:
 
 
 def structural_hash(node: Node, map_free_vars: bool = False) -> int:
-    """A 64-bit number, equal for what is `structural_equal` with the same ``map_free_vars``.
+    """A 64-bit number, equal for programs that are `structural_equal` with the same ``map_free_vars``.
 
-    The same in every process where the program has no free variables, or they may be renamed. Cost: linear.
+    It is the same in every process if the program has no free variables or ``map_free_vars`` is set. Cost: linear.
     """
     return int(_Hasher(map_free_vars).run(as_node(node)), 16)

@@ -1,8 +1,7 @@
-"""Programs as JSON, in Relax's names `save_json` and `load_json`, and what pickling keeps of a node.
+"""Programs as JSON: `save_json` and `load_json`, as in Relax. Pickling uses the same form.
 
-The text is a table of nodes that name each other by number, so that what is shared stays shared and a variable is the
-same one at each of its uses. Arrays stand in it as base64. Reading gives data back and runs nothing; `script` is the
-form for people.
+The text is a table of nodes that refer to each other by number. So shared nodes stay shared, and all uses of a
+variable are the same object. Arrays are stored as base64. Reading never runs code. The form for people is in `script`.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ _OPERATIONS: Final[dict[str, type[Operation]]] = {
 def save_json(node: Node | Shape) -> str:
     """A module, function, expression, binding, block or type as JSON text.
 
-    `load_json` gives it back structurally equal. Cost: linear in its size, constants included.
+    `load_json` returns a structurally equal program. Cost: linear in its size, constants included.
     """
     writer = _JsonWriter()
     root = writer.value(ShapeExpr(node) if isinstance(node, Shape) else node)
@@ -68,7 +67,7 @@ def save_json(node: Node | Shape) -> str:
 
 
 def load_json(json_str: str) -> Any:
-    """The program that `save_json` was given, read anew. Raises `IRError` for a text that is none of its own."""
+    """The program in a text that `save_json` wrote, as new objects. Raises `IRError` for any other text."""
     try:
         content = json.loads(json_str)
     except (ValueError, RecursionError) as error:
@@ -139,7 +138,7 @@ class _JsonWriter:
 
 
 class _JsonReader:
-    """Builds nodes from the table, each once, in order: operands stand before users."""
+    """Builds nodes from the table, each once, in order. Operands come before users."""
 
     def __init__(self, table: list[Any]) -> None:
         self._made: list[Any] = []
@@ -184,7 +183,7 @@ class _JsonReader:
                 return self._plain(_NODES[kind], entry["fields"])
 
     def _plain(self, kind: type[Node], fields: dict[str, Any]) -> Node:
-        """A node with its fields as they were, types included: nothing is inferred again."""
+        """A node with its stored fields, types included: nothing is inferred again."""
         node = kind.__new__(kind)
         for slot in slots_of(kind):
             value: Any = None if slot == "vdevice" and slot not in fields else self.value(fields[slot])

@@ -1,7 +1,7 @@
-"""Functions that somebody compiled for a module: what its calls of outside functions mean, before any other.
+"""Functions compiled for a module: they take precedence when the module calls an external function by name.
 
-A module keeps them under the attribute `EXTERNAL_MODS`, as Relax does, so they live as long as it. They are code of
-this process: they are not printed, and a module that has them is not pickled.
+As in Relax, a module keeps them in its attribute `EXTERNAL_MODS`, so they live as long as the module. They are code of
+this process: they are not printed, and a module that has them cannot be pickled.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from .errors import IRError
 from .module import IRModule
 
 Kernel: TypeAlias = Callable[..., Any]
-"""Takes NumPy arrays and gives them: one, or a tuple."""
+"""A function that takes NumPy arrays and returns one array or a tuple of arrays."""
 
 EXTERNAL_MODS: Final = "external_mods"
 
 
 @final
 class Kernels(Mapping[str, Kernel]):
-    """Compiled functions by the names under which a module calls them; equal to itself only."""
+    """Compiled functions by the names under which a module calls them. Compared by identity."""
 
     __slots__ = ("_table",)
 
@@ -56,5 +56,5 @@ def kernels_of(module: IRModule) -> Mapping[str, Kernel]:
 
 
 def with_kernels(module: IRModule, table: Mapping[str, Kernel]) -> IRModule:
-    """``module`` with the functions of ``table`` besides those that it has."""
+    """``module`` with the functions of ``table`` added to its compiled functions; ``table`` wins for equal names."""
     return module.with_attr(EXTERNAL_MODS, Kernels({**kernels_of(module), **table}))

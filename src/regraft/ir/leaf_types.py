@@ -1,4 +1,4 @@
-"""The types inside tuples, however deep these are."""
+"""The leaf types inside nested tuple types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .types import TensorType, Type, leaves_in
 
 
 def leaf_types(*types: Type) -> Iterator[Type]:
-    """The parts of ``types`` that are no tuples, in order. Cost: linear; depth is no limit."""
+    """The parts of ``types`` that are not tuples, in order. Cost: linear. Does not recurse, so any depth works."""
     return leaves_in(*types, in_functions=False)
 
 

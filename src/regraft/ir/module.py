@@ -1,7 +1,7 @@
 """A module: functions by name, which may call each other.
 
-Functions never change. `with_function` gives a new module that shares the functions it does not change; for those who
-hold a module, its table can also be edited in place, as Relax's can: ``mod["f"] = func``. No pass does that.
+Functions are immutable. `with_function` returns a new module that shares the unchanged functions. As in Relax, the
+table of a module can also be edited in place: ``mod["f"] = func``. No pass does that.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from .program import Function
 from .types import Type
 
 GLOBAL_INFOS: Final = "global_infos"
-"""The attribute of a module that names its meshes and devices: pairs of a name and a tuple of them."""
+"""The module attribute that holds its meshes and devices: pairs of a name and a tuple of them."""
 OUTSIDE: Final = "outside_functions"
-"""The attribute of a module that holds the names it gives to functions of the outside: name, symbol and type."""
+"""The module attribute that lists its external functions: the name in the module, the symbol and the type of each."""
 
 _Entry: TypeAlias = Function | ExternFunc
 
 
 @final
 class IRModule(Folded, Node):
-    """Functions by their `GlobalVar`, in order, with attributes for the whole.
+    """Functions by their `GlobalVar`, in order, with attributes of the whole module.
 
-    ``IRModule({"main": func})`` makes the global variables itself. ``global_infos`` are the meshes and devices that it
-    names. ``mod["main"]`` is the function. A module may also
-    name functions that live outside, as `ExternFunc`: ``mod["ext"]`` is one, and ``functions`` leaves them out.
+    ``IRModule({"main": func})`` makes the global variables itself, and ``mod["main"]`` is the function.
+    ``global_infos`` are the meshes and devices that the module names. A module may also name external functions:
+    ``mod["ext"]`` is then an `ExternFunc`. ``functions`` does not list these.
     """
 
     __slots__ = ("_by_name", "attrs", "functions")
@@ -72,19 +72,19 @@ class IRModule(Folded, Node):
         init_field(self, "_by_name", by_name)
 
     def _put(self, functions: Mapping[GlobalVar, Function]) -> None:
-        """Take ``functions`` as the module's from here on."""
+        """Replace the module's table by ``functions``, in place."""
         init_field(self, "functions", dict(functions))
         init_field(self, "_by_name", {variable.name_hint: variable for variable in functions})
 
     @classmethod
     def from_expr(cls, function: Function) -> IRModule:
-        """A module of one function, under its ``global_symbol`` or ``main``; a public one is made public."""
+        """A module that holds only ``function``, named by its ``global_symbol``, or ``main`` if it has none."""
         name = function.name or "main"
         return cls({name: function})
 
     @property
     def outside(self) -> dict[str, ExternFunc]:
-        """The functions of the outside that the module names."""
+        """The external functions that the module names."""
         rows = cast("tuple[tuple[str, str, Type], ...]", self.attrs.get(OUTSIDE, ()))
         return {name: ExternFunc(symbol, ty) for name, symbol, ty in rows}
 
@@ -94,7 +94,7 @@ class IRModule(Folded, Node):
         return dict(self.attrs.get(GLOBAL_INFOS, ()))
 
     def get_global_var(self, name: str) -> GlobalVar:
-        """The global variable of that name; raises `IRError` naming those that exist."""
+        """The global variable called ``name``. Raises `IRError`, which lists the existing names, if there is none."""
         found = self._by_name.get(name)
         if found is None and OUTSIDE in self.attrs and name in self.outside:
             return GlobalVar(name, self.outside[name].ty)
@@ -103,7 +103,7 @@ class IRModule(Folded, Node):
         return found
 
     def get_global_vars(self) -> tuple[GlobalVar, ...]:
-        """The global variables of all functions, those of the outside included, in the order of their names."""
+        """The global variables of all functions, external ones included, sorted by name."""
         outside = [GlobalVar(name, function.ty) for name, function in self.outside.items()]
         return tuple(sorted([*self.functions, *outside], key=lambda variable: variable.name_hint))
 
@@ -129,7 +129,7 @@ class IRModule(Folded, Node):
         return ((variable.name_hint, function) for variable, function in self.functions.items())
 
     def with_function(self, name: str | GlobalVar, function: Function) -> IRModule:
-        """This module with one function added or replaced; calls of the name keep working."""
+        """This module with one function added or replaced. Calls of a replaced function stay valid."""
         if isinstance(name, GlobalVar) and name not in self:
             return IRModule({**self.functions, name: function}, self.attrs)
         return self.with_functions({name if isinstance(name, str) else name.name_hint: function})
@@ -143,16 +143,16 @@ class IRModule(Folded, Node):
         return IRModule(table, self.attrs)
 
     def with_each(self, change: Callable[[str, Function], Function]) -> IRModule:
-        """This module with ``change(name, function)`` in the place of each function; itself if that changes none."""
+        """This module with each function replaced by ``change(name, function)``; itself if no function changes."""
         changed = {name: new for name, function in self.items() if (new := change(name, function)) is not function}
         return self.with_functions(changed) if changed else self
 
     def without_functions(self, names: frozenset[str] | set[str]) -> IRModule:
-        """This module without the functions of those names."""
+        """This module without the functions in ``names``."""
         return IRModule({v: f for v, f in self.functions.items() if v.name_hint not in names}, self.attrs)
 
     def with_attr(self, name: str | Mapping[str, Any], value: Any = None) -> IRModule:
-        """This module with one attribute set, or those of a mapping."""
+        """This module with the attribute ``name`` set to ``value``, or with all attributes of a mapping set."""
         extra = {name: value} if isinstance(name, str) else dict(name)
         return IRModule(self.functions, {**self.attrs, **extra})
 
@@ -165,11 +165,11 @@ class IRModule(Folded, Node):
         return IRModule(self.functions, {key: value for key, value in self.attrs.items() if key != name})
 
     def get_attr(self, name: str) -> Any:
-        """The value of an attribute, None if there is none of that name."""
+        """The value of an attribute; None if the module does not have it."""
         return self.attrs.get(name)
 
     def clone(self) -> IRModule:
-        """Another module of the same functions, whose table changes by itself."""
+        """A module of the same functions with a table of its own."""
         return IRModule(self.functions, self.attrs)
 
     def __copy__(self) -> IRModule:
@@ -178,7 +178,7 @@ class IRModule(Folded, Node):
     def __deepcopy__(self, memo: object) -> IRModule:
         return self.clone()
 
-    # --- the table, edited in place as Relax's is; functions themselves never change
+    # --- editing the table in place, as in Relax; functions themselves never change
 
     def __setitem__(self, name: str | GlobalVar, function: _Entry) -> None:
         if isinstance(function, ExternFunc):
@@ -192,19 +192,19 @@ class IRModule(Folded, Node):
         self._put({v: f for v, f in self.functions.items() if v is not variable})
 
     def update_func(self, var: GlobalVar, func: Function) -> None:
-        """Put ``func`` in the place of the function of that name, in this module itself."""
+        """Set the function named by ``var`` to ``func``, in place."""
         self[var] = func
 
     def update(self, other: IRModule | Mapping[str, Function] | Mapping[GlobalVar, Function]) -> None:
-        """Add the functions of ``other`` to this module itself; those of the same names are replaced."""
+        """Add the functions of ``other`` to this module in place. Functions of the same names are replaced."""
         functions = other.functions if isinstance(other, IRModule) else other
         for name, function in functions.items():
             self[name] = function
 
     def update_global_info(self, name: str, global_info: Iterable[Any]) -> None:
-        """Put ``global_info`` in the place of the meshes or devices of that name, in this module itself."""
+        """Set the meshes or devices called ``name`` to ``global_info``, in place."""
         init_field(self, "attrs", IRModule(None, self.attrs, {**self.global_infos, name: global_info}).attrs)
 
     def functions_items(self) -> list[tuple[GlobalVar, Function]]:
-        """Global variables and functions, by name."""
+        """Pairs of a global variable and its function, sorted by name."""
         return sorted(self.functions.items(), key=lambda item: item[0].name_hint)

@@ -1,8 +1,8 @@
-"""Rewriting programs node by node: `ExprMutator` puts a program together again from what its methods return.
+"""Rewriting programs node by node: `ExprMutator` rebuilds a program from the results of its methods.
 
-What no method changes is shared, down to the same object where nothing changed at all. Types are inferred
-anew, and a variable whose value's type changed is replaced by one of the new type, with the same name and
-origins, at every use. The traversal has its own stack, as in `visitor`.
+Unchanged parts are shared; if nothing changes, the result is the same object. Types are inferred
+again. A variable whose value has a new type is replaced at every use by a variable of that type, with the same name
+and origins. The traversal keeps an explicit stack, as in `visitor`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _T = TypeVar("_T")
 class ExprMutator:
     """Rewrites programs; override the methods for the nodes that change.
 
-    A class has a method for each kind of expression that it changes, under its name in `METHODS`
-    (``visit_call_(call)``, ``visit_function_(function)``): it gets the expression with its parts already rewritten and
-    returns what takes its place, nested calls included, which are bound to new variables just before. `emit` adds a
-    binding before the one being rewritten. Cost: linear, besides the methods'.
+    A subclass has a method for each kind of expression that it changes, under its name in `METHODS`
+    (``visit_call_(call)``, ``visit_function_(function)``). The method gets the expression with its parts already
+    rewritten and returns the replacement. Nested calls in the replacement are bound to new variables just before it.
+    `emit` adds a binding before the one that is being rewritten. Cost: linear, plus the cost of the methods.
     """
 
     def __init__(self) -> None:
@@ -77,8 +77,8 @@ class ExprMutator:
     def emit(self, expr: Expr, name_hint: str = "") -> Var:
         """Bind ``expr`` to a new variable before the binding that is being rewritten, and return it.
 
-        The new variable has the origins of the one that is being rewritten, and is a `DataflowVar` in a
-        dataflow block. Raises `IRError` outside of a body.
+        The new variable has the origins of the variable of that binding. In a dataflow block it is a `DataflowVar`.
+        Raises `IRError` outside of a function's body.
         """
         if not self._scopes:
             raise IRError("nothing can be emitted outside of a function's body")
@@ -88,14 +88,14 @@ class ExprMutator:
         return var
 
     def emit_match_cast(self, expr: Expr, ty: Type) -> Var:
-        """Bind ``expr``, checked to be of type ``ty``, as `emit` does."""
+        """Bind ``expr`` as `emit` does, with a run-time check that it is of type ``ty``."""
         leaf = flatten(expr, self.emit, keep_root=False)
         var = self._new_variable(ty)
         self._scopes[-1][0].append(MatchCast(var, leaf, ty))
         return var
 
     def remap(self, var: Var, expr: Expr) -> None:
-        """From here on, ``expr`` (a leaf) stands wherever ``var`` is used."""
+        """Replace all later uses of ``var`` by ``expr``, which must be a leaf."""
         if not is_leaf(expr):
             raise IRError(
                 f"{var.name_hint} can only be replaced by a leaf, not by {type(expr).__name__}; emit it first"
@@ -111,23 +111,23 @@ class ExprMutator:
     # --- methods to override
 
     def visit_type(self, ty: Type) -> Type:
-        """A type that the program states: of a variable, `MatchCast`, result, or among `ty_args`."""
+        """The replacement of a type that the program states: of a variable, `MatchCast` or result, or in `ty_args`."""
         return ty
 
     def visit_var_def_(self, var: Var) -> Var:
-        """The replacement of a parameter or bound variable; by default one of type `visit_type`."""
+        """The replacement of a parameter or bound variable; by default of the type that `visit_type` returns."""
         return _retyped(var, self.visit_type(var.ty))
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
-        """A binding, rewritten; None drops it."""
+        """The replacement of a binding; None drops it."""
         return binding
 
     def visit_match_cast_(self, binding: MatchCast) -> Binding | None:
-        """A checked binding, rewritten; None drops it."""
+        """The replacement of a checked binding; None drops it."""
         return binding
 
     def visit_block_(self, block: BindingBlock) -> BindingBlock:
-        """A block, rewritten; one that has no bindings left is dropped."""
+        """The replacement of a block. A block without bindings is dropped."""
         return block
 
     # --- programs
@@ -203,7 +203,7 @@ class ExprMutator:
             binding = VarBinding(var, value)
         kept = self.visit_var_binding_(binding)
         if var is not old:
-            # The method may have put something else for the variable of the new type.
+            # The method may have remapped the variable of the new type.
             self._remap[old] = self._remap.get(var, var)
         return kept
 
@@ -229,7 +229,7 @@ class ExprMutator:
         return self._methods[type(expr)](expr)
 
     def _shallow(self, expr: Expr) -> Expr | None:
-        """``expr`` rewritten, if it is a leaf or a call, tuple or projection of leaves; else None."""
+        """``expr`` rewritten, if it is a leaf, or a call, tuple or projection of leaves; None otherwise."""
         kind = type(expr)
         if kind not in COMPOUND:
             return self._leaf(expr)
@@ -253,7 +253,7 @@ class ExprMutator:
         return expr if kind in kept else self._methods[kind](expr)
 
     def _nested(self, root: Expr) -> Steps[Expr]:
-        """``root`` rewritten whatever it is made of; each shared part once."""
+        """``root``, which may be any expression, rewritten; each shared part is rewritten once."""
         done: dict[int, Expr] = {}
         stack: list[tuple[Expr, bool]] = [(root, False)]
         while stack:
@@ -296,40 +296,40 @@ class ExprMutator:
 
 
 class NewVariables(ExprMutator):
-    """A copy with variables of its own, so that one body can stand in several places."""
+    """Copies a program with new variables, so that one body can stand in several places."""
 
     def visit_var_def_(self, var: Var) -> Var:
-        """A variable of the same kind, name and type."""
+        """A new variable of the same kind, name and type."""
         return type(var)(var.name_hint, var.ty, var.origins)
 
 
 class NewDefinitions(ExprMutator):
-    """Puts other variables in the place of those of a table, where they are bound and where they are used."""
+    """Replaces variables by a table, both where they are bound and where they are used."""
 
     def __init__(self, table: Mapping[Var, Var]) -> None:
         super().__init__()
         self._table = table
 
     def visit_var_def_(self, var: Var) -> Var:
-        """The variable of the table; one that is not in it stays."""
+        """The replacement of ``var`` in the table; ``var`` itself if it is not in the table."""
         return self._table.get(var, var)
 
 
 class NewGlobals(ExprMutator):
-    """Puts global variables in the place of others of their names."""
+    """Replaces global variables by others of the same names."""
 
     def __init__(self, variables: Mapping[str, GlobalVar]) -> None:
         super().__init__()
         self._variables = variables
 
     def visit_global_var_(self, var: GlobalVar) -> Expr:
-        """The global variable that is given for the name; one without stays."""
+        """The replacement for the variable's name; ``var`` itself if there is none."""
         return self._variables.get(var.name_hint, var)
 
 
 @cache
 def _kept_kinds(mutator: type[ExprMutator]) -> frozenset[type]:
-    """The kinds of expression that ``mutator`` leaves as they are, since it has no method of its own for them."""
+    """The kinds of expression that ``mutator`` leaves unchanged, since it has no method for them."""
     return frozenset(kind for kind, name in METHODS.items() if not hasattr(mutator, name))
 
 
@@ -338,7 +338,7 @@ def _itself(expr: Expr) -> Expr:
 
 
 def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
-    """True if two rows hold the very same objects."""
+    """True if two sequences hold the same objects."""
     return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
 
 

@@ -1,7 +1,7 @@
-"""The common base of all objects of the language: slots, and fields that never change.
+"""The common base class of all objects of the language: slots, and fields that never change.
 
-Expressions, types, bindings, blocks, functions and modules are all `Node`. Other rooms may hold on to
-them, share them between programs and use them as keys; to change a program is to build a new one.
+Expressions, types, bindings, blocks, functions and modules are all `Node`. They can be shared between programs
+and used as keys. To change a program, build a new one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn
 
 init_field: Final[Callable[[Any, str, Any], None]] = object.__setattr__
-"""Sets a field while a node is being built; nothing else may call it."""
+"""Sets a field while a node is being built; not to be used on a finished node."""
 
 
 def init_span(node: Node, span: Any) -> None:
-    """Keep the place in a text that a node is made with, if there is one; nodes made by the thousand ask first."""
+    """Store the place in a text that a node is made with, if any. Frequent nodes check for None before the call."""
     if span is not None:
         init_field(node, "_span", span)
 
@@ -23,18 +23,18 @@ def init_span(node: Node, span: Any) -> None:
 _NO_PARTS: Final = frozenset({"__weakref__", "_hash", "_span"})
 
 _MOST_LINES, _WIDEST = 100, 300
-"""The lines of a text that a notebook shows, and the characters of one."""
+"""The greatest number of lines that a notebook shows, and of characters in a line."""
 
 
 @cache
 def slots_of(kind: type) -> tuple[str, ...]:
-    """The fields of a node's class that make the node, those that say nothing of its meaning left out."""
+    """The fields of a node's class, without the internal ones that do not belong to its meaning."""
     names = [name for base in reversed(kind.__mro__) for name in base.__dict__.get("__slots__", ())]
     return tuple(name for name in dict.fromkeys(names) if name not in _NO_PARTS)
 
 
 def folded(text: str, rest: str) -> str:
-    """The first lines of ``text`` for a notebook, in a few kilobytes; ``rest`` says where more of it stands."""
+    """The first lines of ``text`` as HTML for a notebook, in a few kilobytes; ``rest`` says where to find the rest."""
     lines = text.strip().splitlines()
     shown = "\n".join([line if len(line) <= _WIDEST else f"{line[:_WIDEST]} …" for line in lines[:_MOST_LINES]])
     page = f"<pre>{_escaped(shown)}</pre>"
@@ -46,23 +46,23 @@ def folded(text: str, rest: str) -> str:
 
 def _escaped(text: str) -> str:
     """``text`` as HTML."""
-    from html import escape  # with a table of 2,000 names, which notebooks alone need
+    from html import escape  # it loads a table of 2,000 names, which only notebooks need
 
     return escape(text)
 
 
 class Shown:
-    """Marks what is found out about programs: a notebook shows the first lines of its text, whatever its size."""
+    """Base of results of analyses: a notebook shows the first lines of the text."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """The first lines of the text, folded where there are more. Cost: that of the text."""
+        """The first lines of the text, with a note if there are more. Cost: that of the text."""
         return folded(str(self), "<code>print</code> gives all, <code>rx.view</code> the page")
 
 
 class Definite:
-    """Marks nodes that stand for no number of a run: Python's truth of such a node is that it is there."""
+    """Base of nodes that never stand for a number of a run: they are always true in Python."""
 
     __slots__ = ()
 
@@ -71,27 +71,26 @@ class Definite:
 
 
 class TextOptions(NamedTuple):
-    """Options of the text of a piece of program."""
+    """Options for the text of a piece of program."""
 
     elide: bool = True
     """Large constants are shortened."""
     all_types: bool = True
-    """Each binding has its type beside it, also where its value says it."""
+    """Each binding has its type beside it, even if its value shows it."""
     declare: bool | None = False
-    """Before a piece that is no function stand the variables that it does not bind, with their types; None: before
-    bindings, blocks and branches."""
+    """Free variables and their types stand before every piece that is not a function; None: only before bindings,
+    blocks and branches."""
     module_name: str = "Module"
     module_alias: str = "cls"
-    """The name by which functions call others of the module; without one they name its class."""
+    """The name through which functions call others of the module; if empty, they use the name of its class."""
     ir_prefix: str = "I"
-    """The name that the text imports `regraft.script.ir` by."""
+    """The name under which the text imports `regraft.script.ir`."""
 
 
 class Node:
-    """Base of all immutable objects of the language; equality and hash are identity unless a class says else.
+    """Base of all immutable objects of the language; equality and hash are by identity unless a class overrides them.
 
-    ``text_of(node, options)`` is the printer of the written form. It is another room's; the package's top module sets
-    it.
+    ``text_of(node, options)`` prints the written form. It is defined in another package; the top module sets it.
     """
 
     __slots__ = ("__weakref__", "_span")
@@ -112,9 +111,9 @@ class Node:
 
     @property
     def span(self) -> Any:
-        """The place in a text that the node was made with, and None by default.
+        """The place in a text that the node was made with; None by default.
 
-        The parser, passes and files keep no places; variables have origins, the nodes of a source model.
+        The parser, the passes and the readers of files set none. Variables have origins instead.
         """
         return getattr(self, "_span", None)
 
@@ -151,13 +150,13 @@ class Node:
     ) -> str:
         """The text of this piece of program; it parses back to an equal one.
 
-        With ``show_meta=False`` large constants are elided, as `show` does, and the text is for reading only. Without
-        ``show_all_ty`` a binding has its type beside it only where its value does not say it. The variables that a
-        binding, block or branch does not bind itself stand before the lines that use them, with their types; those of
-        other expressions do with ``verbose_expr``. ``name`` is the name of a module's class, ``module_alias`` the one
-        that its functions use (with ``""`` they use ``name``), and ``ir_prefix`` stands for ``I``. ``indent_spaces``
-        and ``print_line_numbers`` lay the text out. ``extra_config`` may hold ``"relax.show_all_ty"``, as in Relax,
-        whose other options are taken and change nothing. Cost: linear in the size of the program.
+        With ``show_meta=False``, large constants are elided, as in `show`, and the text is for reading only. Without
+        ``show_all_ty``, a binding has its type beside it only if its value does not show it. The free variables of a
+        binding, block or branch stand before its lines, with their types; ``verbose_expr`` does the same for other
+        expressions. ``name`` is the name of a module's class, ``module_alias`` the name that its functions use for it
+        (``""``: ``name``), and ``ir_prefix`` replaces ``I``. ``indent_spaces`` and ``print_line_numbers`` set the
+        layout. ``extra_config`` may hold ``"relax.show_all_ty"``, as in Relax. Relax's other options are accepted and
+        ignored. Cost: linear in the size of the program.
         """
         all_types = show_all_ty and bool((extra_config or {}).get("relax.show_all_ty", True))
         options = TextOptions(not show_meta, all_types, verbose_expr or None, name or "Module", module_alias, ir_prefix)
@@ -177,16 +176,16 @@ class Node:
         show_text(str(self))
 
     def __str__(self) -> str:
-        """The text with large constants elided, below the variables that a piece of a function uses."""
+        """The text with large constants elided; the free variables of a binding, block or branch stand before it."""
         return Node.text_of(self, TextOptions(declare=None))
 
     def __repr__(self) -> str:
-        """`str` without the variables, as messages show it."""
+        """The text of `str` without the free variables, as messages show it."""
         return Node.text_of(self, TextOptions())
 
 
 def show_text(text: str) -> None:
-    """Print script text to standard output; colours only when it is a terminal."""
+    """Print script text to standard output, in colour if that is a terminal."""
     import sys
 
     if sys.stdout.isatty():
@@ -199,11 +198,11 @@ def show_text(text: str) -> None:
 
 
 class Folded(Node):
-    """Marks programs: a notebook shows the first lines of their text, in a few kilobytes whatever their size."""
+    """Base of programs: a notebook shows the first lines of their text, in a few kilobytes."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """The first lines of the text, folded where there are more. Cost: that of printing the program."""
+        """The first lines of the text, with a note if there are more. Cost: that of printing the program."""
         rest = "<code>.script()</code> gives all, <code>rx.view(program)</code> the page"
         return folded(self.script(show_meta=False), rest)

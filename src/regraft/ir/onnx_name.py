@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class OnnxName(NamedTuple):
-    """An operator of ONNX, or of a runtime of it: its domain (empty for the standard one), name and version."""
+    """An operator of ONNX or of an ONNX runtime: its domain (empty for the standard one), name and version."""
 
     domain: str
     op_type: str
@@ -14,7 +14,7 @@ class OnnxName(NamedTuple):
 
     @staticmethod
     def of(text: str, version: int = 1) -> OnnxName:
-        """The operator that ``"domain::Name"`` names; without a domain, one of the standard."""
+        """The operator that ``text``, ``"domain::Name"``, names; without a domain, a standard one."""
         domain, _, op_type = text.rpartition("::")
         return OnnxName(domain, op_type, version)
 

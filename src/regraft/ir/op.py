@@ -2,8 +2,8 @@
 
 An `Op` is one declaration: the names of its operands and attributes, its type rule, its reference semantics, its
 gradient and its algebraic traits. The matcher, the passes and the engines read these; none of them lists op names.
-A `Call` applies an operator, a function of the module, or a function that lives outside, and has its type at once:
-a wrong call fails where it is written. The declarations themselves are in the vocabulary (`regraft.op`).
+A `Call` applies an operator, a function of the module, or an external function. Its type is inferred when it is built,
+so a wrong call fails where it is written. The declarations themselves are in the vocabulary (`regraft.op`).
 """
 
 from __future__ import annotations
@@ -49,38 +49,38 @@ from .vdevice import VDevice
 
 
 class Operand(NamedTuple):
-    """One operand of an operator: its name, and whether a call may leave it out (only at the end)."""
+    """One operand of an operator: its name, and whether a call may omit it (only at the end)."""
 
     name: str
     optional: bool = False
 
 
 class TypeRule(Protocol):
-    """From a call (its ``op``, ``args``, ``attrs`` and ``ty_args``; not yet its ``ty``) to the type of its result."""
+    """A function that computes the type of a call from its ``op``, ``args``, ``attrs`` and ``ty_args``."""
 
     def __call__(self, call: Call, /) -> Type:
-        """The type of the result; raises `OpTypeError` for a wrong call."""
+        """The type of the result. ``call.ty`` is not set yet. Raises `OpTypeError` for a wrong call."""
         ...
 
 
 Reference: TypeAlias = Callable[..., Any]
 """``reference(xp, *operands, **attributes)``: the meaning of an operator over an array API namespace ``xp``.
 
-Operands come as arrays of ``xp``, tuples of them, tuples of ints (shapes), Python scalars (prim values), or None
-where an optional operand is left out. The result is an array, a tuple of arrays, or a tuple of ints for a shape.
+Operands are arrays of ``xp``, tuples of them, tuples of ints (shapes), Python scalars (prim values), or None
+for an omitted operand. The result is an array, a tuple of arrays, or a tuple of ints for a shape.
 """
 
 GradientRule: TypeAlias = Callable[["Call", Expr, Expr], Sequence[Expr | None]]
-"""``gradient(call, output, adjoint)``: for each operand, its share of the adjoint, or None where there is none.
+"""``gradient(call, output, adjoint)``: for each operand, its share of the adjoint, or None if it has no gradient.
 
 ``output`` is the variable bound to the call, ``adjoint`` the gradient of the target with respect to it.
 """
 
 WrittenOut: TypeAlias = "Callable[[Call], Mapping[str, Any]]"
-"""``written_out(call)``: what attributes at their defaults stand for in a call, as far as that is known."""
+"""``written_out(call)``: the explicit values that default attributes stand for in a call, as far as they are known."""
 
 CostRule: TypeAlias = "Callable[[Call], Dim | None]"
-"""``cost(call)``: how many operations of arithmetic a call takes; None where the sizes do not tell."""
+"""``cost(call)``: the number of arithmetic operations of a call; None if the sizes do not determine it."""
 
 
 _registry: dict[str, Op] = {}
@@ -93,25 +93,26 @@ _by_onnx: dict[tuple[str, str], Op] = {}
 class Op(OpAttributes, Expr):
     """An operator, declared once and looked up by name: ``Op.get("relax.add")``.
 
-    ``operands`` are the names of the arguments, in order (``"x?"`` may be left out; ``"*args"`` takes any number).
-    ``attributes`` maps each attribute's name to its default, or to `REQUIRED`. A ``primitive`` operator has a row of
-    its own with every consumer of programs: the engines, the writers of files, the gradient. Any other one is a
-    composite: a consumer without a row for it takes the program that its reference semantics are
+    ``operands`` are the names of the arguments, in order (``"x?"`` is optional; ``"*args"`` takes any number).
+    ``attributes`` maps each attribute's name to its default, or to `REQUIRED`. Every consumer of programs (the
+    engines, the writers of files, the gradient) has a row for each ``primitive`` operator. Any other operator is a
+    composite: a consumer without a row for it uses the program of its reference semantics
     (`regraft.op.decompose`).
 
-    ``precision`` says how it bears narrow dtypes (by default elementwise primitives follow, as does what only moves
-    elements; others keep float32), ``cost`` counts its operations (by default what `regraft.analysis.call_cost` says),
-    and ``finite``, held as ``keeps_finite``, whether finite operands give a finite result unless it overflows (by
-    default if it only moves elements).
+    ``precision`` is its behaviour in narrow dtypes (by default FOLLOWS for elementwise primitives and for operators
+    that only move elements, KEEPS for others). ``cost`` counts its operations (by default, `regraft.analysis.call_cost`
+    decides). ``finite``, stored as ``keeps_finite``, says if finite operands give a finite result unless it overflows
+    (by default only for operators that move elements).
 
     Attributes whose names end in ``axis`` or are ``axes`` count axes of operand ``axes_of`` (-1: of the result), from
-    either end; ``axis`` of a reduction or a view is a set. ``written_out`` says what defaults (but dtypes) stand for.
+    either end; ``axis`` of a reduction or a view is a set. ``written_out`` returns the explicit values that defaults
+    (except dtypes) stand for.
 
-    ``onnx`` and ``torch`` name the operator that others have for it, as ``"domain::Name"`` (of a ``version``) and
-    ``"namespace::name"``. ``kernels`` holds by engine what computes it there in place of its reference semantics; see
+    ``onnx`` (``"domain::Name"``, with its ``version``) and ``torch`` (``"namespace::name"``) are its names in ONNX and
+    PyTorch. ``kernels`` holds, by engine, the functions that compute it there instead of its reference semantics; see
     `define_kernel`.
 
-    The same declaration may be made again, as in a notebook: it gives the operator that is there. A different one of
+    Repeating a declaration, as in a notebook, returns the existing operator. A different declaration of
     the same name raises `IRError`, which says what differs.
     """
 
@@ -151,7 +152,7 @@ class Op(OpAttributes, Expr):
     variadic: bool
     is_commutative: bool
     is_foreign: bool
-    """True if nobody has declared it: a model calls it by a name that it brings, and says the type of each result."""
+    """True if the operator is not declared: a model calls it by name, and each call states the type of its result."""
     is_pure: bool
     is_primitive: bool
     precision: Precision
@@ -162,7 +163,7 @@ class Op(OpAttributes, Expr):
     _defaults: Attrs | None
 
     def __new__(cls, name: str, *_declared: Any, **_options: Any) -> Op:
-        """The operator of that name, if there is one: the declaration is then held against its own."""
+        """The operator called ``name``, if there is one; ``__init__`` then compares the two declarations."""
         found = _registry.get(name)
         return found if found is not None else super().__new__(cls)
 
@@ -227,7 +228,7 @@ class Op(OpAttributes, Expr):
         _by_onnx.setdefault(self.onnx_name[:2], self)
 
     def _fill(self, *, traits: frozenset[Trait], **fields: Any) -> None:
-        """Set all fields, those too that follow from the ``traits``, or that have no value yet."""
+        """Set all fields, including those derived from ``traits`` and those that are empty at first."""
         known = {"is_commutative": Trait.COMMUTATIVE in traits, "is_pure": Trait.IMPURE not in traits}
         fields |= {"traits": traits, **known, "ty": OBJECT, "gradient": None, "kernels": {}}
         for field, value in fields.items():
@@ -244,8 +245,8 @@ class Op(OpAttributes, Expr):
     def foreign(name: str, source: str = "onnx", version: int = 1, pure: bool = False) -> Op:
         """The undeclared operator ``"domain::Name"`` of a model; the same object each time.
 
-        Calls of it take any operands and attributes, and are of the types that they state (``ty_args``). ``source`` is
-        the format that knows it, ``"onnx"`` or ``"torch"``. Unless it is ``pure``, its calls stay where they are.
+        Its calls take any operands and attributes and state the types of their results (``ty_args``). ``source`` is
+        the format that defines it, ``"onnx"`` or ``"torch"``. Unless it is ``pure``, its calls are never moved.
         """
         if source not in ("onnx", "torch"):
             raise IRError(f"a foreign operator is one of 'onnx' or of 'torch', not of {source!r}")
@@ -276,25 +277,25 @@ class Op(OpAttributes, Expr):
 
     @property
     def is_open(self) -> bool:
-        """True for operators outside the vocabulary: those that users declare, and undeclared ones."""
+        """True for operators outside the vocabulary: operators that users declare, and undeclared ones."""
         return not self.name.startswith("relax.")
 
     @property
     def onnx_name(self) -> OnnxName:
-        """Its name in ONNX: the declared one, or its own name, split into a domain and its last part."""
+        """The operator's name in ONNX: the declared one, or its own name, split into a domain and the last part."""
         domain, _, op_type = self.name.rpartition(".")
         return OnnxName(domain or "regraft", op_type) if self.onnx is None else self.onnx
 
     @staticmethod
     def of_onnx(domain: str, op_type: str) -> Op | None:
-        """The declared operator that ONNX knows by this name, if there is one."""
+        """The declared operator with this name in ONNX; None if there is none."""
         known = Op.find(f"{domain}.{op_type}") if domain else None
         found = known if known is not None else _by_onnx.get((domain, op_type))
         return found if found is not None and _registry.get(found.name) is found else None
 
     @staticmethod
     def provide(family: str, module: str) -> None:
-        """Let the operators whose names begin with ``family`` and a dot be declared by importing ``module``.
+        """Register ``module`` as the one that declares the operators whose names begin with ``family`` and a dot.
 
         It is imported when one of them is first looked up.
         """
@@ -302,7 +303,7 @@ class Op(OpAttributes, Expr):
 
     @staticmethod
     def find(name: str) -> Op | None:
-        """The operator of exactly that name, if it is declared or of a family that is provided."""
+        """The operator with exactly this name, declared or of a provided family; None if there is none."""
         found = _registry.get(name)
         if found is None:
             for family in [family for family in _families if name.startswith(f"{family}.")]:
@@ -312,13 +313,13 @@ class Op(OpAttributes, Expr):
 
     @staticmethod
     def has_prefix(prefix: str) -> bool:
-        """True if names of operators begin with ``prefix`` and a dot."""
+        """True if an operator or a family is called ``prefix``, or has a name that begins with it and a dot."""
         start = f"{prefix}."
         return any(name.startswith(start) or name == prefix for name in (*_registry, *_families))
 
     @staticmethod
     def get(name: str) -> Op:
-        """The operator of that name (``"relax."`` may be left out); raises `IRError` with near names."""
+        """The operator called ``name`` (``"relax."`` may be omitted). Raises `IRError` with similar names."""
         found = Op.find(name)
         if found is None:
             found = _registry.get(f"relax.{name}")
@@ -333,24 +334,25 @@ class Op(OpAttributes, Expr):
 
     @staticmethod
     def all() -> tuple[Op, ...]:
-        """Every declared operator, by name."""
+        """All declared operators, sorted by name."""
         return tuple(map(_registry.__getitem__, Op.list_op_names()))
 
     @staticmethod
     def list_op_names() -> tuple[str, ...]:
-        """The names of all declared operators, in order."""
+        """The names of all declared operators, sorted."""
         return tuple(sorted(_registry))
 
     def define_gradient(self, rule: GradientRule) -> GradientRule:
-        """Declare how an adjoint passes through this operator; used as a decorator beside the declaration."""
+        """Declare the gradient rule of this operator. Used as a decorator beside the declaration."""
         init_field(self, "gradient", rule)
         return rule
 
     def define_kernel(self, engine: str) -> Callable[[Reference], Reference]:
-        """Declare what computes this operator on an engine (``"numpy"``, ``"torch"``, ...), in place of its reference.
+        """Declare the function that computes this operator on an engine (``"numpy"``, ``"torch"``, ``"xla"``).
 
-        Used as a decorator of ``kernel(*operands, **attributes)`` over the engine's own arrays; one that is left out is
-        None. Built programs keep what they have. Raises `IRError` for an engine without such kernels.
+        It replaces the reference there. Used as a decorator of ``kernel(*operands, **attributes)`` over the engine's
+        own arrays; an omitted operand is None. Programs that are already built do not change. Raises `IRError` for an
+        engine without such kernels.
         """
         check_engine(self.name, engine)
 
@@ -364,7 +366,7 @@ class Op(OpAttributes, Expr):
         """A call of this operator. Numbers become constants of the dtype of the tensor beside them.
 
         ``ty_args`` are the types of the results of a foreign operator. Attribute values must already be in canonical
-        form (ints, strings, tuples); the public functions of the vocabulary take care of that. Raises `OpTypeError` for
+        form (ints, strings, tuples); the public functions of the vocabulary convert them. Raises `OpTypeError` for
         a wrong operand or attribute.
         """
         for operand in operands:
@@ -380,7 +382,7 @@ class Op(OpAttributes, Expr):
         return Call(self, operands, attrs, stated_types(self.name, ty_args) if ty_args else ())  # pyright: ignore[reportArgumentType]
 
     def complete_attrs(self, given: Mapping[str, Any]) -> Attrs:
-        """The attributes of a call that gives ``given``, with defaults filled in, in declared order."""
+        """The attributes of a call: ``given``, with defaults filled in, in declared order."""
         if self.is_foreign:
             return Attrs({name: held_attribute(self.name, name, value) for name, value in given.items()})
         schema = self.attributes
@@ -403,14 +405,15 @@ class Op(OpAttributes, Expr):
         for index in range(len(values)):
             may_miss = self.is_foreign or (index < len(self.operands) and self.operands[index].optional)
             if values[index] is None and may_miss:
-                values[index] = Tuple(())  # what stands for an operand that is left out before others
+                values[index] = Tuple(())  # an empty tuple stands for an omitted operand before others
         dtype = next((v.ty.dtype for v in values if isinstance(v, Expr) and isinstance(v.ty, TensorType)), None)
         return tuple([self.coerce_operand(i, v, dtype) for i, v in enumerate(values)])
 
     def coerce_operand(self, index: int, value: object, dtype: str | None) -> Expr:
         """``value`` as operand ``index``: numbers become constants of ``dtype``, which must hold them exactly.
 
-        Without ``dtype`` they take their own, as `const` does. Raises `OpTypeError` for what is no operand.
+        Floats may round in a floating dtype. Without ``dtype``, numbers get the default dtypes of `const`. Raises
+        `OpTypeError` for a value that cannot be an operand.
         """
         if isinstance(value, Expr):
             return value
@@ -422,7 +425,7 @@ class Op(OpAttributes, Expr):
             raise OpTypeError(f"{self.name}: argument {self.operand_name(index)}: {error}") from None
 
     def _constant_beside(self, value: float, dtype: str) -> Expr:
-        """``value`` in the dtype of the tensor beside it: exactly, but for floats that round as floats do."""
+        """``value`` in the dtype of the tensor beside it: exact, except that floats may round in a floating dtype."""
         whole = is_exact(dtype)
         if whole and isinstance(value, float) and math.isfinite(value) and value % 1:
             raise OpTypeError(
@@ -439,7 +442,7 @@ class Op(OpAttributes, Expr):
             rounded = isinstance(value, float) and not whole and np.isfinite(held)
             fits = number == value or value != value or bool(rounded)
         except (OverflowError, ValueError):
-            pass  # NumPy's, for integers out of range, and for NaN or infinity as an integer
+            pass  # NumPy raises them for integers out of range, and for NaN or infinity as an integer
         if converted is None or not fits:
             raise OpTypeError(
                 f"{self.name}: {value!r} does not fit the dtype {dtype} of the tensor beside it; convert with R.astype"
@@ -455,13 +458,13 @@ class Op(OpAttributes, Expr):
 
     @property
     def arity(self) -> tuple[int, int | None]:
-        """The least and the greatest number of arguments of a call; None: any number."""
+        """The least and the greatest number of arguments of a call; the greatest is None if there is no limit."""
         each = self.operands[:-1] if self.variadic else self.operands
         least = max((index + 1 for index, operand in enumerate(each) if not operand.optional), default=0)
         return least, None if self.variadic else len(self.operands)
 
     def check_arity(self, count: int) -> None:
-        """Raise `OpTypeError` unless a call may have ``count`` arguments."""
+        """Raise `OpTypeError` if a call may not have ``count`` arguments."""
         least, most = self.arity
         if count < least or (most is not None and count > most):
             names = ", ".join(f"{o.name}?" if o.optional else o.name for o in self.operands)
@@ -469,7 +472,7 @@ class Op(OpAttributes, Expr):
 
 
 def joined_type(types: tuple[Type, ...]) -> Type:
-    """The type of a result of which ``types`` are stated: of several, that of their tuple; of none, any."""
+    """The type of a result with the stated ``types``: `OBJECT` for none, the type itself for one, else their tuple."""
     if not types:
         return OBJECT
     return types[0] if len(types) == 1 else TupleType(types)
@@ -481,7 +484,7 @@ def stated_type(call: Call) -> Type:
 
 
 def wrong_operand(call: Call, index: int, expected: str) -> OpTypeError:
-    """The error that a type rule raises about operand ``index``: op, operand, its type, and what was expected."""
+    """The error of a type rule about operand ``index``; it names the op, the operand, its type and ``expected``."""
     op = call.op
     assert isinstance(op, Op)
     got = repr(call.args[index].ty) if index < len(call.args) else "missing"
@@ -490,7 +493,7 @@ def wrong_operand(call: Call, index: int, expected: str) -> OpTypeError:
 
 
 def wrong_attribute(call: Call, name: str, expected: str) -> OpTypeError:
-    """The error that a type rule raises about the attribute ``name``."""
+    """The error of a type rule about the attribute ``name``."""
     op = call.op
     assert isinstance(op, Op)
     return OpTypeError(f"{op.name}: {name}={call.attrs.get(name)!r}; expected {expected}", name)
@@ -498,10 +501,10 @@ def wrong_attribute(call: Call, name: str, expected: str) -> OpTypeError:
 
 @final
 class Call(Expr):
-    """``op`` applied to ``args`` with ``attrs``; ``ty_args`` are the types that calls to outside functions state.
+    """``op`` applied to ``args`` with ``attrs``; ``ty_args`` are the types that calls of external functions state.
 
-    The type is inferred here, so a call that exists is well typed. ``Call(op, args)`` fills in the operator's
-    default attributes. Raises `OpTypeError` otherwise. Cost: that of the operator's type rule.
+    The type is inferred here, so a call that exists is well typed; raises `OpTypeError` for a wrong call.
+    ``Call(op, args)`` fills in the operator's default attributes. Cost: that of the operator's type rule.
     """
 
     __slots__ = ("args", "attrs", "op", "ty_args")
@@ -541,7 +544,7 @@ class Call(Expr):
             init_field(self, "ty", _called_type(self))
 
     def with_args(self, args: Sequence[Expr]) -> Call:
-        """The same call of other arguments, typed anew unless variables only took the place of others of their type."""
+        """The same call with other arguments. Its type is inferred again, unless only variables of one type changed."""
         if len(args) == len(self.args):
             for new, old in zip(args, self.args, strict=True):
                 if new is not old and not (new.ty is old.ty and isinstance(new, Var) and isinstance(old, Var)):
@@ -558,7 +561,7 @@ class Call(Expr):
 
     @property
     def is_pure(self) -> bool:
-        """True if the call has no effects, as far as its operator or the function's type says."""
+        """True if the operator, or the type of the called function, says that the call has no effects."""
         op = self.op
         if type(op) is Op:
             return op.is_pure
@@ -566,7 +569,7 @@ class Call(Expr):
 
 
 def _called_type(call: Call) -> Type:
-    """The type of a call of a function of the module, a function value, or a function that lives outside."""
+    """The type of a call of a function of the module, a function value, or an external function."""
     callee = call.op
     ty = callee.ty
     if isinstance(callee, ExternFunc) or isinstance(ty, ObjectType):
@@ -592,5 +595,5 @@ def is_call_of(expr: Node | None, *names: str) -> TypeGuard[Call]:
 
 
 def call_function(callee: Expr, args: Iterable[Any]) -> Call:
-    """A call of ``callee``: a function of the module, a function value, or one that lives outside."""
+    """A call of ``callee``: a function of the module, a function value, or an external function."""
     return Call(callee, [as_expr(arg) for arg in args])

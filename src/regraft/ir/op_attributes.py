@@ -1,7 +1,7 @@
-"""Attributes that programs set on operators: values by the operator's name and a key of their own, as in Relax.
+"""Attributes that users set on operators, as in Relax: a value for each pair of an operator's name and a key.
 
-Nothing in this library reads them. ``"FPurity"`` is known of every operator, and ``"FPrimalGradient"`` of every one
-that has a gradient rule or stops gradients.
+Nothing in this library reads them. Every operator has ``"FPurity"``. Operators that have a gradient rule or stop
+gradients have ``"FPrimalGradient"``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _values: Final[dict[tuple[str, str], tuple[Any, int]]] = {}
 
 
 class OpAttributes:
-    """The part of an operator that holds these values."""
+    """The base class of `Op` that reads and writes these attributes."""
 
     __slots__ = ()
     name: str
@@ -30,16 +30,16 @@ class OpAttributes:
 
     @property
     def num_inputs(self) -> int:
-        """The number of operands of a call; -1 for any number."""
+        """The number of declared operands; -1 if a call takes any number."""
         return -1 if self.variadic else len(self.operands)
 
     def has_attr(self, attr_name: str) -> bool:
-        """True if there is a value under the key."""
+        """True if the operator has a value for ``attr_name``."""
         known = attr_name == _PURITY or (attr_name == _GRADIENT and self._has_rule())
         return known or (self.name, attr_name) in _values
 
     def get_attr(self, attr_name: str) -> Any:
-        """The value under the key; raises `IRError` for a key that no operator has."""
+        """The value for ``attr_name``, None if only other operators have one. Raises `IRError` if no operator has."""
         if attr_name == _PURITY:
             return self.is_pure
         if attr_name == _GRADIENT and self._has_rule():
@@ -53,9 +53,9 @@ class OpAttributes:
         return self.gradient is not None or Trait.STOPS_GRADIENT in self.traits
 
     def _primal_gradient(self, orig_var: Any, orig_call: Any, output_grad: Any, ctx: Any = None) -> list[Any]:
-        """The gradient rule as Relax calls it: for each operand its share of the adjoint, or `no_grad` of it.
+        """The gradient rule in Relax's form: for each operand its share of the adjoint, or `no_grad` of the operand.
 
-        ``orig_var`` is bound to ``orig_call``, and ``output_grad`` is its adjoint; no builder ``ctx`` is needed.
+        ``orig_var`` is bound to ``orig_call``, and ``output_grad`` is its adjoint. The builder ``ctx`` is ignored.
         """
         del ctx
         rule = self.gradient
@@ -64,16 +64,16 @@ class OpAttributes:
         return [no_grad(arg) if share is None else share for arg, share in zip(orig_call.args, shares, strict=True)]
 
     def set_attr(self, attr_name: str, value: Any, plevel: int = 10) -> None:
-        """Put a value under the key. One of the same or a higher level that is there already stays."""
+        """Set the value for ``attr_name``, unless one of the same or a higher level is already set."""
         _put(self.name, attr_name, value, plevel)
 
     def reset_attr(self, attr_name: str) -> None:
-        """Forget the value under the key."""
+        """Remove the value for ``attr_name``."""
         _values.pop((self.name, attr_name), None)
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Callable[[Any], Any]:
-    """Put ``value`` under the key; without one, the decorator that puts what it stands on there."""
+    """Set ``value``, if given, for ``attr_key``. Returns a decorator that sets the decorated object as the value."""
 
     def register(given: Any) -> Any:
         _put(op_name, attr_key, given, level)

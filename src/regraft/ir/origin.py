@@ -1,7 +1,7 @@
 """The origin of a value: the nodes of the source model, or the line of the source program.
 
-Variables carry origins, rewrites merge them, and converters write them back, so that a person who reads
-the result can ask which part of their own model any value was.
+Variables carry origins, rewrites merge them, and converters write them back. So each value of the result can be
+traced to a part of the source model.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ OriginKind: TypeAlias = Literal["onnx", "torch", "source", "rule"]
 class Origin(NamedTuple):
     """One place in a source model.
 
-    ``kind`` says whose name it is: an ONNX node, a torch module path, a line of a source file
-    (``path:line``), or the rewrite rule that made the value. ``name`` is that name. ``call`` is what a converter
-    remembers of the node, to give it back as it was; it does not tell origins apart.
+    ``kind`` says what ``name`` is the name of: an ONNX node, a torch module path, a line of a source file
+    (``path:line``), or the rewrite rule that made the value. ``call`` is what a converter keeps of the node, so that
+    it can write the node back unchanged. ``call`` is ignored when origins are compared.
     """
 
     kind: OriginKind
@@ -41,7 +41,7 @@ Origins: TypeAlias = tuple[Origin, ...]
 
 
 def merge_origins(groups: Iterable[Origins]) -> Origins:
-    """The union of ``groups`` in order of first appearance; linear in their total length."""
+    """The union of ``groups`` in order of first appearance. Cost: linear in their total length."""
     merged: dict[Origin, None] = {}
     for group in groups:
         for origin in group:

@@ -1,4 +1,4 @@
-"""The devices that the types of a program name, and the one that the result of a call is on."""
+"""The devices in the types of a program, and the device of a call's result."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def devices_in(ty: Type) -> list[VDevice]:
-    """The devices that the tensors of ``ty`` are on."""
+    """The devices of the tensors in ``ty``, with repetitions."""
     return [leaf.vdevice for leaf in leaf_tensors(ty) if leaf.vdevice is not None]
 
 
 def placed(ty: Type, vdevice: VDevice | None) -> Type:
-    """``ty`` with its tensors on that device."""
+    """``ty`` with its tensors on ``vdevice``."""
 
     def place(leaf: Type) -> Type:
         if isinstance(leaf, TensorType) and leaf.vdevice != vdevice:
@@ -30,10 +30,10 @@ def placed(ty: Type, vdevice: VDevice | None) -> Type:
 
 
 def placed_result(call: Call, ty: Type) -> Type:
-    """The type ``ty`` of a call of an operator, on the device that its operands are on.
+    """The type ``ty`` of a call of an operator, placed on the device of its operands.
 
-    It is on none where they are on several, which an elementwise operator refuses with `OpTypeError`, and stays as it
-    is where the type rule has said a device.
+    A device that the type rule has set stays. If the operands are on several devices, the result is on none; for an
+    elementwise operator this raises `OpTypeError`.
     """
     from .op import Op, Trait
 

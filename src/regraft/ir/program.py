@@ -1,8 +1,8 @@
 """Programs made of expressions: bindings, blocks, branches, functions.
 
-A function's body is a sequence of blocks, each a row of bindings, and a result. In a `DataflowBlock` nothing has
-effects and nothing branches, which is what lets rewriting reorder it. Programs are in A-normal form: the operands of
-a bound call are variables, constants, shapes, scalars, or tuples of these (`is_leaf`); `builder` brings them there.
+A function's body is a sequence of blocks, each a sequence of bindings, and a result. A `DataflowBlock` has no effects
+and no branches, so rewriting may reorder it. Programs are in A-normal form: the operands of
+a bound call are variables, constants, shapes, scalars, or tuples of these (`is_leaf`). `builder` makes this form.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class VarBinding(Node):
 class MatchCast(Node):
     """``var = match_cast(value, ty)``: checks at run time that ``value`` is of type ``ty``.
 
-    Size variables that ``ty`` is the first to mention are defined by it.
+    It defines the size variables of ``ty`` that are not defined before.
     """
 
     __slots__ = ("ty", "value", "var")
@@ -66,7 +66,7 @@ class MatchCast(Node):
 
     @property
     def struct_info(self) -> Type:
-        """The type, under the name that Relax gave it first."""
+        """The type, under Relax's older name."""
         return self.ty
 
 
@@ -92,7 +92,7 @@ class BindingBlock(Node):
 
 @final
 class DataflowBlock(BindingBlock):
-    """Bindings without effects or branches. A `DataflowVar` is seen inside only; a plain `Var` is an output."""
+    """Bindings without effects or branches. A `DataflowVar` is visible inside only; a plain `Var` is an output."""
 
     __slots__ = ()
 
@@ -104,7 +104,7 @@ class DataflowBlock(BindingBlock):
 
 @final
 class SeqExpr(Definite, Expr):
-    """Blocks that run in order, and the expression they lead to."""
+    """Blocks that run in order, and the expression ``body`` that is their result."""
 
     __slots__ = ("blocks", "body")
     blocks: tuple[BindingBlock, ...]
@@ -119,7 +119,7 @@ class SeqExpr(Definite, Expr):
 
 @final
 class If(Definite, Expr):
-    """``true_branch`` if the boolean scalar ``cond`` holds, else ``false_branch``; the type holds for both."""
+    """``true_branch`` if the boolean scalar ``cond`` is true, else ``false_branch``; its type holds for both."""
 
     __slots__ = ("cond", "false_branch", "true_branch")
     cond: Expr
@@ -141,7 +141,7 @@ class If(Definite, Expr):
 
 
 def merge_blocks(blocks: Iterable[BindingBlock]) -> tuple[BindingBlock, ...]:
-    """``blocks`` without empty ones, and with blocks of one kind that follow each other as one, as Relax has them."""
+    """``blocks`` without empty ones, and with adjacent blocks of one kind merged, as in Relax."""
     merged: list[BindingBlock] = []
     for kind, group in groupby((block for block in blocks if block.bindings), type):
         row = list(group)
@@ -150,7 +150,7 @@ def merge_blocks(blocks: Iterable[BindingBlock]) -> tuple[BindingBlock, ...]:
 
 
 def as_seq(expr: Expr) -> SeqExpr:
-    """``expr`` as a `SeqExpr`, with no blocks if it is none yet."""
+    """``expr`` as a `SeqExpr`: itself if it is one, else a `SeqExpr` without blocks."""
     return expr if isinstance(expr, SeqExpr) else SeqExpr((), expr)
 
 
@@ -158,8 +158,8 @@ def as_seq(expr: Expr) -> SeqExpr:
 class Function(Definite, Folded, Expr):
     """A function of the language.
 
-    ``ret_ty`` is what it promises to return (by default the body's type, without the sizes that only the body
-    knows). ``attrs`` are free-form; ``global_symbol`` is the name under which it is public.
+    ``ret_ty`` is its return type (by default the body's type, without the sizes that only the body
+    defines). ``attrs`` are free-form; ``global_symbol`` is the name under which the function is public.
     """
 
     __slots__ = ("attrs", "body", "is_pure", "params", "ret_ty")
@@ -196,7 +196,7 @@ class Function(Definite, Folded, Expr):
 
     @property
     def name(self) -> str | None:
-        """The public name, if it has one."""
+        """The public name; None for a private function."""
         return self.attrs.get("global_symbol")
 
     @property
@@ -206,14 +206,14 @@ class Function(Definite, Folded, Expr):
 
     @property
     def ret_struct_info(self) -> Type:
-        """The return type, under the name that Relax gave it first."""
+        """The return type, under Relax's older name."""
         return self.ret_ty
 
     @staticmethod
     def create_empty(
         params: Iterable[Var], ret_ty: Type, is_pure: bool = True, attrs: Mapping[str, Any] | None = None
     ) -> Function:
-        """A function without a body of its own, for a module that only declares it: it returns an empty tuple."""
+        """A function that is only declared: it has no body of its own and returns an empty tuple."""
         return Function(params, Tuple(()), ret_ty, is_pure, attrs)
 
     def with_attrs(self, attrs: Mapping[str, Any]) -> Function:
@@ -221,7 +221,7 @@ class Function(Definite, Folded, Expr):
         return self.with_attr(attrs)
 
     def with_attr(self, name: str | Mapping[str, Any], value: Any = None) -> Function:
-        """The same function with one attribute set, or those of a mapping."""
+        """The same function with the attribute ``name`` set to ``value``, or with all attributes of a mapping set."""
         extra = {name: value} if isinstance(name, str) else dict(name)
         return Function(self.params, self.body, self.ret_ty, self.is_pure, {**self.attrs, **extra})
 
@@ -231,35 +231,35 @@ class Function(Definite, Folded, Expr):
         return Function(self.params, self.body, self.ret_ty, self.is_pure, kept)
 
     def bind_params(self, binding_map: Mapping[str | Var, Any]) -> Function:
-        """The function with values (arrays, numbers or expressions) in the place of parameters, by name or variable.
+        """The function with parameters, given by name or variable, replaced by arrays, numbers or expressions.
 
-        Sizes that only such a parameter's type mentions become those of its value. Raises `IRError` for a name that is
-        not there or ambiguous, and for a value of another type. Cost: linear; arrays are not copied.
+        Size variables in the types of these parameters are replaced by the sizes of the values. Raises `IRError` for an
+        unknown or ambiguous name, and for a value of a wrong type. Cost: linear; arrays are not copied.
         """
         from .binding_values import bind_params  # it rewrites programs, which this module defines
 
         return bind_params(self, binding_map)
 
     def bind_symbolic_vars(self, binding_map: Mapping[str | SymVar, Any]) -> Function:
-        """The function with sizes in the place of size variables, by name or variable. Cost: linear.
+        """The function with size variables, given by name or variable, replaced by sizes. Cost: linear.
 
-        Raises `IRError` for a name or variable that the function does not mention, and for a name that is ambiguous.
+        Raises `IRError` for a name or variable that the function does not mention, and for an ambiguous name.
         """
         from .binding_values import bind_symbolic_vars  # it rewrites programs, which this module defines
 
         return bind_symbolic_vars(self, binding_map)
 
     def inline_functions(self, function_map: Mapping[str | GlobalVar, Function]) -> Function:
-        """The function with the bodies of other functions, by name or global variable, in the place of their calls.
+        """The function with calls of other functions, given by name or global variable, replaced by their bodies.
 
-        Raises `IRError` for a function that calls itself. Cost: linear in what comes out.
+        Raises `IRError` for a function that calls itself. Cost: linear in the size of the result.
         """
         from .binding_values import inline_functions  # it rewrites programs, which this module defines
 
         return inline_functions(self, function_map)
 
     def with_body(self, body: Expr, ret_ty: Type | None = None) -> Function:
-        """This function with another body; itself if it has that body. It promises the same type, or ``ret_ty``."""
+        """This function with another body, and with ``ret_ty`` or the same return type; itself if nothing changes."""
         if body is self.body and ret_ty is None:
             return self
         return Function(self.params, body, ret_ty or self.ret_ty, self.is_pure, self.attrs)
@@ -271,7 +271,7 @@ _LEAVES = frozenset(
 
 
 def is_leaf(expr: Expr) -> bool:
-    """True if ``expr`` may be an operand as it stands: no call, branch or projection, at any depth of tuples."""
+    """True if ``expr`` can be an operand: it has no call, branch or projection, at any depth of tuples."""
     kind = type(expr)
     if kind in _LEAVES:
         return True

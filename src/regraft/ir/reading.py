@@ -1,8 +1,7 @@
-"""One reading of a program, for all that ask if two of them are the same: `equality` and `hashing`.
+"""The reading of a program that `equality` and `hashing` share.
 
-A `Reading` opens one node at a time: it gives what counts of the node itself, and the parts that come next. Variables
-of the program and of sizes count by where they are defined; what they are called, and where a node came from, never
-comes up.
+A `Reading` opens one node at a time. It returns the node's own value and the parts to read next. Variables
+of the program and of sizes count by the place of their definition. Names of variables and origins are ignored.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ from .tensor_data import TensorData
 from .types import FuncType, Shape, TensorType, Type, dims_of, substitute_type, type_symvars
 
 Label: TypeAlias = "str | int | tuple[str, int, str] | None"
-"""The place of a part: a field, the number of an item, a row (noun, number, name), or None for the node's own place."""
+"""The place of a part: a field, an item's number, a row (noun, number, name), or None for the node's own place."""
 
 Parts: TypeAlias = "Sequence[tuple[Label, Any]]"
 """The parts of a node to read next, with the place of each."""
 
 Opened: TypeAlias = "tuple[object, Parts, str | None]"
-"""The reading of a node: a value of its own, its parts in the order in which they are read, and a noun.
+"""The reading of a node: its own value, its parts in reading order, and a noun.
 
-The noun is what the parts are called where their number differs.
+The noun names the parts in the message about two nodes with different numbers of parts.
 """
 
 
 class Definition:
-    """A part: from here on ``variable`` is defined; ``sizes`` are types that may define sizes of their own."""
+    """A part that defines ``variable`` for the parts after it; ``sizes`` are types that may define size variables."""
 
     __slots__ = ("sizes", "variable")
 
@@ -57,14 +56,14 @@ class Definition:
 
 
 class InlineItems(NamedTuple):
-    """A part: items that stand at the place of their node itself."""
+    """A part: items whose place is that of their node."""
 
     items: Sequence[tuple[Label, Any]]
     noun: str
 
 
 SHARED: Final = frozenset({Call, Tuple, TupleGetItem})
-"""The expressions that stand in several places of a program and are read once."""
+"""The kinds of expression that may occur in several places of a program and are read once."""
 
 _ARGUMENTS: Final = tuple(f"args[{i}]" for i in range(64))
 
@@ -109,7 +108,7 @@ class Reading:
     def _binding(self, binding: VarBinding) -> Opened:
         value = binding.value
         if type(value) is Function:
-            # It may call itself, so its name comes first; the name's type has the sizes that its parameters define.
+            # It may call itself, so its name comes first. The name's type uses the sizes that its parameters define.
             own = Definition(binding.var, [param.ty for param in value.params])
             return None, ((None, own), (None, value)), None
         return None, ((None, value), (None, Definition(binding.var))), None
@@ -129,7 +128,7 @@ class Reading:
     def _function(self, function: Function) -> Opened:
         self._define_sizes([param.ty for param in function.params])
         for param in function.params:
-            self._number_sizes(type_symvars(param.ty))  # sizes that the parameters mention, and do not define
+            self._number_sizes(type_symvars(param.ty))  # sizes that the parameters mention but do not define
         params = [(("params", i, p.name_hint), Definition(p)) for i, p in enumerate(function.params)]
         return (
             function.is_pure,
@@ -242,24 +241,24 @@ class Reading:
     def opener(kind: type) -> Callable[[Reading, Any], Opened]:
         """The function that opens nodes of one kind.
 
-        Each part is to be opened, with its own parts, before the next.
+        The caller must open each part, and its own parts, before the next part.
         """
         return Reading._methods.get(kind, Reading._other)
 
 
 @cache
 def _numbered_size(number: int, dtype: str) -> SymVar:
-    """The size variable that every reading puts in the place of the one that it numbered so."""
+    """The size variable that every reading substitutes for the size variable with this number."""
     return SymVar(f"size{number}", dtype, least=None)
 
 
 def defining_symvars(ty: Type) -> list[SymVar]:
-    """The size variables that stand alone in ``ty``, in order; a parameter or cast of that type defines them."""
+    """The size variables that are whole sizes in ``ty``, in order. A parameter or cast of that type defines them."""
     return [dim for leaf in leaf_types(ty) for dim in dims_of(leaf) if isinstance(dim, SymVar)]
 
 
 def as_node(value: Any) -> Any:
-    """``value``, for a tensor's shape the expression that it reads as, and a list as a tuple."""
+    """``value``, with a tensor's shape replaced by a `ShapeExpr`, and a list by a tuple."""
     if type(value) is Shape:
         return ShapeExpr(value)
     return tuple(map(as_node, value)) if type(value) in (list, tuple) else value

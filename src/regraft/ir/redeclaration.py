@@ -1,7 +1,7 @@
-"""The comparison of two declarations of an operator, functions by their code.
+"""The comparison of two declarations of an operator; functions are compared by their code.
 
-A notebook cell that runs twice makes new functions of the same text; they count as the same where their code, their
-defaults, what they close over and, in another module, what they read there do.
+A notebook cell that runs twice makes new functions of the same text. Two functions are the same if their code, their
+defaults and their closures are the same. Functions of different modules must also read the same global values.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _same(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
             old, new = cast("dict[Any, Any]", one), cast("dict[Any, Any]", other)
             return old.keys() == new.keys() and all(_same(old[key], new[key], compared) for key in old)
         case (float(), float()) | (complex(), complex()):
-            return repr(one) == repr(other)  # NaN is the same as NaN, and 0.0 another number than -0.0
+            return repr(one) == repr(other)  # NaN equals NaN, and 0.0 differs from -0.0
         case np.ndarray(), np.ndarray():
             left, right = cast("np.ndarray[Any, Any]", one), cast("np.ndarray[Any, Any]", other)
             return (left.dtype, left.shape, left.tobytes()) == (right.dtype, right.shape, right.tobytes())
@@ -60,12 +60,12 @@ def _same_function(one: FunctionType, other: FunctionType, compared: set[tuple[i
 
 
 def _read_around(function: FunctionType) -> tuple[Any, ...]:
-    """The names of its module that a function reads."""
+    """The values of the global names that a function reads."""
     return tuple([function.__globals__.get(name) for name in function.__code__.co_names])
 
 
 def _runs_alike(one: CodeType, other: CodeType) -> bool:
-    """True if the instructions are the same, apart from the constants that they take."""
+    """True if the instructions are the same, apart from their constants."""
     steps = [(code.co_code, code.co_names, code.co_varnames, code.co_freevars) for code in (one, other)]
     return steps[0] == steps[1]
 

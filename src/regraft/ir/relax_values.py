@@ -1,6 +1,6 @@
-"""Small values that Relax's programs make beside a program: places in a text, and attributes.
+"""Relax's small helper classes: places in a source text, ranges, attributes.
 
-A program here keeps none of them: a variable knows the nodes of its source model (`Origin`), and no place in a text.
+A program of this library keeps no places in a text: a variable has the nodes of its source model instead (`Origin`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .vdevice import DummyGlobalInfo, VDevice
 
 
 class SourceName(NamedTuple):
-    """The name of a text."""
+    """The name of a source text."""
 
     name: str
 
 
 class Span(NamedTuple):
-    """A place in a text: lines and columns, from 1."""
+    """A place in a source text: lines and columns, counted from 1."""
 
     source_name: SourceName
     line: int
@@ -35,7 +35,7 @@ class Span(NamedTuple):
 
 
 class SequentialSpan:
-    """Several places, one after the other; those of a sequence stand in it one by one."""
+    """Several places in order. A `SequentialSpan` among them is flattened."""
 
     __slots__ = ("spans",)
 
@@ -47,7 +47,7 @@ class SequentialSpan:
 
 
 class Range:
-    """The numbers from ``begin`` to ``end``, without it, ``extent`` of them; ``Range(end)`` begins at 0."""
+    """The ``extent`` numbers from ``begin`` up to but not including ``end``. ``Range(end)`` begins at 0."""
 
     __slots__ = ("extent", "min", "span")
 
@@ -58,7 +58,7 @@ class Range:
 
     @classmethod
     def from_min_extent(cls, min_value: Dim, extent: Dim, span: Any = None) -> Range:
-        """The numbers from ``min_value`` on, as many as ``extent``."""
+        """The ``extent`` numbers from ``min_value`` on."""
         return cls(min_value, min_value + extent, span)
 
     def __eq__(self, other: object) -> bool:
@@ -72,7 +72,7 @@ class Range:
 
 
 class CallingConv(IntEnum):
-    """The ways to call a function that TVM knows."""
+    """TVM's calling conventions."""
 
     DEFAULT = 0
     C_PACKED_FUNC = 1
@@ -82,7 +82,7 @@ class CallingConv(IntEnum):
 BaseFunc: TypeAlias = Function | ExternFunc
 """The functions that a module holds."""
 GlobalInfo: TypeAlias = VDevice | DummyGlobalInfo
-"""The entries of a module beside its functions."""
+"""The entries of a module's ``global_infos``."""
 DictAttrs = Attrs
 GenericConst = Constant
 Array = tuple
@@ -90,7 +90,7 @@ Map = dict
 
 
 def make_node(type_key: str, **fields: Any) -> Attrs:
-    """The attributes that ``make_node("ir.DictAttrs", a=1)`` writes. Raises `IRError` for other kinds of nodes."""
+    """The attributes that ``make_node("ir.DictAttrs", a=1)`` makes. Raises `IRError` for other kinds of nodes."""
     if type_key != "ir.DictAttrs":
         raise IRError(f"make_node makes ir.DictAttrs only; for {type_key!r} call the class of that name")
     return Attrs({name: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for name, v in fields.items()})

@@ -1,6 +1,6 @@
-"""Recursion off Python's stack, for work that nests as deep as programs do.
+"""Recursion without Python's call stack, for work that nests as deeply as programs do.
 
-A step function is a generator: it asks for other work by yielding it, and is sent the result by `run_steps`.
+A step function is a generator. It yields the work that it needs, and `run_steps` sends it the result.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, TypeAlias, TypeVar
 _T = TypeVar("_T")
 
 Steps: TypeAlias = "Generator[Steps[Any], Any, _T]"
-"""Work in steps whose result is a ``_T``."""
+"""A generator of steps whose result is a ``_T``."""
 
 
 def run_steps(steps: Steps[_T]) -> _T:
-    """Do all of ``steps`` and what they ask for; an exception passes through those who asked for the work."""
+    """Run ``steps`` and all work that they yield. An exception passes through the generators that wait for the work."""
     stack: list[Steps[Any]] = [steps]
     result: Any = None
     error: BaseException | None = None

@@ -1,7 +1,7 @@
-"""The numbers behind a constant: a handle that gives a NumPy array when asked.
+"""The numbers of a constant: a handle that returns them as a NumPy array.
 
-A handle wraps an array as it stands, or a loader that is run once, on first use, so that the weights of a
-large model stay in their memory-mapped file until something reads them. Knows NumPy and dtypes only.
+A handle wraps an array, or a loader that runs on first use. So the weights of a large model stay in their
+memory-mapped file until something reads them. Depends on NumPy and the dtypes only.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ class TensorData:
 
     ``TensorData(array)`` shares the array's memory. ``TensorData.lazy(shape, dtype, load)`` calls ``load()``
     when the numbers are first needed. ``numpy()`` never copies, ``read()`` never keeps what it loads, and ``part()``
-    reads no more than it gives. ``name`` is what
-    the source model calls the tensor (a key of the ``state_dict``, an initializer), None for one that is of the
-    program alone; ``sources`` are then the names of what it was computed from. ``packed`` holds the bytes that
-    elements of fewer than 8 bits lie in, several to a byte (`from_packed`).
+    reads only the requested region. ``name`` is the tensor's name in the source model (a key of the ``state_dict``,
+    an initializer), None if it has none there; ``sources`` are then the names of the tensors it was computed
+    from. ``packed`` holds the bytes of elements of fewer than 8 bits, several elements to a byte (`from_packed`).
     """
 
     __slots__ = ("_array", "_load", "_part", "dtype", "name", "packed", "shape", "sources")
@@ -57,9 +56,9 @@ class TensorData:
         sources: Iterable[str] = (),
         part: Callable[[tuple[slice, ...]], np.ndarray] | None = None,
     ) -> TensorData:
-        """A handle whose numbers ``load()`` brings on first use; it must give that shape and dtype.
+        """A handle that calls ``load()`` on first use. ``load()`` must return an array of that shape and dtype.
 
-        ``part(region)`` gives those of a region, where that is less work than to load all and take it from there.
+        ``part(region)`` returns the numbers of a region; give it if that is less work than loading everything.
         """
         handle = cls.__new__(cls)
         handle.name = name
@@ -74,7 +73,7 @@ class TensorData:
 
     @classmethod
     def from_packed(cls, packed: TensorData, shape: Iterable[int], bits: int) -> TensorData:
-        """Unsigned elements of 2, 4 or 8 ``bits`` over the bytes that hold them, the first in the lowest bits."""
+        """Unsigned elements of 2, 4 or 8 ``bits``, read from the bytes in ``packed``, the first in the lowest bits."""
         sizes = tuple(shape)
         target = numpy_dtype(f"uint{bits}")
 
@@ -86,11 +85,11 @@ class TensorData:
         return handle
 
     def derived(self, shape: Iterable[int], function: Callable[[np.ndarray], np.ndarray]) -> TensorData:
-        """``function`` of the values, of that shape and this dtype, worked out when it is first needed."""
+        """``function`` of the values, computed when it is first needed. It must have that shape and this dtype."""
         return TensorData.lazy(shape, self.dtype, lambda: function(self.read()), None, self.sources)
 
     def permuted(self, axes: Sequence[int]) -> TensorData:
-        """The values with their axes in another order, in memory of their own."""
+        """The values with their axes in the order ``axes``, as a contiguous copy that is made when first needed."""
         shape = [self.shape[axis] for axis in axes]
         return self.derived(shape, lambda values: np.ascontiguousarray(np.transpose(values, axes)))
 
@@ -101,30 +100,30 @@ class TensorData:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the elements take in memory."""
+        """The number of bytes that the elements take in memory."""
         return self.size * numpy_dtype(self.dtype).itemsize
 
     @property
     def is_loaded(self) -> bool:
-        """True if the numbers are at hand without reading a file."""
+        """True if the numbers are in memory, so that no loader has to run."""
         return self._array is not None
 
     def numpy(self) -> np.ndarray:
-        """The values as a read-only array, zero-copy; loads them on first use."""
+        """The values as a read-only array, without a copy. Loads them on first use."""
         if self._array is None:
             self._array = self.read()
             self._load = self._part = None
         return self._array
 
     def read(self) -> np.ndarray:
-        """The values as `numpy` gives them, but not kept if they had to be loaded: for whoever needs them once."""
+        """The values as a read-only array. Loaded values are not kept: use it to read them once."""
         if self._array is not None:
             return self._array
         array = self._loaded()
         return _read_only(array if array.flags.aligned else array.copy())
 
     def part(self, region: tuple[slice, ...]) -> np.ndarray:
-        """The values in ``region``, a slice for each axis; of a file that is mapped, no more than these are read."""
+        """The values in ``region``, a slice for each axis. Of a mapped file, only these are read."""
         if self._array is None and self._part is not None:
             return self._part(region)
         array = self._array if self._array is not None else self._loaded()
@@ -132,7 +131,7 @@ class TensorData:
         return found if found.flags.aligned else found.copy()
 
     def _loaded(self) -> np.ndarray:
-        """The result of the loader: of a mapped file a view of it, which may begin at any byte."""
+        """The result of the loader. For a mapped file it is a view of the file, which may be unaligned."""
         assert self._load is not None
         array = self._load()
         if array.shape != self.shape or array.dtype != numpy_dtype(self.dtype):
@@ -152,7 +151,7 @@ class TensorData:
 def numbers_in_bytes(packed: np.ndarray, bits: int) -> np.ndarray:
     """The unsigned numbers of 2, 4 or 8 ``bits`` in bytes, the first in the lowest bits, along a new last axis.
 
-    Those of 8 bits are the bytes themselves.
+    For 8 bits, ``packed`` itself.
     """
     if bits == 8:
         return packed
@@ -160,9 +159,9 @@ def numbers_in_bytes(packed: np.ndarray, bits: int) -> np.ndarray:
 
 
 def packed(codes: np.ndarray, bits: int) -> np.ndarray:
-    """Codes of uint8 with ``8 // bits`` in a byte along the last axis: the first in the lowest bits.
+    """``codes`` (uint8) packed along the last axis, ``8 // bits`` to a byte, the first in the lowest bits.
 
-    What is left in the last byte of a row is zeros.
+    The last byte of a row is filled up with zeros.
     """
     per_byte = 8 // bits
     missing = -codes.shape[-1] % per_byte
@@ -182,9 +181,9 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def as_array(value: object, dtype: str | None = None) -> np.ndarray:
-    """``value`` as an array: NumPy arrays as they are, Python numbers by Relax's defaults.
+    """``value`` as an array: NumPy arrays unchanged, Python numbers in Relax's default dtypes.
 
-    A float is float32, an int int32 (int64 when it needs the room), a bool bool; ``dtype`` overrides.
+    A float becomes float32, an int int32 (int64 if it does not fit), a bool bool. ``dtype`` overrides this.
     """
     if isinstance(value, TensorData):
         value = value.numpy()

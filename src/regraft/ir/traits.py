@@ -1,4 +1,4 @@
-"""Facts about operators that each declares of itself: algebraic traits, and how it bears narrow dtypes."""
+"""Facts that an operator declares about itself: algebraic traits, and its precision in narrow dtypes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Trait(Enum):
 
 
 class Precision(Enum):
-    """The way in which an operator bears operands of a narrow dtype, such as float16."""
+    """The behaviour of an operator with operands of a narrow dtype, such as float16."""
 
     LEADS = "sums products: narrow operands do little harm where the sums are wide"
     FOLLOWS = "gives elements of its operands, or numbers one rounding away from them: it is as precise as they are"
@@ -39,7 +39,7 @@ KERNEL_ENGINES: Final = ("numpy", "torch", "xla")
 
 
 def check_declared(name: str, traits: Iterable[Any], torch: str | None, onnx: str | None) -> None:
-    """Raise `IRError` unless what a declaration of operator ``name`` says are traits, and names elsewhere."""
+    """Raise `IRError` if a declaration of operator ``name`` has invalid traits, or invalid names in PyTorch or ONNX."""
     for trait in traits:
         if not isinstance(trait, Trait):
             raise IRError(f"operator {name!r}: {trait!r} is no trait; they are rx.Trait.ELEMENTWISE and the like")
@@ -49,7 +49,7 @@ def check_declared(name: str, traits: Iterable[Any], torch: str | None, onnx: st
 
 
 def check_engine(name: str, engine: str) -> None:
-    """Raise `IRError` unless operator ``name`` may have a kernel of Python on ``engine``."""
+    """Raise `IRError` if ``engine`` takes no Python kernels. ``name`` is the operator, for the message."""
     if engine not in KERNEL_ENGINES:
         known = ", ".join(map(repr, KERNEL_ENGINES))
         raise IRError(

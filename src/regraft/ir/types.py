@@ -1,10 +1,10 @@
-"""The types of the language, and how two types relate.
+"""The types of the language, and the relations between two types.
 
-Every expression has one: a tensor with its shape and dtype as far as they are known, a tuple, a shape,
-a scalar (`PrimType`), a function, or any object at all. Unknown shapes, ranks and dtypes are ordinary types.
-This module knows dims and dtypes; it knows nothing of expressions.
+Every expression has a type: a tensor with its shape and dtype as far as they are known, a tuple, a shape,
+a scalar (`PrimType`), a function, or any object. Types with an unknown shape, rank or dtype are ordinary types.
+This module uses dims and dtypes, but no expressions.
 
-Types are values: equal when they say the same about the same size variables.
+Types are compared by value: they are equal if their contents are equal, with the same size variables.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ from .vdevice import VDevice
 UNKNOWN_NDIM: Final = -1
 """The ``ndim`` of a tensor or shape whose rank is not known."""
 MOST_NESTED: Final = 50
-"""The greatest depth of tuples and functions in a type. Each binding prints its type, so depth costs its square."""
+"""The greatest depth of tuples and functions in a type.
+
+Each binding prints its type, so the text of nested tuples grows with the square of the depth.
+"""
 
 
 class Type(Node):
@@ -44,16 +47,16 @@ class Type(Node):
     _contents: ClassVar[Callable[[Any], tuple[object, ...]]]
 
     def is_missing(self) -> bool:
-        """True for the type of a variable that was made without one."""
+        """True for the type of a variable that was made without a type."""
         return self is UNSTATED
 
     @property
     def contents(self) -> tuple[object, ...]:
-        """All that the type says: types of one class are equal if these are."""
+        """All fields of the type; two types of one class are equal if their contents are."""
         return type(self)._contents(self)
 
     def is_base_of(self, derived: Type) -> bool:
-        """True if every value of ``derived`` is one of this type, as far as both say."""
+        """True if every value of ``derived`` is known to be a value of this type."""
         return is_subtype(derived, self) is True
 
     def __eq__(self, other: object) -> bool:
@@ -90,7 +93,7 @@ def as_dim(value: object, where: str = "shape") -> Dim:
 
 
 class Shape(tuple[Dim, ...]):
-    """The sizes of a tensor: a tuple of dims that also reads as Relax's shape expression, ``shape.values``.
+    """The sizes of a tensor: a tuple of dims that can also be used as Relax's shape expression, ``shape.values``.
 
     Each dim is a `KnownSize` or a symbolic expression.
     """
@@ -136,9 +139,9 @@ _SIZES: Final = frozenset({Shape, tuple, list, type(None)})
 class TensorType(Type):
     """A tensor: ``shape`` (a `Shape` of dims) if known, ``ndim`` (-1 if unknown), ``dtype`` (None if unknown).
 
-    A shape may also be given as an expression that is one; what is known of its values is kept. Without ``dtype`` it is
-    float32, as in Relax; ``dtype=None`` or ``""`` says that it is not known. ``vdevice`` is where the tensor is said to
-    live, if anywhere; it may stand before ``ndim``, as in Relax.
+    The shape may also be given as an expression of shape type; its known values, or its length, are kept. The default
+    dtype is float32, as in Relax; ``dtype=None`` or ``""`` means an unknown dtype. ``vdevice`` is the virtual device of
+    the tensor, if it has one; it may be given before ``ndim``, as in Relax.
     """
 
     __slots__ = ("dtype", "ndim", "shape", "vdevice")
@@ -184,7 +187,7 @@ class TensorType(Type):
 
 
 def _rank_and_device(ndim: object, vdevice: object) -> tuple[int, VDevice | None]:
-    """The rank and the device of a tensor type, which may be given in either order."""
+    """The rank and the device of a tensor type, given in either order."""
     if not isinstance(ndim, int) and (vdevice is None or isinstance(vdevice, int)):
         ndim, vdevice = UNKNOWN_NDIM if vdevice is None else vdevice, ndim
     if not isinstance(ndim, int):
@@ -193,7 +196,7 @@ def _rank_and_device(ndim: object, vdevice: object) -> tuple[int, VDevice | None
 
 
 def _nesting(parts: Iterable[Type]) -> int:
-    """The depth of a type of these parts; raises `IRError` where that is more than `MOST_NESTED`."""
+    """The depth of a type with these parts. Raises `IRError` if it is more than `MOST_NESTED`."""
     depth = 0
     for part in parts:
         if not isinstance(part, Type):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -206,7 +209,7 @@ def _nesting(parts: Iterable[Type]) -> int:
 
 
 class TupleType(Type):
-    """A tuple of values of the types ``fields``; ``nesting`` tuples deep, `MOST_NESTED` at most."""
+    """A tuple of values of the types ``fields``. ``nesting`` is its depth, at most `MOST_NESTED`."""
 
     __slots__ = ("fields", "nesting")
     fields: tuple[Type, ...]
@@ -238,7 +241,7 @@ class ShapeType(Type):
 
 
 class PrimType(Type):
-    """A scalar that is no tensor: its ``dtype``, and its ``value`` when known (an int size or a symbolic one)."""
+    """A scalar that is not a tensor: its ``dtype``, and its ``value`` if known (a number, or a symbolic size)."""
 
     __slots__ = ("dtype", "value")
     dtype: str
@@ -267,7 +270,7 @@ class PrimType(Type):
 
 
 class ObjectType(Type):
-    """Any value at all."""
+    """Any value."""
 
     __slots__ = ()
 
@@ -277,7 +280,7 @@ class ObjectType(Type):
 
 
 class FuncType(Type):
-    """A function: the types of its ``params`` (None: any), what it returns, and whether it is pure."""
+    """A function: the types of its ``params`` (None: any), its return type ``ret``, and whether it is pure."""
 
     __slots__ = ("nesting", "params", "purity", "ret")
     params: tuple[Type, ...] | None
@@ -295,12 +298,12 @@ class FuncType(Type):
 
     @property
     def derive_func(self) -> None:
-        """No function derives the result's type: an opaque function states it."""
+        """Always None: the result's type is stated, not derived by a function."""
         return None
 
     @staticmethod
     def opaque_func(*, ret: Type | None = None, purity: bool = False) -> FuncType:
-        """A function of which only the result's type and the purity are known."""
+        """The type of a function of which only the result's type and the purity are known."""
         return FuncType(None, OBJECT if ret is None else ret, purity)
 
 
@@ -316,16 +319,16 @@ AnyType = ObjectType
 
 STRING: Final = StringType()
 OBJECT: Final = ObjectType()
-"""The one `ObjectType` that type rules return."""
+"""The shared `ObjectType`, which type rules return."""
 UNSTATED: Final = ObjectType()
-"""The type of a variable that was made without one: it may hold anything."""
+"""The type of a variable that was made without a type; it may hold anything."""
 
 
 # --- size variables in types ---------------------------------------------------------------------------
 
 
 def dims_of(leaf: Type) -> tuple[Dim, ...]:
-    """The sizes that a type which is made of no others states: those of a tensor or shape, or a symbolic scalar."""
+    """The sizes in a leaf type: those of a tensor or shape, or the value of a symbolic scalar; else none."""
     match leaf:
         case TensorType():
             return leaf.shape or ()
@@ -338,9 +341,9 @@ def dims_of(leaf: Type) -> tuple[Dim, ...]:
 
 
 def leaves_in(*types: Type, in_functions: bool = True) -> Iterator[Type]:
-    """The parts of ``types`` that are made of no other types, in order; functions are whole, or parted as well.
+    """The leaf types in ``types``, in order. Function types are taken apart too, unless ``in_functions`` is False.
 
-    Cost: linear; depth is no limit.
+    Cost: linear. Does not recurse.
     """
     stack = list(reversed(types))
     while stack:
@@ -364,7 +367,7 @@ def type_symvars(ty: Type) -> tuple[SymVar, ...]:
 
 
 def map_type(ty: Type, change: Callable[[Type], Type]) -> Type:
-    """``ty`` with ``change`` applied to each leaf type (all but tuples and functions); shares what is unchanged."""
+    """``ty`` with ``change`` applied to each leaf type (not a tuple or function). Unchanged tuples are shared."""
     match ty:
         case TupleType():
             fields = tuple(map_type(f, change) for f in ty.fields)
@@ -384,7 +387,7 @@ def substitute_type(ty: Type, mapping: Mapping[SymVar, Dim]) -> Type:
 
 
 def map_sizes(ty: Type, change: Callable[[SymExpr], Dim]) -> Type:
-    """``ty`` with ``change`` applied to each size that is no number; shares what is unchanged."""
+    """``ty`` with ``change`` applied to each symbolic size. Leaf types without symbolic sizes are shared."""
 
     def changed(dims: Sequence[Dim]) -> list[Dim]:
         return [change(dim) if isinstance(dim, SymExpr) else dim for dim in dims]
@@ -406,7 +409,7 @@ def map_sizes(ty: Type, change: Callable[[SymExpr], Dim]) -> Type:
 
 
 def without_sizes(leaf: Type) -> Type:
-    """A leaf type (no tuple or function) without its sizes: rank and dtype stay."""
+    """A leaf type (not a tuple or function) without its sizes; rank and dtype stay."""
     match leaf:
         case TensorType():
             return TensorType(None, leaf.dtype, leaf.ndim, leaf.vdevice)
@@ -419,16 +422,16 @@ def without_sizes(leaf: Type) -> Type:
 
 
 def without_numbers(ty: Type) -> Type:
-    """``ty`` without the values of its scalars; itself if it knows none."""
+    """``ty`` without the values of its scalars."""
     return map_type(ty, lambda leaf: PrimType(leaf.dtype) if isinstance(leaf, PrimType) else leaf)
 
 
 def erase_unbound(ty: Type, known: Callable[[SymVar], bool]) -> Type:
-    """``ty`` without the shapes that mention a size variable that is not ``known``; ranks and dtypes stay."""
+    """``ty`` without the shapes that mention a size variable for which ``known`` is False; ranks and dtypes stay."""
     return map_type(ty, lambda leaf: leaf if all(known(v) for v in type_symvars(leaf)) else without_sizes(leaf))
 
 
-# --- how two types relate ----------------------------------------------------------------------------------
+# --- relations between two types ----------------------------------------------------------------------------------
 
 
 def _all(answers: Iterable[bool | None]) -> bool | None:
@@ -442,7 +445,7 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
 
 
 def shapes_equal(left: Sequence[Dim], right: Sequence[Dim]) -> bool | None:
-    """The equality of two shapes: True, False, or None when the sizes cannot tell."""
+    """The equality of two shapes: True, False, or None if the sizes do not determine it."""
     if len(left) != len(right):
         return False
     return _all(dims_equal(a, b) for a, b in zip(left, right, strict=True))
@@ -451,8 +454,8 @@ def shapes_equal(left: Sequence[Dim], right: Sequence[Dim]) -> bool | None:
 def is_subtype(derived: Type, base: Type) -> bool | None:
     """True if every value of ``derived`` is a value of ``base``.
 
-    True: always. False: some or all values are not, for every choice of the sizes and of what is not known.
-    None: it depends on what is not known (a rank, a dtype, a size), so a check at run time can decide.
+    True: always. False: some values are not, whatever the unknown sizes, ranks and dtypes are.
+    None: it depends on an unknown rank, dtype or size, so a check at run time can decide.
     """
     if derived is base:
         return True
@@ -526,7 +529,7 @@ def _func_below(derived: FuncType, base: FuncType) -> bool | None:
 
 
 def common_supertype(left: Type, right: Type) -> Type:
-    """The most precise type that holds for the values of both: what an `If` over them returns."""
+    """The most precise type that holds for the values of both types: the type of an `If` over them."""
     if left == right:
         return left
     if isinstance(left, TensorType) and isinstance(right, TensorType):
@@ -545,9 +548,9 @@ def common_supertype(left: Type, right: Type) -> Type:
 
 
 def bind_type(pattern: Type, actual: Type, sizes: dict[SymVar, Dim]) -> bool | None:
-    """Match a parameter's type against an argument's, filling ``sizes`` with what the parameter's variables are.
+    """Match a parameter's type against an argument's, and enter the parameter's size variables into ``sizes``.
 
-    True: it fits. False: it cannot fit. None: it may fit, which is then checked at run time.
+    True: it fits. False: it cannot fit. None: it may fit, which has to be checked at run time.
     """
     if isinstance(pattern, TupleType) and isinstance(actual, TupleType):
         if len(pattern.fields) != len(actual.fields):

@@ -1,6 +1,6 @@
-"""Virtual devices: where a program says that a tensor lives, as Relax writes it in types.
+"""Virtual devices: the device on which a tensor is said to be, as in Relax's types.
 
-They are kept through type rules, text, JSON and equality. No engine reads them: a program runs where its engine runs.
+Type rules, text, JSON and equality keep them. Engines ignore them: a program runs on the device of its engine.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from .node import Node, init_field
 
 @final
 class DeviceKind(str):
-    """The name of a kind of device, ``"llvm"`` or ``"cuda"``; Relax asks it for ``kind.name``."""
+    """The name of a kind of device, ``"llvm"`` or ``"cuda"``; Relax's programs read ``kind.name`` of it."""
 
     __slots__ = ()
 
     @property
     def kind(self) -> DeviceKind:
-        """Itself."""
+        """The device kind itself."""
         return self
 
     @property
     def name(self) -> str:
-        """The name alone."""
+        """The name as a plain string."""
         return str(self)
 
 
@@ -36,7 +36,7 @@ _listed: Final[ContextVar[Sequence[VDevice]]] = ContextVar("the devices of the m
 
 @contextmanager
 def named_in(devices: Sequence[VDevice]) -> Generator[None]:
-    """Inside, a text may mean one of ``devices``: ``"vdevice:1"`` the second one, ``"cuda"`` the first of that kind."""
+    """Let texts name ``devices`` inside the block: ``"vdevice:1"`` is the second, ``"cuda"`` the first of its kind."""
     before = _listed.set(devices)
     try:
         yield
@@ -45,10 +45,10 @@ def named_in(devices: Sequence[VDevice]) -> Generator[None]:
 
 
 class VDevice(Node):
-    """A device: ``VDevice("cuda", 0, "global")``. Equal when kind, options, number and memory are.
+    """A device: ``VDevice("cuda", 0, "global")``. Two are equal if kind, options, number and memory are equal.
 
-    ``target`` is its kind, ``"llvm"`` or ``"cuda"``, what has one as ``kind``, or a mapping with the entry
-    ``"kind"`` and options beside it.
+    ``target`` is its kind, such as ``"llvm"`` or ``"cuda"``, an object with an attribute ``kind``, or a mapping with
+    the key ``"kind"`` and options.
     """
 
     __slots__ = ("memory_scope", "options", "target", "vdevice_id")
@@ -57,7 +57,7 @@ class VDevice(Node):
     vdevice_id: int
     memory_scope: str
     named: ClassVar[bool] = False
-    """True once a device was made: until then no type names one, and nothing looks for it."""
+    """True once any device has been made. Until then no type has a device, so type inference skips the search."""
 
     def __init__(
         self,
@@ -78,7 +78,10 @@ class VDevice(Node):
 
     @classmethod
     def of(cls, value: object) -> VDevice:
-        """A device, or one written ``"cuda"``, ``"cuda:1"`` or ``"cuda:1:global"``. Raises `IRError` for others."""
+        """The device ``value``, or the one that ``"cuda"``, ``"cuda:1"`` or ``"cuda:1:global"`` names.
+
+        Raises `IRError` for any other value.
+        """
         if isinstance(value, VDevice):
             return value
         if not isinstance(value, str) or not value:
@@ -114,14 +117,14 @@ class VDevice(Node):
         return f"VDevice({self.described()})"
 
     def described(self) -> str:
-        """The arguments that make an equal device."""
+        """The text of the arguments that make an equal device."""
         kind = None if self.target is None else str(self.target)
         target = {"kind": kind, **dict(self.options)} if self.options else kind
         return f"{target!r}, {self.vdevice_id}, {self.memory_scope!r}".replace("'", '"')
 
 
 class DummyGlobalInfo(Node):
-    """A piece of information on a module that says nothing; all are equal."""
+    """An entry of a module's global infos without contents; all are equal."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
 """Traversal of programs: in order, once per expression, and with no limit on length or depth.
 
-`walk` and `iter_bindings` answer questions. `ExprMutator` (in `mutator`) calls one method per kind of expression and
-puts together what they return. All of them keep their own stack: neither 100,000 bindings in a row, nor calls nested
-as deep, nor branches inside branches reach Python's recursion limit.
+`walk` and `iter_bindings` read programs. `ExprMutator` (in `mutator`) calls one method per kind of expression and
+builds a program from the results. All of them keep an explicit stack: 100,000 bindings in a row, calls nested
+as deeply, and branches inside branches do not reach Python's recursion limit.
 
 The order is that of evaluation: operands before the call, a value before its variable, branches before the
 `If`.
@@ -52,14 +52,14 @@ METHODS: Final[dict[type, str]] = {
     SeqExpr: "visit_seq_expr_",
     Function: "visit_function_",
 }
-"""The method that sees each kind of expression, under Relax's names."""
+"""The name of the method for each kind of expression, as in Relax."""
 
 COMPOUND: Final[frozenset[type]] = frozenset({Call, Tuple, TupleGetItem, If, SeqExpr, Function})
 """The kinds of expression that have parts."""
 
 
 def parts_of(node: Visitable) -> Sequence[Visitable]:
-    """The direct parts of ``node`` in order of evaluation: callees and blocks too, but no definitions."""
+    """The direct parts of ``node`` in order of evaluation, with callees and blocks, but without definitions."""
     match node:
         case Call():
             return (node.op, *node.args)
@@ -86,10 +86,10 @@ def parts_of(node: Visitable) -> Sequence[Visitable]:
 def walk(root: Visitable, enters: Callable[[Expr], bool] = lambda _compound: True) -> Iterator[Expr]:
     """Every expression of ``root``, operands before users; ``root`` itself last, if it is one.
 
-    Enters blocks, branches and functions, and passes over a compound expression for which ``enters`` is false. A leaf
-    comes up at each of its uses (operators too); a compound expression once, however many share it. Parameters and the
-    variables of bindings are definitions, and come up where they are used only. Cost: linear in the expressions and
-    their operands.
+    Enters blocks, branches and functions, and skips a compound expression for which ``enters`` is false. A leaf
+    (operators too) is yielded at each use; a compound expression once, even if it is shared. Parameters and the
+    variables of bindings are yielded where they are used, not where they are defined. Cost: linear in the expressions
+    and their operands.
     """
     seen: set[int] = set()
     stack: list[tuple[Visitable, bool]] = [(root, False)]
@@ -112,7 +112,7 @@ def walk(root: Visitable, enters: Callable[[Expr], bool] = lambda _compound: Tru
 
 
 def iter_bindings(root: Visitable) -> Iterator[Binding]:
-    """Every binding of ``root`` in order of evaluation, those in branches and inner functions included.
+    """Every binding of ``root`` in order of evaluation, branches and inner functions included.
 
     The bindings of a branch come before the binding of its `If`. Cost: linear.
     """
@@ -137,15 +137,15 @@ def iter_bindings(root: Visitable) -> Iterator[Binding]:
 
 
 class _Left(NamedTuple):
-    """A binding whose value was gone through."""
+    """Marks that the bindings inside the value of ``binding`` are done."""
 
     binding: Binding
 
 
 def holds_bindings(expr: Expr) -> bool:
-    """True if blocks are, or may be, among the parts of ``expr``: it is a branch, body or function, or nests.
+    """True if ``expr`` contains, or may contain, blocks: it is a branch, body or function, or has compound parts.
 
-    A call or tuple over leaves alone has none, and is told at once.
+    A call or tuple whose operands are all leaves has none; this case is fast.
     """
     kind = type(expr)
     if kind not in COMPOUND:

@@ -1,4 +1,4 @@
-"""Walks with a stack of their own, so that depth is no limit."""
+"""Walks that keep an explicit stack, so Python's recursion limit does not apply."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 def inner_first(root: T, parts_of: Callable[[T], Iterable[T]]) -> list[T]:
-    """``root`` and all that it is made of, each object once, parts before what they are part of, from left to right.
+    """``root`` and all its parts, each object once, from left to right. Parts come before the object they belong to.
 
-    Cost: linear in the parts.
+    Cost: linear in the number of parts.
     """
     found: dict[int, T] = {}
     stack: list[tuple[T, bool]] = [(root, False)]
@@ -26,9 +26,9 @@ def inner_first(root: T, parts_of: Callable[[T], Iterable[T]]) -> list[T]:
 
 
 def reached(roots: Iterable[T], onward: Callable[[T], Iterable[T]], known: Container[object] = ()) -> Iterator[T]:
-    """``roots`` and all that ``onward`` leads to from them, each once, those that were met last first; none ``known``.
+    """``roots`` and all that ``onward`` reaches from them, each once, depth first; skips those in ``known``.
 
-    Cost: linear in what is reached and where that leads to.
+    Cost: linear in the reached items and the items that ``onward`` returns for them.
     """
     found: set[T] = set()
     pending = list(roots)

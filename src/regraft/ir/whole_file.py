@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing of files: a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import IO
 
 
 def beside(path: Path) -> Path:
-    """A name in the same folder that no file has; what is opened there gets the permissions that files get there."""
+    """An unused random name in the same folder as ``path``. A file opened there gets the folder's usual permissions."""
     return path.with_name(f".regraft-{os.urandom(8).hex()}")
 
 
 def is_device(path: Path) -> bool:
-    """True for a device, a pipe or the like, whose place no file takes."""
+    """True for a device, a pipe or the like, which must not be replaced by a file."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 @contextmanager
 def whole_file(path: Path) -> Generator[IO[bytes]]:
-    """A new file that takes the place of ``path`` at the end of the block.
+    """A new file that replaces ``path`` at the end of the ``with`` block.
 
-    Whatever is raised inside, what was at ``path`` stays as it was, and nothing else is left. Raises `OSError` where
-    the file cannot be written, and for a device or a pipe, whose place no file takes.
+    If an exception is raised inside, the old file at ``path`` stays and the new one is removed. Raises `OSError` if
+    the file cannot be written, or if ``path`` is a device or a pipe.
     """
     if is_device(path):
         raise OSError(errno.EINVAL, "a device or a pipe, and no file", str(path))

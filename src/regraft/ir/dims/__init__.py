@@ -1,21 +1,21 @@
-"""Sizes of tensor axes: integers, and exact arithmetic over sizes that are not known yet.
+"""Sizes of tensor axes: integers, and exact arithmetic over unknown sizes.
 
 A dim is an ``int`` or a `SymExpr`. A `SymVar` stands for an unknown integer that is **at least 0**, as every
-size is. Expressions are immutable and canonical: a sum of integer coefficients times products of atoms,
-where an atom is a variable, a floor division, a floor remainder, a minimum or a maximum of canonical dims, or a
-condition on them (`compare`), which is 1 where it holds and 0 elsewhere.
+size is. Expressions are immutable and canonical: a sum of integer coefficients times products of atoms.
+An atom is a variable, a floor division, a floor remainder, a minimum or a maximum of canonical dims, or a
+condition on them (`compare`), which is 1 if it holds and 0 otherwise.
 Hence ``n + m == m + n``, ``(n * 4) // 4 == n``, and a result that depends on no variable is a plain
 ``int``.
 
-``==`` compares canonical forms (it is what dicts and sets need). Whether two sizes *have* the same value is
-another question, with three answers: `dims_equal`, `dim_less`, `dim_less_equal` and `dim_at_least` say True
-(for every value of the variables), False (for no value) or None (it depends, or no proof was found).
+``==`` compares canonical forms, as dicts and sets need. To compare the *values* of two sizes, use `dims_equal`,
+`dim_less`, `dim_less_equal` and `dim_at_least`. They return True (for every value of the variables),
+False (for no value) or None (it depends, or no proof was found).
 
-Division and remainder round towards minus infinity, as in Python. A division by zero has no value, and
-every rule here holds wherever its left side has one: ``(n * m) // n`` is ``m``, which says nothing of ``n
-== 0``.
+Division and remainder round towards minus infinity, as in Python. A division by zero has no value. A rule here
+holds only for sizes for which its left side has a value: ``(n * m) // n`` is ``m``, and nothing is said about
+``n == 0``.
 
-This room is the bottom of the house: it knows nothing of types, expressions or scripts.
+This package is the lowest of all: it uses no types, expressions or scripts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Facts about the value of a dim: its least and greatest value, and comparisons that follow from
-them."""
+"""The least and the greatest value of a dim, and the comparisons that follow from them."""
 
 from __future__ import annotations
 
@@ -23,15 +22,15 @@ from .symbolic import (
 
 Limit: TypeAlias = "int | None"
 
-# Of the atoms that may cancel other terms, so many are tried, in order, and so deep.
+# The number of atoms that are tried, in order, because they may cancel other terms; also the depth of the search.
 _MOST_ATOMS = 3
 
 
 def bounds(dim: Dim) -> tuple[Limit, Limit]:
-    """The least and the greatest value ``dim`` is known to have, both included; None where no limit is known.
+    """The known lower and upper bound of ``dim``, both inclusive; None if no bound is known.
 
-    Found once per expression. Cost: linear in the terms for sums of variables; where divisions, minima or
-    maxima must be weighed against other terms, a search over at most `_MOST_ATOMS` of them.
+    Computed once per expression. Cost: linear in the terms for sums of variables. If divisions, minima or
+    maxima may cancel other terms, a search over at most `_MOST_ATOMS` of them.
     """
     if not isinstance(dim, SymExpr):
         return dim, dim
@@ -69,7 +68,7 @@ def _bounds_of(dim: SymExpr) -> tuple[Limit, Limit]:
         return _operation_bounds(dim)
     low, negated_high = _lower_bound(dim, _MOST_ATOMS), _lower_bound(-dim, _MOST_ATOMS)
     high = None if negated_high is None else -negated_high
-    # All values are alike modulo what divides every coefficient but the constant.
+    # All values are equal modulo the common divisor of all coefficients except the constant.
     constant, step = constant_of(dim), gcd(*(value for atoms, value in dim.coefficients.items() if atoms))
     low = None if low is None else low + (constant - low) % step
     high = None if high is None else high - (high - constant) % step
@@ -106,7 +105,7 @@ def _operation_bounds(atom: Operation) -> tuple[Limit, Limit]:
 
 
 def _quotient_bounds(low: Limit, high: Limit, least: int, greatest: Limit) -> tuple[Limit, Limit]:
-    """The bounds of a floor quotient by a divisor from ``least``, at least 1, to ``greatest``."""
+    """The bounds of a floor quotient whose divisor lies between ``least``, at least 1, and ``greatest``."""
     if low is not None:
         low = low // least if low < 0 else (0 if greatest is None else low // greatest)
     if high is not None:
@@ -115,8 +114,11 @@ def _quotient_bounds(low: Limit, high: Limit, least: int, greatest: Limit) -> tu
 
 
 def _lower_bound(dim: Dim, fuel: int) -> Limit:
-    """The better of two ways: each term at its own least value; or first an atom replaced by a bound of its
-    own that may cancel other terms, as ``n`` does in ``n - 4 * (n // 4) >= n - n``."""
+    """A lower bound of ``dim``: the better result of two ways.
+
+    The first way takes each term at its own least value. The second replaces an atom by a bound of it that may cancel
+    other terms, as ``n`` does in ``n - 4 * (n // 4) >= n - n``.
+    """
     if isinstance(dim, int):
         return dim
     best: Limit = 0

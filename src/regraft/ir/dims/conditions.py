@@ -1,8 +1,8 @@
-"""Conditions on sizes: comparisons, and what joins and chooses by them.
+"""Conditions on sizes: comparisons, logical operations, and the choice between two sizes.
 
-A condition is an atom like a minimum is: a value of 0 or 1 that prints as Python says it, ``n % 16 == 0``. One that
-holds for all sizes is True, one that holds for none is False, at once; any other is decided when the sizes are known.
-``n < 3`` makes one, too; ``n == 3`` does not, since ``==`` compares canonical forms: that is `compare`.
+A condition is an atom, as a minimum is: a value of 0 or 1 that prints as in Python, ``n % 16 == 0``. A condition that
+holds for all sizes is True, one that holds for none is False; any other is decided when the sizes are known.
+``n < 3`` makes a condition. ``n == 3`` does not, since ``==`` compares canonical forms; use `compare` for it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def negation(condition: Dim) -> Dim:
 
 
 def select(condition: Dim, when_true: Dim, when_false: Dim) -> Dim:
-    """``when_true`` where the condition holds, else ``when_false``."""
+    """``when_true`` if the condition holds, else ``when_false``."""
     if not isinstance(condition, SymExpr):
         return when_true if condition else when_false
     return when_true if when_true == when_false else Select(condition, when_true, when_false)
@@ -63,7 +63,7 @@ def _truth(condition: Dim) -> Dim:
 
 
 def _kind(name: str, rank: int, sign: str, build: Callable[..., Dim] | None = None) -> type[Condition]:
-    """The kind of condition that ``sign`` makes; ``build`` makes one of its operands, by default `compare` does."""
+    """The class of conditions with the sign ``sign``. ``build`` makes one from its operands; by default `compare`."""
     facts = {"__slots__": (), "__module__": __name__, "rank": rank, "sign": sign}
     kind = cast("type[Condition]", type(name, (Condition,), facts))
     kind.build = staticmethod(partial(compare, sign) if build is None else build)

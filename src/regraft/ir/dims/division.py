@@ -35,7 +35,7 @@ def floordiv(dividend: Dim, divisor: Dim) -> Dim:
 
 
 def floormod(dividend: Dim, divisor: Dim) -> Dim:
-    """``dividend % divisor``, of the divisor's sign. Raises ZeroDivisionError for the divisor 0."""
+    """``dividend % divisor``, with the sign of the divisor. Raises ZeroDivisionError for the divisor 0."""
     if not isinstance(divisor, SymExpr) and divisor == 0:
         raise ZeroDivisionError(f"({dividend}) % 0: a size cannot be divided by zero")
     if not isinstance(dividend, SymExpr) and not isinstance(divisor, SymExpr):
@@ -60,9 +60,9 @@ def ceildiv(dividend: Dim, divisor: Dim) -> Dim:
 
 
 def exact_divide(dividend: Dim, divisor: Dim) -> Dim | None:
-    """``dividend / divisor`` where the dividend is known to be a multiple of it, else None.
+    """``dividend / divisor`` if the dividend is known to be a multiple of the divisor, else None.
 
-    A symbolic divisor is taken not to be 0. For the divisor 0 the answer is None: any quotient would do.
+    A symbolic divisor is assumed not to be 0. For the divisor 0 the answer is None.
     """
     if isinstance(dividend, int) and isinstance(divisor, int):
         return dividend // divisor if divisor and dividend % divisor == 0 else None
@@ -87,9 +87,9 @@ def _monomial_quotient(dividend: Monomial, divisor: Monomial) -> Monomial | None
 def _divide(dividend: Dim, divisor: Dim, *, partial: bool = False) -> tuple[Dim, Dim]:
     """A quotient and the rest, ``dividend == quotient * divisor + rest``, by long division of polynomials.
 
-    A term goes into the quotient if it is a multiple of the divisor's leading term. A constant multiple of it
-    leaves a coefficient from 0 to the divisor's, so that dims that differ by a multiple of the divisor
-    share their rest; with ``partial`` every term is reduced, towards zero. Division by a sum is done only
+    A term goes into the quotient if it is a multiple of the divisor's leading term. A constant multiple of that term
+    leaves a coefficient from 0 up to the divisor's, so dims that differ by a multiple of the divisor
+    have the same rest. With ``partial``, every term is reduced, towards zero. Division by a sum is done only
     if it shortens the dividend.
     """
     if isinstance(divisor, int):
@@ -101,7 +101,7 @@ def _divide(dividend: Dim, divisor: Dim, *, partial: bool = False) -> tuple[Dim,
     work = dividend
     settled: set[Monomial] = set()
     while open_terms := [term for term in terms_of(work).items() if term[0] not in settled]:
-        # A step changes only this term and terms of lower order, so each is met once.
+        # A step changes only this term and terms of lower order, so each term is handled once.
         monomial, value = min(open_terms, key=term_key)
         settled.add(monomial)
         step, _ = divide_by_term(monomial_product(monomial, value), leading, coefficient, partial)
@@ -111,7 +111,7 @@ def _divide(dividend: Dim, divisor: Dim, *, partial: bool = False) -> tuple[Dim,
 
 
 def divide_by_term(dividend: Dim, atoms: Monomial, coefficient: int, partial: bool) -> tuple[Dim, Dim]:
-    """A quotient and the rest of division by one term, ``coefficient`` times the product of ``atoms``."""
+    """The quotient and the rest of the division by one term, ``coefficient`` times the product of ``atoms``."""
     quotient: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for monomial, value in terms_of(dividend).items():
@@ -131,8 +131,10 @@ def divide_by_term(dividend: Dim, atoms: Monomial, coefficient: int, partial: bo
 
 
 def _common_factor(rest: Dim, divisor: Dim) -> Dim:
-    """The factor that divides the divisor and the rest, whose constant does not count where the divisor is known
-    positive."""
+    """The common factor of the divisor and the rest.
+
+    If the factor is a number and the divisor is known to be positive, the rest's constant term is ignored.
+    """
     monomials = [*terms_of(rest).items(), *terms_of(divisor).items()]
     shared: Monomial = monomials[0][0]
     for monomial, _ in monomials:
@@ -150,7 +152,7 @@ def _common_factor(rest: Dim, divisor: Dim) -> Dim:
 
 
 def _divide_by_factor(dim: Dim, factor: Dim) -> tuple[Dim, int]:
-    """The floor of ``dim / factor`` for a one-term factor, and the constant that rounding down took away."""
+    """The floor of ``dim / factor`` for a one-term factor, and the constant that is lost by rounding down."""
     [(atoms, content)] = terms_of(factor).items()
     if atoms == ONE:
         constant = constant_of(dim) % content
@@ -163,7 +165,7 @@ def _divide_by_factor(dim: Dim, factor: Dim) -> tuple[Dim, int]:
 
 
 def _quotient_in_range(rest: Dim, divisor: Dim) -> int | None:
-    """The quotient, where the bounds of both leave one only."""
+    """The quotient, if the bounds of both operands allow only one; else None."""
     if rest == 0:
         return 0
     low, high = bounds(rest)
@@ -179,7 +181,7 @@ def _quotient_in_range(rest: Dim, divisor: Dim) -> int | None:
 
 
 def _proper_quotient(rest: Dim, divisor: Dim) -> Dim:
-    """``rest // divisor`` for what `_divide` leaves, of which no multiple of the divisor can be split off."""
+    """``rest // divisor`` for a rest of `_divide`, from which no multiple of the divisor can be split off."""
     if isinstance(rest, int) and isinstance(divisor, int):
         return rest // divisor
     if (known := _quotient_in_range(rest, divisor)) is not None:
@@ -187,7 +189,7 @@ def _proper_quotient(rest: Dim, divisor: Dim) -> Dim:
     factor = _common_factor(rest, divisor)
     if factor != 1:
         return floordiv(_divide_by_factor(rest, factor)[0], _divide_by_factor(divisor, factor)[0])
-    if dim_at_least(divisor, 0):  # it is positive then, for it cannot be 0
+    if dim_at_least(divisor, 0):  # then it is positive, since it cannot be 0
         if (merged := _merge_inner_quotient(rest, divisor)) is not None:
             return merged
         if leading_coefficient(rest) < 0:
@@ -198,8 +200,11 @@ def _proper_quotient(rest: Dim, divisor: Dim) -> Dim:
 
 
 def _merge_inner_quotient(rest: Dim, divisor: Dim) -> Dim | None:
-    """``(p + x // a) // b`` is ``(a * p + x) // (a * b)`` for a positive b; ``(p - x // a) // b`` is one
-    quotient too, for a positive a. None unless there is exactly one such inner quotient."""
+    """``rest // divisor`` as one quotient, if ``rest`` has exactly one inner quotient with coefficient 1 or -1.
+
+    ``(p + x // a) // b`` is ``(a * p + x) // (a * b)`` for a positive b. ``(p - x // a) // b`` is one quotient too, if
+    a is also positive. Returns None in other cases.
+    """
     inner = [
         (atoms[0], coefficient)
         for atoms, coefficient in terms_of(rest).items()
@@ -216,7 +221,7 @@ def _merge_inner_quotient(rest: Dim, divisor: Dim) -> Dim | None:
 
 
 def _without_inner_remainders(dim: Dim, divisor: int) -> Dim:
-    """``dim`` modulo the divisor, with ``k * (x % d)`` as ``k * x`` where the divisor divides ``k * d``."""
+    """A dim equal to ``dim`` modulo the divisor: ``k * (x % d)`` becomes ``k * x`` if the divisor divides ``k * d``."""
     for atoms, coefficient in terms_of(dim).items():
         if len(atoms) == 1 and isinstance(atoms[0], FloorMod):
             inner_dividend, inner_divisor = atoms[0].operands
@@ -226,7 +231,7 @@ def _without_inner_remainders(dim: Dim, divisor: int) -> Dim:
 
 
 def expand_divisions(dim: Dim) -> Dim:
-    """``dim`` with ``p % q`` as ``p - q * (p // q)`` and whole parts moved out of ``p // q``: for proofs."""
+    """``dim`` with ``p % q`` as ``p - q * (p // q)`` and whole parts moved out of ``p // q``, for use in proofs."""
     if not any(isinstance(atom, (FloorDiv, FloorMod)) for monomial in terms_of(dim) for atom in monomial):
         return dim
     expanded: Dim = 0

@@ -1,7 +1,7 @@
 """Minimum and maximum of dims, in canonical form.
 
-No operand is known to decide it, the terms that all operands share stand outside, and nothing divides them
-all.
+In this form no operand is known to be superfluous, terms that all operands share are moved outside, and the operands
+have no common divisor.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def dim_max(first: Dim, second: Dim) -> Dim:
 
 
 def over_zero(dim: Dim) -> Dim:
-    """``dim`` with its extrema of two operands by those over zero: ``min(a, b)`` as ``a - max(a - b, 0)``.
+    """``dim`` with each extremum of two operands written with one over zero: ``min(a, b)`` as ``a - max(a - b, 0)``.
 
-    What is the same in other words becomes the same: the parts of a split add up to the whole.
+    Equal sizes that are written differently get the same form: for example, the parts of a split add up to the whole.
     """
     found = dim
     for atoms, coefficient in terms_of(dim).items():
@@ -40,7 +40,7 @@ def over_zero(dim: Dim) -> Dim:
 
 
 def _above_zero(dim: Dim) -> Dim:
-    """``max(dim, 0)``; of what is cut at ``end``, as a difference of two."""
+    """``max(dim, 0)``; for ``dim = min(cut, end)`` with ``end >= 0``, as ``max(cut, 0) - max(cut - end, 0)``."""
     parts = _alternatives(Min, dim)
     if len(parts) == 2:
         for cut, end in (parts, parts[::-1]):
@@ -50,7 +50,7 @@ def _above_zero(dim: Dim) -> Dim:
 
 
 def _in_one_form(dim: Dim) -> Dim:
-    """``max(dim, 0)``, so that those of ``dim`` and of ``-dim`` speak of one extremum."""
+    """``max(dim, 0)``, in a form in which ``dim`` and ``-dim`` use the same extremum."""
     return dim_max(dim, 0) if leading_coefficient(dim) > 0 else dim_max(-dim, 0) + dim
 
 
@@ -87,12 +87,12 @@ def _operand_order(dim: Dim) -> tuple[bool, tuple[int, ...]]:
 
 
 def _decides(kind: type[Min] | type[Max], first: Dim, second: Dim) -> bool:
-    """True if the second operand can be left out because of the first."""
+    """True if the second operand can be omitted because of the first."""
     return (dim_less_equal(first, second) if kind is Min else dim_less_equal(second, first)) is True
 
 
 def _alternatives(kind: type[Min] | type[Max], operand: Dim) -> list[Dim]:
-    """The operands that an operand stands for: those of a nested extremum, if it has one of the same kind."""
+    """The operands that replace ``operand``: those of its one nested extremum of the same kind, if it has one."""
     nested = [
         (atoms[0], coefficient)
         for atoms, coefficient in terms_of(operand).items()
@@ -106,7 +106,7 @@ def _alternatives(kind: type[Min] | type[Max], operand: Dim) -> list[Dim]:
 
 
 def _shared_terms(operands: list[Dim]) -> Dim:
-    """The terms that all operands have, constants aside."""
+    """The sum of the terms that all operands share, without constants."""
     first = terms_of(operands[0]).items()
     shared = {
         atoms: value

@@ -1,4 +1,4 @@
-"""Known sizes as programs read them: ints that answer what Relax's programs ask of a size."""
+"""Known sizes as ints that also have the attributes of Relax's integer sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class KnownSize(int):
-    """A known size as Relax's programs read it: an int that has ``value``, ``dtype`` and ``ty``."""
+    """A known size: an int with ``value``, ``dtype`` and ``ty``, which Relax's programs read."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ class KnownSize(int):
 
     @property
     def dtype(self) -> str:
-        """The dtype of all known sizes."""
+        """The dtype of every known size, ``"int64"``."""
         return "int64"
 
     @property
@@ -32,7 +32,7 @@ class KnownSize(int):
         return PrimType("int64")
 
     def __array_ufunc__(self, function: Any, method: str, *operands: Any, **options: Any) -> Any:
-        """NumPy's result for plain ints: these keep float32, and an int of another class would be an int64."""
+        """NumPy's result for a plain int, which keeps float32 arrays float32; a subclass of int would act as int64."""
         plain = [int(one) if type(one) is KnownSize else one for one in operands]
         return getattr(function, method)(*plain, **options)
 
@@ -45,7 +45,7 @@ _MOST_KNOWN: Final = 65_536
 
 
 def known_size(value: int) -> KnownSize:
-    """A size that is an int of at least 0, as shapes hold it; one object for each of those in use."""
+    """The `KnownSize` of an int of at least 0, as shapes hold it; usually one shared object per value."""
     found = _KNOWN.get(value)
     if found is None:
         if len(_KNOWN) >= _MOST_KNOWN:
@@ -55,5 +55,5 @@ def known_size(value: int) -> KnownSize:
 
 
 def as_read(dim: Dim) -> Dim:
-    """``dim`` as Relax's programs read it: an int has a ``value``."""
+    """``dim`` with a plain int made a `KnownSize`, which has the attributes that Relax's programs read."""
     return known_size(dim) if type(dim) is int else dim

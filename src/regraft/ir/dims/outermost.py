@@ -1,4 +1,4 @@
-"""The operation that a size is written with, under the names of Relax's nodes, and its operands."""
+"""The outermost operation of a size, under the name of Relax's node, and its operands."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NAMES: Final[Mapping[type[Operation], str]] = {
 
 
 def outermost(dim: Dim) -> tuple[str, tuple[Dim, ...]]:
-    """The name of the outermost operation of ``dim`` as it is written, and its operands; ``""`` for a number."""
+    """The name of the outermost operation of ``dim``, as its text shows it, and its operands; ``""`` for a number."""
     if not isinstance(dim, SymExpr):
         return "", ()
     if isinstance(dim, SymVar):

@@ -1,7 +1,7 @@
-"""The expressions of dims: sums of products of atoms, their arithmetic without division, order and text.
+"""Symbolic dims: sums of products of atoms, their arithmetic without division, order and text.
 
-The rules of the operations (`FloorDiv` and the like) have their own modules, which hand this one the
-functions that build them: `Operation.build`.
+The rules of the operations (`FloorDiv` and the like) are in other modules, which set the functions that
+build them: `Operation.build`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Dim: TypeAlias = "int | SymExpr"
 Monomial: TypeAlias = "tuple[SymExpr, ...]"
 _OPERANDS: Final = {"a": (2, 0), "b": (2, 1), "condition": (3, 0), "true_value": (3, 1), "false_value": (3, 2)}
-"""Relax's names of operands: how many the operation has, and which one it is."""
+"""Relax's names of operands: the number of operands of the operation, and the operand's index."""
 
 ONE: Monomial = ()
 _serials = itertools.count()
@@ -30,14 +30,14 @@ _SORT_KEY: Final = operator.attrgetter("sort_key")
 class SymExpr:
     """A symbolic size in canonical form; made by arithmetic on `SymVar`, never directly.
 
-    Sums cost time in the number of terms, products in the product of those numbers. Hash, bounds, text and
-    free variables are computed once and kept. ``coefficients`` maps each product of atoms to its integer
-    factor, in no particular order (`terms` is in order), and is not to be changed. ``known_bounds`` is
-    where `bounds` keeps what it found.
+    The cost of a sum is linear in the number of terms, that of a product in the product of these numbers. Hash,
+    bounds, text and free variables are computed once and kept. ``coefficients`` maps each product of atoms to its
+    integer factor, in no particular order (`terms` is ordered); it must not be changed. ``known_bounds`` is the
+    cache of `bounds`.
     """
 
     __slots__ = ("_free", "_hash", "_key", "_ordered", "_text", "coefficients", "known_bounds")
-    __array_ufunc__ = None  # NumPy integers leave the operation to the methods below
+    __array_ufunc__ = None  # makes NumPy integers defer to the methods below
 
     def __init__(self, terms: dict[Monomial, int]) -> None:
         self.coefficients = terms
@@ -50,15 +50,14 @@ class SymExpr:
 
     @property
     def terms(self) -> tuple[tuple[Monomial, int], ...]:
-        """The sum's (atoms, coefficient) pairs: greatest degree first, then oldest variable, the constant
-        last."""
+        """The sum's (atoms, coefficient) pairs: greatest degree first, then oldest variable; the constant last."""
         if self._ordered is None:
             self._ordered = tuple(sorted(self.coefficients.items(), key=term_key))
         return self._ordered
 
     @property
     def sort_key(self) -> tuple[int, ...]:
-        """A key that differs for different expressions and orders them alike in every run."""
+        """A key that differs for different expressions and gives the same order in every run."""
         if self._key is None:
             key = [_SUM_RANK, len(self.coefficients)]
             for monomial, coefficient in self.terms:
@@ -70,7 +69,7 @@ class SymExpr:
 
     @property
     def free_symvars(self) -> tuple[SymVar, ...]:
-        """The variables in it, each once, in the order in which they first occur."""
+        """The variables in the expression, each once, in order of first occurrence."""
         if self._free is None:
             self._free = _variables_of(self)
         return self._free
@@ -155,12 +154,12 @@ class SymExpr:
         return self._compare(">=", other)
 
     def _compare(self, sign: str, other: Dim) -> Dim:
-        """The condition on sizes; its truth may not be known, which is what `bool` of it then says."""
+        """The condition ``self sign other``. `bool` of it raises TypeError if it is not decided."""
         right = _as_dim(other)
         return NotImplemented if right is None else Condition.compare(sign, self, right)
 
     def __getattr__(self, name: str) -> Dim:
-        """An operand of the operation that the size is written with, by the name that Relax's node has for it."""
+        """An operand of the outermost operation, by the name that Relax's node has for it."""
         from .outermost import outermost
 
         names = _OPERANDS.get(name)
@@ -200,10 +199,10 @@ class SymExpr:
 
 
 class SymVar(SymExpr):
-    """A size variable: an unknown integer that is at least ``least``: 0, or None for a scalar that may be negative.
+    """A size variable: an unknown integer of at least ``least`` (0, or None for a scalar that may be negative).
 
-    Each call makes a new variable: two of the same name are different. A copy is the variable itself;
-    pickling keeps identity within one pickle. Variables order by age, so that what is printed is the same
+    Each call makes a new variable: two variables of the same name are different. A copy is the variable itself;
+    pickling keeps identity within one pickle. Variables are ordered by age, so the printed text is the same
     in every run.
     """
 
@@ -212,9 +211,9 @@ class SymVar(SymExpr):
     def __init__(self, name: str, dtype: str = "int64", *, least: int | None = 0) -> None:
         super().__init__({})
         self.name: Final = name
-        """The name it prints under; it does not identify the variable."""
+        """The printed name; it does not identify the variable."""
         self.dtype: Final = dtype
-        """The integer dtype of its value, such as ``"int64"``."""
+        """The integer dtype of the value, such as ``"int64"``."""
         self.least: Final = least
         self._serial = next(_serials)
         self._hash = hash((_VARIABLE_RANK, self._serial))
@@ -223,7 +222,7 @@ class SymVar(SymExpr):
 
     @property
     def ty(self) -> PrimType:
-        """The type of its value as a scalar."""
+        """The type of the value as a scalar."""
         from ..types import PrimType
 
         return PrimType(self.dtype)
@@ -242,9 +241,10 @@ class SymVar(SymExpr):
 
 
 class Operation(SymExpr):
-    """An atom that is not a variable: `FloorDiv`, `FloorMod`, `Min`, `Max` or a condition, of canonical operands.
+    """An atom that is not a variable: `FloorDiv`, `FloorMod`, `Min`, `Max`, a condition or a `Select`.
 
-    The constructor does not simplify: ``build`` of each kind does, and gives an atom only where it must.
+    Its operands are canonical. The constructor does not simplify. ``build`` of each class does, and returns an atom
+    only if no rule applies.
     """
 
     __slots__ = ("operands",)
@@ -254,7 +254,7 @@ class Operation(SymExpr):
     def __init__(self, *operands: Dim) -> None:
         super().__init__({})
         self.operands: Final = operands
-        """Dividend and divisor, or the two or more dims that the minimum or maximum is taken of."""
+        """Dividend and divisor, the operands of a minimum or maximum (two or more), of a condition or of a select."""
         self._hash = hash((self.rank, operands))
         key = [self.rank, len(operands)]
         for operand in operands:
@@ -278,49 +278,49 @@ class Operation(SymExpr):
 
 
 def _build(kind: type[Operation], operands: tuple[Dim, ...]) -> Dim:
-    # Pickle finds a function of a module by its name; `build` may have another one.
+    # Pickle finds a module's function by its name; `build` may be stored under another name.
     return kind.build(*operands)
 
 
 class FloorDiv(Operation):
-    """``operands[0] // operands[1]`` that no rule makes simpler."""
+    """``operands[0] // operands[1]``, if no rule simplifies it."""
 
     __slots__ = ()
     rank = 3
 
 
 class FloorMod(Operation):
-    """``operands[0] % operands[1]`` that no rule makes simpler."""
+    """``operands[0] % operands[1]``, if no rule simplifies it."""
 
     __slots__ = ()
     rank = 4
 
 
 class Min(Operation):
-    """The least of two or more operands, of which none is known to be it."""
+    """The minimum of two or more operands, if it is not known which of them it is."""
 
     __slots__ = ()
     rank = 5
 
 
 class Max(Operation):
-    """The greatest of two or more operands, of which none is known to be it."""
+    """The maximum of two or more operands, if it is not known which of them it is."""
 
     __slots__ = ()
     rank = 6
 
 
 class Condition(Operation):
-    """A comparison of sizes, or what joins conditions: a value of 0 or 1; the kinds are in `conditions`."""
+    """A comparison of sizes, or a logical operation on conditions: a value of 0 or 1. Its kinds are in `conditions`."""
 
     __slots__ = ()
     sign: ClassVar[str]
     compare: ClassVar[Callable[[str, Dim, Dim], Dim]]
-    """Makes a comparison by its sign."""
+    """The function that makes a comparison from its sign and operands."""
 
 
 class Select(Operation):
-    """``operands[1]`` where the condition ``operands[0]`` holds, else ``operands[2]``."""
+    """``operands[1]`` if the condition ``operands[0]`` holds, else ``operands[2]``."""
 
     __slots__ = ()
     rank = 16
@@ -332,33 +332,33 @@ _VARIABLE_RANK, _INTEGER_RANK, _SUM_RANK = 0, 1, 2
 def _as_dim(value: object) -> Dim | None:
     if type(value) is int or isinstance(value, SymExpr):
         return value
-    # Arrays that leave operators to themselves, as NumPy's convention has it, are no sizes, whatever they hold.
+    # By NumPy's convention, an array type that sets `__array_ufunc__` to None handles operators itself: it is no size.
     if hasattr(value, "__index__") and getattr(value, "__array_ufunc__", value) is not None:
         return operator.index(cast(int, value))
     return None
 
 
 def dim_key(dim: Dim) -> tuple[int, ...]:
-    """A sort key that orders dims alike in every run."""
+    """A sort key that gives dims the same order in every run."""
     return dim.sort_key if isinstance(dim, SymExpr) else (_INTEGER_RANK, dim)
 
 
 def term_key(term: tuple[Monomial, int]) -> tuple[int, tuple[tuple[int, ...], ...]]:
     """The sort key of the terms of a sum: greatest degree first, then oldest variable."""
-    # Graded lexicographic, which products preserve: long division relies on that to end.
+    # The order is graded lexicographic, which products preserve; long division terminates because of that.
     monomial, _ = term
     return -len(monomial), tuple(atom.sort_key for atom in monomial)
 
 
 def terms_of(dim: Dim) -> dict[Monomial, int]:
-    """The products of atoms that a dim is the sum of, each with its coefficient; not to be changed."""
+    """The terms of a dim: each product of atoms with its coefficient. The dict must not be changed."""
     if isinstance(dim, SymExpr):
         return dim.coefficients
     return {ONE: dim} if dim else {}
 
 
 def from_terms(terms: dict[Monomial, int]) -> Dim:
-    """The canonical dim of a sum of which no coefficient is 0: constants are ints, an atom is itself."""
+    """The canonical dim of a sum whose coefficients are not 0: a constant as an int, a single atom as itself."""
     if not terms:
         return 0
     if len(terms) == 1:
@@ -383,7 +383,7 @@ def _combine(left: SymExpr, right: Dim, factor: int) -> Dim:
 
 
 def _scale(dim: SymExpr, factor: int) -> SymExpr:
-    """``dim * factor`` for a factor that is not 0."""
+    """``dim * factor``, if ``factor`` is not 0."""
     return cast(SymExpr, from_terms({atoms: value * factor for atoms, value in dim.coefficients.items()}))
 
 
@@ -414,7 +414,7 @@ def _sum_of_products(terms: Iterable[tuple[Monomial, int]]) -> Dim:
 
 
 def add_all(dims: Iterable[Dim]) -> Dim:
-    """The sum of ``dims``; 0 when there are none."""
+    """The sum of ``dims``; 0 if there are none."""
     total: Dim = 0
     for dim in dims:
         total = total + dim
@@ -422,7 +422,7 @@ def add_all(dims: Iterable[Dim]) -> Dim:
 
 
 def dim_product(dims: Iterable[Dim]) -> Dim:
-    """The product of ``dims``; 1 when there are none. Cost: near linear in their atoms, as halves are multiplied."""
+    """The product of ``dims``, multiplied in pairs; 1 if there are none. Cost: near linear in their atoms."""
     factors = list(dims)
     while len(factors) > 1:
         alone = factors[-1:] if len(factors) % 2 else []
@@ -431,18 +431,17 @@ def dim_product(dims: Iterable[Dim]) -> Dim:
 
 
 def leading_coefficient(dim: Dim) -> int:
-    """The coefficient of the first term; an int is its own."""
+    """The coefficient of the first term; for an int, the int itself."""
     return dim.terms[0][1] if isinstance(dim, SymExpr) else dim
 
 
 def constant_of(dim: Dim) -> int:
-    """The term without variables; 0 when there is none."""
+    """The constant term; 0 if there is none."""
     return dim.coefficients.get(ONE, 0) if isinstance(dim, SymExpr) else dim
 
 
 def free_symvars(dim: Dim) -> tuple[SymVar, ...]:
-    """The variables in ``dim``, each once, in the order in which they first occur; found once per
-    expression."""
+    """The variables in ``dim``, each once, in order of first occurrence. Computed once per expression."""
     return dim.free_symvars if isinstance(dim, SymExpr) else ()
 
 
@@ -455,7 +454,7 @@ def _variables_of(dim: SymExpr) -> tuple[SymVar, ...]:
 
 
 def uses_of_symvars(dim: Dim) -> Iterator[SymVar]:
-    """The variables in ``dim``, each as often as it is used, in the order in which they are written."""
+    """The variables in ``dim``, once for each use, in the order of the terms."""
     if isinstance(dim, SymVar):
         yield dim
     elif isinstance(dim, Operation):
@@ -468,9 +467,9 @@ def uses_of_symvars(dim: Dim) -> Iterator[SymVar]:
 
 
 def written_terms(dim: SymExpr) -> list[tuple[Monomial, int]]:
-    """The terms of a sum as they are written.
+    """The terms of a sum in the order of its text.
 
-    Terms that are added go first, so that text starts with a minus sign only where nothing is added.
+    Positive terms come first, so the text starts with a minus sign only if there is no positive term.
     """
     return sorted(dim.terms, key=lambda term: term[1] < 0)
 
@@ -516,7 +515,7 @@ def _condition_text(condition: Condition) -> str:
 
 
 def _factor_text(dim: Dim) -> str:
-    """Text that can stand on either side of a product or quotient sign."""
+    """The text of ``dim``, in parentheses if a factor or divisor needs them."""
     text = str(dim)
     atomic = isinstance(dim, (SymVar, Min, Max, Select)) or (isinstance(dim, int) and dim >= 0)
     return text if atomic else f"({text})"

@@ -1,4 +1,4 @@
-"""Equality of values, values given to variables, and matching."""
+"""Equality of values, substitution and evaluation of variables, and matching."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def dims_equal(first: Dim, second: Dim) -> bool | None:
 def substitute(dim: Dim, mapping: Mapping[SymVar, Dim]) -> Dim:
     """``dim`` with all variables of ``mapping`` replaced at once; other variables stay.
 
-    Raises ZeroDivisionError where a divisor becomes 0.
+    Raises ZeroDivisionError if a divisor becomes 0.
     """
     if isinstance(dim, int) or not mapping:
         return dim
@@ -63,7 +63,7 @@ def substitute(dim: Dim, mapping: Mapping[SymVar, Dim]) -> Dim:
 def evaluate(dim: Dim, mapping: Mapping[SymVar, int]) -> int:
     """The value of ``dim`` for given sizes.
 
-    Raises ValueError for a variable without a value or with a negative one, ZeroDivisionError where a divisor
+    Raises ValueError for a variable without a value or with a negative size, ZeroDivisionError if a divisor
     is 0.
     """
     for variable in free_symvars(dim):
@@ -93,11 +93,11 @@ def _value(dim: Dim, mapping: Mapping[SymVar, int]) -> int:
 
 
 def match_dim(pattern: Dim, value: Dim, binding: dict[SymVar, Dim]) -> bool | None:
-    """True if ``pattern`` has the value ``value`` once its variables stand for what ``binding`` says.
+    """True if ``pattern``, with its variables replaced by ``binding``, equals ``value``; None if it is not known.
 
     A pattern that is linear in one unbound variable, such as ``n`` or ``n * 4 + 1``, binds it: ``binding`` is
-    extended if and only if the answer is True. A variable never stands for what is known to be negative. The
-    variables of ``value`` are not the pattern's, even where they are the same objects.
+    extended only if the answer is True. A size variable is never bound to a value that is known to be negative. The
+    variables of ``value`` are not the pattern's, even if they are the same objects.
     """
     if isinstance(pattern, SymVar) and pattern not in binding:
         if pattern.least is not None and dim_at_least(value, pattern.least) is False:
