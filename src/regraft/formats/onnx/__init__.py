@@ -1,6 +1,6 @@
-"""ONNX: models read into programs (`read`), and programs written as models (`write`).
+"""ONNX: `read` turns models into programs, and `write` turns programs into models.
 
-Both go through onnx-ir. The `GraphWriter` and the table of lowerings are shared with the ONNX Runtime engine.
+Both use onnx-ir. The ONNX Runtime engine shares the `GraphWriter` and the table of lowerings.
 """
 
 from __future__ import annotations

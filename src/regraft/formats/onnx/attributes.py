@@ -1,4 +1,4 @@
-"""Attributes of nodes as attributes of calls, and back: numbers, strings, lists of these, and tensors as bytes."""
+"""Conversion between node attributes and call attributes: numbers, strings, lists of these, and tensors as bytes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .element_types import from_onnx_dtype, to_onnx_dtype
 from .sparse_attributes import KINDS, as_text, content_of
 
 _TENSOR: Final = "tensor"
-"""The first field of a tuple that holds a tensor: its dtype, shape and little-endian bytes in base64 follow."""
+"""The first field of a tuple that holds a tensor. Its dtype, shape and little-endian bytes in base64 follow."""
 
 GRAPH: Final = "graph"
-"""The first field of a pair that holds the body of a node, as the bytes of a model of that graph in base 85."""
+"""The first field of a pair that holds the body of a node: the bytes of a model of that graph in base 85."""
 GRAPHS: Final = "graphs"
-"""The first field of a tuple that holds the bodies of one attribute, each as the bytes of such a model."""
+"""The first field of a tuple that holds the bodies of one attribute, each in the form of ``GRAPH``."""
 WHOLE: Final = "attribute"
-"""The first field of a pair that holds an attribute with its name, as the bytes of the message in base 85.
+"""The first field of a pair that holds an attribute with its name: the bytes of the message in base 85.
 
-It is of another kind, or has a name that programs cannot show."""
+It is for other kinds of attributes, and for names that programs cannot show."""
 CAPTURED: Final = "captured"
-"""The attribute of a call with the names under which bodies read the last operands, where there are such."""
+"""The attribute of a call with the names under which bodies read its last operands, if there are any."""
 _TAGS: Final = frozenset({_TENSOR, GRAPH, GRAPHS, WHOLE})
 STANDARD_DOMAIN: Final = "ai.onnx"
 """The name of ONNX's own domain in the names of foreign operators."""
@@ -46,19 +46,19 @@ _READ: Final = frozenset(
 
 
 def bodies_of(node: ir.Node) -> list[ir.Graph]:
-    """The graphs of the branches of a node, or of what it repeats."""
+    """The graphs that a node holds, such as its branches or the body of a loop."""
     return [body for attribute in node.attributes.values() for body in graphs_of(attribute)]
 
 
 def graphs_of(attribute: ir.Attr) -> Sequence[ir.Graph]:
-    """The graphs that an attribute holds; none for one of another kind."""
+    """The graphs that an attribute holds; empty for other kinds of attributes."""
     if attribute.type == ir.AttributeType.GRAPHS:
         return attribute.as_graphs()
     return [attribute.as_graph()] if attribute.type == ir.AttributeType.GRAPH else []
 
 
 def foreign_attribute(attribute: ir.Attr) -> Any:
-    """An attribute but of graphs as a foreign call holds it: whole, where `call_attribute` has no plain form of it."""
+    """An attribute, not of graphs, as a foreign call holds it: plain if `call_attribute` has a form, else whole."""
     kind, value = attribute.type, attribute.value
     sparse = content_of(attribute)
     if sparse is not None:
@@ -76,7 +76,7 @@ def whole_attribute(attribute: ir.Attr) -> tuple[str, str]:
 
 
 def _is_text(value: Any) -> bool:
-    """False for bytes that are no text in UTF-8, and for lists that hold such, or that look like what is held here."""
+    """False for bytes that are not UTF-8, for lists that hold such bytes, and for lists that begin with a tag."""
     if isinstance(value, list | tuple):
         items = cast("Sequence[Any]", value)
         return all(map(_is_text, items)) and not (items and items[0] in _TAGS)
@@ -84,7 +84,7 @@ def _is_text(value: Any) -> bool:
 
 
 def call_attribute(attribute: ir.Attr) -> Any:
-    """An attribute of a node as a call holds it. Raises `ConvertError` for a graph, a type, and bytes of no text."""
+    """A node attribute as a call holds it. Raises `ConvertError` for a graph, a type, and bytes that are not UTF-8."""
     name, kind = attribute.name, attribute.type
     value: Any = attribute.value
     if kind == ir.AttributeType.TENSOR:
@@ -114,12 +114,12 @@ def _whole(name: str, content: str) -> ir.Attr:
     try:
         held = onnx.AttributeProto.FromString(base64.b85decode(content))
         return ir.from_proto(as_text(held) if held.type in KINDS else held)
-    except Exception as error:  # what protobuf and onnx-ir raise for damaged bytes shares no base but this
+    except Exception as error:  # the errors of protobuf and onnx-ir for damaged bytes share no other base
         raise ConvertError(f"attribute {name} cannot be read: {error}") from error
 
 
 def onnx_attribute(name: str, value: Any) -> Any:
-    """An attribute of a call as a node holds it. Raises `ConvertError` for a size that only the run knows."""
+    """A call attribute as a node holds it. Raises `ConvertError` for a size that is known at run time only."""
     match value:
         case bool():
             return int(value)

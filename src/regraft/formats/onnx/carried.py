@@ -1,8 +1,8 @@
-"""Strings, maps, sequences and optionals at the ends of a model: carried through as they are.
+"""Strings, maps, sequences and optionals at the ends of a model, carried through unchanged.
 
-Programs are made of tensors of numbers. Many models are so but for their ends: texts come in and become numbers, or
-classes go out by their names. `without_ends` takes these nodes off before a model is read, and `with_ends` puts them
-back when it is written. In between they stand in an attribute of the module, as the bytes of a model.
+Programs consist of tensors of numbers. Many models do too, except at their ends: texts come in and become numbers,
+or classes go out by name. `without_ends` takes these nodes off before a model is read, and `with_ends` puts them
+back when it is written. In between, an attribute of the module holds them as the bytes of a model.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from ..errors import ConvertError
 from .write.opsets import span_of
 
 CARRIED = "onnx_carried"
-"""The attribute of a module under which the ends of its model stand, as text."""
+"""The attribute of a module that holds the ends of its model, as text."""
 
 
 def without_ends(
     proto: onnx.ModelProto, with_sequences: bool = False, inside: bool = False
 ) -> tuple[onnx.ModelProto, str | None]:
-    """``proto`` without the nodes that no program holds, and these; itself, and None, where there are none.
+    """``proto`` without the nodes that a program cannot hold, and these as text; ``proto`` and None if it has none.
 
-    ``with_sequences``: those that make or take sequences and optionals, too, which readers know up to a point;
-    ``inside``: also where no input or output is one.
-
-    The middle takes all inputs of numbers, and what the first nodes make; it gives what the last nodes and the
-    outputs of numbers need. Cost: linear in the nodes, if there are such; else in the inputs and outputs.
+    ``with_sequences`` also takes off nodes with sequences and optionals, which readers support in part.
+    ``inside`` looks for such nodes even if all inputs and outputs are plain.
+    The middle takes all numeric inputs and the results of the first nodes. It returns the numeric outputs and the
+    values that the last nodes need. Cost: linear in the nodes, or in the inputs and outputs if all of these are plain.
     """
     graph = proto.graph
     ports = [*graph.input, *graph.output]
@@ -48,9 +47,9 @@ def without_ends(
 
 
 def with_ends(middle: onnx.ModelProto, carried: str) -> onnx.ModelProto:
-    """The model whose middle was taken out by `without_ends`, with ``middle`` in its place.
+    """The model that `without_ends` split, with ``middle`` in place of its own middle.
 
-    Raises `ConvertError` where a carried node means something else in the opset of ``middle``.
+    Raises `ConvertError` if a carried node means something else in the opset of ``middle``.
     """
     ends = onnx.ModelProto.FromString(b85decode(carried))
     mark = next(index for index, node in enumerate(ends.graph.node) if node.op_type == _HERE)
@@ -83,7 +82,7 @@ def with_ends(middle: onnx.ModelProto, carried: str) -> onnx.ModelProto:
 
 
 def runs_on_tensors(carried: str) -> bool:
-    """True if the whole model takes tensors of numbers alone, and gives these or sequences of them."""
+    """True if the whole model takes only tensors of numbers, and returns tensors of numbers or sequences of them."""
     graph = onnx.ModelProto.FromString(b85decode(carried)).graph
     are_taken = all(_is_plain(port.type) for port in graph.input)
     return are_taken and all(_is_plain(port.type) or _is_sequence(port.type) for port in graph.output)
@@ -93,17 +92,17 @@ def runs_on_tensors(carried: str) -> bool:
 
 
 _HERE = "Middle"
-"""The operator of the node that marks where the middle was."""
+"""The operator of a node that marks the place of the middle."""
 
 
 def _is_plain(kind: onnx.TypeProto) -> bool:
-    """True if a value is a tensor of numbers, or nothing is known of it."""
+    """True if a value is a tensor of numbers, or its type is unknown."""
     known = kind.WhichOneof("value")
     return known is None or (known == "tensor_type" and kind.tensor_type.elem_type != TensorProto.STRING)
 
 
 def _is_of_tensors(kind: onnx.TypeProto) -> bool:
-    """True if a value is a sequence or an optional of tensors of numbers, which readers know."""
+    """True if a value is a sequence or an optional of tensors of numbers, which readers support."""
     known = kind.WhichOneof("value")
     if known == "optional_type":
         inner = kind.optional_type.elem_type
@@ -116,7 +115,7 @@ def _is_sequence(kind: onnx.TypeProto) -> bool:
 
 
 def _typed(proto: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
-    """The values of the graph with their types, as far as ONNX can tell them."""
+    """The values of the graph with their types, as far as ONNX can infer them."""
     light = onnx.ModelProto()
     light.CopyFrom(proto)
     for tensor in light.graph.initializer:
@@ -125,7 +124,7 @@ def _typed(proto: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
             tensor.ClearField("float_data")
     try:
         graph = onnx.shape_inference.infer_shapes(light).graph
-    except Exception:  # onnx raises whatever its parts raise; what the model states is known all the same
+    except Exception:  # onnx raises errors of many kinds; the types that the model states are known in any case
         graph = proto.graph
     yield from graph.input
     yield from graph.value_info
@@ -136,7 +135,7 @@ _LEAST_LARGE = 1 << 16
 
 
 def _names(node: onnx.NodeProto) -> set[str]:
-    """The values that a node and the nodes inside it read or give."""
+    """The values that a node and the nodes inside it read or write."""
     found = {*node.input, *node.output}
     for attribute in node.attribute:
         for body in (attribute.g, *attribute.graphs):
@@ -146,10 +145,10 @@ def _names(node: onnx.NodeProto) -> set[str]:
 
 
 def _ends(proto: onnx.ModelProto, others: set[str]) -> tuple[set[int], set[int]]:
-    """The places of the nodes before the middle, and of those behind it.
+    """The indices of the nodes before the middle, and of the nodes after it.
 
-    Before it are the nodes that an input which is no tensor of numbers has a part in, as far as they have to do with
-    such values, and all that these need; behind it the others that have to do with them, and all that needs these.
+    Before it are the nodes that depend on an input other than a tensor of numbers and that read or write such values,
+    and all nodes that these need. After it are the other nodes with such values, and all nodes that need those.
     """
     graph = proto.graph
     nodes = [(_names(node) - set(node.output), set(node.output) - {""}) for node in graph.node]
@@ -171,7 +170,7 @@ def _ends(proto: onnx.ModelProto, others: set[str]) -> tuple[set[int], set[int]]
         if taken & made or (index not in first and (taken | given) & others):
             last.add(index)
             made |= given
-    # Where text is made of numbers and numbers of that text again, all is carried.
+    # If text is made from numbers and numbers from that text again, the whole graph is carried.
     return (set(), set(range(len(nodes)))) if first & last else (first, last)
 
 
@@ -253,7 +252,7 @@ def _bring_opsets(middle: onnx.ModelProto, ends: onnx.ModelProto) -> None:
 
 
 def _bare(node: onnx.NodeProto) -> ir.Node:
-    """``node`` alone, without what its bodies hold."""
+    """``node`` without its graph and without the content of its bodies."""
     graphs = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
     attributes = [
         ir.Attr(one.name, ir.AttributeType(one.type), None) if one.type in graphs else ir.serde.from_proto(one)
@@ -264,7 +263,7 @@ def _bare(node: onnx.NodeProto) -> ir.Node:
 
 
 def _is_same(tensor: onnx.TensorProto, other: onnx.TensorProto | None) -> bool:
-    """True if both are here, and the same numbers."""
+    """True if ``other`` is there and both hold the same numbers. False if those of ``tensor`` are in another file."""
     if other is None or tensor.data_location == TensorProto.EXTERNAL:
         return False
     is_alike = tensor.data_type == other.data_type and tensor.dims == other.dims
@@ -272,7 +271,7 @@ def _is_same(tensor: onnx.TensorProto, other: onnx.TensorProto | None) -> bool:
 
 
 def _rename_apart(graph: onnx.GraphProto, border: Iterable[str], taken: set[str]) -> None:
-    """Give the values inside ``graph`` that have a name which is taken another one."""
+    """Rename the values of ``graph`` whose name is in ``taken`` and not in ``border``."""
     kept, names = set(border), {name for node in graph.node for name in _names(node)}
     names |= {tensor.name for tensor in graph.initializer}
     new: dict[str, str] = {}

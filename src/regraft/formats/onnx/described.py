@@ -1,4 +1,4 @@
-"""The size of a model: its nodes, and the bytes that describe its graph, without the numbers of its constants."""
+"""The size of a model: its number of nodes, and the bytes of its graph without the numbers of its constants."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .external_data import read_proto
 from .scopes import with_bodies
 
 _NODE, _NAME, _TYPE, _SIZE, _NO_SIZE, _ATTRIBUTE = 8, 2, 14, 4, 2, 8
-"""About what a file takes, without texts, for a node, a name, a type, a size, one not stated, and an attribute."""
+"""About the bytes in a file, without texts, for a node, a name, a type, a size, an unknown size and an attribute."""
 _ENTRY: Final = 2
-"""The bytes around an entry of those that say where a constant lies."""
+"""The bytes around an entry that says where a constant is stored."""
 
 
 def description_size(graph: ir.Graph) -> int:
-    """About the bytes that describe ``graph`` in a file, bodies of loops and branches included; linear in its nodes."""
+    """About the bytes of ``graph`` in a file, without constants but with bodies of loops and branches. Cost: linear."""
     constants = [value for value in graph.initializers.values() if not value.is_graph_input()]
-    total = sum(_TYPE + len(value.name or "") for value in constants)  # their sizes stand with their numbers
+    total = sum(_TYPE + len(value.name or "") for value in constants)  # their sizes are counted with their numbers
     total += _values([*graph.inputs, *graph.outputs])
     stack: list[ir.Node] = list(graph)
     while stack:
@@ -41,18 +41,18 @@ def description_size(graph: ir.Graph) -> int:
 
 
 def node_count(model: Path | onnx.ModelProto) -> int:
-    """The nodes of a model, in a file or a message, those in the bodies of loops and branches included."""
+    """The number of nodes of a model, a file or a message. Includes the nodes in bodies of loops and branches."""
     return sum(len(graph.node) for graph in with_bodies(message_of(model).graph))
 
 
 def opset_of(model: Path | onnx.ModelProto) -> int:
-    """The opset of ONNX's own operators that a model states; 0 for none."""
+    """The version of ONNX's own operator set that a model imports; 0 if it imports none."""
     imports = message_of(model).opset_import
     return max((one.version for one in imports if one.domain in ("", "ai.onnx")), default=0)
 
 
 def written_out_count(model: Path | onnx.ModelProto) -> int:
-    """The nodes of a model with those of its functions wherever they are called, as they are written here."""
+    """The number of nodes of a model after inlining: each call of a function counts as the nodes of the function."""
     model = message_of(model)
     functions = {(one.domain, one.name, one.overload): one for one in model.functions}
     counts: dict[tuple[str, str, str], int] = {}
@@ -62,7 +62,7 @@ def written_out_count(model: Path | onnx.ModelProto) -> int:
         for node in nodes:
             key = node.domain, node.op_type, node.overload
             if key in functions and key not in counts:
-                counts[key] = 1  # for one that calls itself, which is no model
+                counts[key] = 1  # ends the recursion for a function that calls itself, which is invalid
                 counts[key] = count(functions[key].node)
             inner = [graph.node for attribute in node.attribute if attribute.HasField("g") for graph in [attribute.g]]
             total += counts.get(key, 1) + sum(map(count, inner))
@@ -72,7 +72,7 @@ def written_out_count(model: Path | onnx.ModelProto) -> int:
 
 
 def size_in_one_file(model: Path | onnx.ModelProto) -> int:
-    """The bytes of a model with all its constants in its own file, wherever they lie."""
+    """The bytes of a model if all its constants were in its own file."""
     message = message_of(model)
     total = message.ByteSize()
     for graph in with_bodies(message.graph):
@@ -84,7 +84,7 @@ def size_in_one_file(model: Path | onnx.ModelProto) -> int:
 
 
 def stored_bytes(tensor: onnx.TensorProto) -> int:
-    """The bytes of the numbers of ``tensor``, wherever they lie."""
+    """The bytes of the numbers of ``tensor``, wherever they are stored."""
     return math.ceil(math.prod(tensor.dims) * ir.DataType(tensor.data_type).bitwidth / 8)
 
 

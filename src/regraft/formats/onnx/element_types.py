@@ -1,4 +1,4 @@
-"""Element types under their names here and in ONNX."""
+"""Element types by their names here and in ONNX."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ for _name in DTYPES:
 
 
 TENSOR_TYPES: Final = {f"tensor({data_type.name.lower()})": data_type for data_type in ir.DataType}
-"""For each text by which ONNX's schemas name tensors of one type, that type."""
+"""The tensor types by their names in ONNX's schemas."""
 
 
 def dtype_of_text(text: str) -> str | None:
-    """The dtype that ``tensor(int64)`` and the like say; None for a type parameter, and for strings and the like."""
+    """The dtype of a schema's text such as ``tensor(int64)``; None for a type parameter and for other types."""
     found = TENSOR_TYPES.get(text)
     return None if found is None else _FROM_ONNX.get(found)
 
@@ -38,7 +38,7 @@ def to_onnx_dtype(dtype: str) -> ir.DataType:
 
 
 def from_onnx_dtype(data_type: ir.DataType | int, where: str) -> str:
-    """The dtype of that ONNX type; raises `ConvertError`, naming ``where``, for strings and the like."""
+    """The dtype of an ONNX type; raises `ConvertError`, which names ``where``, for strings and other types."""
     found = _FROM_ONNX.get(ir.DataType(data_type))
     if found is None:
         raise ConvertError(f"{where}: tensors of {ir.DataType(data_type).name.lower()} are not supported")

@@ -1,4 +1,4 @@
-"""Constants in files of their own, and model files that appear whole or not at all."""
+"""Constants in files of their own, and model files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .scopes import with_bodies
 from .sparse_attributes import as_message, with_sparse_attributes
 
 MOST_IN_ONE_FILE: Final = 2**31 - 2**20
-"""Bytes of constants that fit into one file, whose format ends at 2 GB."""
+"""The most bytes of constants in one file; the format ends at 2 GB."""
 
 _LEAST_OUTSIDE: Final = 1024
 _ALIGNMENT: Final = 64
-"""The bytes that the first constant of a file is moved to multiples of."""
+"""Constants of each file are moved to a multiple of this many bytes."""
 _PART: Final = 1 << 24
 
 IN_OTHER_FILES: Final = "regraft: constants in other files"
-"""For each model that was opened: True if constants of it lie in other files than its own."""
+"""Metadata of a model that was opened: True if some of its constants are in other files than its own."""
 
 
 def copy_with_constants(source: Path, path: Path) -> None:
-    """Write the model of ``source`` to ``path`` as it is, its files of constants to ``path.name + ".data"``.
+    """Copy the model file ``source`` to ``path``, and its files of constants to ``path.name + ".data"``.
 
-    Several such files stand one behind the other there. Cost: bytes of these files pass through memory in parts.
+    Several files of constants are concatenated there. Cost: the bytes of these files pass through memory in parts.
     """
     proto = onnx.load(source, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
     data = path.with_name(f"{path.name}.data")
@@ -63,13 +63,12 @@ def copy_with_constants(source: Path, path: Path) -> None:
 
 
 def write_model(model: ir.Model, path: Path, external_data: bool | str, carried: str | None = None) -> onnx.ModelProto:
-    """Write ``model`` to ``path``, with ``path.name + ".data"`` beside it where constants go outside.
+    """Write ``model`` to ``path``, and constants that go outside to ``path.name + ".data"`` beside it.
 
     ``carried`` are the ends of the model that `regraft.formats.onnx.carried` took off.
-
-    Both files are written under other names, checked, and then moved into place. Gives the model as the file holds
-    it; where that is large, with references to the constants in it. Raises `ConvertError` when the folder does not
-    exist or the disk is full; nothing is left behind then.
+    Both files are written under other names, checked, and then moved into place. Returns the model as the file holds
+    it; for a large file, with references to the constants in it. Raises `ConvertError` if the folder does not exist,
+    the disk is full, or the model is not valid; nothing is left behind then.
     """
     constants = [value.const_value for value in model.graph.initializers.values() if value.const_value is not None]
     size = sum(tensor.nbytes for tensor in constants)
@@ -85,7 +84,7 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str, carried:
             if size >= wire.LEAST_FILE and carried is None and not outside:
                 wire.write_model(model, temporary)
                 proto = wire.read_model(str(temporary))
-                # Checked without the bytes of the constants, which the checker would load.
+                # Check without the bytes of the constants, which the checker would load.
                 checked = temporary.with_name("checked.onnx")
             else:
                 proto = _saved_beside(model, temporary, data_name) if outside else as_message(model)
@@ -107,7 +106,7 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str, carried:
 
 
 def _saved_beside(model: ir.Model, path: Path, data_name: str) -> onnx.ModelProto:
-    """``model`` with the larger constants in the file ``data_name`` beside ``path``, which is written too."""
+    """``model`` with the larger constants in the file ``data_name`` beside ``path``. Writes both files."""
     save: Any = ir.save  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     save(model, path, external_data=data_name, size_threshold_bytes=_LEAST_OUTSIDE)
     written = onnx.load(path, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
@@ -115,14 +114,14 @@ def _saved_beside(model: ir.Model, path: Path, data_name: str) -> onnx.ModelProt
 
 
 def _with_number(error: OSError) -> OSError:
-    """NumPy says of a full disk how many numbers it wrote and nothing else."""
+    """``error`` with its number: for a full disk, NumPy only says how many elements it wrote."""
     if error.errno is None and "requested and" in str(error):
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     return error
 
 
 def check_file(path: Path, proto: onnx.ModelProto) -> None:
-    """Raise onnx's `ValidationError` unless a model file, which holds ``proto``, is valid with its external data."""
+    """Raise onnx's `ValidationError` if the file ``path``, which holds ``proto``, is not valid with its other files."""
     check: Any = onnx.checker.check_model  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     ranked = as_checked(proto)
     if ranked is not proto:
@@ -132,7 +131,7 @@ def check_file(path: Path, proto: onnx.ModelProto) -> None:
 
 
 def as_checked(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """``proto`` as onnx's checker takes it: it asks for the rank of each input and output, which need not be known."""
+    """``proto`` for onnx's checker: inputs and outputs of unknown rank get an empty shape, because it requires one."""
 
     def without_rank(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
         ports = [*model.graph.input, *model.graph.output]
@@ -148,13 +147,12 @@ def as_checked(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def check_external_data(graph: ir.Graph, path: str) -> bool:
-    """Let every constant outside the message of the model at ``path`` be found, in its folder or below it.
+    """Resolve the file of each constant outside the message of the model at ``path``, in its folder or below it.
 
-    Gives whether there are some in other files than the model's own.
-
-    Where the model is a link, as in caches of downloads, what lies beside the file that it leads to is in its folder
-    too. Raises `ConvertError` for a file that is missing, too short, or reached by leaving the folder, be it by a
-    second hard link. The model's own file, which large constants are read from as well, may have several.
+    Returns True if some are in other files than the model's own. If the model is a link, as in caches of downloads, the
+    folder of the linked file counts too. Raises `ConvertError` for a file that is missing, too short, unreadable, or
+    outside of the folder. A second hard link counts as outside, except for the model's own file, from which large
+    constants are read as well.
     """
     own = os.path.realpath(path)
     folder = os.path.dirname(os.path.abspath(path))
@@ -171,7 +169,7 @@ def check_external_data(graph: ir.Graph, path: str) -> bool:
                         f"constant {name}: its data is in {found}, a file with several hard links, which may be one "
                         "from outside of the model's folder; refused. Put a copy of the file there"
                     )
-                # Without a folder of its own, as all of that was looked at here.
+                # The folder is empty here: the path was resolved and checked above.
                 value.const_value = ir.ExternalTensor(
                     found, tensor.offset, tensor.length, tensor.dtype, shape=tensor.shape, name=tensor.name or name
                 )
@@ -179,7 +177,7 @@ def check_external_data(graph: ir.Graph, path: str) -> bool:
 
 
 def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[str]) -> str:
-    """The file that holds the bytes of ``tensor``, all links followed."""
+    """The file that holds the bytes of ``tensor``, with all links resolved."""
     location = str(tensor.location)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     if "\0" in location:
         raise ConvertError(f"constant {name}: {location!r} is no path; the model is damaged")
@@ -198,13 +196,13 @@ def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[
 
 
 def external_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """The files beside the model file ``path`` that hold constants of its, each once; the model must be readable."""
+    """The files, other than the model file ``path``, that hold its constants, each once. The model must be readable."""
     proto, _ = without_ends(read_proto(os.fspath(path)))
     return tuple(Path(one) for one in dict.fromkeys(_location(path, tensor) for tensor in _outside(proto)))
 
 
 def _outside(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """The constants of a model whose bytes are in files of their own."""
+    """The constants of a model that are stored in other files."""
     for graph in with_bodies(proto.graph):
         yield from (one for one in graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL)
 
@@ -216,7 +214,7 @@ def _location(path: str | os.PathLike[str], tensor: onnx.TensorProto) -> str:
 
 
 def read_proto(path: str) -> onnx.ModelProto:
-    """The model in a file; constants outside of it, and large ones in it, stay in their files."""
+    """The model in a file. Constants in other files, and large ones in this file, are not read."""
     if os.path.getsize(path) >= wire.LEAST_FILE:
         return wire.read_model(path)
     return onnx.load(path, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]

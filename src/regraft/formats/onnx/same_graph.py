@@ -1,4 +1,4 @@
-"""Two models held against each other: whether they are one and the same graph, but for the names inside it."""
+"""Comparison of two models: are they the same graph, apart from the names inside it?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STANDARD: Final = ("", "ai.onnx")
 
 
 class _GraphScope(NamedTuple):
-    """One of the graphs around a node: the names of values there that are known, and the constants of both sides."""
+    """A graph around a node: the pairs of names that are known to be equal, and the constants of both sides."""
 
     names: dict[str, str]
     mine: dict[str, onnx.TensorProto]
@@ -27,9 +27,8 @@ class _GraphScope(NamedTuple):
 def is_same_graph(before: Path | onnx.ModelProto, after: Path | onnx.ModelProto) -> bool:
     """True if ``after`` is ``before``: the same nodes on the same constants, in the same versions.
 
-    The order of nodes that do not need each other, names of nodes and of values inside, types of values, and where a
-    node came from do not count. Cost: linear; constants of as many bytes in both are compared, without a copy of those
-    that lie in files.
+    These may differ: the order of independent nodes, names of nodes and of inner values, types of values, and the
+    origins of nodes. Cost: linear. Constants of equal size are compared; those in files are not copied.
     """
     first, second = (read_proto(str(one)) if isinstance(one, Path) else one for one in (before, after))
     if _around(first) != _around(second):
@@ -52,7 +51,7 @@ class _Comparison:
         self._scopes: list[_GraphScope] = []
 
     def graphs(self, mine: onnx.GraphProto, theirs: onnx.GraphProto) -> bool:
-        """True if two graphs are the same within those that are being compared."""
+        """True if two graphs are the same, inside the graphs that are being compared."""
         if _counts(mine) != _counts(theirs) or mine.sparse_initializer or theirs.sparse_initializer:
             return False
         ends = [[one.name for one in (*graph.input, *graph.output)] for graph in (mine, theirs)]
@@ -100,7 +99,7 @@ class _Comparison:
         return plain[0] == plain[1]
 
     def _values(self, mine: str, theirs: str) -> bool:
-        """True if two names stand for the same value; constants are compared where the first of them is met."""
+        """True if two names stand for the same value. Constants are compared when their first name is met."""
         if not mine or not theirs:
             return mine == theirs
         for scope in reversed(self._scopes):
@@ -122,7 +121,7 @@ class _Comparison:
 
 
 def _as_needed(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The nodes of a graph in an order that depends on what needs what alone: each before what needs it first."""
+    """The nodes of a graph in an order that depends only on their dependencies: each before its first reader."""
     makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
     needed = [makers[one.name] for one in graph.output if one.name in makers]
     placed: dict[int, None] = {}
@@ -140,7 +139,7 @@ def _as_needed(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 
 def _read_by(node: onnx.NodeProto) -> Iterator[str]:
-    """The names that a node reads, and those that its bodies do."""
+    """The names that a node and its bodies read."""
     yield from node.input
     for graph in (graph for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)):
         for inner in graph.node:
@@ -153,7 +152,7 @@ def _counts(graph: onnx.GraphProto) -> tuple[int, ...]:
 
 
 def _numbers(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray | None:
-    """The bytes of a tensor; None if they are in a file whose name is not known."""
+    """The bytes of a tensor; None if they are in a file of an unknown folder."""
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         if folder is None:
             return None

@@ -1,4 +1,4 @@
-"""Operators that are one node of the same meaning on the same operands, which the reader and the writer both need."""
+"""Operators with the same meaning as one ONNX node on the same operands, shared by the reader and the writer."""
 
 from __future__ import annotations
 
@@ -38,4 +38,4 @@ SAME: Final = {
     "Where": "where",
     "Xor": "logical_xor",
 }
-"""For each of ONNX's operators the name of the one here."""
+"""The name of the operator here, by the name of ONNX's operator."""

@@ -1,4 +1,4 @@
-"""The graphs of a model's message: its own, those of its functions, and those inside nodes."""
+"""The graphs in a model's message: the main graph, functions, and the graphs inside nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ONNX model in its own terms: opsets, and how often each operator occurs."""
+"""The facts of an ONNX model: its opsets, and the count of each operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .scopes import with_bodies
 
 
 def onnx_facts(source: str | os.PathLike[str] | onnx.ModelProto) -> SourceFacts:
-    """The facts of a model or a file; graphs inside nodes are counted, and functions as calls. Cost: linear."""
+    """The facts of a model or a file. Nodes inside bodies are counted; a function counts as its calls. Cost: linear."""
     proto = _message(source)
     versions: dict[str, int | str] = {one.domain or "ai.onnx": one.version for one in proto.opset_import}
     versions["ir_version"] = proto.ir_version
@@ -26,7 +26,7 @@ def onnx_facts(source: str | os.PathLike[str] | onnx.ModelProto) -> SourceFacts:
 
 
 def onnx_operators(source: str | os.PathLike[str] | onnx.ModelProto) -> Mapping[str, int]:
-    """The count of each operator in a model or a file, as `onnx_facts` counts them. Cost: linear in the nodes."""
+    """The count of each operator in a model or a file, as in `onnx_facts`. Cost: linear in the nodes."""
     return _operators(_message(source))
 
 
@@ -43,7 +43,7 @@ def _operators(proto: onnx.ModelProto) -> Counter[str]:
 
 
 def _stored(graph: onnx.GraphProto) -> Iterator[StoredTensor]:
-    """The initializers of a graph and of those inside it, that hold numbers."""
+    """The numeric initializers of a graph and of the graphs inside it."""
     for one in with_bodies(graph):
         for tensor in one.initializer:
             try:

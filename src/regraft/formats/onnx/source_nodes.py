@@ -1,10 +1,10 @@
-"""Nodes of a model that is read, and where they still stand in what became of it.
+"""Nodes of a model that was read, and the places where they still stand in the program.
 
-The bindings that a node was read as, its steps, carry the node as their origin. When the program is written as ONNX
-again, steps that are as they were, operands aside, are written as that node, with its attributes and name, and not as
-what the operators of this vocabulary are written as. Only the structure decides: a step that a rewrite changed or took
-away is a step of the node no more, and the others are then written by themselves. A step that others use too is
-written besides, if it is arithmetic on a few integers, as that of bounds and sizes is; else the node stands no more.
+The steps of a node are the bindings that it was read as. They carry the node as their origin. A node stands if its
+steps are unchanged, except for their operands. It is then written to ONNX as the same node, with its attributes and
+name, and not as the nodes of its steps. Only the structure decides. If a rewrite changed or removed a step, the other
+steps are written one by one. If other bindings use an inner step, that step is written besides the node if it is
+arithmetic on a few integers, such as bounds and sizes. Otherwise the node no longer stands.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from ...ir.types import PrimType, ShapeType, TensorType, Type, type_symvars
 from ...ir.visitor import walk
 
 ORIGIN_KEY: Final = "regraft.origin"
-"""The key of a node's metadata under which the nodes of the source model stand that it came from."""
+"""The key of a node's metadata that lists the nodes of the source model from which it came."""
 
 _DEEPEST: Final = 4
-"""The most nodes in a row, computing an operand, that are written again."""
+"""The longest chain of nodes that is written again to compute an operand."""
 _FEW: Final = 64
-"""Tensors of at most so many integers are arithmetic on sizes, bounds and places."""
+"""Tensors of at most so many integers count as arithmetic on sizes, bounds and indices."""
 _MOST_COMPARED: Final = 4096
-"""Constants of more elements are the same only if they are one and the same."""
+"""Constants of more elements are equal only if they are the same object."""
 
 
 class SourceNode(NamedTuple):
-    """A node as it was read for ``opset``: what its inputs and outputs became, and the bindings in between.
+    """A node as it was read for ``opset``: its input and output expressions, and the bindings between them (its steps).
 
-    ``node`` is its operator, attributes and name alone, without values.
+    ``node`` holds only the operator, attributes and name, without values.
     """
 
     node: ir.Node
@@ -66,14 +66,14 @@ class SourceOrigin(Origin):
 
 
 def origins_text(origins: Origins) -> str:
-    """Origins as the metadata of a node lists them; those that a node was read with in place of the node."""
+    """Origins as text for the metadata of a node. A node that regraft wrote is replaced by the origins it lists."""
     return " ".join([(isinstance(origin, SourceOrigin) and origin.told) or str(origin) for origin in origins])
 
 
 class Standing(NamedTuple):
-    """A node that still stands: its operands, outputs and steps in the program as it is.
+    """A node that still stands: its current operands, outputs and steps in the program.
 
-    ``first`` are nodes to write before it: those of operands of few integers that a rewrite took out of the program.
+    ``first`` are nodes to write before it. They compute operands of few integers that a rewrite removed.
     """
 
     source: SourceNode
@@ -95,7 +95,7 @@ def source_of(
 ) -> SourceNode | None:
     """The record of a node; None if its steps cannot be separated from the steps of other nodes.
 
-    ``bindings`` are those that were made while it was read, among which may be some that later nodes share.
+    ``bindings`` were made while the node was read. Later nodes may share some of them.
     """
     made = {binding.var: binding for binding in bindings}
     given = {operand for operand in inputs if isinstance(operand, Var)}
@@ -122,7 +122,7 @@ def source_of(
 
 
 def _alone(node: ir.Node) -> ir.Node:
-    """A node without the graph that it is in."""
+    """A copy of a node without its graph, inputs and outputs."""
     return ir.Node(
         node.domain,
         node.op_type,
@@ -151,7 +151,7 @@ def _variables(expr: Expr) -> Iterable[Var]:
 
 
 class StandingNodes:
-    """The nodes that still stand in a row of bindings, each at the binding where it is to be written."""
+    """The nodes that still stand in a list of bindings, each at the binding where it is to be written."""
 
     __slots__ = (
         "_bindings",
@@ -166,9 +166,9 @@ class StandingNodes:
         "within",
     )
     at: dict[Var, Standing]
-    """By the first of its outputs."""
+    """The nodes that stand, by the first of their outputs."""
     within: set[Var]
-    """The variables of all bindings that are a step of one of them, and need not be written besides."""
+    """The variables of the bindings that are steps of these nodes and need not be written separately."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class StandingNodes:
         is_wanted: Callable[[SourceNode], bool],
         is_known: Callable[[Var], bool],
     ) -> None:
-        """``is_known``: whether a variable that none of ``bindings`` defines is visible to them."""
+        """``is_known`` says if a variable that none of ``bindings`` defines is visible to them."""
         self._bindings = {binding.var: binding for binding in bindings}
         self._places = {binding.var: place for place, binding in enumerate(bindings)}
         self._is_known = is_known
@@ -189,7 +189,7 @@ class StandingNodes:
         self._shown: set[Var] = set()
         self._operands: set[Var] = set()
         sources = self._from_nodes(bindings)
-        if not sources:  # the program is of no file of ONNX
+        if not sources:  # the program was not read from ONNX
             return
         for binding in bindings:
             self._by_name.setdefault(binding.var.name_hint, []).append(binding.var)
@@ -202,10 +202,10 @@ class StandingNodes:
         self.within -= self._needed_besides(result)
 
     def _from_nodes(self, bindings: Sequence[Binding]) -> list[tuple[SourceNode, Mapping[str, Var]]]:
-        """The nodes that are wanted, each with what comes from it by name, in the order in which it is met.
+        """The wanted nodes in the order of their first variable, each with the variables that come from it, by name.
 
-        Of equal nodes that became one, what is left has the origins of all, and so has each part of what many nodes
-        became: what shares its origins is gathered once.
+        If equal nodes were merged, a variable has the origins of all of them. Many variables may share one set of
+        origins; they are gathered once.
         """
         sharing: dict[int, dict[str, Var]] = {}
         found: dict[int, tuple[SourceNode, list[dict[str, Var]]]] = {}
@@ -250,7 +250,7 @@ class StandingNodes:
         self.at[min(shown, key=self._places.__getitem__)] = standing
 
     def _needed_besides(self, result: Expr) -> set[Var]:
-        """The steps of standing nodes that something else reads, for their values or for sizes that they define."""
+        """The steps of standing nodes that something else needs, for their values or for sizes that they define."""
         outside = [binding for var, binding in self._bindings.items() if var not in self.within]
         pending = [*self._operands, *_variables(result)]
         sizes: set[SymVar] = set()
@@ -278,7 +278,7 @@ class StandingNodes:
         return found
 
     def _now(self, operand: Expr | None) -> Expr | None:
-        """An operand that no step reads, one that only sizes come from, under the variable that it is bound to now."""
+        """The current variable of an operand that no step reads, such as one used for its sizes; else ``operand``."""
         if not isinstance(operand, Var) or operand in self._places or self._is_known(operand):
             return operand
         named = self._by_name.get(operand.name_hint, ())
@@ -288,7 +288,7 @@ class StandingNodes:
     def _are_before(
         self, place: int, operands: Iterable[Expr | None], again: dict[Var, Standing], depth: int = _DEEPEST
     ) -> bool:
-        """True if ``operands`` are there before ``place``; ``again`` takes the nodes to write for that."""
+        """True if ``operands`` are available before ``place``. Adds the nodes to write for them to ``again``."""
         for operand in operands:
             for var in _variables(operand) if operand is not None else ():
                 if self._is_before(place, var) or var in again:
@@ -309,7 +309,7 @@ class StandingNodes:
 
 
 def _is_cheap(ty: Type) -> bool:
-    """True for a value that costs next to nothing to compute once more: a shape, a size, a few integers."""
+    """True for a value that costs next to nothing to compute again: a shape, a size, a few integers."""
     if isinstance(ty, ShapeType | PrimType):
         return True
     if not isinstance(ty, TensorType) or ty.shape is None or not (ty.dtype == "bool" or is_integer(ty.dtype or "")):
@@ -319,12 +319,12 @@ def _is_cheap(ty: Type) -> bool:
 
 
 def _sizes_in(expr: Expr) -> Iterable[SymVar]:
-    """The size variables that an expression computes with, bodies included."""
+    """The size variables that an expression computes with, including its bodies."""
     return (size for part in walk(expr) for size in own_symvars(part))
 
 
 def _plain_sizes(ty: Type) -> Iterable[SymVar]:
-    """The size variables that a value of type ``ty`` shows as they are."""
+    """The size variables that are themselves dimensions of type ``ty``."""
     dims = ty.shape if isinstance(ty, TensorType) else ty.values if isinstance(ty, ShapeType) else None
     return (dim for dim in dims or () if isinstance(dim, SymVar))
 
@@ -332,7 +332,7 @@ def _plain_sizes(ty: Type) -> Iterable[SymVar]:
 def _outputs_now(
     source: SourceNode, by_name: Mapping[str, Var], bindings: Mapping[Var, Binding]
 ) -> tuple[Var | None, ...]:
-    """The outputs of a node among the variables that come from it; some may have taken other names since."""
+    """The current outputs of a node, among the variables that come from it. Some may have been renamed."""
     found = [None if var is None else by_name.get(var.name_hint) for var in source.outputs]
     if all(var is None or now is not None for var, now in zip(source.outputs, found, strict=True)):
         return tuple(found)
@@ -341,7 +341,7 @@ def _outputs_now(
     missing = {place: then for place, then in enumerate(source.outputs) if then is not None and found[place] is None}
     if len(missing) == len(renamed) == 1:
         return tuple([renamed[0] if place in missing else now for place, now in enumerate(found)])
-    # Several may stand in any order, and some be gone; after those that are as they were, what may be one that changed.
+    # Several may be renamed, in any order, and some may be gone: take unchanged ones first, then any of a fitting type.
     matches: list[Callable[[Var, Var], bool]] = [
         lambda then, now: _NodeMatch(source, bindings).equates(then, now),
         lambda then, now: _fits(now.ty, then.ty),
@@ -356,7 +356,7 @@ def _outputs_now(
 
 
 def source_node_of(var: Var) -> SourceNode | None:
-    """The node that alone ``var`` comes from."""
+    """The source node of ``var``, if that is its only origin; else None."""
     return next(iter(_source_nodes_of(var)), None) if len(var.origins) == 1 else None
 
 
@@ -366,7 +366,7 @@ def _source_nodes_of(var: Var) -> list[SourceNode]:
 
 
 class _NodeMatch:
-    """The steps of a node held against the bindings of a program."""
+    """Compares the steps of a node with the bindings of a program."""
 
     __slots__ = ("_bindings", "_known", "_source", "steps")
 
@@ -377,7 +377,7 @@ class _NodeMatch:
         self.steps: set[Var] = set()
 
     def equates(self, then: Expr, now: Expr) -> bool:
-        """True if ``now`` is what ``then`` was, but for the operands of the node."""
+        """True if ``now`` equals ``then``, except for the operands of the node."""
         pending = [(then, now)]
         while pending:
             mine, theirs = pending.pop()
@@ -406,7 +406,7 @@ class _NodeMatch:
         return any(operand is constant for operand in self._source.inputs)
 
     def _same_step(self, step: Binding, now: Expr) -> tuple[Expr, Expr] | None:
-        """The values of a step and of what is bound to ``now``, if that is a step of this node."""
+        """The values of ``step`` and of the binding of ``now``; None if the two bindings cannot be the same step."""
         binding = self._bindings.get(now) if isinstance(now, Var) else None
         if binding is None or type(binding) is not type(step):
             return None
@@ -416,13 +416,13 @@ class _NodeMatch:
         return step.value, binding.value
 
     def operands(self) -> tuple[Expr | None, ...]:
-        """The inputs of the node as they are now."""
+        """The current inputs of the node."""
         known = self._known
         return tuple([None if operand is None else known.get(id(operand), operand) for operand in self._source.inputs])
 
 
 def _parts(then: Expr, now: Expr) -> list[tuple[Expr, Expr]] | None:
-    """The pairs of parts to compare of two expressions that are the same at the top; None if they are not."""
+    """The pairs of parts to compare, of two expressions that are the same at the top; None if they are not."""
     match then, now:
         case Call(), Call():
             if then.op != now.op or len(then.args) != len(now.args):
@@ -454,7 +454,7 @@ def _is_same_constant(then: Constant, now: Constant) -> bool:
 
 
 def _may_replace(then: Expr, now: Expr) -> bool:
-    """True if an operand may be another now. Integers may have been read for their numbers: axes, sizes, counts."""
+    """True if ``now`` may replace an operand. Constant integers must be equal: they may be axes, sizes or counts."""
     if not _fits(now.ty, then.ty):
         return False
     if not isinstance(then, Constant) or not is_integer(then.data.dtype) or then.data.size > _MOST_COMPARED:
@@ -463,7 +463,7 @@ def _may_replace(then: Expr, now: Expr) -> bool:
 
 
 def _fits(now: Type, then: Type) -> bool:
-    """True if an operand of type ``now`` may stand where one of type ``then`` was read."""
+    """True if an operand of type ``now`` may replace one of type ``then``."""
     if not isinstance(now, TensorType) or not isinstance(then, TensorType):
         return now == then
     if now.dtype != then.dtype or now.ndim != then.ndim:

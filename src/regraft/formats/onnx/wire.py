@@ -1,10 +1,10 @@
-"""Large model files, of which the bytes of constants are neither parsed nor copied.
+"""Large model files, read and written without parsing the bytes of their constants.
 
-A model of 1.9 GB with its weights inside would be in memory four times over before anything was done with it: as the
-file, parsed, taken out of what was parsed, and as what is written. Here the fields of the file are walked instead, as
-Protocol Buffers write them (https://protobuf.dev/programming-guides/encoding): each large constant becomes a
-reference to its bytes in that same file (`read_model`), and is copied from wherever it lies into the file that is
-written (`write_model`). Knows ONNX's field numbers; what a model means is the reader's.
+Otherwise a model of 1.9 GB with its weights inside would be in memory four times: as the file, parsed, taken out of
+the parsed message, and as the message to write. This module walks over the fields of the file instead, as Protocol
+Buffers encode them (https://protobuf.dev/programming-guides/encoding). `read_model` replaces each large constant by a
+reference to its bytes in the same file. `write_model` copies it from there into the new file. This module knows
+ONNX's field numbers; the reader knows what a model means.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ..reading import tell_read
 from .sparse_attributes import as_message
 
 LEAST_FILE: Final = 1 << 26
-"""Files of fewer bytes are parsed whole: that is as quick, and leaves nothing to be read later."""
+"""Smaller files are parsed whole: this is as fast, and leaves nothing to read later."""
 _LEAST_CONSTANT: Final = 1 << 16
 
 _GRAPH: Final = onnx.ModelProto.GRAPH_FIELD_NUMBER
 _INITIALIZER: Final = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
 _RAW_DATA: Final = onnx.TensorProto.RAW_DATA_FIELD_NUMBER
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
-"""The encoding of the content of a field, as its tag says."""
+"""The encoding of a field's content, from its tag."""
 
 
 class _Field(NamedTuple):
-    """A field of a message: its number, where its tag begins, and where its content does and ends."""
+    """A field of a message: its number, the start of its tag, and the start and end of its content."""
 
     number: int
     start: int
@@ -43,10 +43,10 @@ class _Field(NamedTuple):
 
 
 def read_model(path: str) -> onnx.ModelProto:
-    """The model in a file, in which large initializers refer to the file itself. Cost: that of its graph alone.
+    """The model in a file, with large initializers as references to the file itself. Cost: the size of the graph alone.
 
-    Raises `ConvertError` for a file that ends too soon or is none of Protocol Buffers; protobuf's own errors for one
-    that is, but no model.
+    Raises `ConvertError` for a file that is cut short or not in the format of Protocol Buffers. Raises protobuf's own
+    errors if it is in that format but not a model.
     """
     proto = onnx.ModelProto()
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -82,7 +82,7 @@ def _initializer(content: mmap.mmap, tensor: _Field, path: str, location: str) -
 
 
 def _reference(location: str, offset: int, length: int) -> bytes:
-    """The fields by which a tensor refers to bytes in a file."""
+    """The fields of a tensor that refers to bytes in a file."""
     tensor = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
     for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
         tensor.external_data.add(key=key, value=value)
@@ -90,7 +90,7 @@ def _reference(location: str, offset: int, length: int) -> bytes:
 
 
 def _fields(content: mmap.mmap, start: int, end: int, path: str) -> Iterator[_Field]:
-    """The fields of the message that stands at ``content[start:end]``."""
+    """The fields of the message at ``content[start:end]``."""
     position = start
     while position < end:
         tag, after = _varint(content, position, end, path)
@@ -110,7 +110,7 @@ def _fields(content: mmap.mmap, start: int, end: int, path: str) -> Iterator[_Fi
 
 
 def _varint(content: mmap.mmap, position: int, end: int, path: str) -> tuple[int, int]:
-    """An integer of variable length, and where what follows begins."""
+    """An integer of variable length, and the position after it."""
     value = 0
     for index in range(10):
         if position + index >= end:
@@ -130,7 +130,7 @@ def _damaged(path: str, position: int) -> ConvertError:
 
 
 def write_model(model: ir.Model, path: Path) -> None:
-    """Write ``model`` into one file, large initializers last, each from where it lies. Memory: the largest of them."""
+    """Write ``model`` into one file, large initializers last, copied one by one. Memory: the largest of them."""
     initializers = model.graph.initializers
     large = {
         name: value
@@ -157,7 +157,7 @@ def write_model(model: ir.Model, path: Path) -> None:
 
 
 def _heading(value: ir.Value) -> bytes:
-    """The header before the bytes of an initializer."""
+    """The bytes of an initializer before its raw data."""
     tensor = value.const_value
     assert tensor is not None
     facts = onnx.TensorProto(name=value.name, data_type=int(tensor.dtype), dims=tensor.shape.numpy())
@@ -170,7 +170,7 @@ def _nested(number: int, content: bytes) -> bytes:
 
 
 def _nesting(number: int, size: int) -> bytes:
-    """The header before the ``size`` bytes of such a field."""
+    """The header of such a field, before its ``size`` bytes."""
     return _varint_bytes(number << 3 | _LENGTH) + _varint_bytes(size)
 
 

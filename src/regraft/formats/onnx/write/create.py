@@ -1,4 +1,4 @@
-"""Operators that make tensors, and those between shapes and tensors, as ONNX."""
+"""Operators that create tensors, and operators between shapes and tensors, as ONNX."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .lowering import LOWERINGS, Lowered, Lowering, known_dtype, lowers, tensor_
 
 
 def shape_value(lowering: Lowering, expr: Expr) -> ir.Value:
-    """The shape of a tensor operand: a constant where it is known, else read off the tensor."""
+    """The shape of a tensor operand: a constant if it is known, else a Shape node."""
     shape = tensor_type(expr).shape
     if shape is not None and all(isinstance(size, int) for size in shape):
         return lowering.graph.shape(shape)
@@ -24,7 +24,7 @@ def shape_value(lowering: Lowering, expr: Expr) -> ir.Value:
 
 
 def filled(lowering: Lowering, shape: ir.Value, fill: Expr | float, dtype: str) -> ir.Value:
-    """A tensor of that shape with one value everywhere."""
+    """A tensor of ``shape`` with ``fill`` in every element."""
     graph = lowering.graph
     if isinstance(fill, Expr) and not isinstance(fill, Constant):
         return graph.op("Expand", graph.cast(lowering.tensor(fill), dtype), shape)

@@ -1,8 +1,8 @@
-"""Operators without an entry in the table: as the node that others know them by, or as a function of their meaning.
+"""Operators without an entry in the table, as a node with the operator's name or as a function of its definition.
 
-A declared operator that names an operator of ONNX or of a runtime is written as that node. One that does not, or that
-the runtime at hand may lack, is also an ONNX function of the file, whose body is its reference semantics: runtimes that
-have a kernel take that. A foreign operator goes out as it came in.
+A declared operator that names an operator of ONNX or of a runtime is written as that node. If it names none, or if
+the runtime may lack it, it also becomes an ONNX function of the file, whose body is its reference semantics. Runtimes
+with a kernel use the kernel. A foreign operator is written as it was read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _lower_declared(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _may_be_defined(op: Op) -> bool:
-    """True if a function may have the operator's name: what runtimes know by it, they do not look up in the file."""
+    """True if a function may have the operator's name: runtimes ignore functions with names of their own operators."""
     return op.onnx is None or not widely_had(op.onnx)
 
 
@@ -90,17 +90,17 @@ _ALWAYS_GIVEN: Final = {
     "com.microsoft::QEmbedLayerNormalization": 2,
     "com.microsoft::RemovePadding": 4,
 }
-"""The number of results, from the first on, that a runtime requires a node to name, where one is not enough."""
+"""The number of results, from the first, that a runtime requires a node to name, if it is more than one."""
 
 
 def _left_out(outputs: Sequence[ir.Value], ty: Type) -> list[ir.Value]:
-    """The results that the node of a foreign call did not name where it was read."""
+    """The results that the node of a foreign call did not name when it was read."""
     fields = ty.fields if isinstance(ty, TupleType) else (ty,)
     return [value for value, field in zip(outputs, fields, strict=True) if isinstance(field, ObjectType)]
 
 
 def _stated(op: Op, call: Call) -> dict[str, Any]:
-    """The attributes that a node has to state: those that are not what it has without them."""
+    """The attributes that a node has to state: those that differ from the default."""
     stated: dict[str, Any] = {}
     for key, value in call.attrs.items():
         default = op.attributes.get(key, REQUIRED)
@@ -110,7 +110,7 @@ def _stated(op: Op, call: Call) -> dict[str, Any]:
 
 
 def _inputs(lowering: Lowering, arg: Expr) -> Iterator[ir.Value | None]:
-    """The value that a node reads for an operand; an empty tuple is one that is left out."""
+    """The values that a node reads for an operand; None for an empty tuple, which is an operand left out."""
     if isinstance(arg.ty, TupleType):
         if not arg.ty.fields:
             yield None
@@ -120,7 +120,7 @@ def _inputs(lowering: Lowering, arg: Expr) -> Iterator[ir.Value | None]:
 
 
 def _outputs(lowering: Lowering, ty: Type) -> tuple[list[ir.Value], Lowered]:
-    """New values for the results of a node of that type, in order, and as the value that they are."""
+    """New values for the results of a node of type ``ty``: as a flat list, and in the structure of the type."""
     graph = lowering.graph
     if isinstance(ty, TupleType):
         parts = [_outputs(lowering, field) for field in ty.fields]
@@ -139,7 +139,7 @@ def _outputs(lowering: Lowering, ty: Type) -> tuple[list[ir.Value], Lowered]:
 
 
 def _as_function(lowering: Lowering, call: Call, op: Op) -> Lowered:
-    """A call of a function of the model, whose body is the operator's meaning for operands of these types."""
+    """A call of a function of the model, whose body is the operator's definition for operands of these types."""
     graph = lowering.graph
     sizes: dict[Dim, Dim] = {}
     types = [_with_own_sizes(arg.ty, sizes) for arg in call.args]
@@ -149,14 +149,14 @@ def _as_function(lowering: Lowering, call: Call, op: Op) -> Lowered:
         try:
             lowered = _body(op, types, call, graph.opset)
         except (ConvertError, DecomposeError, OpTypeError):
-            # The sizes of the program at hand may say what those of a function cannot.
+            # The known sizes of this program may allow what the unknown sizes of a function do not.
             return _as_node(lowering, call, op, "") if _is_for_others(lowering, op) else _spelled_out(lowering, call)
         overload = graph.overloads[key] = _add_function(lowering, op, call, lowered)
     return _as_node(lowering, call, op, overload)
 
 
 def _is_for_others(lowering: Lowering, op: Op) -> bool:
-    """True if the file is for whatever runtime has the operator that the declaration names."""
+    """True if the file is for any runtime that has the operator that the declaration names."""
     return op.onnx is not None and lowering.outside.runtime_has is widely_had
 
 
@@ -165,7 +165,7 @@ def _spelled_out(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _with_own_sizes(ty: Type, sizes: dict[Dim, Dim]) -> Type:
-    """``ty`` with a variable for each size that is no number: what the body of a function can read off its inputs."""
+    """``ty`` with a variable for each size that is no number: the body of a function reads these off its inputs."""
     return map_sizes(ty, lambda dim: sizes.setdefault(dim, SymVar(f"d{len(sizes)}")))
 
 
@@ -186,7 +186,7 @@ def _is_missing(arg: Expr) -> bool:
 
 
 def _add_function(lowering: Lowering, op: Op, call: Call, lowered: LoweredFunction) -> str:
-    """Enter the function into the model; gives its overload, empty for the first of its name."""
+    """Add the function to the model; returns its overload, which is empty for the first function of its name."""
     graph, body, name = lowering.graph, lowered.graph, op.onnx_name
     _hold_constants(body)
     for index, arg in enumerate(call.args):
@@ -203,7 +203,7 @@ def _add_function(lowering: Lowering, op: Op, call: Call, lowered: LoweredFuncti
 
 
 def _hold_constants(body: ir.Graph) -> None:
-    """Put the constants into nodes: a function of ONNX has no initializers."""
+    """Turn the constants into nodes, because an ONNX function has no initializers."""
     for key, value in tuple(body.initializers.items()):
         tensor = value.const_value
         assert tensor is not None

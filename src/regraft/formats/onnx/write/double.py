@@ -1,8 +1,8 @@
-"""Functions of mathematics in double precision, out of those that ONNX Runtime has in double precision.
+"""Mathematical functions in double precision, built from those that ONNX Runtime has in double precision.
 
-Those are exp, log, sin, cos, sqrt, tanh and arithmetic. The arcus tangent starts from its value in single precision,
-and one step of the addition theorem makes up for the rest. The error function is a polynomial near zero and, farther
-out, a Gaussian times a polynomial. Errors are a few units in the last place.
+Those are exp, log, sin, cos, sqrt, tanh and arithmetic. The arctangent starts from its value in single precision,
+which one step of the addition theorem corrects. The error function is a polynomial near zero, and a Gaussian times a
+polynomial farther out. Errors are a few units in the last place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _sinh(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
 def _atan(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     start = xp.astype(xp.emit(ops.atan(xp.astype(x, "float32").expr)), "float64")
     sine, cosine = xp.sin(start), xp.cos(start)
-    # The angle that is missing, by the tangent of a difference; its cube is beyond the last digit.
+    # The missing angle, by the tangent of a difference; its cube is below the last digit.
     missing = (x * cosine - sine) / (cosine + x * sine)
     endless = xp.abs(x) > 1e300
     return xp.where(endless, xp.copysign(xp.full_like(x, math.pi / 2), x), start + missing)
@@ -66,7 +66,7 @@ _ERF_NEAR: Final = (
     -3.8078824063194953e-13,
     1.4543887079465116e-14,
 )
-"""``erf(x) / x`` for ``|x| <= 1``, in powers of ``2 x² - 1``, the least first: interpolation in Chebyshev's points."""
+"""``erf(x) / x`` for ``|x| <= 1``, in powers of ``2 x² - 1``, lowest first: interpolation at Chebyshev points."""
 
 _ERFC_FAR: Final = (
     0.885637101864549,
@@ -92,10 +92,10 @@ _ERFC_FAR: Final = (
     -3.42549123639671e-11,
     -1.825227781888422e-11,
 )
-"""``(x + 3) exp(x²) erfc(x)`` for ``x >= 1``, in powers of ``8 / (x + 3) - 1``, the least first: likewise."""
+"""``(x + 3) exp(x²) erfc(x)`` for ``x >= 1``, in powers of ``8 / (x + 3) - 1``, lowest first: as above."""
 
 _ERFC_ENDS: Final = 28.0
-"""From here on erfc is 0 in double precision."""
+"""From here on, erfc is 0 in double precision."""
 
 
 def _polynomial(coefficients: Sequence[float], x: ProgramArray) -> ProgramArray:
@@ -107,15 +107,15 @@ def _polynomial(coefficients: Sequence[float], x: ProgramArray) -> ProgramArray:
 
 
 def _erf_near(xp: ProgramNamespace, x: ProgramArray, size: ProgramArray) -> ProgramArray:
-    """The error function where ``size``, which is ``|x|``, is below 1; some number elsewhere."""
+    """The error function of ``x`` if ``size``, which is ``|x|``, is below 1; any number elsewhere."""
     near = xp.where(size < 1.0, size, xp.ones_like(size))
     return _polynomial(_ERF_NEAR, near * near * 2.0 - 1.0) * x
 
 
 def _erfc_far(xp: ProgramNamespace, size: ProgramArray) -> ProgramArray:
-    """The difference of the error function to 1 where ``size`` is 1 or more; some number elsewhere.
+    """1 minus the error function if ``size`` is 1 or more; any number elsewhere.
 
-    The square is taken in two parts, of which the great one is exact, so that its exponential is.
+    The square is computed in two parts. The larger part is exact, so its exponential is too.
     """
     size = xp.where(size > _ERFC_ENDS, xp.full_like(size, _ERFC_ENDS), size)
     short = xp.astype(xp.astype(size, "float32"), "float64")
@@ -134,7 +134,7 @@ def _gelu(xp: ProgramNamespace, x: ProgramArray) -> ProgramArray:
     turned = x * -math.sqrt(0.5)
     size = xp.abs(turned)
     far = _erfc_far(xp, size)
-    # Left of -1 the two sides of the sum would cancel; erfc itself is exact there.
+    # Left of -1 the two terms of the sum would cancel; erfc itself is exact there.
     outside = xp.where(turned < 0.0, 2.0 - far, far)
     return x * 0.5 * xp.where(size < 1.0, 1.0 - _erf_near(xp, turned, size), outside)
 
@@ -152,4 +152,4 @@ DOUBLE_FORMULAS: Final[dict[str, Callable[[ProgramNamespace, ProgramArray], Prog
     "sinh": _sinh,
     "tan": lambda xp, x: xp.sin(x) / xp.cos(x),
 }
-"""The functions that ONNX Runtime has in single precision only, of a double."""
+"""The functions of doubles that ONNX Runtime has in single precision only."""

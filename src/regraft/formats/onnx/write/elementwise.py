@@ -1,6 +1,6 @@
 """Elementwise operators as ONNX: arithmetic, functions, comparisons, logic, bits, conversion.
 
-Integer division and remainder guard what would stop the process in ONNX Runtime: a divisor of 0, and the least
+Integer division and remainder avoid operands that end the process in ONNX Runtime: a divisor of 0, and the least
 integer divided by -1.
 """
 
@@ -32,7 +32,7 @@ from .lowering import LOWERINGS, Lower, Lowered, Lowering, known_dtype, lowers, 
 
 
 def _node(op_type: str) -> Lower:
-    """The writer of one node of the same attributes."""
+    """A lowering to one node with the attributes of the call; a formula for a double if there is no kernel."""
 
     def lower(lowering: Lowering, call: Call) -> Lowered | None:
         if len(call.args) == 1 and operand_dtype(call) == "float64" and not has_kernel(op_type, "float64"):
@@ -43,7 +43,7 @@ def _node(op_type: str) -> Lower:
 
 
 def _formula(function: Callable[..., ProgramArray]) -> Lower:
-    """The writer of a formula of arrays, which is computed in single precision at least."""
+    """A lowering to a formula of arrays, which is computed in single precision at least."""
 
     def lower(lowering: Lowering, call: Call) -> Lowered:
         xp = ProgramNamespace(lowering)
@@ -58,7 +58,7 @@ for _op_type, _name in (SAME | {"Max": "maximum", "Min": "minimum"}).items():
 
 
 def operand_dtype(call: Call, index: int = 0) -> str:
-    """The dtype of a tensor operand. Raises `ConvertError` when it is not known."""
+    """The dtype of a tensor operand. Raises `ConvertError` if it is not known."""
     return known_dtype(tensor_type(call.args[index]))
 
 
@@ -66,7 +66,7 @@ def operand_dtype(call: Call, index: int = 0) -> str:
 
 
 def _around(outer: str, inner: str) -> Lower:
-    """The writer of one node around another."""
+    """A lowering to one node around another."""
     return lambda lowering, call: lowering.graph.op(outer, lowering.graph.op(inner, *lowering.tensors(call.args)))
 
 
@@ -124,12 +124,12 @@ def stem(call: Call) -> str:
 
 
 def _never(divisor: Expr, *values: int) -> bool:
-    """True if ``divisor`` is a constant that holds none of ``values``."""
+    """True if ``divisor`` is a constant that contains none of ``values``."""
     return isinstance(divisor, Constant) and not np.isin(divisor.data.numpy(), values).any()
 
 
 def _is_at_least(graph: GraphWriter, value: ir.Value, least: int) -> bool:
-    """True if ``value`` holds a size, in whatever shape, that is known to be ``least`` or more."""
+    """True if ``value`` holds a size, in any shape, that is known to be ``least`` or more."""
     reshape = maker(value, "Reshape")
     if reshape is not None and reshape.inputs[0] is not None:
         return _is_at_least(graph, reshape.inputs[0], least)
@@ -138,7 +138,7 @@ def _is_at_least(graph: GraphWriter, value: ir.Value, least: int) -> bool:
 
 
 class _Integers:
-    """Division of integers, with the divisors that would stop the process taken out."""
+    """Integer division with the divisors 0 and -1, which could end the process, replaced by 1."""
 
     def __init__(self, lowering: Lowering, call: Call) -> None:
         self.graph = lowering.graph
@@ -157,7 +157,7 @@ class _Integers:
             self.safe = self.graph.op("Where", self.is_minus, one, self.safe)
 
     def remainder(self, *, truncated: bool) -> ir.Value:
-        """The remainder, of the sign of the dividend if ``truncated``, else of the divisor."""
+        """The remainder, with the sign of the dividend if ``truncated``, else of the divisor."""
         found = self.graph.op("Mod", self.x, self.safe, fmod=int(truncated))
         return self._settle(found, self.x if truncated else None, None)
 
@@ -184,8 +184,8 @@ def _divide(lowering: Lowering, call: Call) -> Lowered:
         return _Integers(lowering, call).quotient(truncated=True)
     one, x = call.args
     if isinstance(one, Constant) and not one.data.shape and is_float(one.data.dtype) and is_number(one, 1.0, rtol=0):
-        # ONNX Runtime makes a division of one that is multiplied, which rounds once and not twice: quantizations, whose
-        # largest element may lie between two steps, then take the other one.
+        # ONNX Runtime replaces a reciprocal that is multiplied by one division. That rounds once, not twice, so a
+        # quantization whose largest element lies between two steps would round to the other step.
         return lowering.graph.op("Reciprocal", lowering.tensor(x))
     return lowering.graph.op("Div", *lowering.tensors(call.args))
 
@@ -198,7 +198,7 @@ def _mod(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _floor_remainder(graph: GraphWriter, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The remainder of floats, of the sign of the divisor."""
+    """The remainder of floats, with the sign of the divisor."""
     zero = graph.constant(0, dtype_of(x))
     rest = graph.op("Mod", x, y, fmod=1)
     opposite = graph.op("Less", graph.op("Mul", graph.op("Sign", rest), graph.op("Sign", y)), zero)
@@ -216,7 +216,7 @@ def _floor_mod(lowering: Lowering, call: Call) -> Lowered:
 def _floor_divide(lowering: Lowering, call: Call) -> Lowered:
     if is_integer(operand_dtype(call)):
         return _Integers(lowering, call).quotient(truncated=False)
-    # A quotient may round up to the next integer: take the remainder away first, as NumPy does.
+    # A quotient may round up to the next integer: subtract the remainder first, as NumPy does.
     graph = lowering.graph
     x, y = lowering.tensors(call.args)
     quotient = graph.op("Div", x, y)
@@ -236,13 +236,13 @@ def _power(lowering: Lowering, call: Call) -> Lowered:
     graph = lowering.graph
     base, exponent = lowering.tensors(call.args)
     if is_float(dtype):
-        work = carrier("Pow", dtype)  # the exponent has a type parameter of its own
+        work = carrier("Pow", dtype)  # the exponent has its own type parameter
         return graph.cast(graph.op("Pow", graph.cast(base, work), graph.cast(exponent, work)), dtype)
     return _integer_power(graph, base, exponent, dtype)
 
 
 def _integer_power(graph: GraphWriter, base: ir.Value, exponent: ir.Value, dtype: str) -> ir.Value:
-    """By repeated squaring, in the integers themselves: ONNX Runtime computes through floating point."""
+    """Repeated squaring in the integer type itself: ONNX Runtime computes integer powers in floating point."""
     zero, one, two = (graph.constant(number, dtype) for number in (0, 1, 2))
     signed = not is_unsigned(dtype)
     negative = graph.op("Less", exponent, zero) if signed else None
@@ -269,7 +269,7 @@ def _integer_power(graph: GraphWriter, base: ir.Value, exponent: ir.Value, dtype
 @_formula
 def _atan2(xp: ProgramNamespace, y: ProgramArray, x: ProgramArray) -> ProgramArray:
     rise, run = xp.abs(y), xp.abs(x)
-    even = rise == run  # where both are 0, or infinite, the quotient is NaN
+    even = rise == run  # if both are 0, or both infinite, the quotient is NaN
     angle = xp.emit(ops.atan((rise / run).expr))
     angle = xp.where(even, _even_angle(xp, rise), angle)
     behind = xp.logical_or(x < 0, xp.logical_and(x == 0, (1.0 / x) < 0))
@@ -286,7 +286,7 @@ def _even_angle(xp: ProgramNamespace, rise: ProgramArray) -> ProgramArray:
 @_formula
 def _log_add_exp(xp: ProgramNamespace, x1: ProgramArray, x2: ProgramArray) -> ProgramArray:
     greatest = xp.maximum(x1, x2)
-    # Equal operands first: the distance of two infinities is NaN.
+    # Equal operands are selected first: the difference of two infinities is NaN.
     apart = greatest + xp.log1p(xp.exp(-xp.abs(x1 - x2)))
     return xp.where(x1 == x2, x1 + math.log(2), apart)
 
@@ -309,7 +309,7 @@ def _bits(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _shifted(graph: GraphWriter, x: ir.Value, count: ir.Value, direction: str, dtype: str) -> ir.Value:
-    """Bits shifted in, as unsigned; zeros come in, also for counts that no shift reaches."""
+    """``x`` shifted as unsigned: zeros come in, and a ``count`` of all bits or more gives 0."""
     unsigned = dtype if is_unsigned(dtype) else f"u{dtype}"
     bits, places = graph.cast(x, unsigned), graph.cast(count, unsigned)
     beyond = graph.op("GreaterOrEqual", places, graph.constant(8 * itemsize(dtype), unsigned))
@@ -330,7 +330,7 @@ def _right_shift(lowering: Lowering, call: Call) -> Lowered:
     x, count = lowering.tensors(call.args)
     if is_unsigned(dtype):
         return _shifted(graph, x, count, "RIGHT", dtype)
-    # The bits of a negative number, turned, are those of one that is not: zeros shifted in there are ones here.
+    # The complement of a negative number is not negative: zeros shifted into it are ones in the result.
     negative = graph.op("Less", x, graph.constant(0, dtype))
     turned = graph.op("Where", negative, graph.op("BitwiseNot", x), x)
     moved = _shifted(graph, turned, count, "RIGHT", dtype)
@@ -342,7 +342,7 @@ def _bitcast(lowering: Lowering, call: Call) -> Lowered:
     graph, source, target = lowering.graph, operand_dtype(call), call.attrs["dtype"]
     if source.startswith("float8") or target.startswith("float8"):
         raise ConvertError(f"ONNX Runtime does not read the bits of {source} as {target}; another engine does")
-    # bool is no type of BitCast in ONNX Runtime 1.31; its bits are those of 0 and 1.
+    # BitCast in ONNX Runtime 1.31 does not take bool; its bits are those of 0 and 1.
     x = graph.cast(lowering.tensor(call.args[0]), "uint8" if source == "bool" else source)
     return graph.op("BitCast", x, dtype=target, to=int(to_onnx_dtype(target)))
 
@@ -397,7 +397,7 @@ _IN_SINGLE: Final = {
     "mish": ("Mish", "Softplus"),
     "selu": ("Selu", "Selu"),
 }
-"""For each activation ONNX's operator, and the one whose kernel says in which dtypes ONNX Runtime computes it."""
+"""ONNX's operator for each activation, and the operator whose kernels decide the dtypes of ONNX Runtime."""
 
 
 @lowers(*[f"nn.{name}" for name in _IN_SINGLE], because="1 node in place of 3 to 20, 2.4 to 3.8 times as fast")
@@ -413,7 +413,7 @@ def _in_single(lowering: Lowering, call: Call) -> Lowered | None:
 @lowers("nn.softplus", because="1 node in place of 16 and half the error, though 2.8 times as slow")
 def _softplus(lowering: Lowering, call: Call) -> Lowered | None:
     dtype, beta = operand_dtype(call), call.attrs["beta"]
-    # Above 16 the curve and the line are the same in single precision; a lower threshold shows.
+    # Above 16 the curve and the line are equal in single precision; a lower threshold would make a difference.
     if not has_kernel("Softplus", dtype) or call.attrs["threshold"] < 16:
         return None
     x, graph = lowering.tensor(call.args[0]), lowering.graph

@@ -1,7 +1,7 @@
 """Writing the nodes of an ONNX graph: names, constants, sizes, and element types that ONNX Runtime computes in.
 
-`GraphWriter` is what a lowering writes to. Every value it gives knows its element type, so a node can be asked for
-by its operator and operands alone. Knows ONNX's operator schemas; nothing of the operators of this vocabulary.
+A lowering writes to a `GraphWriter`. Each of its values knows its element type, so a node is described by its
+operator and operands alone. This module knows ONNX's operator schemas, but not the operators of this vocabulary.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from .kernels import carrier
 from .schemas import allowed_dtypes, signature_of
 
 _COMPARISONS: Final = {"==": "Equal", "<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
-"""The node for each comparison of sizes."""
+"""The operator of each comparison of sizes."""
 
 _MADE_BY_A_RUNTIME: Final = re.compile(r"gemm_(in|out)put_shape|(?!kept_).*_token_\d+")
-"""Names that ONNX Runtime gives to constants as it rewrites; where a file has them already, it fails to open it."""
+"""Names that ONNX Runtime gives to constants when it rewrites a graph; it cannot open a file that has them already."""
 
 _MOST_SHARED: Final = 4096
-"""Constants of at most so many elements are written once, however many nodes read them."""
+"""Equal constants of at most so many elements are written once."""
 _MOST_PARTED: Final = 16
-"""The most sizes of a shape of which each part that is read off another shape is remembered."""
+"""The most sizes of a shape whose parts are all remembered, so that other shapes can use them."""
 
 
 _SIZES_BESIDE_SCALES: Final = range(11, 13)
-"""The opsets in which a `Resize` to sizes has empty scales before them."""
+"""The opsets in which a `Resize` to sizes has empty scales before the sizes."""
 _CANNOT: Final = 1_000_000
-"""The cost of what cannot be done."""
+"""The cost of a row that cannot be read."""
 _SHORT: Final = 8
-"""In shapes of at most so many sizes every way to join them is tried; in longer ones, rows as long as there are."""
+"""All ways to join a shape of at most so many sizes are tried. For longer ones, parts are as long as known rows."""
 
 
 class _Row(NamedTuple):
-    """Sizes that are a part of the shape of a value, from one axis up to another."""
+    """Sizes that are a part of the shape of ``value``, from axis ``first`` up to ``last``."""
 
     value: ir.Value
     first: int
@@ -56,7 +56,7 @@ class _Row(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A block of nodes, its sizes, and the values that sizes are read from."""
+    """A block of nodes, its sizes, and the values from which sizes are read."""
 
     nodes: list[ir.Node]
     sizes: dict[SymExpr, ir.Value]
@@ -66,23 +66,23 @@ class _Block(NamedTuple):
 
 
 class NoSuchOperatorError(ConvertError):
-    """An operator that the opset which is written does not have."""
+    """An operator that the opset of the model does not have."""
 
 
 def maker(value: ir.Value | None, *op_types: str) -> ir.Node | None:
-    """The node that makes ``value``, if it is of one of these standard operators."""
+    """The node that makes ``value``, if it is one of the standard operators ``op_types``."""
     node = None if value is None else value.producer()
     return node if node is not None and not node.domain and node.op_type in op_types else None
 
 
 def order_of(transpose: ir.Node, rank: int) -> tuple[int, ...]:
-    """For each axis of the result of a transpose of ``rank`` axes the one of its operand."""
+    """The axis of the operand for each axis of the result of a transpose of ``rank`` axes."""
     perm = transpose.attributes.get("perm")
     return tuple(reversed(range(rank))) if perm is None else tuple(perm.as_ints())
 
 
 def before_transpose(value: ir.Value, order: Sequence[int]) -> ir.Value | None:
-    """The value whose axes a node puts in that ``order`` to make ``value``; None if no node does."""
+    """The operand of the transpose with this ``order`` that makes ``value``; None if there is no such node."""
     transpose = maker(value, "Transpose")
     return transpose.inputs[0] if transpose is not None and order_of(transpose, len(order)) == tuple(order) else None
 
@@ -100,15 +100,15 @@ def dtype_of(value: ir.Value) -> str:
 class GraphWriter:
     """A graph under construction.
 
-    `op` adds a node and gives its output. Where ONNX Runtime has no kernel for the element type of the operands,
-    the operands are converted to one that it has, and the output back. ``hint`` names the values that follow, and
-    ``origins`` goes into the metadata of the nodes that follow. ``domains`` are the versions of the operators of other
-    domains, ``functions`` what the model defines by itself, by domain, name and overload (``overloads`` says which of
-    them a call needs), ``effects`` the nodes that stay even where nobody reads them. ``keep_constants`` says
-    whether constants that have to be loaded or computed stay in memory, for whoever runs the graph; without it they are
-    made anew each time. Operators are those of ``opset``, their inputs and attributes those of ``written_for``, which
-    is that or newer. With ``keeps_width``, what is computed in single precision for want of a kernel for bfloat16 goes
-    on in it to the next such operator, and is rounded where something else needs it.
+    `op` adds a node and returns its output. If ONNX Runtime has no kernel for the element type of the operands, they
+    are cast to a type that has one, and the output is cast back. ``hint`` names the values that follow, and
+    ``origins`` goes into the metadata of the nodes that follow. ``domains`` has the versions of the operators of other
+    domains. ``functions`` are those that the model defines, by domain, name and overload; ``overloads`` has the
+    overload for each kind of call. ``effects`` are nodes that stay even if nothing reads them. ``keep_constants`` keeps
+    loaded or computed constants in memory for the run; without it they are made anew each time. Operators are those
+    of ``opset``; their inputs and attributes are those of ``written_for``, which is the same or newer. With
+    ``keeps_width``, a result in single precision, computed for want of a kernel for bfloat16, is passed to the next
+    such operator as it is, and rounded only for other users.
     """
 
     def __init__(
@@ -122,24 +122,24 @@ class GraphWriter:
     ) -> None:
         self.opset: Final = opset
         self.heads_first: Final = heads_first
-        """Attention takes (batch, heads, sequence, size), not rows of all heads."""
+        """True if attention takes (batch, heads, sequence, size), and not rows of all heads."""
         self.written_for: Final = written_for or opset
         self._keep_constants: Final = keep_constants
         self._keeps_width: Final = keeps_width
         self._wide: Final[dict[ir.Value, ir.Value]] = {}
         self.kept: Final[dict[ir.Node, int]] = {}
-        """The nodes that were read, each with the opset of its domain in which it was."""
+        """The nodes that were read, each with the opset of its domain for which it was read."""
         self.kept_from: Final[dict[ir.Node, int]] = {}
-        """For each of them the identity of what it was read as."""
+        """For each kept node, the identity of the node that was read."""
         self.fixed: Final[set[ir.Node]] = set()
-        """The kept nodes that can be written in no other way."""
+        """The kept nodes that can be written in no other form."""
         self.initializers: dict[str, ir.Value] = {}
         self.domains: Final[dict[str, int]] = {}
         self.functions: Final[dict[tuple[str, str, str], ir.Function]] = {}
         self.overloads: Final[dict[tuple[object, ...], str]] = {}
         self.effects: Final[set[ir.Node]] = set()
         self.given: Final[set[ir.Value]] = set()
-        """The results that a node gives whether or not they are read."""
+        """Results that a node always names, even if nothing reads them."""
         self.names: Final = NameSupply()
         self.node_names: Final = NameSupply()
         self.hint = "value"
@@ -151,19 +151,19 @@ class GraphWriter:
         self.dims: Final[dict[ir.Value, SymExpr]] = {}
         """The sizes that values hold."""
         self._counts: Final[dict[tuple[Dim, ...], Dim]] = {}
-        """The products of rows."""
+        """The product of each row."""
 
     # --- nodes
 
     @property
     def nodes(self) -> list[ir.Node]:
-        """The nodes of the block that is written."""
+        """The nodes of the current block."""
         return self._block.nodes
 
     def op(
         self, op_type: str, *inputs: ir.Value | None, dtype: str | None = None, domain: str = "", **attributes: Any
     ) -> ir.Value:
-        """The one output of a new node; ``dtype`` is its element type where the operands do not tell."""
+        """The only output of a new node; ``dtype`` is its element type if the operands do not determine it."""
         return self.ops(op_type, inputs, 1, dtype=dtype, domain=domain, **attributes)[0]
 
     def ops(
@@ -176,13 +176,13 @@ class GraphWriter:
         domain: str = "",
         **attributes: Any,
     ) -> tuple[ir.Value, ...]:
-        """The ``outputs`` of a new node; ``dtype`` is the element type of those that the operands do not tell."""
+        """The outputs of a new node; ``dtype`` is the element type of outputs that the operands do not determine."""
         is_older = self.opset < self.written_for and not domain
         if is_older and not onnx.defs.has(op_type, self.opset):
             raise NoSuchOperatorError(f"{op_type} is no operator of opset {self.opset}")
         signature = signature_of(op_type, self.written_for, domain)
         operands = list(inputs)
-        while operands and operands[-1] is None:  # ONNX Runtime 1.31 ends the process on some that are left in
+        while operands and operands[-1] is None:  # some of these end the process of ONNX Runtime 1.31
             operands.pop()
         taken, given = signature.inputs_of(len(operands)), signature.outputs_of(outputs)
         bound: dict[str, str] = dict(signature.fixed)
@@ -209,14 +209,14 @@ class GraphWriter:
         return tuple([self.narrowed(value, own) if parameter == main else value for parameter, value in pairs])
 
     def narrowed(self, value: ir.Value, dtype: str) -> ir.Value:
-        """``value`` in ``dtype``; it was computed in a wider type for want of a kernel."""
+        """``value``, which was computed in a wider type for want of a kernel, cast to ``dtype``."""
         found = self.cast(value, dtype)
         if dtype == "bfloat16" and found is not value and self._keeps_width:
             self._wide[found] = value
         return found
 
     def widened(self, operand: ir.Value, dtype: str) -> ir.Value:
-        """``operand`` in a type that has a kernel: what it was rounded from, if that was so only for want of one."""
+        """``operand`` in ``dtype``, which has a kernel: the value before `narrowed` if it has that type, or a cast."""
         wide = self._wide.get(operand)
         return wide if wide is not None and dtype_of(wide) == dtype else self.cast(operand, dtype)
 
@@ -229,7 +229,7 @@ class GraphWriter:
         domain: str = "",
         **attributes: Any,
     ) -> ir.Node:
-        """Append a node as it is."""
+        """Append a node; its operands are not cast."""
         metadata = {ORIGIN_KEY: origins_text(self.origins)} if self.origins else None
         node = ir.node(
             op_type,
@@ -251,7 +251,7 @@ class GraphWriter:
         outputs: Sequence[ir.Value],
         identity: int,
     ) -> None:
-        """Append a node with the operator, attributes and name of one that was read for ``opset``."""
+        """Append a node with the operator, attributes and name of ``source``, which was read for ``opset``."""
         if opset in _SIZES_BESIDE_SCALES and source.op_type == "Resize" and not source.domain:
             inputs, opset = self._without_empty_scales(inputs, opset)
         metadata = dict(source.metadata_props)
@@ -274,21 +274,21 @@ class GraphWriter:
     def _without_empty_scales(
         self, inputs: Sequence[ir.Value | None], opset: int
     ) -> tuple[Sequence[ir.Value | None], int]:
-        """The inputs of a `Resize` to sizes as they are from opset 13 on, where no empty scales stand before these."""
+        """The inputs of a `Resize` to sizes in the form of opset 13, without empty scales, and the opset for them."""
         scales = self.data_of(inputs[2]) if len(inputs) > 3 else None
         if inputs[-1] is None or scales is None or scales.size:
             return inputs, opset
         return [*inputs[:2], None, *inputs[3:]], _SIZES_BESIDE_SCALES.stop
 
     def value(self, dtype: str | None, hint: str | None = None) -> ir.Value:
-        """A value of that element type, or of one that nobody has said, not yet produced."""
+        """A new value of that element type, or of an unknown one; no node produces it yet."""
         element = None if dtype is None else ir.TensorType(to_onnx_dtype(dtype))
         return ir.Value(name=self.names.fresh(hint or self.hint), type=element)
 
     def cast(self, value: ir.Value, dtype: str) -> ir.Value:
-        """``value`` converted to ``dtype`` as NumPy does it; itself if it has it.
+        """``value`` cast to ``dtype`` as in NumPy; ``value`` itself if it has that dtype.
 
-        What an 8-bit float cannot hold becomes NaN or infinity, not the greatest.
+        A number that an 8-bit float cannot hold becomes NaN or infinity, not the largest float.
         """
         if value.dtype is not None and dtype_of(value) == dtype:
             return value
@@ -299,9 +299,9 @@ class GraphWriter:
 
     @contextmanager
     def block(self, *, repeats: bool = False) -> Generator[list[ir.Node], None, None]:
-        """Nodes that are added inside go to a list of their own: the body of a branch, or of a loop if it ``repeats``.
+        """A context whose nodes go to a list of their own: the body of a branch, or of a loop if it ``repeats``.
 
-        A loop takes sizes that are known around it from there.
+        The body of a loop uses sizes that are known outside the loop.
         """
         here = self._block
         own = _Block([], dict(here.sizes), dict(here.readers), dict(here.rows), dict(here.read_rows))
@@ -310,7 +310,7 @@ class GraphWriter:
 
     @contextmanager
     def _inside(self, block: _Block, around: list[_Block]) -> Generator[None]:
-        """Nodes that are added inside go to ``block``, which has the blocks of the loops ``around`` it."""
+        """A context whose nodes go to ``block``, inside the blocks of the loops ``around`` it."""
         here = self._block, self._around
         self._block, self._around = block, around
         try:
@@ -319,7 +319,7 @@ class GraphWriter:
             self._block, self._around = here
 
     def _from_around(self, dims: Sequence[Dim]) -> ir.Value | None:
-        """A shape that is computed before the loop that is being written; None where it depends on the loop."""
+        """A shape that is computed before the current loop; None if it depends on the loop."""
         sizes = [size for dim in dims if isinstance(dim, SymExpr) for size in dim.free_symvars]
         outer = self._around[-1] if self._around else None
         if outer is None or not sizes:
@@ -333,13 +333,13 @@ class GraphWriter:
     def branch(
         self, condition: ir.Value, then: Callable[[], Sequence[ir.Value]], otherwise: Callable[[], Sequence[ir.Value]]
     ) -> tuple[ir.Value, ...]:
-        """The values that ``then`` gives where the scalar ``condition`` holds, else those of ``otherwise``."""
+        """The results of an If node: the values of ``then`` if ``condition``, a scalar, is true, else ``otherwise``."""
         hint = self.hint
         bodies: list[ir.Graph] = []
         for label, write in (("then", then), ("else", otherwise)):
             with self.block() as nodes:
                 self.hint = f"{hint}_{label}"
-                # A value from outside is no output of a branch, nor is one value two outputs.
+                # A value from outside cannot be an output of a branch, nor can one value be two outputs.
                 outputs = self.own_outputs(write(), nodes)
             bodies.append(ir.Graph([], outputs, nodes=nodes, opset_imports={}, name=f"{hint}_{label}"))
         self.hint = hint
@@ -351,9 +351,9 @@ class GraphWriter:
     def own_outputs(
         self, values: Sequence[ir.Value], nodes: Sequence[ir.Node], handed_on: Collection[int] = ()
     ) -> list[ir.Value]:
-        """``values`` as outputs of a body of ``nodes``, those that are none of theirs or occur twice as copies.
+        """``values`` as outputs of a body of ``nodes``: copies of those that are made elsewhere or occur twice.
 
-        At the places ``handed_on`` an input of the body stays as it is.
+        At the positions ``handed_on``, an input of the body may be an output without a copy.
         """
         own = {value for node in nodes for value in node.outputs}
         outputs: list[ir.Value] = []
@@ -365,19 +365,19 @@ class GraphWriter:
     # --- constants
 
     def constant(self, value: Any, dtype: str | None = None) -> ir.Value:
-        """A constant of numbers or an array; small ones are shared. Without ``dtype``, that of the array."""
+        """A constant of numbers or an array; equal small ones are shared. ``dtype`` defaults to the array's."""
         array = np.asarray(value) if dtype is None else np.asarray(value, dtype=numpy_dtype(dtype))
         return self.constant_data(TensorData(array), "constant")
 
     def integers(self, values: Sequence[int]) -> ir.Value:
-        """A constant of rank 1 of int64: axes, sizes, indices."""
+        """A constant vector of int64: axes, sizes, indices."""
         return self.constant(np.asarray(list(values), dtype=np.int64))
 
     def constant_data(self, data: TensorData, hint: str, *, is_own: bool = False) -> ir.Value:
         """A constant that shares the memory of ``data``, under its name if it has one.
 
-        The same handle is one constant, however many nodes read it; so are small ones that are equal, unless they are
-        floats with a name or one of them is to be a value of its own.
+        One handle is one constant, whatever the number of its readers. Equal small constants are shared too, unless
+        they are floats with a name, or ``is_own`` asks for a constant of its own.
         """
         key: tuple[str, tuple[int, ...], bytes] | int = id(data)
         may_be_shared = data.is_loaded if data.name is None else not is_float(data.dtype)
@@ -403,24 +403,24 @@ class GraphWriter:
         return value
 
     def is_unnamed(self, value: ir.Value) -> bool:
-        """True for a constant whose source has no name, so that it may take any."""
+        """True for a constant whose source has no name, so that it may take any name."""
         data = self._data.get(value)
         return data is not None and data.name is None and self.initializers.get(value.name or "") is value
 
     def data_of(self, value: ir.Value | None) -> TensorData | None:
-        """The source of a constant; None for a value that is not constant, and for none."""
+        """The source of a constant; None if ``value`` is not a constant or None."""
         return None if value is None else self._data.get(value)
 
     # --- sizes: tensors of int64 with one element, from which shapes are joined
 
     def define_size(self, variable: SymVar, read: Callable[[], ir.Value]) -> None:
-        """Let ``read()``, of shape (1,) and int64, be what ``variable`` stands for; called when it is first needed."""
+        """Register ``read()`` as the value of ``variable``: int64 of shape (1,). It is called when first needed."""
         self._block.readers[variable] = read
 
     def define_shape(self, dims: Sequence[Dim], value: ir.Value) -> None:
-        """Let sizes that follow each other in a shape be read off ``value``, whose shape is ``dims``, all at once.
+        """Register ``value``, of shape ``dims``, as a source of any row of consecutive sizes in it.
 
-        Of a shape of very many sizes only the whole is known: all its parts would be a square of their number.
+        A shape of many sizes is registered as a whole only, since the number of its parts is quadratic.
         """
         if len(dims) > _MOST_PARTED:
             self.define_whole_shape(dims, value)
@@ -432,16 +432,16 @@ class GraphWriter:
                     self._block.rows.setdefault(row, _Row(value, first, None if last == len(dims) else last))
 
     def define_whole_shape(self, dims: Sequence[Dim], value: ir.Value) -> None:
-        """Let a shape be read off ``value``, which has it, where no other value has it so far."""
+        """Register ``value`` as a source of the whole shape ``dims``, which it has, unless there is one already."""
         if len(dims) > 1 and any(isinstance(dim, SymExpr) for dim in dims):
             self._block.rows.setdefault(tuple(dims), _Row(value, 0, None))
 
     def knows_size(self, variable: SymVar) -> bool:
-        """True if a value for ``variable`` can be had."""
+        """True if a value for ``variable`` can be computed."""
         return variable in self._block.readers
 
     def has_size(self, variable: SymVar) -> bool:
-        """True if the value of ``variable`` was needed before."""
+        """True if the value of ``variable`` has been computed in this block."""
         return variable in self._block.sizes
 
     def size(self, dim: Dim) -> ir.Value:
@@ -455,7 +455,7 @@ class GraphWriter:
         return known
 
     def _row_of(self, product: SymExpr) -> tuple[Dim, ...] | None:
-        """Sizes that follow each other in a shape and whose product is ``product``; the whole shape if there is one."""
+        """Consecutive sizes of a shape with this product, preferably a whole shape; None if there are none."""
         if isinstance(product, SymVar | Operation) or len(product.terms) != 1:
             return None
         found: tuple[Dim, ...] | None = None
@@ -469,7 +469,7 @@ class GraphWriter:
         return found
 
     def is_size(self, value: ir.Value) -> bool:
-        """True if ``value`` is a size of a shape, of which there is one of rank 0 at no more cost."""
+        """True if ``value`` is the product of a row of sizes, which a node can give as a scalar at no more cost."""
         dim = self.dims.get(value)
         return dim is not None and self._row_of(dim) is not None
 
@@ -514,7 +514,7 @@ class GraphWriter:
         return total
 
     def _condition(self, dim: Condition, operands: Sequence[ir.Value]) -> ir.Value:
-        """A condition as an int64 of 0 or 1, as every size is one."""
+        """A condition as an int64 of 0 or 1; every size is an int64."""
         match dim.sign:
             case "and":
                 return self.op("Min", *operands)
@@ -531,7 +531,7 @@ class GraphWriter:
         return self.cast(self.op(op_type, *operands, dtype="bool"), "int64")
 
     def shape(self, dims: Sequence[Dim]) -> ir.Value:
-        """A shape as a tensor of rank 1 and int64; a constant where no size variable is in it."""
+        """A shape as a vector of int64; a constant if it contains no size variable."""
         known = self._from_around(dims)
         if known is not None:
             return known
@@ -550,7 +550,7 @@ class GraphWriter:
         return self._block.read_rows[row]
 
     def _parts(self, dims: tuple[Dim, ...]) -> list[tuple[Dim, ...]]:
-        """The rows that a shape is joined from, each of which can be had at once: so that the fewest nodes are made."""
+        """The rows from which a shape is joined, chosen for the fewest nodes. Each can be read at once."""
         if all(isinstance(dim, int) for dim in dims):
             return [dims]
         reach = max([_SHORT, *map(len, self._block.rows)])
@@ -569,7 +569,7 @@ class GraphWriter:
         return found
 
     def _cost(self, row: tuple[Dim, ...]) -> int:
-        """The number of nodes that make ``row`` one value; very many if none can."""
+        """The number of nodes that make ``row`` one value; ``_CANNOT`` if this is not possible."""
         if all(isinstance(dim, int) for dim in row) or row in self._block.read_rows:
             return 0
         if len(row) == 1:
@@ -577,7 +577,7 @@ class GraphWriter:
         return 1 if row in self._block.rows else _CANNOT
 
     def scalar(self, value: ir.Value) -> ir.Value:
-        """A tensor of one element as one of rank 0."""
+        """A tensor of one element as a scalar (rank 0)."""
         dim = self.dims.get(value)
         row = None if dim is None else self._row_of(dim)
         if row is not None:

@@ -1,10 +1,10 @@
 """The element types for which ONNX Runtime computes an operator on a CPU.
 
-ONNX allows many operators for more element types than ONNX Runtime has kernels for. Where one is missing, the
-writer computes in the nearest type that has one (`carrier`). Taken from the registry of kernels of ONNX Runtime
-1.31 for opset 26; a test holds the table against the installed one. An operator that is not listed takes all.
-Half precision counts as present wherever single precision is: ONNX Runtime converts there by itself.
-`takes_on_cpu` names the forms of its own operators that its kernels leave to other devices, or get wrong.
+ONNX allows many operators for more element types than ONNX Runtime has kernels for. If a kernel is missing, the
+writer computes in the nearest type that has one (`carrier`). The table is taken from the registry of kernels of ONNX
+Runtime 1.31 for opset 26; a test compares it with the installed one. An operator that is not listed takes all types.
+Half precision counts as present if single precision is: ONNX Runtime converts it by itself.
+`takes_on_cpu` names the forms of ONNX Runtime's own operators that its CPU kernels do not support or compute wrongly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ....ir.types import TensorType
 _LONG: Final = {"bool": "bool", "bf16": "bfloat16"} | {
     f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (8, 16, 32, 64)
 }
-"""The dtypes by the short names that the table has for them."""
+"""The dtypes by their short names in the table."""
 
 _OPERATORS: Final = {
     "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64": "Abs Add Div Greater GreaterOrEqual Less LessOrEqual Mul Sub",
@@ -55,7 +55,7 @@ _OPERATORS: Final = {
     "i8 i64 f32 f64": "Unique",
     "i8 i32 i64 u8 u32 f32 f64": "Where",
 }
-"""The operators that have kernels for just these types."""
+"""The operators that have kernels for exactly these types."""
 
 KERNELS: Final[dict[str, frozenset[str]]] = {
     op_type: frozenset(_LONG[short] for short in types.split())
@@ -66,22 +66,22 @@ KERNELS: Final[dict[str, frozenset[str]]] = {
 
 
 def has_kernel(op_type: str, dtype: str) -> bool:
-    """True if ONNX Runtime computes ``op_type`` on ``dtype``, by converting half precision if need be."""
+    """True if ONNX Runtime computes ``op_type`` on ``dtype``, if necessary by converting half precision."""
     types = KERNELS.get(op_type)
     return types is None or dtype in types or (dtype == "float16" and "float32" in types)
 
 
 def single_at_least(dtype: str) -> str:
-    """The type to sum and to scatter ``dtype`` in: single precision for floats that are narrower."""
+    """The type in which to sum and scatter ``dtype``: single precision for narrower floats."""
     return "float32" if is_float(dtype) and itemsize(dtype) < 4 else dtype
 
 
 def carrier(op_type: str, dtype: str, allowed: frozenset[str] | None = None) -> str:
-    """The type to compute ``op_type`` in for operands of ``dtype``: itself where there is a kernel.
+    """The type in which to compute ``op_type`` for operands of ``dtype``: ``dtype`` itself if there is a kernel.
 
-    Otherwise a type that holds all values of ``dtype``; for uint64, whose sums, products and differences wrap
-    alike in both, int64. Double precision is never narrowed: without a wider kernel ``dtype`` itself comes back.
-    ``allowed`` are the types that an older opset has the operator for.
+    Otherwise a type that holds all values of ``dtype``. For uint64 this is int64, in which sums, products and
+    differences wrap in the same way. Double precision is never narrowed: without a wider kernel, ``dtype`` is returned.
+    ``allowed`` are the types for which an older opset has the operator.
     """
     types = KERNELS.get(op_type)
     if allowed is not None:
@@ -107,10 +107,10 @@ def carrier(op_type: str, dtype: str, allowed: frozenset[str] | None = None) -> 
 
 
 def takes_on_cpu(call: Call) -> bool:
-    """False for a call of an operator of ONNX Runtime's in a form that its kernel for CPUs does not compute.
+    """False for a call of ONNX Runtime's own operators in a form that its CPU kernel does not compute.
 
-    It is attention of queries, keys and values, or of keys and values, that are packed into one tensor of five axes,
-    and products with blocks of weights whose rows name their block: of 4 bits alone, and no zero points are read.
+    These are attention whose queries, keys and values, or keys and values, are packed into one tensor of five axes; and
+    products with block-quantized weights whose rows name their block, unless they have 4 bits and no zero points.
     """
     match str(getattr(call.op, "onnx", None)):
         case "com.microsoft::MultiHeadAttention":

@@ -1,4 +1,4 @@
-"""Nodes over a few known numbers: their results, so that whoever reads the model has nothing left to fold."""
+"""The results of nodes on a few known numbers, so that a runtime has nothing left to fold."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _EXACT: Final = frozenset(
         *("Max", "Min", "Mul", "Neg", "Not", "Or", "Sub", "Where", "Xor"),
     }
 )
-"""Operators whose results on integers and booleans are the same everywhere."""
+"""Operators whose results on integers and booleans are the same on all runtimes."""
 
 _EXACT_OF_FLOATS: Final = frozenset({"Abs", "Neg", "Sign"})
-"""Operators whose results on floats are the same everywhere, too."""
+"""Operators whose results on floats are the same on all runtimes too."""
 _MOST_FLOATS: Final = 16
-"""The most elements of such a result: those of more, whoever reads the model leaves to the run."""
+"""The most elements of such a result. Runtimes leave larger ones to the run."""
 
 
 def known_result(node: ir.Node, operands: Sequence[TensorData | None], opset: int) -> np.ndarray | None:
-    """The one result of ``node`` on ``operands``, None for one that it leaves out; None if it is not computed here.
+    """The result of ``node`` on ``operands``, with None for an operand left out; None if it is not computed here.
 
-    Integers and booleans are computed with, and any elements moved, at most `MOST_KNOWN` of them; of floats at most
-    `_MOST_FLOATS` lose or change their sign. Source: ONNX's reference evaluator.
+    At most `MOST_KNOWN` elements are computed if they are integers or booleans, or moved if they are of any type. At
+    most `_MOST_FLOATS` floats change their sign. Source: ONNX's reference evaluator.
     """
     held = [data for data in operands if data is not None]
     if node.domain or not held or len(node.outputs) != 1 or any(data.size > MOST_KNOWN for data in held):
@@ -49,13 +49,13 @@ def known_result(node: ir.Node, operands: Sequence[TensorData | None], opset: in
     is_same_everywhere = is_exact(dtype) or node.op_type in _MOVES | _EXACT_OF_FLOATS
     try:
         found = evaluated(node, [data and data.numpy() for data in operands], opset) if is_same_everywhere else None
-    except Exception:  # the evaluator raises whatever NumPy does: a node that no runtime can compute stays
+    except Exception:  # the evaluator raises any error of NumPy; a node that no runtime can compute stays
         return None
     return found if found is not None and found.size <= MOST_KNOWN and found.dtype.name == dtype else None
 
 
 def evaluated(node: ir.Node, operands: Sequence[np.ndarray | None], opset: int) -> np.ndarray:
-    """The first result of a node on ``operands`` as ONNX's evaluator gives it; raises what that raises."""
+    """The first result of a node on ``operands``, by ONNX's evaluator; raises the evaluator's errors."""
     from onnx.reference import ReferenceEvaluator
 
     names = ["" if data is None else f"operand_{place}" for place, data in enumerate(operands)]

@@ -1,4 +1,4 @@
-"""Products of matrices as ONNX."""
+"""Matrix products as ONNX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .stored_products import stored_product
 
 
 def working_dtype(result: str, *operands: str) -> str:
-    """The dtype to sum products in: float32 at least for floats, the result's own for integers.
+    """The dtype in which to sum products: float32 or wider for floats, the result's own dtype for integers.
 
     Half precision operands of a half precision result stay as they are: ONNX Runtime sums those in float32.
     """
@@ -35,7 +35,7 @@ def _matmul(lowering: Lowering, call: Call) -> Lowered:
         return lowering.call(stored)
     left, right = lowering.tensors(call.args)
     ranks = [tensor_type(operand).ndim for operand in call.args]
-    # ONNX Runtime 1.31 multiplies such a matrix by a vector on its right as if its axes had not changed places.
+    # ONNX Runtime 1.31 multiplies a transposed matrix by a vector on its right as if it were not transposed.
     turned = before_transpose(left, last_two_swapped(ranks[0])) if ranks[1] == 1 and ranks[0] > 1 else None
     if turned is not None:
         left, right = right, turned
@@ -49,7 +49,7 @@ def _matmul(lowering: Lowering, call: Call) -> Lowered:
 
 @lowers("grouped_matmul", because="each row is multiplied once: 3.2 times as fast with 4 groups")
 def _grouped_matmul(lowering: Lowering, call: Call) -> Lowered | None:
-    """A product of each group's rows, as many as the data says, so that each row is multiplied once."""
+    """One product for the rows of each group. The number of rows is data, and each row is multiplied once."""
     graph = lowering.graph
     x, weights, ends = lowering.tensors(call.args)
     dtype = dtype_of(x)
@@ -82,7 +82,7 @@ def _einsum(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _equation(call: Call) -> str:
-    """The subscripts with their result spelled out: capitals sort before small letters, as in NumPy."""
+    """The subscripts with an explicit result: capitals sort before small letters, as in NumPy."""
     text = call.attrs["subscripts"].replace(" ", "")
     if "->" in text:
         return text
@@ -92,7 +92,7 @@ def _equation(call: Call) -> str:
 
 
 def _of_one_width(lowering: Lowering, call: Call, equation: str) -> list[ir.Value]:
-    """The operands, with as many axes under each "..." as the widest has: ONNX does not broadcast ranks there."""
+    """The operands with equally many axes under each "...": ONNX does not broadcast different ranks there."""
     graph = lowering.graph
     tensors = list(lowering.fields(call.args[0]))
     terms = equation.partition("->")[0].split(",")

@@ -1,6 +1,6 @@
-"""Loops as ONNX's `Scan`, where one goes along tensors without a condition, else as its `Loop`.
+"""Loops as ONNX's `Scan` if one goes along tensors without a condition, else as its `Loop`.
 
-The body is a graph of its own, which sees the values around it. Carried tuples are written field by field.
+The body is a graph of its own, which can read values from around it. Carried tuples are written field by field.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _loop(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _stacks(lowering: Lowering, stacks: Sequence[ir.Value], types: LoopTypes) -> list[ir.Value]:
-    """The stacks, in the sizes that they have even where no step is made: ONNX Runtime knows numbers only then.
+    """The stacked results, reshaped to all known sizes: after no step, ONNX Runtime only knows those that are numbers.
 
-    A model that was ONNX keeps what the runtime gives it.
+    A model that was ONNX keeps the shape that the runtime gives.
     """
     graph = lowering.graph
     if lowering.is_from_onnx or (isinstance(types.steps, int) and types.steps > 0):
@@ -62,7 +62,7 @@ def _stacks(lowering: Lowering, stacks: Sequence[ir.Value], types: LoopTypes) ->
 
 
 def _is_scan(lowering: Lowering, function: Function, parts: LoopParts, steps: Dim | None) -> bool:
-    """True if a `Scan` says the same. ONNX Runtime's makes at least one step: a model that had none bears that."""
+    """True if a `Scan` means the same. ONNX Runtime's makes one step at least: accepted in a model that was ONNX."""
     if parts.condition is not None or parts.count is not None or function.params[0] in used_vars(function):
         return False
     if free_vars(function) and not lowering.outside.scans_capture:
@@ -80,7 +80,7 @@ def _function(lowering: Lowering, body: Expr) -> Function:
 
 
 class _Writing:
-    """One loop that is written."""
+    """The writing of one loop."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _Writing:
         self._hint = self._graph.hint
 
     def scan(self) -> list[ir.Value]:
-        """The results of a `Scan`, which hands its body the slices."""
+        """The results of a `Scan`, which passes the slices to its body."""
         with self._graph.block() as nodes:
             formals = self._formals()
             slices = [self._formal(x, f"{self._hint}_slice") for x in self._scanned]
@@ -112,7 +112,7 @@ class _Writing:
         return results
 
     def loop(self) -> list[ir.Value]:
-        """The results of a `Loop`, whose body takes the slices itself."""
+        """The results of a `Loop`, whose body takes the slices by itself."""
         graph, lowering, parts = self._graph, self._lowering, self._parts
         count: ir.Value | None = None
         if parts.count is not None:
@@ -142,7 +142,7 @@ class _Writing:
         return step
 
     def _formals(self) -> list[ir.Value]:
-        """The values that the body takes for what is carried."""
+        """The inputs of the body for the carried values."""
         found: list[ir.Value] = []
         params = self._function.params[1 : 1 + len(self._carried)]
         for param, start in zip(params, self._carried, strict=True):
@@ -163,7 +163,7 @@ class _Writing:
         lowering.define_sizes(param.ty, value)
 
     def _body(self, step: ir.Value, slices: Sequence[ir.Value]) -> list[ir.Value]:
-        """The results of the body, leaf by leaf."""
+        """The results of the body, as a flat list of tensors."""
         for param, value in zip(self._function.params[1 + len(self._carried) :], slices, strict=True):
             self._take(param, value)
         return flat(self._lowering.body(self._function.body))
@@ -171,7 +171,7 @@ class _Writing:
     def _outputs(
         self, given: Sequence[ir.Value], nodes: Sequence[ir.Node], carried: Sequence[ir.Value] = ()
     ) -> list[ir.Value]:
-        """``given`` as outputs of the body; one of ``carried`` that a `Loop` hands on costs the runtime no copy."""
+        """``given`` as outputs of the body. A `Loop` may pass on one of ``carried`` without a copy."""
         handed_on = {place for place, value in enumerate(given) if 0 < place <= len(carried) and value in carried}
         outputs = self._graph.own_outputs(given, nodes, handed_on)
         for value, output in zip(given, outputs, strict=True):

@@ -1,11 +1,10 @@
 """From expressions of the language to values of an ONNX graph.
 
-`Lowering` walks a function's body and asks `LOWERINGS`, the table by operator name that `write` fills, for the
-nodes of each call. A call that no row writes is decomposed into calls of other operators, and these are written.
+`Lowering` walks over a function's body and looks up the nodes of each call in `LOWERINGS`, the table by operator name
+that `write` fills. A call that no row writes is decomposed into calls of other operators, which are then written.
 Knows the language and `GraphWriter`; the operators themselves are in `write`.
-
-A tensor becomes a value, a tuple a tuple of what its fields become, a shape a tensor of rank 1 and int64, a scalar
-that is no tensor one of rank 0.
+A tensor becomes a value, a tuple a tuple of the values of its fields, a shape a vector of int64, and a scalar that is
+not a tensor a tensor of rank 0.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ Lowered: TypeAlias = "ir.Value | tuple[Lowered, ...]"
 Lower: TypeAlias = "Callable[[Lowering, Call], Lowered | None]"
 
 LOWERINGS: Final[dict[str, Lower]] = {}
-"""For each operator that ONNX has in some form, the function that writes a call of it, or gives None to decline.
+"""The function that writes a call of an operator, by operator name. It returns None to decline a call.
 
-Every primitive has a row here. A composite has one where its own node, or another formula, is fewer nodes, faster or
-more accurate than its decomposition, which is what is written without a row and for calls that the row declines.
+Every primitive has a row. A composite has a row if its own node or another formula has fewer nodes or is faster or
+more accurate than its decomposition. Without a row, or if the row declines, the decomposition is written.
 """
 
 REASONS: Final[dict[str, str]] = {}
-"""For each composite in `LOWERINGS`, the reason for its row: its figures beside those of its decomposition.
+"""The reason for the row of each composite in `LOWERINGS`: its figures compared with its decomposition.
 
 Times are those of ONNX Runtime 1.31 on one core, in float32.
 """
 
 
 def lowers(*names: str, because: str | None = None, family: str = "relax") -> Callable[[Lower], Lower]:
-    """Enter a function into `LOWERINGS` under the names of operators, that of their ``family`` left out.
+    """Enter a function into `LOWERINGS` under operator names, given without their ``family``.
 
     ``because`` is the reason for the row of a composite, for `REASONS`.
     """
@@ -69,13 +68,13 @@ _others: list[Lower] = []
 
 
 def lowers_others(function: Lower) -> Lower:
-    """Let ``function`` write the calls of operators that `LOWERINGS` has no entry for."""
+    """Use ``function`` for calls of operators without an entry in `LOWERINGS`."""
     _others[:] = [function]
     return function
 
 
 def tensor_type(expr: Expr) -> TensorType:
-    """The type of an operand that is a tensor by its operator's type rule."""
+    """The type of a tensor operand. Raises `ConvertError` if it is not known to be a tensor."""
     ty = expr.ty
     if not isinstance(ty, TensorType):
         raise ConvertError(f"{expr!r} is {ty!r}; ONNX needs to know that it is a tensor: add a match_cast")
@@ -90,7 +89,7 @@ def known_dtype(ty: TensorType) -> str:
 
 
 def known_rank(expr: Expr) -> int:
-    """The rank of a tensor operand, where its nodes depend on it."""
+    """The rank of a tensor operand whose nodes depend on it. Raises `ConvertError` if it is not known."""
     rank = tensor_type(expr).ndim
     if rank < 0:
         raise ConvertError(
@@ -100,31 +99,31 @@ def known_rank(expr: Expr) -> int:
 
 
 def size_at(expr: Expr, axis: int) -> Dim | None:
-    """The size of a tensor operand along an axis, if it is known."""
+    """The size of a tensor operand along ``axis``; None if the shape is unknown."""
     shape = tensor_type(expr).shape
     return None if shape is None else shape[axis]
 
 
 def nothing(_name: OnnxName, _call: Call) -> bool:
-    """False: a runtime that has only the standard operators has no kernel for others."""
+    """False: a runtime with only the standard operators has no kernel for others."""
     return False
 
 
 _OF_RUNTIMES: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
-"""Domains whose operators runtimes have, so that a file of them need not say what they compute."""
+"""Domains whose operators runtimes have, so that a file need not define them."""
 
 
 def widely_had(name: OnnxName, _call: Call | None = None) -> bool:
-    """True if common runtimes have an operator."""
+    """True if common runtimes have the operator ``name``."""
     return name.domain in _OF_RUNTIMES
 
 
 class OutsideOperators(NamedTuple):
-    """The lowering of calls of operators that are no part of the vocabulary.
+    """The lowering of calls of operators outside the vocabulary.
 
-    ``runtime_has`` says whether a call of an operator that a declaration names can be run; others are functions or,
-    without ``with_functions``, spelled out where they are called, as calls of ``spelled_out`` always are.
-    ``scans_capture``: whether the body of a `Scan` may read values from around it.
+    ``runtime_has`` says if a call of an operator that a declaration names can be run. Other calls become functions, or
+    are spelled out in place without ``with_functions``. Calls of ``spelled_out`` are always spelled out.
+    ``scans_capture`` says if the body of a `Scan` may read values from around it.
     """
 
     runtime_has: Callable[[OnnxName, Call], bool] = widely_had
@@ -134,12 +133,12 @@ class OutsideOperators(NamedTuple):
 
 
 def _numbers(dims: Iterable[object]) -> int:
-    """The number of ``dims`` that are numbers."""
+    """The number of integers in ``dims``."""
     return sum(isinstance(dim, int) for dim in dims)
 
 
 class Lowering:
-    """The state of writing one function: the graph so far, and what each variable became."""
+    """The state of writing one function: the graph so far, and the value of each variable."""
 
     def __init__(
         self,
@@ -150,31 +149,31 @@ class Lowering:
         is_kept: Callable[[SourceNode], bool] = lambda _node: False,
         outside: OutsideOperators | None = None,
     ) -> None:
-        """``is_kept``: which nodes of the model that the program was are written as they were read."""
+        """``is_kept`` says which nodes of the source model are written as they were read."""
         self.graph: Final = graph
         self.module: Final = module
         self.is_from_onnx: Final = is_from_onnx
-        """True if the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, is open in it."""
+        """True if the program was an ONNX model: what ONNX leaves open, such as the maximum of NaN, stays open."""
         self._is_kept: Final = is_kept
         self.definitions: Final[dict[Var, Expr]] = {}
-        """The values of the variables of the bodies."""
+        """The values that the variables of the bodies are bound to."""
         self.functions: Final[dict[Var, Function]] = {}
-        """The functions that are defined inside, by each of their names."""
+        """The functions that are defined inside the function, under each of their names."""
         self.values: Final[dict[Var, Lowered]] = {}
         self.reshapes: Final[dict[ir.Value, tuple[ir.Value, Sequence[Dim]]]] = {}
-        """For each value that is another one in a new shape: that one, and its shape."""
+        """For each value that is a reshaped value: the original value and its shape."""
         self.outside: Final = outside or OutsideOperators()
-        """The lowering of operators that are no part of the vocabulary."""
+        """The lowering of operators outside the vocabulary."""
         self._inlined: Final[dict[Function, str]] = {}
         self._shown_sizes: Final[dict[SymVar, Dim]] = {}
         self._size_names: Final = NameSupply()
         self._computed: Final[set[SymVar]] = set()
-        """Sizes that nodes of their own compute, and no shape of a tensor shows."""
+        """Sizes that nodes of their own compute and that are in no shape of a tensor."""
 
     # --- operands
 
     def value(self, expr: Expr) -> Lowered:
-        """The value that a leaf became."""
+        """The value of a leaf."""
         match expr:
             case Var():
                 found = self.values.get(expr)
@@ -209,7 +208,7 @@ class Lowering:
         return self.graph.constant(expr.value, expr.ty.dtype)
 
     def tensor(self, expr: Expr) -> ir.Value:
-        """The value of a tensor operand (or of a shape or scalar: see the head of this module)."""
+        """The value of a tensor operand, or of a shape or scalar (see the module docstring)."""
         found = self.value(expr)
         if isinstance(found, tuple):
             raise ConvertError(f"{expr!r} is a tuple where a tensor is expected")
@@ -234,11 +233,11 @@ class Lowering:
         return var
 
     def emit(self, call: Expr) -> Var:
-        """A variable bound to an expression over leaves, whose nodes are written now."""
+        """A variable bound to an expression over leaves; its nodes are written now."""
         return self.bind(self.expression(call), call.ty)
 
     def match_cast(self, value: Expr, ty: Type) -> Var:
-        """A variable of type ``ty`` that stands for ``value``, from which the new size variables can be read."""
+        """A variable of type ``ty`` that stands for ``value``, and from which new size variables are read."""
         lowered = self.value(value)
         self.define_sizes(ty, lowered)
         return self.bind(lowered, ty)
@@ -256,7 +255,7 @@ class Lowering:
                 return self.value(expr)
 
     def call(self, call: Call) -> Lowered:
-        """The value of a call over leaves. Raises `ConvertError` for what ONNX has no form for."""
+        """The value of a call over leaves. Raises `ConvertError` if ONNX has no form for it."""
         op = call.op
         if isinstance(op, Op):
             lower = LOWERINGS.get(op.name)
@@ -272,7 +271,7 @@ class Lowering:
         raise ConvertError(f'a call of the {name} cannot be written as ONNX; the engine for target="numpy" runs it')
 
     def _written(self, lower: Lower, call: Call) -> Lowered | None:
-        """The nodes that ``lower`` writes; None where that takes an operator which the opset does not have."""
+        """The value that ``lower`` writes; None if it declines or needs an operator that the opset does not have."""
         nodes = self.graph.nodes
         before = len(nodes)
         try:
@@ -301,7 +300,7 @@ class Lowering:
     # --- bodies
 
     def body(self, body: SeqExpr) -> Lowered:
-        """The nodes of all bindings of a body, in order; what its result became."""
+        """Write the nodes of all bindings of a body, in order; returns the value of its result."""
         bindings = [binding for block in body.blocks for binding in block.bindings]
         self.definitions.update((binding.var, binding.value) for binding in bindings)
         standing = StandingNodes(bindings, body.body, self._is_kept, self.values.__contains__)
@@ -315,7 +314,7 @@ class Lowering:
         return self.value(flatten(body.body, self.emit, keep_root=False))
 
     def _bind(self, binding: Binding) -> None:
-        """The nodes of a binding."""
+        """Write the nodes of a binding."""
         if binding.var in self.values:
             return
         function = self.functions.get(binding.value) if isinstance(binding.value, Var) else binding.value
@@ -335,8 +334,8 @@ class Lowering:
     def _keep(self, standing: Standing) -> bool:
         """Write a node as it was read.
 
-        False where the sizes that it takes are not known any more, or where it is better written anew: a change of
-        shape after one that was written for another node.
+        False if the sizes that it needs are no longer known, or if it is better written anew: a reshape after a reshape
+        that was written for another node.
         """
         graph = self.graph
         if self._follows_written_reshape(standing):
@@ -367,7 +366,7 @@ class Lowering:
             self._show_sizes(var.ty, self.values[var])
             self.define_sizes(var.ty, self.values[var])
             self._describe(self.values[var], var.ty)
-        for before in standing.first:  # another body that needs these has its own
+        for before in standing.first:  # another body that needs these writes its own
             for var in before.outputs:
                 if var is not None:
                     del self.values[var]
@@ -379,7 +378,7 @@ class Lowering:
         return isinstance(value, ir.Value) and value in self.reshapes and value.producer() not in self.graph.kept
 
     def _note_reshape(self, standing: Standing, source: ir.Value | None, outputs: Sequence[ir.Value]) -> None:
-        """Let what is written after a kept change of shape start from where that started."""
+        """Record a kept reshape, so that a later reshape of its result starts from its operand."""
         operand = standing.operands[0] if standing.operands else None
         if not _is_reshape(standing) or operand is None or source is None or not isinstance(operand.ty, TensorType):
             return
@@ -387,7 +386,7 @@ class Lowering:
             self.reshapes[outputs[0]] = self.reshapes.get(source, (source, operand.ty.shape))
 
     def _operand(self, operand: Expr, name: str) -> ir.Value:
-        """The value of an operand of a node that was read, under the name that it had if it is a constant."""
+        """The value of an operand of a node that was read. A constant keeps the ``name`` that it had."""
         if isinstance(operand, Constant):
             return self.graph.constant_data(operand.data, name)
         return self.tensor(operand if isinstance(operand, Var) else self.emit(flatten(operand, self.emit)))
@@ -403,9 +402,9 @@ class Lowering:
             self.graph.define_whole_shape(ty.shape, value)
 
     def shape(self, dims: Sequence[Dim]) -> ir.Shape:
-        """A shape for a value's type: sizes as they are, symbolic ones by their text, those beyond int64 left open.
+        """A shape for a value's type. Symbolic sizes are given by their text; sizes beyond int64 are left open.
 
-        Sizes of one name get different ones, since runtimes hold sizes of one name to be equal.
+        Different sizes of the same name get different names, since runtimes take sizes of one name to be equal.
         """
         return ir.Shape([self._shown(dim) for dim in dims])
 
@@ -419,19 +418,19 @@ class Lowering:
         return str(substitute(dim, self._shown_sizes))
 
     def _name(self, value: Lowered, name: str) -> None:
-        """Call what a binding's own nodes gave by the name of its variable."""
+        """Rename the value of a binding from the name of its node to the name of the variable."""
         for leaf in flat(value):
             if leaf.name is not None and leaf.name.startswith(f"{name}/"):
                 leaf.name = self.graph.names.fresh(name)
 
     def _show_sizes(self, ty: Type, value: Lowered) -> None:
-        """Let sizes that are computed so far be read off ``value``, which a kept node gives without them."""
+        """Let computed sizes that nothing has used so far be read off ``value``, the output of a kept node."""
         for dim, read in self._readings(ty, value):
             if isinstance(dim, SymVar) and dim in self._computed and not self.graph.has_size(dim):
                 self.graph.define_size(dim, read)
 
     def define_sizes(self, ty: Type, value: Lowered) -> None:
-        """Let the size variables that ``ty`` is the first to mention be read off ``value``."""
+        """Let the size variables that first occur in ``ty`` be read off ``value``."""
         if isinstance(ty, TensorType) and not isinstance(value, tuple):
             new = [dim for dim in ty.shape or () if isinstance(dim, SymVar) and not self.graph.knows_size(dim)]
             if new:
@@ -446,7 +445,7 @@ class Lowering:
                 self._solve(dim, read)
 
     def _solve(self, dim: SymExpr, read: Callable[[], ir.Value]) -> None:
-        """Define the one unknown variable of ``dim`` when it stands alone, times a number, in the sum."""
+        """Define the only unknown variable of ``dim`` if it occurs once in the sum, alone or times a number."""
         unknown = [variable for variable in dim.free_symvars if not self.graph.knows_size(variable)]
         if len(unknown) != 1:
             return
@@ -503,7 +502,7 @@ class Lowering:
 
 
 def _sizes_of(operand: Expr) -> Iterable[SymVar]:
-    """The size variables that an operand is computed from, where it is neither a variable nor a constant."""
+    """The size variables that an operand is computed from, if it is neither a variable nor a constant."""
     for node in walk(operand):
         dims = node.values if isinstance(node, ShapeExpr) else [node.value] if isinstance(node, PrimValue) else ()
         for dim in dims:
@@ -512,14 +511,14 @@ def _sizes_of(operand: Expr) -> Iterable[SymVar]:
 
 
 def flat(value: Lowered) -> list[ir.Value]:
-    """The tensors of a value, tuples opened, in order."""
+    """The tensors of a value in order, with tuples flattened."""
     if not isinstance(value, tuple):
         return [value]
     return [leaf for field in value for leaf in flat(field)]
 
 
 def like(layout: Lowered, leaves: Iterator[ir.Value]) -> Lowered:
-    """The next of ``leaves``, nested as ``layout`` is."""
+    """The next of ``leaves``, nested like ``layout``."""
     if not isinstance(layout, tuple):
         return next(leaves)
     return tuple([like(field, leaves) for field in layout])

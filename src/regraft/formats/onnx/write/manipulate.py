@@ -1,4 +1,4 @@
-"""Operators that arrange, join, cut, pick and put elements, as ONNX."""
+"""Operators that rearrange, join, slice, gather and scatter elements, as ONNX."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from .kernels import single_at_least
 from .lowering import Lowered, Lowering, known_rank, lowers, size_at, tensor_type
 
 _LAST: int = -(2**63)
-"""As the end of a slice that runs backwards: past the first element."""
+"""The end of a slice that runs backward: before the first element."""
 _END: int = 2**63 - 1
-"""As the end of a slice that runs forward: past the last element."""
+"""The end of a slice that runs forward: after the last element."""
 
 
 def reshaped(lowering: Lowering, x: ir.Value, before: Sequence[Dim] | None, after: Sequence[Dim]) -> ir.Value:
-    """``x``, of shape ``before`` if known, in the shape ``after``; the shape is a constant where it can be.
+    """``x`` of shape ``before``, if known, reshaped to ``after``. The shape is a constant if possible.
 
-    What is reshaped already is reshaped once, from where it comes, and not at all if it has had that shape before.
+    A value that was reshaped already is reshaped from its origin, or not at all if that has the shape ``after``.
     """
     x, before = lowering.reshapes.get(x, (x, before))
-    # One axis that is not known to keep its size keeps it where all others do.
+    # If all other axes keep their size, one axis of unknown size keeps its size too.
     if before is not None and len(before) == len(after) and [*map(_is_same_size, before, after)].count(False) <= 1:
         return x
     result = _reshaped_once(lowering, x, before, after)
@@ -53,7 +53,7 @@ def _reshaped_once(lowering: Lowering, x: ir.Value, before: Sequence[Dim] | None
         if isinstance(size, int) and size > 0:
             sizes.append(size)
         elif isinstance(size, SymExpr) and before is not None and axis < len(before) and before[axis] == size:
-            sizes.append(0)  # the size of the operand's axis of the same number
+            sizes.append(0)  # copies the size of the same axis of the operand
         elif isinstance(size, SymExpr) and -1 not in sizes:
             sizes.append(-1)
         else:
@@ -96,7 +96,7 @@ def _permute_dims(lowering: Lowering, call: Call) -> Lowered:
     if axes is None:
         return graph.op("Transpose", x)
     order = [axis % len(axes) for axis in axes]
-    # What other operators are written as may end with the way there.
+    # The nodes of another operator may end with the inverse transpose.
     source = before_transpose(x, inverse(order))
     if source is not None and x.producer() not in graph.kept:
         return source
@@ -122,7 +122,7 @@ def _concat(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _joined_parts(lowering: Lowering, x: ir.Value) -> Sequence[ir.Value]:
-    """The parts that a row, such as a shape, was joined from; itself if it is not joined."""
+    """The parts that a vector, such as a shape, was concatenated from; the vector itself if it was not."""
     concat = maker(x, "Concat")
     if concat is None or concat in lowering.graph.kept:
         return [x]
@@ -144,9 +144,9 @@ def _split(lowering: Lowering, call: Call) -> Lowered | None:
     shapes = [field.shape for field in call.ty.fields if isinstance(field, TensorType)]
     sizes: list[Dim] = [shape[axis] for shape in shapes if shape is not None]
     extent = size_at(call.args[0], axis)
-    # Sizes of which some are open take more nodes than the parts do, unless all are one.
+    # If some sizes are symbolic, a split takes more nodes than slices, unless all sizes are equal.
     is_short = all(isinstance(size, int) for size in sizes) or len(set(sizes)) == 1
-    # Cuts that go back or past the end leave parts that do not add up.
+    # Cuts that go back or past the end give parts whose sizes do not add up.
     if extent is None or not is_short or dims_equal(add_all(sizes), extent) is not True:
         return None
     return graph.ops("Split", [lowering.tensor(call.args[0]), graph.shape(sizes)], len(sizes), axis=axis)
@@ -169,7 +169,7 @@ def _repeat(lowering: Lowering, call: Call) -> Lowered:
     apart = graph.op("Unsqueeze", x, graph.integers([axis + 1]))
     counts = [1] * (rank + 1)
     counts[axis + 1] = times
-    # Axis `axis` of the operand times `times`; all other sizes are copied.
+    # The size of axis `axis` is multiplied by `times`; all other sizes are copied.
     shape = graph.op("Shape", x)
     factors = graph.integers([times if place == axis else 1 for place in range(rank)])
     return graph.op(
@@ -193,7 +193,7 @@ def _tile(lowering: Lowering, call: Call) -> Lowered:
 
 
 def as_indices(lowering: Lowering, expr: Expr) -> ir.Value:
-    """A tensor of indices in a dtype that every operator takes."""
+    """A tensor of indices in int64, which every operator takes."""
     return lowering.graph.cast(lowering.tensor(expr), "int64")
 
 
@@ -223,7 +223,7 @@ def _gather_nd(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 def _joined_indices(lowering: Lowering, indices: Expr) -> ir.Value:
-    """Index tensors that broadcast together as one, with an axis for their number at the end."""
+    """Index tensors, broadcast and stacked along a new last axis."""
     graph = lowering.graph
     columns = [graph.cast(x, "int64") for x in lowering.fields(indices)]
     if len(columns) > 1:
@@ -255,7 +255,7 @@ def _strided_slice(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _ends_in_sizes(call: Call) -> list[Dim] | None:
-    """The ends where all are sizes: that of a whole axis as the number that ONNX has for it, which is not computed."""
+    """The ends if all are sizes; the end of a whole axis is ONNX's constant for it, which need not be computed."""
     axes, ends, *strides = [_dims(arg) for arg in (call.args[1], *call.args[3:])]
     if axes is None or ends is None or None in strides:
         return None
@@ -269,9 +269,9 @@ def _ends_in_sizes(call: Call) -> list[Dim] | None:
 
 
 def _known_slices(call: Call) -> list[tuple[int, int, int, int]] | None:
-    """Begin, end, axis and stride for each axis as ONNX reads them, where all is known; None where not.
+    """Begin, end, axis and stride for each axis as ONNX reads them, if all are known; else None.
 
-    Bounds outside the axis mean something else in ONNX when the stride is negative: they are brought inside.
+    Bounds outside the axis have another meaning in ONNX if the stride is negative, so they are clipped to the axis.
     """
     columns: list[list[int]] = []
     for arg in call.args[1:]:
@@ -293,7 +293,7 @@ def _known_slices(call: Call) -> list[tuple[int, int, int, int]] | None:
 
 
 def _dims(expr: Expr) -> list[Dim] | None:
-    """A tuple of scalars as sizes; None where one is computed by the program."""
+    """A tuple of scalars as sizes; None if the program computes one of them."""
     assert isinstance(expr.ty, TupleType)
     values = [field.value if isinstance(field, PrimType) else None for field in expr.ty.fields]
     known = [value for value in values if isinstance(value, int | SymExpr)]
@@ -301,7 +301,7 @@ def _dims(expr: Expr) -> list[Dim] | None:
 
 
 def _scalars(lowering: Lowering, expr: Expr) -> ir.Value:
-    """A tuple of scalars that are no tensors, as a tensor of rank 1."""
+    """A tuple of scalars that are not tensors, as a vector."""
     graph, known = lowering.graph, _dims(expr)
     if known is not None:
         return graph.shape(known)

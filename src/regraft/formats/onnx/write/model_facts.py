@@ -1,4 +1,4 @@
-"""The facts of a model beside its graph: who made it, in which versions, and what for."""
+"""The facts of a model besides its graph: its producer, versions and purpose."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..described import description_size
 from ..external_data import IN_OTHER_FILES
 
 FACTS: Final = "onnx_model"
-"""The attribute of a module under which the facts of its source model stand, as pairs of name and value."""
+"""The attribute of a module with the facts of its source model, as pairs of name and value."""
 
 _NEWEST_IR_VERSION: Final = 11
 _LEAST_IR_VERSION: Final = 8
-"""The lowest version for files that were no ONNX model before: that of opset 13, which all runtimes of today read."""
+"""The lowest version for files that were not ONNX before: that of opset 13, which all current runtimes read."""
 
 
 _HOW_TO_RUN: Final = "regraft.run."
@@ -31,25 +31,25 @@ VERSIONS: Final = "onnx_versions"
 
 
 def with_versions(module: IRModule, opset: int | None, ir_version: int | None) -> IRModule:
-    """``module``, to be written as ONNX in these versions where it says no others."""
+    """``module``, to be written as ONNX in these versions. None keeps the default."""
     return module if opset is None and ir_version is None else module.with_attr(VERSIONS, (opset or 0, ir_version or 0))
 
 
 def versions_of(module: IRModule) -> tuple[int | None, int | None]:
-    """The opset and the version of the format that `with_versions` asked for."""
+    """The opset and the version of the format that `with_versions` asked for; None for the default."""
     opset, ir_version = module.attrs.get(VERSIONS, (0, 0))
     return opset or None, ir_version or None
 
 
 def how_to_run(function: Function) -> dict[str, str]:
-    """The attributes of ``function`` that say how it is to be run, as metadata of a model."""
+    """The attributes of ``function`` for the runtime, as metadata of a model."""
     return {key: str(value) for key, value in function.attrs.items() if key.startswith(_HOW_TO_RUN)}
 
 
 def without_how_to_run(metadata: Mapping[str, str]) -> tuple[tuple[tuple[str, str], ...], dict[str, int]]:
-    """``metadata`` in the order of its keys without what `how_to_run` made of attributes, and these attributes.
+    """``metadata``, sorted by key, without the entries that `how_to_run` made of attributes, and these attributes.
 
-    What has such a name and is no number is metadata.
+    An entry with such a name whose value is not a number stays metadata.
     """
     said = {key for key, text in metadata.items() if key.startswith(_HOW_TO_RUN) and _is_number(text)}
     rest = tuple(sorted((key, text) for key, text in metadata.items() if key not in said))
@@ -61,13 +61,13 @@ def _is_number(text: str) -> bool:
 
 
 class ModelFacts(NamedTuple):
-    """The facts of an ONNX model; ``opset`` and ``ir_version`` are 0 for what was none.
+    """The facts of an ONNX model; ``opset`` and ``ir_version`` are 0 if there was no model.
 
-    ``states_types``: whether it gives the types of at least half of the values that nodes of its graph read, which
-    whoever reads it can work out as well. ``names_nodes``: whether its nodes have names. ``packs_integers``: whether
-    constants of int64 are numbers of as many bytes as each needs, and no arrays. ``described``: the bytes that describe
-    its graph, of `description_size`; 0 for what was no ONNX model. ``unsized``: the outputs that have no sizes there.
-    ``in_other_files``: whether constants lie in other files than the model's own, which runtimes map into memory.
+    ``states_types`` is True if the model states the types of at least half of the inner values of its graph, which a
+    reader can infer as well. ``names_nodes`` is True if its nodes have names. ``packs_integers`` is True if constants
+    of int64 are stored as integers of variable length, not as arrays. ``described`` is the `description_size` of its
+    graph in bytes; 0 if there was no ONNX model. ``unsized`` are the outputs without sizes. ``in_other_files`` is True
+    if constants are in other files than the model's own, which runtimes map into memory.
     """
 
     opset: int = 0
@@ -114,14 +114,14 @@ class ModelFacts(NamedTuple):
         )
 
     def as_pairs(self) -> tuple[tuple[str, Any], ...]:
-        """The facts under `FACTS`: the facts that are not those of a model without any."""
+        """The facts that differ from those of a program without a model, as pairs for `FACTS`."""
         plain = ModelFacts()
         return tuple((name, value) for name, value in self._asdict().items() if value != getattr(plain, name))
 
     def write_to(self, model: ir.Model, ir_version: int | None = None) -> None:
-        """State the facts in a model, and the version of the format: ``ir_version``, or one that its opset has.
+        """State the facts in a model, and the version of the format: ``ir_version``, or one that fits its opset.
 
-        Raises `ConvertError` for a version that the opset does not have yet.
+        Raises `ConvertError` for a version that is too old for the opset, or newer than the installed ONNX.
         """
         needed = _needed_ir_version(model)
         if ir_version is not None and not needed <= ir_version <= onnx.IR_VERSION:
@@ -156,6 +156,6 @@ def _needed_ir_version(model: ir.Model) -> int:
 
 
 def _states_sizes(value: ir.Value) -> bool:
-    """True if the shape of a value is there, and more than a number of axes."""
+    """True if a value has a shape with at least one stated size, or of rank 0."""
     shape = value.shape
     return shape is not None and (not len(shape) or any(isinstance(dim, int) or dim.value is not None for dim in shape))

@@ -1,7 +1,7 @@
 """Normalization, attention, losses and rearrangement as ONNX.
 
-What ONNX has as one operator stays one, where its axes and dtypes fit and ONNX Runtime has a kernel; what is left
-goes by the reference semantics.
+An operator that ONNX has becomes one node, if its axes and dtypes fit and ONNX Runtime has a kernel. The others are
+decomposed by their reference semantics.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _is_trailing(axes: Sequence[int], rank: int) -> bool:
 
 
 def _in_single(call: Call, op_type: str) -> bool:
-    """True if ONNX Runtime computes ``op_type`` on the dtype of the call, in single precision or from half."""
+    """True if ONNX Runtime computes ``op_type`` on the call's dtype: single precision, or 16 bits by conversion."""
     dtype = operand_dtype(call)
     return is_float(dtype) and (dtype == "float32" or itemsize(dtype) == 2) and has_kernel(op_type, "float32")
 
@@ -53,7 +53,7 @@ def _layer_norm(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 _FEW: Final = 16
-"""As many numbers take no more bytes than the node that would make them."""
+"""So many numbers take no more bytes than a node that would create them."""
 
 
 def _ones_like(lowering: Lowering, operand: Expr, dtype: str) -> ir.Value:
@@ -83,7 +83,7 @@ def _rms_norm(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 def _is_over_space(call: Call) -> bool:
-    """True if the channels are on axis 1 and all later axes are normalized over."""
+    """True if the channels are on axis 1 and the axes of the norm are all later axes."""
     rank = tensor_type(call.args[0]).ndim
     if rank < 3 or call.attrs["channel_axis"] % rank != 1:
         return False
@@ -108,10 +108,10 @@ def _group_norm(lowering: Lowering, call: Call) -> Lowered | None:
     dtype, groups, shape = dtype_of(x), attrs["num_groups"], tensor_type(call.args[0]).shape
     one, zero = (graph.constant([number] * groups, dtype) for number in (1.0, 0.0))
     if shape is not None and shape[1] == groups:
-        # One channel in each group is what instance normalization takes.
+        # Groups of one channel are instance normalization.
         factor, summand = gamma if attrs["scale"] else one, beta if attrs["center"] else zero
         return graph.op("InstanceNormalization", x, factor, summand, epsilon=attrs["epsilon"])
-    # A group is to normalization what a channel is to instance normalization; ONNX Runtime has a kernel for that, and
+    # Each group is normalized as one channel of an instance normalization, for which ONNX Runtime has a kernel. It has
     # none for GroupNormalization, whose definition by other operators takes twice the time.
     grouped = graph.op("Reshape", x, graph.integers([0, groups, -1]))
     normal = graph.op("InstanceNormalization", grouped, one, zero, epsilon=attrs["epsilon"])
@@ -121,7 +121,7 @@ def _group_norm(lowering: Lowering, call: Call) -> Lowered | None:
         normal = reshaped(lowering, normal, None, shape)
     if not attrs["scale"] and not attrs["center"]:
         return normal
-    # A batch norm of mean 0 and variance 1 is one factor and one summand for each channel, in one pass.
+    # A batch norm with mean 0 and variance 1 applies one factor and one summand for each channel, in one pass.
     zeros, ones = (_channels_of(lowering, call, number) for number in (0.0, 1.0))
     operands = [normal, gamma if attrs["scale"] else ones, beta if attrs["center"] else zeros, zeros, ones]
     work = carrier("BatchNormalization", dtype)
@@ -130,7 +130,7 @@ def _group_norm(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 def _channels_of(lowering: Lowering, call: Call, number: float) -> ir.Value:
-    """One number for each channel of a normalization over axis 1."""
+    """``number`` once for each channel of a normalization over axis 1."""
     dtype, channels = operand_dtype(call), size_at(call.args[0], 1)
     if isinstance(channels, int):
         return lowering.graph.constant([number] * channels, dtype)
@@ -153,7 +153,7 @@ def _batch_norm(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 def _visible(lowering: Lowering, call: Call) -> ir.Value | None:
-    """The mask of the keys that each query sees, (queries, keys), where the operator cannot state it itself."""
+    """The mask (queries, keys) of the keys that each query sees, if the operator cannot express it; else None."""
     causal, window = call.attrs["causal_mask"], call.attrs["window_size"]
     if causal is None or (causal == "TopLeft" and window is None):
         return None
@@ -162,10 +162,10 @@ def _visible(lowering: Lowering, call: Call) -> ir.Value | None:
 
 
 def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value:
-    """``bias`` with half of the lowest finite number in its place.
+    """``bias`` with the lowest finite number replaced by its half.
 
-    By that number ONNX Runtime (1.31) knows what attends to nothing: a row of it gives zeros there, and here, as in
-    PyTorch, the mean of the values.
+    ONNX Runtime (1.31) takes a row of the lowest number to attend to nothing and returns zeros for it. Here, as in
+    PyTorch, such a row returns the mean of the values.
     """
     dtype = dtype_of(bias)
     lowest = float(np.finfo(numpy_dtype(dtype)).min)
@@ -178,7 +178,7 @@ def _above_lowest(graph: GraphWriter, bias: ir.Value, operand: Expr) -> ir.Value
 
 
 def _is_replaced(bias: ir.Value, lowest: float) -> bool:
-    """True if half of ``lowest`` stands in its place already."""
+    """True if ``lowest`` has been replaced by its half already."""
     expand = maker(bias, "Expand")
     where = maker(bias if expand is None else expand.inputs[0], "Where")
     equal = None if where is None else maker(where.inputs[0], "Equal")
@@ -188,7 +188,7 @@ def _is_replaced(bias: ir.Value, lowest: float) -> bool:
 
 
 def _is_number(value: ir.Value | None, number: float) -> bool:
-    """True of a constant of one element that is ``number``."""
+    """True for a constant of one element that is ``number``."""
     data = None if value is None else value.const_value
     return data is not None and data.size == 1 and data.numpy().item() == number
 
@@ -205,7 +205,7 @@ def _attention(lowering: Lowering, call: Call) -> Lowered | None:
     mask = _visible(lowering, call)
     if len(call.args) > 3:
         bias = _above_lowest(graph, graph.widened(lowering.tensor(call.args[3]), dtype), call.args[3])
-        # ONNX Runtime does not repeat one row for all queries by itself.
+        # ONNX Runtime does not broadcast one row to all queries by itself.
         queries, rows = size_at(call.args[0], 1), size_at(call.args[3], 2)
         assert queries is not None
         if rows is None or dims_equal(rows, queries) is not True:
@@ -220,13 +220,13 @@ def _attention(lowering: Lowering, call: Call) -> Lowered | None:
     values = [graph.widened(lowering.tensor(arg), dtype) for arg, _ in operands]
     by_heads = [before_transpose(value, _EXCHANGED) for value in values]
     if graph.heads_first or (by_heads[1] is not None and by_heads[2] is not None):
-        # Keys and values lie head by head, as those of a cache do, which is larger than anything else here.
+        # Keys and values are stored head by head, as in a cache, which is the largest tensor here.
         pairs = zip(by_heads, values, strict=True)
         heads_first = [graph.op("Transpose", value, perm=_EXCHANGED) if own is None else own for own, value in pairs]
         found = graph.narrowed(graph.op("Attention", *heads_first, mask, **options), narrow)
         return graph.op("Transpose", found, perm=_EXCHANGED)
     heads = [count for count in (size_at(arg, 2) for arg in call.args[:2]) if isinstance(count, int)]
-    # Rows of all heads, as they lie in memory: no transposition is needed, and ONNX Runtime is fastest so.
+    # Rows of all heads, as they are in memory: this needs no transpose, and is the fastest form in ONNX Runtime.
     rows = [reshaped(lowering, value, arg[1], _rows(arg[1])) for value, arg in zip(values, operands, strict=True)]
     found = graph.op("Attention", *rows, mask, q_num_heads=heads[0], kv_num_heads=heads[1], **options)
     found = graph.narrowed(found, narrow)
@@ -238,7 +238,7 @@ _EXCHANGED = (0, 2, 1, 3)
 
 
 def _rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:
-    """(batch, sequence, heads, size) with heads and size as one axis."""
+    """(batch, sequence, heads, size) with heads and size merged into one axis."""
     return shape[0], shape[1], shape[2] * shape[3]
 
 
@@ -261,7 +261,7 @@ def _pad(lowering: Lowering, call: Call) -> Lowered | None:
     graph, widths, mode = lowering.graph, call.attrs["pad_width"], call.attrs["pad_mode"]
     shape = tensor_type(call.args[0]).shape
     if mode in ("reflect", "circular"):
-        # ONNX folds once only. In a model that was ONNX's, an axis of a size that is known at run time only has room.
+        # ONNX folds only once. In a model that was ONNX, an axis of unknown size is assumed to be long enough.
         reach = 1 if mode == "reflect" else 0
         sizes = shape or [None] * (len(widths) // 2)
         pairs = zip(sizes, widths[::2], widths[1::2], strict=True)

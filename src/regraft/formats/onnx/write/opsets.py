@@ -1,8 +1,8 @@
-"""The opsets in which a node says the same, and a graph in the lowest opset that its nodes need.
+"""The opsets in which a node has the same meaning, and a graph in the lowest opset that its nodes need.
 
-A node is written for one opset and holds in all around it in which its operator has the same inputs and attributes,
-takes its element types, and means the same. What ONNX lists of each version of an operator tells all but the last;
-`_ANEW` says where a version means something else by the same node. Knows ONNX's operator schemas only.
+A node is written for one opset. It is valid in all opsets around it in which its operator has the same inputs and
+attributes, takes its element types, and has the same meaning. ONNX's schemas of each version state all but the
+meaning; `_ANEW` lists the versions that changed it. Knows ONNX's operator schemas only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STANDARD: Final = ("", "ai.onnx")
 
 
 class OpsetRange(NamedTuple):
-    """The first and the last opset in which a node holds."""
+    """The first and the last opset in which a node is valid."""
 
     first: int
     last: int
@@ -40,7 +40,7 @@ def _always(_node: ir.Node) -> bool:
 
 
 def _is_float(node: ir.Node) -> bool:
-    """True if operand 0 of a node holds floats, or may."""
+    """True if operand 0 of a node holds floats, or its dtype is unknown."""
     dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
     return dtype is None or dtype.is_floating_point()
 
@@ -50,7 +50,7 @@ def _has_input(node: ir.Node, index: int) -> bool:
 
 
 def _is_of_several_axes(node: ir.Node) -> bool:
-    """True if the axes from that of a node on may be more than one that counts: before opset 13 they are as if one."""
+    """True if an axis after a node's axis may have another size than 1: before opset 13 these axes count as one."""
     shape = node.inputs[0].shape if node.inputs and node.inputs[0] is not None else None
     if shape is None or "axis" not in node.attributes:
         return True
@@ -59,28 +59,28 @@ def _is_of_several_axes(node: ir.Node) -> bool:
 
 
 def _is_not_float32(node: ir.Node) -> bool:
-    """True if operand 0 of a node holds no float32, or may not."""
+    """True if operand 0 of a node is not float32, or its dtype is unknown."""
     return not node.inputs or node.inputs[0] is None or node.inputs[0].dtype is not ir.DataType.FLOAT
 
 
 _ANEW: Final[Mapping[tuple[str, int], Callable[[ir.Node], bool]]] = {
-    # Before opset 7 a file says more by the absence of attributes than from then on.
-    ("Cast", 6): _always,  # the name of an element type
-    ("GlobalLpPool", 2): _always,  # its power as a float
+    # Before opset 7, a missing attribute can mean more than later.
+    ("Cast", 6): _always,  # the element type was a name
+    ("GlobalLpPool", 2): _always,  # its power was a float
     ("LpPool", 2): _always,
-    ("PRelu", 7): _always,  # slopes by channel
-    ("Selu", 6): _always,  # its numbers by default
-    ("AveragePool", 19): lambda node: "ceil_mode" in node.attributes,  # how the last window counts
-    ("DFT", 20): _always,  # the axis by default
+    ("PRelu", 7): _always,  # slopes were by channel
+    ("Selu", 6): _always,  # its default numbers
+    ("AveragePool", 19): lambda node: "ceil_mode" in node.attributes,  # the count of the last window
+    ("DFT", 20): _always,  # the default axis
     ("GridSample", 20): _always,  # the names of its modes
     ("GroupNormalization", 21): _always,  # factors by channel, not by group
     ("Hardmax", 13): _is_of_several_axes,
     ("LogSoftmax", 13): _is_of_several_axes,
-    ("MeanVarianceNormalization", 13): _is_not_float32,  # a function whose numbers are float32
+    ("MeanVarianceNormalization", 13): _is_not_float32,  # a function whose constants are float32
     ("Mod", 28): lambda node: not node.attributes.get_int("fmod", 0) and _is_float(node),  # as Python's, not C's alone
     ("Pad", 19): lambda node: node.attributes.get_string("mode") == "wrap",
     ("Resize", 11): _always,
-    ("Resize", 13): lambda node: _has_input(node, 2) and _has_input(node, 3),  # sizes no longer beside empty factors
+    ("Resize", 13): lambda node: _has_input(node, 2) and _has_input(node, 3),  # sizes had empty scales before them
     ("Resize", 19): lambda node: node.attributes.get_string("coordinate_transformation_mode") == "half_pixel_symmetric",
     ("RoiAlign", 16): lambda node: "coordinate_transformation_mode" not in node.attributes,
     ("ScatterElements", 18): lambda node: node.attributes.get_string("reduction") in ("max", "min"),
@@ -88,7 +88,7 @@ _ANEW: Final[Mapping[tuple[str, int], Callable[[ir.Node], bool]]] = {
     ("Softmax", 13): _is_of_several_axes,
     ("Split", 18): lambda node: not _has_input(node, 1) and "num_outputs" not in node.attributes,
 }
-"""For an operator and a version, the nodes to which this version gives another meaning than the one before."""
+"""For an operator and a version, a test for the nodes that mean something else than in the version before."""
 
 
 class _Version(NamedTuple):
@@ -121,7 +121,7 @@ def _versions(op_type: str) -> tuple[_Version, ...]:
 
 
 def first_of(op_type: str) -> int:
-    """The opset in which a standard operator came."""
+    """The first opset that has a standard operator."""
     return _versions(op_type)[0].since
 
 
@@ -144,7 +144,7 @@ _TEXTS: Final = {data_type: text for text, data_type in TENSOR_TYPES.items()}
 
 
 def _takes(version: _Version, node: ir.Node) -> bool:
-    """True if a version of the operator has the inputs, outputs and attributes of ``node``."""
+    """True if a version of the operator accepts the inputs, outputs and attributes of ``node``."""
     inputs, outputs = node.inputs, node.outputs
     if not version.attributes >= set(node.attributes) or not version.required <= set(node.attributes):
         return False
@@ -160,9 +160,9 @@ def _takes(version: _Version, node: ir.Node) -> bool:
 
 
 def span_of(node: ir.Node, opset: int) -> OpsetRange | None:
-    """The opsets in which ``node``, which was written for ``opset``, holds; None for one that is not of that opset.
+    """The opsets in which ``node``, written for ``opset``, has the same meaning; None if it is not valid in ``opset``.
 
-    Operators of other domains, which have versions of their own, hold in all.
+    Operators of other domains, which have their own versions, are taken to be valid in all.
     """
     if node.domain not in _STANDARD:
         return OpsetRange(1, _newest())
@@ -179,7 +179,7 @@ def span_of(node: ir.Node, opset: int) -> OpsetRange | None:
 
 
 def types_of(op_type: str, opset: int) -> frozenset[str]:
-    """The types that the first input of a standard operator may have in an opset, as ONNX writes them."""
+    """The types, in ONNX's text form, that the first input of a standard operator may have in an opset."""
     found = [version for version in _versions(op_type) if version.since <= opset]
     return found[-1].inputs[0] if found and found[-1].inputs else frozenset()
 
@@ -197,7 +197,7 @@ def _is_anew(node: ir.Node, version: _Version) -> bool:
 
 
 def first_opset(node: ir.Node, opset: int, oldest: int) -> int:
-    """The first opset, from ``oldest`` on, in which ``node`` can be had: as it is, or in the form of `write_down`."""
+    """The first opset, from ``oldest`` on, that has ``node``, as it is or in the form of `write_down`."""
     span = span_of(node, opset)
     if span is None:
         raise ConvertError(f"{node.op_type} (node {node.name}) is no operator of opset {opset} as it stands")
@@ -207,9 +207,9 @@ def first_opset(node: ir.Node, opset: int, oldest: int) -> int:
 
 
 def write_down(graph: GraphWriter, opset: int, written_for: int) -> None:
-    """Bring the nodes of ``graph``, written for a newer opset, into the forms that ``opset`` has for them, in place.
+    """Change the nodes of ``graph``, written for a newer opset, to the forms of ``opset``, in place.
 
-    Kept nodes are left alone. Cost: linear in the nodes.
+    Kept nodes are not changed. Cost: linear in the nodes.
     """
     found: list[ir.Node] = []
     shapes: dict[ir.Value | None, ir.Value] = {}
@@ -222,7 +222,7 @@ def write_down(graph: GraphWriter, opset: int, written_for: int) -> None:
 
 
 def _share_shape(node: ir.Node, found: list[ir.Node], shapes: dict[ir.Value | None, ir.Value]) -> None:
-    """Let a part of a shape, the last of ``found``, be cut from the shape that an earlier node gives already."""
+    """If an earlier Shape reads the same value, let the last Slice use it, and drop the new Shape from ``found``."""
     sizes = node.inputs[0]
     producer = None if sizes is None else sizes.producer()
     if sizes is None or producer is None or len(found) < 2 or producer is not found[-2] or producer.op_type != "Shape":
@@ -237,7 +237,7 @@ def _share_shape(node: ir.Node, found: list[ir.Node], shapes: dict[ir.Value | No
 def _write_down_node(
     graph: GraphWriter, node: ir.Node, opset: int, written_for: int, insert: Callable[[ir.Node], None]
 ) -> None:
-    """Bring a node and the nodes inside it into the forms of ``opset``; ``insert`` puts a new node before it."""
+    """Change a node and the nodes inside it to the forms of ``opset``; ``insert`` puts a new node before it."""
     if node not in graph.kept and _has_older_form(node):
         span = span_of(node, written_for)
         if span is not None and opset not in span:
@@ -283,7 +283,7 @@ def _as_slice_of_shape(graph: GraphWriter, node: ir.Node, insert: Callable[[ir.N
 
 
 def _as_product_with_gate(graph: GraphWriter, node: ir.Node, insert: Callable[[ir.Node], None]) -> None:
-    """``HardSwish`` as runtimes write it out themselves."""
+    """``HardSwish`` as a product, the form in which runtimes decompose it."""
     data, result = node.inputs[0], node.outputs[0]
     assert data is not None
     gate = graph.value(dtype_of(data), f"{result.name}/HardSigmoid")

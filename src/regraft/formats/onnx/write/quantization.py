@@ -1,6 +1,6 @@
-"""Numbers in few bits as ONNX: quantization and back, products of bytes, weights in blocks.
+"""Low-precision numbers as ONNX: quantization and back, products of bytes, weights in blocks.
 
-Weights in blocks are ONNX Runtime's own operator, which OpenVINO reads as well; all else is standard ONNX.
+A product with weights in blocks is ONNX Runtime's own operator, which OpenVINO reads too; the rest is standard ONNX.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ RUNTIME_DOMAIN: Final = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 
 _SUMMED_IN_BYTES: Final = 4
-"""The accuracy level of ``MatMulNBits``: the other side in bytes too, at an error below that of the weights."""
+"""The accuracy level of ``MatMulNBits``: the other operand in bytes too, at a smaller error than the weights'."""
 
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 
 _SINCE: Final = {"int4": 21, "uint4": 21, "int2": 25, "uint2": 25}
-"""The opsets in which ``DequantizeLinear`` reads codes of less than a byte."""
+"""The first opsets in which ``DequantizeLinear`` reads codes of less than a byte."""
 
 _BLOCKS_SINCE: Final = 21
 _HALF_SINCE: Final = 19
@@ -54,12 +54,12 @@ def _dequantize(lowering: Lowering, call: Call) -> Lowered | None:
         placed["block_size"] = block
     elif not _is_even(call):
         return None
-    # A distance between codes of 16 bits is no number of float16.
+    # A float16 cannot hold each difference of 16-bit codes.
     is_half = given == "float16" and opset >= _HALF_SINCE and itemsize(codes) < itemsize("int16")
     if given != call.attrs["out_dtype"] or (given != "float32" and not is_half):
         return None
     if codes == "int32" and _is_zero(call.args[2]):
-        # Sums, such as a bias: ONNX gives them no zero point.
+        # Sums, such as a bias, have no zero point in ONNX.
         return lowering.graph.op("DequantizeLinear", data, scale, dtype=given, **placed)
     if codes not in _QUANTIZED and opset < _SINCE.get(codes, opset + 1):
         return None
@@ -71,7 +71,7 @@ def _dequantize(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 def _block_size(call: Call) -> int | None:
-    """The elements that share a scale along the axis; None where all of the others' do, or that is not known."""
+    """The number of elements along the axis that share a scale; None if scales are not by block, or this is unknown."""
     data, scale, zero_point = (tensor_type(arg) for arg in call.args)
     if scale.ndim < 2 or data.shape is None or scale.shape is None:
         return None
@@ -87,7 +87,7 @@ _IMITATED: Final = ("fake_quantize_per_tensor_affine", "fake_quantize_per_channe
 
 @lowers(*_IMITATED, family="aten", because="2 nodes in place of 13, for which engines of few bits look")
 def _imitated(lowering: Lowering, call: Call) -> Lowered:
-    from ....op.extras.aten import codes_between  # the operators of that family are loaded when they are met
+    from ....op.extras.aten import codes_between  # the operators of that family are loaded on first use
 
     (data, scale, zero_point), attrs = call.args, call.attrs
     least, greatest, axis = attrs["quant_min"], attrs["quant_max"], attrs.get("axis", -1)
@@ -100,7 +100,7 @@ def _imitated(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _is_even(call: Call) -> bool:
-    """True if scale and zero point are both scalars, or both of one element for each on the axis."""
+    """True if scale and zero point are both scalars, or both have one element for each index of the axis."""
     data, scale, zero_point = (tensor_type(arg) for arg in call.args)
     if scale.ndim == zero_point.ndim == 0:
         return True
@@ -120,7 +120,7 @@ def _dynamic_quantize(lowering: Lowering, call: Call) -> Lowered:
 def _matmul_integer(lowering: Lowering, call: Call) -> Lowered | None:
     rows, right_side, columns = (tensor_type(call.args[index]) for index in (2, 1, 3))
     if rows.ndim or (columns.ndim and right_side.ndim > 2):
-        return None  # ONNX Runtime takes no zero points of rows, nor of columns for a batch of right sides
+        return None  # ONNX Runtime takes no zero points by row, nor by column for a batch of right operands
     left, right, *zero_points = lowering.tensors(call.args)
     given = [None if _is_zero(arg) else point for arg, point in zip(call.args[2:], zero_points, strict=True)]
     return lowering.graph.op("MatMulInteger", left, right, *given)

@@ -1,4 +1,4 @@
-"""Recurrent layers as ONNX's own."""
+"""Recurrent layers as ONNX's recurrent operators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _recurrent(lowering: Lowering, call: Call) -> Lowered | None:
     graph, attrs = lowering.graph, call.attrs
     dtype, hidden, steps = operand_dtype(call), size_at(call.args[2], 2), size_at(call.args[0], 0)
     if dtype == "float64" or not isinstance(hidden, int) or steps == 0:
-        # ONNX Runtime computes these layers in single precision only, and on one step or more.
+        # ONNX Runtime computes these layers in single precision only, and needs at least one step.
         return None
     assert isinstance(call.op, Op)
     kind = _KINDS[call.op]

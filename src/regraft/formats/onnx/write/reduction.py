@@ -1,4 +1,4 @@
-"""Operators that fold, search, scan and sort, as ONNX."""
+"""Operators that reduce, search, scan and sort, as ONNX."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .lowering import Lowered, Lowering, known_rank, lowers, tensor_type
 
 
 def signed_order(graph: GraphWriter, x: ir.Value) -> ir.Value:
-    """uint64 as int64 in the same order, which is what there are kernels for; itself for other dtypes."""
+    """uint64 mapped to int64 in the same order, because there are kernels for int64; other dtypes are unchanged."""
     if dtype_of(x) != "uint64":
         return x
     return graph.cast(graph.op("BitwiseXor", x, graph.constant(1 << 63, "uint64")), "int64")
 
 
 def unsigned_order(graph: GraphWriter, x: ir.Value, dtype: str) -> ir.Value:
-    """The reverse of `signed_order` for a value that was of ``dtype``."""
+    """The inverse of `signed_order`, for a value that had ``dtype`` before."""
     if dtype != "uint64":
         return x
     return graph.op("BitwiseXor", graph.cast(x, "uint64"), graph.constant(1 << 63, "uint64"))
 
 
 def sort_keys(lowering: Lowering, x: ir.Value) -> ir.Value:
-    """Integers in the order of the elements: NaN last, -0 and 0 the same.
+    """Integers in the order of the elements: NaN last, -0 equal to 0.
 
-    ONNX leaves open where NaN stands, and ONNX Runtime may end the process on it. The bits of floats, read as an
-    integer, are in order as they stand for positive numbers, and in reverse for negative ones. Before opset 26,
-    which brings the reading of bits, floats stay as they are, and so do those of a model that was ONNX.
+    ONNX does not define the position of NaN, and ONNX Runtime may end the process on it. The bits of floats, read as
+    integers, are in ascending order for positive numbers and in descending order for negative ones. Before opset 26,
+    which has BitCast, floats are left unchanged. So are the floats of a model that was ONNX.
     """
     graph, dtype = lowering.graph, dtype_of(x)
     if not is_float(dtype) or graph.opset < 26 or lowering.is_from_onnx:
@@ -55,7 +55,7 @@ def sort_keys(lowering: Lowering, x: ir.Value) -> ir.Value:
 
 
 def _folded_axes(call: Call) -> tuple[int, ...] | None:
-    """The axes that a call folds, counted from the first: with others ONNX Runtime folds no tensor without elements."""
+    """The reduced axes, counted from the first: ONNX Runtime cannot reduce empty tensors over negative axes."""
     axes, rank = call.attrs["axis"], tensor_type(call.args[0]).ndim
     return axes if axes is None or rank < 0 else tuple([axis % rank for axis in axes])
 
@@ -79,7 +79,7 @@ def _sum(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _integer_product(lowering: Lowering, call: Call) -> ir.Value:
-    """The last of the running products, which wrap; ONNX Runtime's product of integers goes through floats."""
+    """The last running product, which wraps; ONNX Runtime computes the product of integers in floating point."""
     graph, keepdims = lowering.graph, call.attrs["keepdims"]
     x = lowering.tensor(call.args[0])
     shape = tensor_type(call.args[0]).shape
@@ -103,7 +103,7 @@ def _extreme(lowering: Lowering, call: Call) -> Lowered:
     folded = _folded(graph, op_type, x, axes, keepdims)
     if not is_float(dtype) or lowering.is_from_onnx:
         return unsigned_order(graph, folded, dtype)
-    # A NaN is the result wherever there is one; ONNX Runtime passes over it.
+    # The result is NaN if any element is; ONNX Runtime ignores NaN.
     missing = _folded(graph, "ReduceMax", graph.op("IsNaN", x), axes, keepdims)
     return graph.op("Where", missing, graph.constant(np.nan, dtype), folded)
 
@@ -127,7 +127,7 @@ def _place(lowering: Lowering, call: Call) -> Lowered:
     along, keep = (0, False) if flat else (axis, keepdims)
     place = graph.op(op_type, keys, axis=along, keepdims=int(keep))
     if is_float(dtype) and not lowering.is_from_onnx:
-        # NaN is what is found first, wherever there is one; ONNX leaves that open.
+        # The first NaN counts as the extreme; ONNX does not define this.
         missing = graph.cast(graph.op("IsNaN", keys), "int8")
         first = graph.op("ArgMax", missing, axis=along, keepdims=int(keep))
         is_any = graph.op("ReduceMax", missing, graph.integers([along]), keepdims=int(keep))
@@ -145,7 +145,7 @@ def _bucketize(lowering: Lowering, call: Call) -> Lowered:
     if common is not None:
         values, bounds = graph.cast(values, common), graph.cast(bounds, common)
     column = graph.op("Unsqueeze", values, graph.integers([-1]))
-    # A NaN is greater than every boundary: count those that are not above the value.
+    # NaN is above every boundary: count the boundaries that are not above the value.
     above = "Greater" if call.attrs["right"] else "GreaterOrEqual"
     passed = graph.op("Not", graph.op(above, bounds, column))
     count = graph.op("ReduceSum", graph.cast(passed, "int64"), graph.integers([-1]), keepdims=0)
@@ -173,7 +173,7 @@ def _scan(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _ordered(lowering: Lowering, call: Call, descending: bool, count: int | None) -> tuple[ir.Value, ir.Value]:
-    """The first ``count`` elements (None: all) along the axis in order, and their places; equal ones in order."""
+    """The first ``count`` elements (None: all) along the axis in order, and their indices; the order is stable."""
     graph = lowering.graph
     axis: int = call.attrs["axis"]
     x = lowering.tensor(call.args[0])
@@ -209,7 +209,7 @@ def _topk(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _known(expr: Expr) -> int:
-    """A flag or an axis, which the operator's type rule takes only if it is known."""
+    """The value of a flag or an axis; the operator's type rule requires it to be known."""
     assert isinstance(expr.ty, PrimType)
     assert isinstance(expr.ty.value, int)
     return expr.ty.value
@@ -231,7 +231,7 @@ def _unique(lowering: Lowering, call: Call) -> Lowered | None:
     def nothing() -> Sequence[ir.Value]:
         return [graph.integers([])] * 3
 
-    # ONNX Runtime ends the process where there is nothing to look through.
+    # ONNX Runtime ends the process if there are no elements.
     count = dim_product(tensor_type(data).shape or (SymVar("unknown"),))
     if isinstance(count, int):
         places = found() if count else nothing()

@@ -1,7 +1,7 @@
-"""Scans that go along other axes, or backwards, by their own attributes instead of nodes around them.
+"""Scans along other axes or backwards, by attributes of the `Scan` instead of nodes around it.
 
-`Scan` says for each input the axis and the direction that it goes along, and for each stack where it stands and which
-way round. A transpose or a reversal beside it that says the same goes.
+`Scan` has attributes for the axis and the direction of each scanned input and each stacked output. A transpose or a
+reversal beside it is moved into these attributes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .graph import GraphWriter
 
 _FAR: Final = -(2**31)
 Replace = Callable[[ir.Node, ir.Value, ir.Value], None]
-"""Lets everything read a value in the place of the result of a node."""
+"""Replaces a value, the result of a node, by another value for all its readers."""
 
 
 def arrange_scan(graph: GraphWriter, scan: ir.Node, results: Collection[ir.Value], replace: Replace) -> None:
-    """Take the transposes and reversals around ``scan`` into it; ``results`` are the outputs of the whole graph.
+    """Move the transposes and reversals around ``scan`` into it; ``results`` are the outputs of the whole graph.
 
     Cost: linear in its inputs and outputs.
     """
@@ -57,7 +57,7 @@ def arrange_scan(graph: GraphWriter, scan: ir.Node, results: Collection[ir.Value
 
 
 def _step_before(graph: GraphWriter, value: ir.Value, axis: int) -> tuple[ir.Value | None, int, int] | None:
-    """The source of which ``value``, scanned along ``axis``, is an arrangement, the axis, whether reversed."""
+    """The operand of the transpose or reversal that makes ``value``, its axis to scan, and 1 if it is reversed."""
     node = value.producer()
     if node is None or node.domain:
         return None
@@ -69,7 +69,7 @@ def _step_before(graph: GraphWriter, value: ir.Value, axis: int) -> tuple[ir.Val
 def _step_after(
     graph: GraphWriter, value: ir.Value, axis: int, results: Collection[ir.Value]
 ) -> tuple[ir.Node, int, int] | None:
-    """The only node that reads ``value``, a stack along ``axis``, if it just arranges that, with the axis then."""
+    """The transpose or reversal that alone reads the stack ``value``, the axis after it, and 1 if it is reversed."""
     uses = tuple(value.uses())
     if len(uses) != 1 or value in results:
         return None
@@ -93,7 +93,7 @@ def _keeps_rows(order: list[int], place: int) -> bool:
 
 
 def _reverses(graph: GraphWriter, node: ir.Node, axis: int) -> bool:
-    """True if a node turns its operand round along ``axis``."""
+    """True if a node reverses its operand along ``axis``."""
     if node.op_type != "Slice" or len(node.inputs) != 5:
         return False
     numbers: list[int] = []

@@ -41,7 +41,7 @@ def signature_of(op_type: str, opset: int, domain: str) -> TypeParameters:
 
 @lru_cache(maxsize=1024)
 def allowed_dtypes(op_type: str, opset: int, parameter: str) -> frozenset[str] | None:
-    """The dtypes that a type parameter of an operator may be in an opset; None where that has no such parameter."""
+    """The dtypes that a type parameter of an operator allows in an opset; None if it has no such parameter."""
     schema = onnx.defs.get_schema(op_type, opset, "")
     for constraint in schema.type_constraints:
         if constraint.type_param_str == parameter:

@@ -16,12 +16,12 @@ from .elementwise import operand_dtype
 from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
 
 _LARGEST_MATRIX: Final = 512
-"""Transforms of more samples are left to ONNX Runtime, with errors of single precision."""
+"""The most samples of a transform that is written as a product. ONNX Runtime's own have errors of single precision."""
 
 
 @lowers("signal.dft")
 def _dft(lowering: Lowering, call: Call) -> Lowered:
-    """In double precision: in single, ONNX Runtime 1.31 has errors some times those of other libraries."""
+    """The transform in double precision: in single, ONNX Runtime 1.31 has several times others' errors."""
     x, dtype = call.args[0], operand_dtype(call)
     if dtype != "float64":
         wide = lowering.emit(ops.astype(x, "float64"))
@@ -42,7 +42,7 @@ def _dft(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _is_rough(size: Dim | None, length: int | None) -> bool:
-    """True if ONNX Runtime 1.31 transforms that many samples in single precision, as it does but for powers of 2."""
+    """True if ONNX Runtime 1.31 would use single precision: for lengths that are no power of 2. False for long ones."""
     if not isinstance(size, int):
         return False
     samples = size if length is None else length
@@ -50,7 +50,7 @@ def _is_rough(size: Dim | None, length: int | None) -> bool:
 
 
 def _as_product(lowering: Lowering, call: Call) -> Lowered:
-    """The transform as the product with its matrix, which its meaning gives for unit vectors."""
+    """The transform as a product with its matrix, which is the result of the reference semantics for unit vectors."""
     x, attrs = call.args[0], call.attrs
     ndim = tensor_type(x).ndim
     axis = attrs["axis"] % ndim
@@ -79,7 +79,7 @@ def _dims(x: Expr) -> tuple[Dim, ...]:
 
 
 def _to_real(lowering: Lowering, call: Call) -> Lowered:
-    """From half a spectrum to a signal by the whole one: ONNX Runtime 1.31 errs on halves of most lengths."""
+    """The signal of half a spectrum, by way of the whole one: ONNX Runtime 1.31 is wrong for most lengths of a half."""
     x, attrs = call.args[0], call.attrs
     axis: int = attrs["axis"] % len(_dims(x))
     size = _dims(x)[axis]

@@ -1,7 +1,7 @@
-"""The place of the nodes that compute sizes: each stands before the first node that reads it.
+"""The order of the nodes that compute sizes: each is placed before its first reader.
 
-The reader follows sizes through a graph, and a tensor of them is made where one is needed. So this is the order in
-which a file is read and written again without a change.
+The reader follows sizes through a graph, and the writer makes a tensor of sizes when one is needed. In this order, a
+file that is read and written again stays unchanged.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from .graph import GraphWriter
 
 
 def put_sizes_late(graph: GraphWriter, results: Sequence[ir.Value]) -> None:
-    """Move the nodes that compute integers of shapes and constants alone to where the first other node reads them.
+    """Move the nodes that compute integers from shapes and constants only before the first other node that reads them.
 
-    What only ``results`` need comes last. Other nodes keep their order. Cost: linear in the nodes.
+    Those that only ``results`` need come last. Other nodes keep their order. Cost: linear in the nodes.
     """
     held: dict[ir.Value, ir.Node] = {}
     sizes: set[ir.Value] = set()
     order: list[ir.Node] = []
 
     def place(values: Sequence[ir.Value]) -> None:
-        """Place what is held back of ``values``, each node after what it reads itself."""
+        """Place the nodes that were held back and make ``values``, each after the nodes that it reads."""
         stack: list[tuple[ir.Value, bool]] = [(value, False) for value in reversed(values)]
         while stack:
             value, is_open = stack.pop()
@@ -64,7 +64,7 @@ def _computes_sizes(graph: GraphWriter, node: ir.Node, sizes: set[ir.Value]) -> 
 
 
 def _read_by(node: ir.Node) -> Iterator[ir.Value]:
-    """The values that a node and its bodies read, each body's own among them."""
+    """The values that a node and its bodies read, including values that the bodies make."""
     stack = [node]
     while stack:
         one = stack.pop()

@@ -1,6 +1,6 @@
-"""Convolution, pooling, columns, resizing and sampling as ONNX.
+"""Convolution, pooling, col2im, resizing and sampling as ONNX.
 
-ONNX keeps channels on axis 1: other layouts are transposed around the operator.
+ONNX has channels on axis 1. Other layouts are transposed before and after the operator.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LETTERS = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
 
 def _arranged(graph: GraphWriter, x: ir.Value, layout: str, target: str) -> ir.Value:
-    """``x``, whose axes are those of ``layout``, with the axes of ``target``."""
+    """``x`` transposed from ``layout`` to ``target``."""
     return x if layout == target else graph.op("Transpose", x, perm=[layout.index(letter) for letter in target])
 
 
@@ -50,8 +50,8 @@ def _convolution(lowering: Lowering, call: Call) -> Lowered | None:
     if is_transposed:
         options = {"pads": attrs["padding"], "output_padding": attrs["output_padding"]}
     elif _is_faster_padded_apart(call, letters) and maker(data, "DequantizeLinear") is None:
-        # Nothing may come between bytes and a convolution that is computed on them.
-        # ONNX Runtime would move the padding back into a convolution that does not say how it is padded.
+        # No node may come between bytes and a convolution that is computed on them.
+        # ONNX Runtime would merge the Pad into a convolution without ``auto_pad``.
         rank, pads = len(letters) - 2, attrs["padding"]
         data = graph.op("Pad", data, graph.integers([0, 0, *pads[:rank], 0, 0, *pads[rank:]]))
         options = {"auto_pad": "VALID"}
@@ -70,19 +70,19 @@ def _convolution(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 _WIDE_PADDING = 8
-"""Padding of the last axis from which a convolution may be faster on data that was padded before."""
+"""The least padding of the last axis for which a convolution may be faster on data that is padded first."""
 _PADDED_PART = 4
-"""It is, where the padding is at least the fourth part of the axis: many windows reach into it."""
+"""It is faster if the padding is at least one fourth of the axis, because many windows reach into it."""
 _LONG_WINDOW = 256
-"""The elements from which a window over one channel is long."""
+"""The least number of elements of a long window over one channel."""
 
 
 def _is_faster_padded_apart(call: Call, letters: str) -> bool:
-    """True if ONNX Runtime convolves faster where the padding is done before.
+    """True if ONNX Runtime convolves faster if the data is padded before.
 
-    Its kernels for blocks of channels take windows that reach into the padding one by one: with much padding that
-    takes up to 1.5 times the time. Data that is one element wide they read as one row, if nothing pads it and windows
-    start at each element (padded, 1.2 to 4.6 times); with larger steps padding costs nothing there, but under long
+    Its kernels for blocks of channels process windows that reach into the padding one by one. With much padding this
+    takes up to 1.5 times as long. They read data of width 1 as one row if it is not padded and windows start at each
+    element (padded: 1.2 to 4.6 times as long). With larger steps, padding such data costs nothing, except under long
     windows over one channel (1.1 to 1.3).
     """
     attrs, data = call.attrs, tensor_type(call.args[0])
@@ -98,7 +98,7 @@ def _is_faster_padded_apart(call: Call, letters: str) -> bool:
 
 
 def _window_height(call: Call) -> int:
-    """The elements of a window along the height; 0 where only the run knows them."""
+    """The height of the window in elements; 0 if it is known at run time only."""
     shape, layout = tensor_type(call.args[1]).shape, str(call.attrs["kernel_layout"])
     height = 0 if shape is None else shape[layout.index("H")]
     return height if isinstance(height, int) else 0
@@ -124,9 +124,9 @@ _MOST_PLACES = 16
 
 
 def _avg_pool_filled_up(lowering: Lowering, call: Call) -> ir.Value:
-    """Averages whose last windows ``ceil_mode`` begins, where sizes are known at run time only.
+    """Averages with ``ceil_mode``, for sizes that are known at run time only and for large windows of floats.
 
-    Zeros behind each axis fill those windows, and the mean is divided by the share of places in it that count.
+    Zeros after each axis fill the last windows. The mean is divided by the share of elements of the window that count.
     """
     graph, attrs, dtype = lowering.graph, call.attrs, operand_dtype(call)
     rank, padding = len(attrs["pool_size"]), attrs["padding"]
@@ -169,9 +169,9 @@ def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -
     dtype = operand_dtype(call)
     kernel, padding = attrs["pool_size"], attrs["padding"]
     rank = len(kernel)
-    # ONNX Runtime refuses padding as wide as the window.
+    # ONNX Runtime rejects padding as wide as the window.
     narrow = all(pad < width for pad, width in zip(padding, (*kernel, *kernel), strict=True))
-    # What the engine has no pool of is pooled in float32, and rounded once.
+    # A dtype without a kernel is pooled in float32 and rounded once.
     work = "float32" if dtype == "bfloat16" and not has_kernel(op_type, dtype) else dtype
     if not narrow or not has_kernel(op_type, work) or (is_float(dtype) and itemsize(dtype) == 1):
         return None
@@ -179,7 +179,7 @@ def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -
     x = _arranged(graph, graph.cast(lowering.tensor(call.args[0]), work), attrs["layout"], letters)
     if op_type == "MaxPool":
         _keep_padding_apart(graph, x, rank + 2)
-    # The average pool on bytes that ONNX Runtime puts in its place knows no dilation, not even one of 1.
+    # ONNX Runtime's average pool on bytes, which may replace this one, does not accept dilation, not even of 1.
     dilation = attrs["dilation"] if op_type == "MaxPool" or set(attrs["dilation"]) != {1} else None
     found = graph.op(
         op_type,
@@ -195,9 +195,9 @@ def _pool(lowering: Lowering, call: Call, op_type: str, extra: dict[str, Any]) -
 
 
 def _keep_padding_apart(graph: GraphWriter, x: ir.Value, rank: int) -> None:
-    """Have ONNX Runtime keep a ``Pad`` before a ``MaxPool``, whose own padding is no zeros but left out of windows.
+    """Make ONNX Runtime keep a ``Pad`` before a ``MaxPool``, whose own padding is left out of windows instead of zero.
 
-    Its optimizer merges the two all the same (1.24 to 1.31), unless the ``Pad`` names its axes.
+    Its optimizer (1.24 to 1.31) merges the two nevertheless, unless the ``Pad`` names its axes.
     """
     pad = maker(x, "Pad")
     if pad is not None and len(pad.inputs) == 3:
@@ -207,9 +207,9 @@ def _keep_padding_apart(graph: GraphWriter, x: ir.Value, rank: int) -> None:
 
 @lowers("grad.max_pool2d_backward", because="6 nodes in place of 89, 1.2 times as fast")
 def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
-    """The pooling says where each greatest element stands, and the adjoint goes there.
+    """The adjoint, added at the index that ``MaxPool`` gives for the maximum of each window.
 
-    Its search takes what is greater than the least finite number: elements that are not are lifted above it.
+    ONNX Runtime only finds elements above the lowest finite number, so the others are raised above it.
     """
     attrs, graph = call.attrs, lowering.graph
     dtype, kernel, padding = operand_dtype(call, 1), attrs["pool_size"], attrs["padding"]
@@ -242,7 +242,7 @@ def _max_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
 
 @lowers("grad.avg_pool2d_backward", because="10 to 13 nodes in place of 23 to 40, 2 to 3 times as fast")
 def _avg_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
-    """Each window's share is spread over it: a transposed convolution of each channel with ones."""
+    """The share of each window, spread over it by a transposed convolution of each channel with ones."""
     attrs, graph = call.attrs, lowering.graph
     dtype, kernel = operand_dtype(call, 1), attrs["pool_size"]
     work = single_at_least(dtype)
@@ -259,7 +259,7 @@ def _avg_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
         count = graph.op("Conv", graph.op("Expand", graph.constant(1, work), image), ones, **spans)
     share = graph.op("Div", adjoint, count)
     planes = graph.op("Concat", graph.integers([-1, 1]), graph.op("Shape", share, start=2), axis=0)
-    # What the last window does not reach is less than a step; what the padding makes too much is cut off.
+    # Fewer elements than a step are beyond the last window: ``output_padding`` adds them. The slice cuts off the rest.
     reach = [step - 1 for step in attrs["strides"]]
     found = graph.op("ConvTranspose", graph.op("Reshape", share, planes), ones, output_padding=reach, **spans)
     found = graph.op("Slice", found, graph.integers([0, 0]), sizes, graph.integers([2, 3]))
@@ -267,7 +267,7 @@ def _avg_pool_backward(lowering: Lowering, call: Call) -> Lowered | None:
 
 
 def _gathered_at(graph: GraphWriter, places: ir.Value, shares: ir.Value, shape: ir.Value) -> ir.Value:
-    """A tensor of ``shape`` with the sum of the ``shares`` for each place, counted in row-major order."""
+    """A tensor of ``shape`` with the sum of ``shares`` at each index of ``places``, counted in row-major order."""
     flat, nothing = graph.integers([-1]), graph.constant(0, dtype_of(shares))
     result = graph.op("Expand", nothing, graph.op("ReduceProd", shape, keepdims=1))
     places, shares = graph.op("Reshape", places, flat), graph.op("Reshape", shares, flat)
@@ -321,7 +321,7 @@ _RESIZE_MODES = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cu
 
 
 def _is_whole_nearest(call: Call) -> bool:
-    """True if nearest neighbours repeat elements a whole number of times, which no rounding can disturb."""
+    """True if nearest neighbours repeat each element a whole number of times, so that rounding has no effect."""
     attrs, layout = call.attrs, call.attrs["layout"]
     size = call.args[1].ty
     if attrs["coordinate_transformation_mode"] != "asymmetric" or attrs["rounding_method"] not in ("", "floor"):
@@ -337,9 +337,9 @@ def _is_whole_nearest(call: Call) -> bool:
 
 
 def _all_sizes(call: Call) -> list[int] | None:
-    """The sizes of what is resized, as ``NC...``, where all are known.
+    """The sizes of the result as ``NC...``; None if one is unknown.
 
-    With ``axes`` beside sizes, ONNX Runtime's optimizer of layouts fails on a Resize next to a convolution on bytes.
+    With ``axes`` beside sizes, ONNX Runtime's layout optimizer fails on a Resize next to a convolution on bytes.
     """
     target, layout = call.args[1].ty, call.attrs["layout"]
     if not isinstance(target, ShapeType) or target.values is None:
@@ -388,7 +388,7 @@ def _affine_grid(lowering: Lowering, call: Call) -> Lowered | None:
     extents = (target.values if isinstance(target, ShapeType) else None) or ()
     aligned = bool(call.attrs["align_corners"])
     if aligned and not (extents and all(isinstance(one, int) and one > 1 for one in extents)):
-        return None  # ONNX Runtime puts a single element in a corner, not in the middle
+        return None  # ONNX Runtime places a single element at a corner, not in the middle
     theta, size = lowering.tensors(call.args)
     known = [one for one in (size_at(call.args[0], 0), 1, *extents) if isinstance(one, int)]
     if len(known) == rank:

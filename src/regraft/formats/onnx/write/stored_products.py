@@ -1,7 +1,7 @@
-"""Products with weights in blocks of a few bits as one operator of ONNX Runtime, ``MatMulNBits``.
+"""Products with block-quantized weights as one operator of ONNX Runtime, ``MatMulNBits``.
 
-`stored_product` finds them among the definitions: codes that are dequantized and turned. Standard ONNX has two nodes
-and a transpose for them, which is how they are written for other runtimes.
+`stored_product` finds them among the definitions: codes that are dequantized and transposed. For other runtimes, they
+are written as two nodes of standard ONNX and a transpose.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _BITS: Final = {"uint2": 2, "uint4": 4, "uint8": 8}
 
 
 def stored_product(lowering: Lowering, call: Call) -> Call | None:
-    """The product ``call`` as the one operator that a runtime has for it; None for another, or another runtime.
+    """The product ``call`` as ``MatMulNBits``; None if it is another product or the runtime lacks this operator.
 
-    A file of standard operators stays one.
+    A file that was read with standard operators only does not get it.
     """
     data, right = call.args
     ty = tensor_type(data)
@@ -50,13 +50,13 @@ def stored_product(lowering: Lowering, call: Call) -> Call | None:
 
 
 def _source(lowering: Lowering) -> SourceNode | None:
-    """The node of that kind that what is written now comes from."""
+    """The source ``MatMulNBits`` node of the nodes that are being written; None if they come from another node."""
     sources = (origin.source for origin in lowering.graph.origins if isinstance(origin, SourceOrigin))
     return next((source for source in sources if source is not None and source.node.op_type == _NAME.op_type), None)
 
 
 def _dequantized(lowering: Lowering, right: Expr) -> tuple[Call, int] | None:
-    """The call that dequantizes what ``right`` is turned from, and the rows that are taken of it; None for others."""
+    """The dequantize call whose transpose is ``right``, and the number of rows taken of it; None for other operands."""
     turned = _definition(lowering, right, "relax.permute_dims")
     if turned is None or tensor_type(right).ndim != 2 or turned.attrs["axes"] not in (None, (1, 0)):
         return None
@@ -73,7 +73,7 @@ def _definition(lowering: Lowering, expr: Expr, name: str) -> Call | None:
 
 
 def _is_first(part: Call | None, rows: int) -> bool:
-    """True if ``part`` is the first ``rows`` numbers of each column, or nothing is left out."""
+    """True if ``part`` takes the first ``rows`` numbers of each column, or is None."""
     return part is None or structural_equal(part, ops.strided_slice(part.args[0], [1], [0], [rows], [1]))
 
 
@@ -86,7 +86,7 @@ class _InBlocks(NamedTuple):
 
 
 def _operands(dequantized: Call, rows: int) -> _InBlocks | None:
-    """The operands of the operator for weights of ``rows`` rows; None where it has no form for their storage."""
+    """The operands of ``MatMulNBits`` for weights of ``rows`` rows; None if it has no form for their storage."""
     codes, scales, zeros = dequantized.args
     if not isinstance(codes, Constant) or not isinstance(scales, Constant) or not isinstance(zeros, Constant):
         return None
@@ -106,7 +106,7 @@ def _operands(dequantized: Call, rows: int) -> _InBlocks | None:
 
 
 def _zeros(data: TensorData, shape: tuple[int, int], bits: int) -> tuple[Constant | None] | None:
-    """The operand for the codes that stand for 0, where one is needed; None where it cannot hold them."""
+    """The zero points as an operand, or (None,) if the node needs none; None if the operand cannot hold them."""
     if data.dtype == "float32" and data.shape == shape:
         return (Constant(data),)
     if data.dtype != f"uint{bits}" or data.shape not in ((), shape):
@@ -116,7 +116,7 @@ def _zeros(data: TensorData, shape: tuple[int, int], bits: int) -> tuple[Constan
 
 
 def _packed(data: TensorData, shape: tuple[int, ...], bits: int) -> TensorData:
-    """Codes in bytes: those that they were read from, if they are those of a file."""
+    """Codes packed into bytes: the bytes of the file, if the codes were read from bytes of this shape."""
     held = data.packed
     if held is not None and held.shape == shape:
         return held

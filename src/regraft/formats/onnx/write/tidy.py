@@ -1,12 +1,11 @@
 """Clean-up of a written graph: nodes that exist only because operators were written one at a time are removed.
 
-It works on nodes and knows no operator of the vocabulary. Rearrangements of constants are done while the model is
-written, a sum after a product or a convolution becomes its bias, and unread nodes are removed.
-
-Passes and rules clean up programs; what is left here has no form in a program. A primitive convolution has no bias, a
-primitive product adds nothing, and a loop that becomes a `Scan` has no axes and directions. The other nodes that go are
-in no program either: one operator is written as several nodes, with arrangements of their constants between them, and
-two operators may be written with equal nodes among theirs.
+It works on nodes and knows no operator of the vocabulary. Constants are rearranged while the model is written, a sum
+after a product or a convolution becomes its bias, and unread nodes are removed.
+Passes and rules clean up programs. This module handles what has no form in a program: a primitive convolution has no
+bias, a primitive product adds nothing, and a loop has no axes and directions as a `Scan` has. The other nodes that it
+removes are in no program either: one operator is written as several nodes that rearrange constants between them, and
+two operators may be written with equal nodes.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def tidy(graph: GraphWriter, results: Sequence[ir.Value]) -> dict[ir.Value, ir.V
     tidying.compute_all_once(graph.nodes)
     standard = [node for node in graph.nodes if not node.domain]
     for node in standard:
-        if node.op_type != "Transpose":  # these last: products transpose their right side themselves
+        if node.op_type != "Transpose":  # transposes last: a product can transpose its right operand itself
             tidying.arrange(node)
     for node in standard:
         if node.op_type == "Add":
@@ -75,11 +74,11 @@ class _Tidying:
         self.replaced = {}
 
     def compute_all_once(self, nodes: Iterable[ir.Node]) -> None:
-        """Let earlier nodes that do the same, here or around these, stand for some of ``nodes`` and of their bodies."""
+        """Replace ``nodes``, and nodes in their bodies, by equal nodes that come earlier, here or around the bodies."""
         added: list[tuple[object, ...]] = []
         for node in nodes:
             outer = self._known
-            if node.op_type == "Scan":  # not all runtimes let its body read what is around it
+            if node.op_type == "Scan":  # not all runtimes let its body read values from around it
                 self._known = {}
             for body in bodies_of(node):
                 self.compute_all_once(body)
@@ -97,7 +96,7 @@ class _Tidying:
             del self._known[key]
 
     def arrange(self, node: ir.Node) -> None:
-        """Put a constant in the place of a node that only arranges one, if nothing reads that as it is."""
+        """Replace a node that only rearranges a constant by a new constant, if all readers rearrange it in this way."""
         if node.op_type not in _ARRANGEMENTS or len(node.inputs) != 1 + (node.op_type != "Transpose"):
             return
         source, result = node.inputs[0], node.outputs[0]
@@ -112,7 +111,7 @@ class _Tidying:
             self._replace(node, result, self._constant(source, shape, order))
 
     def _constant(self, source: ir.Value, shape: tuple[int, ...], order: tuple[int, ...] | None) -> ir.Value:
-        """The constant ``source``, its axes in ``order`` if that is given, in another shape; made once."""
+        """The constant ``source`` transposed to ``order``, or reshaped to ``shape`` if that is None; made once."""
         if order is None:
             source = self._sources.get(source, source)
         data = self._graph.data_of(source)
@@ -128,7 +127,7 @@ class _Tidying:
         return self._arranged[key]
 
     def sum_into_producer(self, node: ir.Node) -> None:
-        """Let the convolution or the product of matrices that one summand comes from add the other, a row."""
+        """Turn the addition of a row to a convolution or a matrix product into an operand of that node."""
         for value, summand in (tuple(node.inputs), tuple(node.inputs[::-1])):
             producer = None if value is None else value.producer()
             added = None if summand is None else self._added(summand)
@@ -153,7 +152,7 @@ class _Tidying:
             return
 
     def _add_inside(self, node: ir.Node, producer: ir.Node, bias: ir.Value, place: int) -> None:
-        """Let ``producer`` add ``bias``, its operand ``place``, as the sum ``node`` does."""
+        """Replace the sum ``node`` by ``producer``, with ``bias`` as its operand ``place``."""
         if bias.producer() is not None:
             self._later[node] = producer
         producer.resize_inputs(place + 1)
@@ -164,7 +163,7 @@ class _Tidying:
         self._replace(node, node.outputs[0], value)
 
     def _added(self, summand: ir.Value) -> tuple[ir.Value, tuple[int, ...], str] | None:
-        """A summand that is a constant, or a row in perhaps another shape: that row, its own shape, and its dtype."""
+        """The row that a summand is or is reshaped from, the shape of the summand, and its dtype; None for others."""
         data = self._graph.data_of(summand)
         if data is not None:
             return summand, data.shape, data.dtype
@@ -177,7 +176,7 @@ class _Tidying:
         return row, tuple(shape.numpy()), dtype_of(row)
 
     def _is_known_row(self, row: ir.Value) -> bool:
-        """True for a row that is known before inputs are: a constant, or one of bytes that are dequantized."""
+        """True for a row that no input changes: a constant, or dequantized codes of int32."""
         dequantize = maker(row, "DequantizeLinear")
         if dequantize is None:
             return self._graph.data_of(row) is not None
@@ -185,7 +184,7 @@ class _Tidying:
         return codes is not None and codes.dtype == "int32"
 
     def compute_known(self, node: ir.Node) -> None:
-        """Put a constant in the place of a node of numbers that are known, if it was made while writing."""
+        """Replace a node on known numbers by a constant, if the node was made while writing."""
         graph = self._graph
         if node in graph.kept or node in graph.effects or any(output in self._results for output in node.outputs):
             return
@@ -197,31 +196,31 @@ class _Tidying:
             self._replace(node, node.outputs[0], graph.constant_data(TensorData(found), "constant"))
 
     def put_later(self) -> None:
-        """Put what took in a sum in the place of the sum, after what was added."""
+        """Move each node that took in a sum to the place of the sum, after the node that makes the summand."""
         moved = set(self._later.values())
         if moved:
             self._graph.nodes[:] = [self._later.get(node, node) for node in self._graph.nodes if node not in moved]
 
     def unsqueeze_once(self, node: ir.Node) -> None:
-        """Add the axes that the node before adds, too, and read what that reads."""
+        """Merge an `Unsqueeze` with an `Unsqueeze` before it."""
         inner = maker(node.inputs[0], "Unsqueeze")
-        if inner is None or len(inner.inputs) != 2 or len(node.inputs) != 2:  # as they were before opset 13
+        if inner is None or len(inner.inputs) != 2 or len(node.inputs) != 2:  # their form before opset 13
             return
         first, then = (_numbers(self._graph, each.inputs[1]) for each in (inner, node))
         if first is None or then is None or min(first) < 0 or min(then) < 0:
             return
-        # Where the axes of the inner result are in the outer one: the places that `then` leaves free.
+        # The axes of the inner result in the outer one: the axes that `then` leaves free.
         free = [place for place in range(max(first) + len(then) + 1) if place not in then]
         axes = sorted([*then, *[free[axis] for axis in first]])
         node.replace_input_with(0, inner.inputs[0])
         node.replace_input_with(1, self._graph.integers(axes))
 
     def arrange_scan(self, node: ir.Node) -> None:
-        """Let a scan go along other axes itself, and backwards."""
+        """Let a scan go along other axes, or backwards, by its attributes."""
         arrange_scan(self._graph, node, self._results, self._replace)
 
     def _replace(self, node: ir.Node, old: ir.Value, new: ir.Value) -> None:
-        """Let everything read ``new`` in the place of ``old``, the result of ``node``, which reads nothing any more."""
+        """Let all readers of ``old``, the result of ``node``, read ``new``; ``node`` then reads nothing."""
         old.replace_all_uses_with(new)
         if old in self._results:
             self.replaced[old] = new
@@ -230,13 +229,13 @@ class _Tidying:
         _detach(node)
 
     def now(self, value: ir.Value) -> ir.Value:
-        """The value that stands for ``value`` in the end."""
+        """The final replacement of ``value``, or ``value`` itself."""
         while value in self.replaced:
             value = self.replaced[value]
         return value
 
     def drop_unread(self) -> None:
-        """Leave out nodes of whose results none is read."""
+        """Remove nodes whose results are all unread."""
         live: list[ir.Node] = []
         for node in reversed(self._graph.nodes):
             for body in bodies_of(node):
@@ -268,14 +267,14 @@ class _Tidying:
     def _leave_out_unread(self, node: ir.Node) -> None:
         """Remove unread results of a node of another domain: some runtimes do not compute all of its results."""
         given = self._graph.given
-        first = 0 if any(output in given for output in node.outputs) else 1  # where nothing is said, one is wanted
+        first = 0 if any(output in given for output in node.outputs) else 1  # one is required if none is marked
         for output in node.outputs[first:]:
             if not output.uses() and output not in self._results and output not in given:
                 output.name = ""
 
 
 def _what_it_does(node: ir.Node) -> tuple[object, ...] | None:
-    """Operator, operands and attributes of a node, to tell if another does the same; None for one with a body."""
+    """The operator, operands and attributes of a node, equal for equal nodes; None for a node with a body."""
     if bodies_of(node):
         return None
     attributes: list[tuple[str, object]] = []
@@ -295,7 +294,7 @@ def _detach(node: ir.Node) -> None:
 
 
 def _detach_all(node: ir.Node) -> None:
-    """Let neither ``node`` nor what is in its bodies read anything any more."""
+    """Remove the operands of ``node`` and of all nodes in its bodies."""
     _detach(node)
     for body in bodies_of(node):
         for inner in body:
@@ -344,11 +343,11 @@ _ARRANGEMENTS: Final[dict[str, Callable[[GraphWriter, ir.Node, TensorData], tupl
     "Reshape": _reshaped,
     "Unsqueeze": _unsqueezed,
 }
-"""For each operator that only arranges its first operand, the shape that it gives to a constant; None: not known."""
+"""For each operator that only rearranges its first operand, the function for its shape on a constant; None: unknown."""
 
 
 def _is_same(node: ir.Node, other: ir.Node, index: int) -> bool:
-    """True if ``other`` does to its operand ``index`` just what ``node`` does to its first."""
+    """True if ``other`` rearranges its operand ``index`` exactly as ``node`` rearranges its first operand."""
     if node is other:
         return index == 0
     if (
@@ -361,9 +360,9 @@ def _is_same(node: ir.Node, other: ir.Node, index: int) -> bool:
 
 
 def _as_arranged(data: TensorData, shape: tuple[int, ...], order: tuple[int, ...] | None) -> TensorData:
-    """``data``, its axes in ``order`` if that is given, in another shape; in the same memory.
+    """``data`` transposed to ``order``, or reshaped to ``shape`` if that is None, in the same memory.
 
-    A vector that was only reshaped keeps its name, another arrangement gets one of its own.
+    Reshaped data keeps its name; transposed data gets another.
     """
     name = data.name if data.name is None or order is None else f"{data.name}_transposed"
 
@@ -381,7 +380,7 @@ _CHANNELS: Final = ("Conv", "ConvTranspose")
 
 
 def _is_for_channels(conv: ir.Node, shape: tuple[int, ...]) -> bool:
-    """True if what has ``shape`` beside the result of ``conv`` is one number for each of its channels."""
+    """True if a summand of ``shape`` holds one number for each channel of the result of ``conv``."""
     weight = conv.inputs[1]
     if weight is None or weight.shape is None or not weight.shape.is_static():
         return False
@@ -393,7 +392,7 @@ def _is_for_channels(conv: ir.Node, shape: tuple[int, ...]) -> bool:
 
 
 def _is_for_columns(product: ir.Node, shape: tuple[int, ...], dtype: str) -> bool:
-    """True if ``product`` is one of two matrices, and what has ``shape`` one number for each of its columns."""
+    """True if a `Gemm` can compute ``product`` with a summand of ``shape``: one number for each column."""
     if product.op_type != "MatMul" or dtype == "float16" or not has_kernel("Gemm", dtype):
         return False
     left, right = product.inputs
@@ -403,14 +402,14 @@ def _is_for_columns(product: ir.Node, shape: tuple[int, ...], dtype: str) -> boo
 
 
 def _is_for_stored_columns(product: ir.Node, shape: tuple[int, ...]) -> bool:
-    """True if ``product`` has weights in blocks, and what has ``shape`` is one number for each of its columns."""
+    """True if ``product`` has weights in blocks, and a summand of ``shape`` holds one number for each column."""
     if (product.domain, product.op_type) != ("com.microsoft", "MatMulNBits") or any(product.inputs[5:]):
         return False
     return shape == (product.attributes.get_int("N"),)
 
 
 def _make_gemm(product: ir.Node) -> None:
-    """Write a product of matrices as the operator that can also add, and transposes its right side by itself."""
+    """Turn a matrix product into a `Gemm`, which can add, and which takes in a transpose of its right operand."""
     product.op_type = "Gemm"
     transpose = maker(product.inputs[1], "Transpose")
     if transpose is not None and order_of(transpose, 2) == (1, 0):

@@ -1,4 +1,4 @@
-"""Operators that a model has and the vocabulary lacks: written as the nodes that they were, bodies included."""
+"""Operators of a model that the vocabulary lacks, written as the nodes that they were, including bodies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .graph import GraphWriter
 def whole_node(
     graph: GraphWriter, call: Call, name: OnnxName, inputs: Sequence[ir.Value | None], outputs: Sequence[ir.Value]
 ) -> ir.Node:
-    """The node of a foreign call, added to ``graph``; one of ONNX's own stays as of the opset that it was read for."""
+    """The node of a foreign call, added to ``graph``. One of ONNX's own keeps the opset for which it was read."""
     captured: tuple[str, ...] = call.attrs.get(CAPTURED, ())
     count = len(inputs) - len(captured)
     around = {key: value for key, value in zip(captured, inputs[count:], strict=True) if value is not None}
@@ -32,14 +32,14 @@ def whole_node(
         if attribute is not None:
             attributes[attribute.name if isinstance(attribute, ir.Attr) else key] = attribute
     node = graph.add(name.op_type, operands, outputs, domain=name.domain if keeps_names else "")
-    for attribute in ir.convenience.convert_attributes(attributes):  # of any names, "domain" included
+    for attribute in ir.convenience.convert_attributes(attributes):  # with any names, including "domain"
         node.attributes.add(attribute)
     _is_of(graph, node, name.version)
     return node
 
 
 def _is_of(graph: GraphWriter, node: ir.Node, opset: int) -> None:
-    """Let a node stay as it is, or be found to be no node of the opset that is written; others tell their version."""
+    """Fix a standard node in its form of ``opset``; for another domain, record ``opset`` as its version."""
     if node.domain not in ("", STANDARD_DOMAIN):
         graph.domains[node.domain] = max(opset, graph.domains.get(node.domain, 1))
         return
@@ -58,15 +58,15 @@ def _attribute(graph: GraphWriter, key: str, value: Any, around: Mapping[str, ir
 
 
 def _body(graph: GraphWriter, key: str, content: str, around: Mapping[str, ir.Value], keeps_names: bool) -> ir.Graph:
-    """A body that reads ``around`` by name; its own values get names that nothing else has.
+    """A body that reads ``around`` by name; its own values get unique names.
 
-    With ``keeps_names`` those of its inputs and outputs stay, by which an operator of another domain may know them.
+    With ``keeps_names``, its inputs and outputs keep their names, which an operator of another domain may rely on.
     """
     try:
         held = onnx.ModelProto.FromString(b85decode(content))
         held.graph.input.extend(onnx.ValueInfoProto(name=name) for name in around)
         body = ir.from_proto(held.graph)
-    except Exception as error:  # what protobuf and onnx-ir raise for damaged bytes shares no base but this
+    except Exception as error:  # the errors of protobuf and onnx-ir for damaged bytes share no other base
         raise ConvertError(f"the body {key} cannot be read: {error}") from error
     outside = {body.inputs.pop(): value for value in reversed(list(around.values()))}
     for stand_in, outer in outside.items():
@@ -86,7 +86,7 @@ def _body(graph: GraphWriter, key: str, content: str, around: Mapping[str, ir.Va
             _is_of(graph, node, opsets.get(node.domain, 1))
             graphs += bodies_of(node)
         for index, value in enumerate(inner.outputs):
-            if value in outside:  # what is around a body is no output of it
+            if value in outside:  # a value from around a body cannot be its output
                 outer = outside[value]
                 copy = ir.node("Identity", [outer], name=graph.node_names.fresh("Identity"))
                 copy.outputs[0].name = graph.names.fresh(f"{outer.name}_inner")

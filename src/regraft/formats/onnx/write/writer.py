@@ -1,7 +1,7 @@
 """A module as an ONNX model, and a model as a file.
 
-`to_onnx` is what people call. `lower_function` is what the ONNX Runtime engine shares with it: the same graph, with
-its constants still in the memory where they were.
+`to_onnx` is the public function. `lower_function` is shared with the ONNX Runtime engine: it makes the same graph,
+but leaves constants in the memory where they are.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ OPSETS: Final = range(13, 27)
 DEFAULT_OPSET: Final = min(OPSETS[-1], onnx.defs.onnx_opset_version())
 INPUT_NAMES: Final = "input_names"
 OUTPUT_NAMES: Final = "output_names"
-"""The attributes of a function under which the names stand that its inputs and outputs had in a source model."""
+"""The attributes of a function with the names that its inputs and outputs had in a source model."""
 DEFAULT_INPUTS: Final = "default_inputs"
-"""The attribute of a function with the names of constants that are inputs of the model, too, with these numbers as
+"""The attribute of a function with the names of constants that are also inputs of the model, with these numbers as
 their defaults. Each stands behind `no_grad`, which no pass looks through, so that another value can take its place."""
 METADATA: Final = "metadata"
 """The attribute of a module that holds the metadata of a source model, as pairs of key and value."""
 
 
 class GraphPort(NamedTuple):
-    """One tensor at the border of a graph: its value, and the type it stands for."""
+    """A tensor at the border of a graph: its value, and its type in the program."""
 
     value: ir.Value
     ty: Type
@@ -85,24 +85,24 @@ def to_onnx(
     ir_version: int | None = None,
     external_data: bool | str = "auto",
 ) -> onnx.ModelProto:
-    """``module`` as an ONNX model; with ``path``, as a file, of which the model that comes back is what it holds.
+    """``module`` as an ONNX model. With ``path``, it is written to a file; the returned model is what the file holds.
 
-    Tuples are opened into tensors, in order; shapes become inputs of rank 1 and int64, scalars inputs of rank 0.
-    Functions that are called are written in place. A ``match_cast`` is taken at its word: ONNX checks nothing as
-    it runs. Inputs and outputs keep the names that they had in the model that the module was read from, and each
-    node's metadata says under ``regraft.origin`` which nodes of that model it came from.
+    Tuples are flattened into tensors, in order. Shapes become vectors of int64, and scalars tensors of rank 0. Called
+    functions are inlined. A ``match_cast`` is trusted: ONNX checks nothing at run time. Inputs and outputs keep the
+    names that they had in the source model, and the metadata of each node lists under ``regraft.origin`` the nodes of
+    that model from which it came.
 
     Args:
         module: A module, or a function alone.
-        path: Where to write. The file appears whole or not at all.
+        path: The file to write. It is written completely or not at all.
         function: The function to write; by default ``main``, or the only public one.
-        opset: The version of ONNX's operators, 13 to 26; by default the lowest that the nodes need, and at least
-            that of the model that the program was. Operators that the version lacks are written as others.
-        ir_version: The version of the file format; by default the lowest that the opset needs, and at least that of
-            the model that the program was.
-        external_data: Whether large constants go to a second file, ``<name>.data``, beside the model. ``"auto"``
-            does so when those of the model that the program was lie in such files, or the model would pass 2 GB, the
-            most that one file can hold. The model that comes back then refers to that file.
+        opset: The version of ONNX's operators, 13 to 26. By default the lowest that the nodes need, and at least that
+            of the source model. Operators that the version lacks are written as others.
+        ir_version: The version of the file format. By default the lowest that the opset needs, and at least that of the
+            source model.
+        external_data: True to write large constants to a second file, ``<name>.data``, beside the model. ``"auto"``
+            does so if those of the source model are in such files, or if the model would exceed 2 GB, the most that
+            one file can hold. The returned model then refers to that file.
 
     Raises `ConvertError` for a program that ONNX cannot hold. Cost: linear in the bindings, some 100 µs each, and
     writing the weights. Memory: that of the program and of the largest constant, if they go to a second file.
@@ -143,7 +143,7 @@ def _chosen(module: IRModule, function: str | None) -> str:
 
 
 def as_model(lowered: LoweredFunction, metadata: dict[str, str] | None = None) -> ir.Model:
-    """A model of one function."""
+    """The model of one function."""
     return ir.Model(
         lowered.graph,
         ir_version=11,
@@ -179,7 +179,8 @@ def lower_function(
     """The function ``name`` as an ONNX graph to be run; constants share their memory. Raises `ConvertError`.
 
     With ``heads_first``, every attention takes (batch, heads, sequence, size), not rows of all heads.
-    Where other operators cannot say it, as for want of a size, nodes that no rewrite changed are those that they were.
+    If the function cannot be written with new nodes, for instance because a size is unknown, nodes that no rewrite
+    changed are written as they were read.
     """
 
     lost: set[int] = set()
@@ -209,11 +210,11 @@ def lower_function(
 def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | None = None) -> LoweredFunction:
     """The function ``name`` as an ONNX graph to be written, in ``opset`` or the lowest one that its nodes need.
 
-    What no rewrite changed is written as the nodes that it was read as, unless they mean something else in that opset.
-    Constants that have to be loaded or computed are not kept once they are written. Raises `ConvertError`.
+    Nodes that no rewrite changed are written as they were read, unless they mean something else in that opset.
+    Constants that are loaded or computed are not kept in memory after they are written. Raises `ConvertError`.
     """
     least = min(max(OLDEST, facts.opset), OPSETS[-1]) if opset is None else opset
-    # A file that was none before may need what is new; an older one keeps its opset where older forms do.
+    # A new file may use new operators; a model that was read keeps its older opset if older forms allow it.
     oldest = least if facts.opset or opset is not None else OPSETS[-1]
     having = DEFAULT_OPSET
     lost: set[int] = set()
@@ -226,13 +227,13 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
         inputs, outputs = _lowered(module, name, graph, is_kept, defaults := {})
         made = [node for node in _all_nodes(graph.nodes) if node not in graph.kept]
         needed = {node: first_opset(node, DEFAULT_OPSET, oldest) for node in made}
-        # The bodies of functions are of the opset of the model.
+        # The bodies of functions have the opset of the model.
         target = max([having if graph.functions else least, *needed.values()])
         if opset is not None and target > opset:
             if having == opset:
                 node = next(node for node in made if needed[node] > opset)
                 raise ConvertError(f"{node.op_type} (node {node.name}) is needed, which opset {opset} does not have")
-            having = opset  # now with what this opset has
+            having = opset  # now with the operators of this opset
             continue
         stuck = [node for node in graph.fixed if node in graph.kept and not _holds(node, graph.kept[node], target)]
         if stuck:
@@ -260,7 +261,7 @@ def lower_to_file(module: IRModule, name: str, facts: ModelFacts, opset: int | N
 
 
 def _pack_integers(graph: ir.Graph) -> None:
-    """Hold small integers as numbers of as many bytes as each needs, where that is shorter than as an array."""
+    """Store small integers with variable length if that takes fewer bytes than an array."""
     for name, value in graph.initializers.items():
         tensor = value.const_value
         if tensor is None or tensor.dtype != ir.DataType.INT64:
@@ -272,7 +273,7 @@ def _pack_integers(graph: ir.Graph) -> None:
 
 
 def _name_nodes(graph: ir.Graph, kept: Collection[ir.Node]) -> None:
-    """Name the nodes that were made by what they give, so that they are named alike when the file is read again."""
+    """Name new nodes after their first output, so that they get the same names when the file is read again."""
     nodes = list(_all_nodes(list(graph)))
     names = NameSupply(node.name or "" for node in nodes if node in kept)
     for node in nodes:
@@ -282,11 +283,12 @@ def _name_nodes(graph: ir.Graph, kept: Collection[ir.Node]) -> None:
 
 
 def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: ModelFacts) -> None:
-    """Take off what a file need not state: types of constants, those of all inside where its source stated few, names
-    of nodes where its source named none, and the origins of nodes that their names, the node around or the next tell.
+    """Remove what a file need not state.
 
-    Where a model would have a longer description than it had before, all origins go; if it has one still, so do the
-    names of the nodes that were made, and then the sizes of outputs that had no shape.
+    This is: types of constants; types of all inner values if the source stated few; node names if the source had none;
+    and origins that equal the name of the node, or an origin of the node around it or after it. If a model would get a
+    longer description than before, all origins are removed. If it is still longer, the names of new nodes are removed,
+    and then the sizes of outputs that had no shape.
     """
     ports = {*graph.inputs, *graph.outputs}
     nodes = list(_all_nodes(list(graph)))
@@ -296,7 +298,7 @@ def _leave_out_what_is_known(graph: ir.Graph, kept: Collection[ir.Node], facts: 
             value.type = value.shape = None
 
     def told(node: ir.Node) -> tuple[str, str]:
-        """The origin that a node has as it is named, and the one in its metadata."""
+        """The origin that the name of a node implies, and the origin in its metadata."""
         name = node.name if facts.names_nodes else ""
         first = node.outputs[0].name if node.outputs else ""
         return f"onnx:{name or f'{node.op_type}:{first}'}", node.metadata_props.get(ORIGIN_KEY, "")
@@ -333,12 +335,12 @@ def _lowered(
     defaults: dict[ir.Value, Any] | None,
     outside: OutsideOperators | None = None,
 ) -> tuple[tuple[GraphPort, ...], tuple[GraphPort, ...]]:
-    """Write the nodes of a function; gives its inputs and outputs.
+    """Write the nodes of a function; returns its inputs and outputs.
 
-    ``defaults`` takes the inputs that have a default, with their numbers, of which the nodes must know nothing; without
-    it they are constants.
+    ``defaults`` receives the inputs that have a default, with their numbers, which the nodes must not use. Without it,
+    these inputs are constants.
     """
-    function = remove_all_unused(module[name])  # what is left unused of a node must not take it apart
+    function = remove_all_unused(module[name])  # an unused step of a node would take the node apart
     lowering = Lowering(graph, module, is_from_onnx=INPUT_NAMES in function.attrs, is_kept=is_kept, outside=outside)
     inputs = _inputs(lowering, function)
     if defaults is not None:
@@ -374,7 +376,7 @@ def _as_graph(
 
 
 def _other_domains(graph: GraphWriter) -> dict[str, int]:
-    """The versions of the domains beside the standard one: as they were read, else the first."""
+    """The versions of the domains other than the standard one: as they were read, else 1."""
     read = {node.domain: graph.kept.get(node, 1) for node in _all_nodes(graph.nodes) if node.domain}
     return {**read, **graph.domains}
 
@@ -449,11 +451,11 @@ def _border_type(lowering: Lowering, ty: Type, place: str) -> tuple[ir.TensorTyp
 
 
 _SMALL: Final = 1024
-"""Bytes up to which a constant is written once more for a second output."""
+"""Constants of at most so many bytes are written again for another output."""
 
 
 _Constants: TypeAlias = dict[tuple[str, tuple[int, ...]], list[tuple[memoryview, ir.Value]]]
-"""By dtype and shape, the bytes of constants that are outputs."""
+"""The constants that are outputs, with their bytes, by dtype and shape."""
 
 
 def _outputs(
@@ -478,7 +480,7 @@ def _outputs(
             value = _constant_output(graph, value, names[index], constants)
         is_itself = is_named and (value.name == names[index] or graph.is_unnamed(value))
         # An output is the output of a node, an input or a constant under its own name, or a constant that takes the
-        # name; and of one place only.
+        # name. No value is two outputs.
         if id(value) in seen or (id(value) not in produced and not is_itself):
             value = graph.op("Identity", value)
         seen.add(id(value))
@@ -487,7 +489,7 @@ def _outputs(
             continue
         tensor, shape = _border_type(lowering, ty, f"output {index}")
         value.shape = shape if shape is not None else value.shape
-        if value.dtype is None:  # what an operator gives that nobody has declared
+        if value.dtype is None:  # the result of an operator that is not declared
             value.type = tensor
         assert tensor.dtype == value.dtype, f"{function.name}: output {index} is {value.dtype}, expected {tensor.dtype}"
         if is_named and value.name != names[index]:
@@ -498,9 +500,9 @@ def _outputs(
 
 
 def _constant_output(graph: GraphWriter, value: ir.Value, name: str, known: _Constants) -> ir.Value:
-    """The constant of an output: one of its own, if it is small or no output before is the same, else that one.
+    """The constant for an output. It is the same one when the file is read and written again.
 
-    The constant is the same when the file is read and written again.
+    If an earlier output equals it, a small constant gets a copy of its own, and a large one is shared.
     """
     data = graph.data_of(value)
     assert data is not None
@@ -525,9 +527,9 @@ def _values_by_name(graph: GraphWriter) -> dict[str | None, list[ir.Value]]:
 
 
 def _rename(graph: GraphWriter, value: ir.Value, name: str, inner: dict[str | None, list[ir.Value]]) -> None:
-    """Give ``value`` the name of an output; what has it now, a value inside the graph, gets another.
+    """Give ``value`` the ``name`` of an output; an inner value that has this name gets another.
 
-    ``inner`` are the values of all nodes by their names as they were before.
+    ``inner`` are the values of all nodes by their names before any renaming.
     """
     for other in inner.get(name, ()):
         if other.name == name and other is not value:
