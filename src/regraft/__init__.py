@@ -1,8 +1,8 @@
 """regraft: rewrite tensor dataflow programs by pattern, and take their gradients.
 
-``import regraft as rx`` gives the language (`Var`, `Call`, `Function`, `IRModule`, `BlockBuilder`, `const`
-...), the written form (`parse`) and `build`, which runs a module; the other rooms (``rx.dpl``,
-``rx.transform``, ``rx.training`` ...) load when first named.
+``import regraft as rx`` provides the language (`Var`, `Call`, `Function`, `IRModule`, `BlockBuilder`, `const` ...), the
+written form (`parse`) and `build`, which runs a module. The other packages (``rx.dpl``, ``rx.transform``,
+``rx.training`` ...) are imported on first use.
 """
 
 import sys
@@ -223,13 +223,13 @@ _ON_DEMAND = {
         "rewrite",
     ),
 }
-"""Names that load when first named: their homes import a framework, or take a third of what all others take."""
+"""Names that are imported on first use: their modules import a framework, or take a third of the time of all others."""
 _SECOND_NAMES = {"VMExecutable": Executable, "compile": build, "register_global_func": register_global_func}
-"""TVM's names of what has another one here."""
+"""TVM's names for objects that have another name here."""
 
 
 def _version() -> str:
-    """The version that is installed; ``0+unknown`` of a package that runs from its sources alone."""
+    """The installed version; ``0+unknown`` for a package that runs from its sources."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -243,7 +243,7 @@ def _run(module: IRModule, name: str, inputs: Sequence[Any]) -> Any:
 
 
 def _pipeline_named(name: str) -> Any:
-    """The registered pipeline of a name; None for those of the package, which no engine needs."""
+    """The registered pipeline with a name; None for the package's own pipelines, which no engine needs."""
     from .passes.named_pipelines import OF_ITS_OWN, get_pipeline
 
     return None if name in OF_ITS_OWN else get_pipeline(name)
@@ -255,7 +255,7 @@ def _rewriter(cls: type | None = None, /, *, approximate: float | None = None) -
     return rewriter(approximate=approximate) if cls is None else rule_of_class(cls, calling_frame())
 
 
-# The parts of lower rooms that only higher rooms can give: all of them are set here, and nowhere else.
+# The parts of lower packages that only higher packages can provide: all of them are set here, and nowhere else.
 Node.text_of = print_script
 Expr.operators = OPERATORS
 _programs.run = _run

@@ -1,4 +1,4 @@
-"""Relax's name for editing one dataflow block: what `regraft.rewrite` holds of it."""
+"""Relax's module name for editing one dataflow block: `regraft.rewrite`'s class for it."""
 
 from .rewrite import DataflowBlockRewrite
 from .second_paths import names_around

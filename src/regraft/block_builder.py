@@ -1,4 +1,4 @@
-"""Relax's name for the builder of functions: what `regraft.ir` holds of it."""
+"""Relax's module name for the builder of functions: `regraft.ir`'s class for it."""
 
 from .ir import BlockBuilder
 from .second_paths import names_around

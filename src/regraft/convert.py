@@ -1,4 +1,4 @@
-"""The public name for models of other formats, in and out: what `regraft.formats` holds."""
+"""The public module for converting models from and to other formats: the names of `regraft.formats`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Relax's name for the pattern language and for rewriting by it: what `regraft.pattern` and `regraft.rewrite` hold."""
+"""Relax's module name for patterns and rewriting by them: the names of `regraft.pattern` and `regraft.rewrite`."""
 
 import regraft.pattern as _pattern  # by its full name: checkers of types then read what ``__all__`` gets from it
 

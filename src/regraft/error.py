@@ -1,6 +1,7 @@
-"""Relax's names for errors: ``tvm.error.InternalError`` is what TVM raises where nothing else fits.
+"""Relax's names for errors: TVM raises ``tvm.error.InternalError`` if no other error fits.
 
-Each error of regraft has one base, `RegraftError`, so that a program that expects any of TVM's gets ours.
+All errors of regraft derive from `RegraftError`, and each of these names is `RegraftError`. So a program that catches
+any of TVM's errors catches ours.
 """
 
 from .ir.errors import RegraftError

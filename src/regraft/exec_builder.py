@@ -1,4 +1,4 @@
-"""Relax's name for executables written by hand: what `regraft.run` holds of them."""
+"""Relax's module name for executables written by hand: `regraft.run`'s classes for them."""
 
 from .run.exec_builder import ExecBuilder, VMFuncKind
 from .run.instructions import SpecialReg

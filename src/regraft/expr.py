@@ -1,4 +1,4 @@
-"""Relax's name for the module of expressions: what `regraft.ir` and `regraft.script` hold of them."""
+"""Relax's module name for expressions: the names of `regraft.ir` and `regraft.script` for them."""
 
 from typing import Any
 
@@ -36,14 +36,14 @@ from .second_paths import names_around
 
 
 def make_shape(shape: list[Any] | tuple[Any, ...]) -> ShapeExpr:
-    """A shape of a list or tuple of sizes; of anything else it raises TypeError."""
+    """A shape from a list or tuple of sizes; raises TypeError for anything else."""
     if not isinstance(shape, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"make_shape takes a list or tuple of sizes, not {type(shape).__name__}")
     return ShapeExpr(shape)
 
 
 def _update_type(expr: Expr, ty: Type | None) -> None:  # pyright: ignore[reportUnusedFunction]
-    """Give an expression another type, before a program holds it: Relax's builders of operators do so."""
+    """Set the type of an expression before a program holds it, as Relax's builders of operators do."""
     init_field(expr, "ty", OBJECT if ty is None else ty)
 
 

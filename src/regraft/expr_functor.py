@@ -1,4 +1,4 @@
-"""Relax's name for visitors and mutators that go on by themselves: what `regraft.ir` holds of them."""
+"""Relax's module name for visitors and mutators with a recursion of their own: `regraft.ir`'s classes for them."""
 
 from .ir import ExprFunctor, PyExprMutator, PyExprVisitor, mutator, visitor
 from .second_paths import names_around

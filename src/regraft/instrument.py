@@ -1,4 +1,4 @@
-"""Relax's name for what looks on while passes run: what `regraft.passes` holds of it."""
+"""Relax's module name for the instruments of passes: `regraft.passes`'s classes for them."""
 
 from .passes import (
     DumpIR,

@@ -1,7 +1,8 @@
-"""Names of Relax that are left out, each with its reason.
+"""Names of Relax that this library leaves out, each with its reason.
 
-A file may import a name that it uses in one place only, or nowhere. So `regraft.analysis` and `regraft.transform` give
-these names, too; who calls one is told why it is left out. Whole modules that are left out can be imported likewise.
+A file may import such a name and use it in one place only, or nowhere. Therefore `regraft.analysis` and
+`regraft.transform` provide these names, too; calling one raises an error with the reason. Whole modules that are left
+out can be imported in the same way.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ LEFT_OUT: Final[dict[str, str]] = {
     "FastMathTransform": "changes values beyond rounding",
     "FuseTransposeMatmul": "makes a TensorIR function; engines fuse the two by themselves",
 }
-"""Names of Relax that are not here, and why."""
+"""Names of Relax that are left out, with the reason."""
 
 LEFT_OUT_PATHS: Final[dict[str, str]] = {
     **{
@@ -156,7 +157,7 @@ LEFT_OUT_PATHS: Final[dict[str, str]] = {
     "regraft.testing.lib_comparator": "compares kernels; `regraft.testing.assert_same_values` compares engines",
     "regraft.testing.runtime_builtin": _VM,
 }
-"""Modules of Relax that are not here, and why. What lies below one is left out for the same reason."""
+"""Modules of Relax that are left out, with the reason. Modules below one are left out for the same reason."""
 
 
 class LeftOut:
@@ -167,7 +168,7 @@ class LeftOut:
         self._reason = reason
 
     def __call__(self, *_arguments: Any, **_options: Any) -> NoReturn:
-        """Raise `NotImplementedError`, which says why it is left out."""
+        """Raise `NotImplementedError` with the reason why the name is left out."""
         raise NotImplementedError(str(self))
 
     def __repr__(self) -> str:
@@ -175,7 +176,9 @@ class LeftOut:
 
 
 def names_left_out(module: str) -> Callable[[str], LeftOut]:
-    """The ``__getattr__`` of ``module``: a name of Relax that is left out, or the error that there is none."""
+    """The ``__getattr__`` of ``module``: returns a `LeftOut` for a left-out name of Relax, and raises for any other
+    name.
+    """
 
     @cache
     def get(name: str) -> LeftOut:

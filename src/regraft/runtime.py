@@ -1,4 +1,4 @@
-"""Relax's name for values and devices at run time: what `regraft.run` holds of them."""
+"""Relax's module name for values and devices at run time: `regraft.run`'s names for them."""
 
 from .ir import Node as Object
 from .run import DataType, Device, Executable, ShapeTuple, Tensor, convert, cpu, device, empty, from_dlpack, tensor

@@ -1,8 +1,8 @@
-"""Relax's deeper module paths: each gives the names of the one module that has them here.
+"""Relax's deeper module paths: each provides the names of the module that holds them here.
 
 `tvm.relax.dpl.pattern`, `.context` and `.rewrite` are one module here, `regraft.dpl`; `tvm.ir.transform` is
-`regraft.transform`. A file that imports from these paths runs after ``tvm.relax`` and ``tvm`` in them are changed to
-``regraft``. Nothing is loaded before a name is asked for.
+`regraft.transform`. A file that imports from these paths runs after replacing ``tvm.relax`` and ``tvm`` in them by
+``regraft``. Nothing is imported before a name is used.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ PATHS: Final[dict[str, str]] = {
     **{f"regraft.transform.{name}": "regraft.transform" for name in _PASSES.split()},
     "regraft.vm_build": "regraft",
 }
-"""Each path, and the module that has its names."""
+"""Each path, and the module that holds its names."""
 
 
 class SecondPath(ModuleType):
-    """A module that has the names of another one, which is loaded when one of them is asked for."""
+    """A module with the names of another one, which is imported when a name is first used."""
 
     def __init__(self, name: str, home: str) -> None:
         super().__init__(name, f"The names of `{home}`.")
@@ -88,7 +88,7 @@ class SecondPath(ModuleType):
 
 
 class LeftOutPath(ModuleType):
-    """A module of Relax that is left out: it gives each name, and who calls one is told why it is left out."""
+    """A module of Relax that is left out. It returns a `LeftOut` for each name; calling one raises with the reason."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, f"Left out: {reason}.")
@@ -102,9 +102,9 @@ class LeftOutPath(ModuleType):
 
 
 class _BelowLeftOut:
-    """Finds what lies below a module that is left out.
+    """Finds the modules below a left-out module.
 
-    It has what Python asks of a finder and a loader, but not their base classes: with these come files and archives.
+    It has the methods of a finder and a loader, but not their base classes, whose import also loads files and archives.
     """
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
@@ -119,13 +119,13 @@ class _BelowLeftOut:
         return LeftOutPath(spec.name, str(spec.origin))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Such a module has no code."""
+        """Do nothing: the module has no code."""
 
 
 def names_around(module: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module whose namesake in Relax also has names that it imports for itself.
+    """The ``__getattr__`` of a module whose namesake in Relax also contains names that it imports for itself.
 
-    `tvm.relax.expr` has `Span` and `Type` so, and programs import them from there.
+    For example, `tvm.relax.expr` contains `Span` and `Type`, and programs import them from there.
     """
 
     def find(name: str) -> Any:
@@ -138,14 +138,14 @@ def names_around(module: str) -> Callable[[str], Any]:
 
 
 def make_second_paths() -> None:
-    """Let all `PATHS` be imported, and the paths that are left out."""
+    """Make all `PATHS`, and the left-out paths, importable."""
     for path in (*PATHS, *LEFT_OUT_PATHS):
         _second_path(path)
     sys.meta_path.append(_BelowLeftOut())
 
 
 def attach_second_paths(parent: str) -> None:
-    """Let the paths right below the module ``parent`` be its attributes, too, where it has no such name."""
+    """Set the paths directly below the module ``parent`` as its attributes, unless it has such a name already."""
     module = sys.modules[parent]
     for path in (*PATHS, *LEFT_OUT_PATHS):
         above, _, name = path.rpartition(".")

@@ -1,4 +1,4 @@
-"""Relax's name for what a program is built for: what `regraft.run` holds of it."""
+"""Relax's module name for the targets that programs are built for: `regraft.run`'s class for them."""
 
 from .run.relax_values import RelaxTarget as Target
 

@@ -1,4 +1,4 @@
-"""Relax's name for the passes: what `regraft.passes` holds."""
+"""Relax's module name for the passes: the names of `regraft.passes`."""
 
 from .left_out import names_left_out
 from .passes import *  # noqa: F403 - a facade has the names of what it stands for

@@ -1,4 +1,4 @@
-"""Relax's name for the module of types: what `regraft.ir` holds of them."""
+"""Relax's module name for types: `regraft.ir`'s classes for them."""
 
 from .ir import AnyType, FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 from .second_paths import names_around

@@ -1,4 +1,4 @@
-"""Relax's name for what converts and copies expressions: what `regraft.ir` holds of it."""
+"""Relax's module name for converting and copying expressions: `regraft.ir`'s functions for it."""
 
 from .ir import convert_to_expr, copy_with_new_vars
 from .left_out import names_left_out

@@ -1,7 +1,7 @@
-"""The `regraft` command: what the other rooms do, for people at a terminal and for scripts.
+"""The `regraft` command: the library's main functions, for people at a terminal and for scripts.
 
-Everything that takes time to import is imported by the command that needs it, so that ``regraft --help`` answers at
-once. Knows every room; no room knows it.
+A command imports slow modules itself, so that ``regraft --help`` answers at once. The package may import every other
+one; no other package imports it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from types import FrameType
 from typing import Any, NoReturn
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+"""The exit code after Ctrl-C, as in shells: 128 plus the number of the signal."""
 _TERMINATED = 143
 
 
 class _TerminatedError(BaseException):
-    """The process was told to end. No `SystemExit`, which code of others may raise, and which is told as its own."""
+    """The process received a signal to end. It is not a `SystemExit`, which other code may raise and which is reported
+    as such.
+    """
 
 
 def main() -> None:
@@ -39,7 +41,7 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Let standard output and error be there, and write what their encoding lacks, as letters in a name, escaped."""
+    """Make sure that standard output and error exist, and escape characters that their encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # it was closed before this process began
@@ -56,20 +58,21 @@ def _show_warning(
     file: Any = None,
     line: str | None = None,
 ) -> None:
-    """Show a warning in a line: one of another package with its place, where its makers look for it."""
+    """Show a warning on one line; a warning from another package with its place in the source."""
     is_own = category.__module__.partition(".")[0] == __name__.partition(".")[0]
     place = "" if is_own else f"{filename}:{lineno}: {category.__name__}: "
     print(f"warning: {place}{message}", file=sys.stderr if file is None else file)
 
 
 def _clean_up_when_stopped() -> None:
-    # From here on something may be half done, which is cleaned up as the stack unwinds; until here, nothing is.
+    # From here on a command may be half done, and is cleaned up as the stack unwinds; before, there is nothing to
+    # clean.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminate)
 
 
 def say_interrupted(where: str | None = None) -> None:
-    """Say that Ctrl-C ended the command, and ``where`` it was, if that is known."""
+    """Report that Ctrl-C ended the command, and ``where`` it was, if that is known."""
     print(f"regraft: interrupted{f', {where}' if where else ''}; nothing was left half-written", file=sys.stderr)
 
 

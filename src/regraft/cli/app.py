@@ -1,6 +1,6 @@
-"""The command as a whole: its subcommands, and what becomes of errors: one message and an exit code.
+"""The whole command: its subcommands, and the handling of errors, which become one message and an exit code.
 
-The exit codes are part of the interface: scripts rely on them, `docs/cli.md` lists them, and the tests hold them.
+The exit codes are part of the interface: scripts rely on them, `docs/cli.md` lists them, and tests check them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class _Commands(TyperGroup):
     """The group of all commands; turns errors into messages and exit codes."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take ``--traceback`` and ``--quiet`` wherever they stand, as they are mostly added to a written command."""
+        """Accept ``--traceback`` and ``--quiet`` anywhere, because they are usually appended to a finished command."""
         for option in ("--traceback", "--quiet"):
             if option in args:
                 args = [option, *[arg for arg in args if arg != option]]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command, after what `main` wants done first; no error leaves here but those that Typer shows."""
+        """Run the command, after the hook that `main` passes; only errors that Typer shows leave this method."""
         try:
             if ctx.obj is not None:
                 ctx.obj()
@@ -45,7 +45,7 @@ class _Commands(TyperGroup):
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:
-            # Typer shows its own errors, and a reader that has gone away is no error.
+            # Typer shows its own errors, and a closed pipe is not an error.
             if hasattr(error, "exit_code") or (isinstance(error, OSError) and error.errno == errno.EPIPE):
                 raise
             if ctx.params.get("traceback"):
@@ -54,7 +54,7 @@ class _Commands(TyperGroup):
 
 
 def _report(error: Exception) -> int:
-    """Say what went wrong; returns the exit code."""
+    """Print the message for ``error``; returns the exit code."""
     from ..ir.errors import MissingDependencyError, RegraftError
     from ..model.errors import OutputError, VerificationError
     from ..rewrite import RewriteValueError
@@ -90,12 +90,12 @@ def _report(error: Exception) -> int:
 def _is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    # PyTorch has no class of its own for this.
+    # PyTorch has no class of its own for this error.
     return isinstance(error, MemoryError) or (type(error) is RuntimeError and "can't allocate memory" in str(error))
 
 
 def _of_a_rule(error: Exception) -> str | None:
-    """The user's rule that raised ``error``, and its place; None for a defect of the package's own."""
+    """The user's rule that raised ``error``, with its place; None if the error is a defect of this package."""
     note = _note_of_a_rule(error)
     package = str(Path(__file__).resolve().parent.parent)
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
@@ -105,7 +105,7 @@ def _of_a_rule(error: Exception) -> str | None:
 
 
 def _note_of_a_rule(error: BaseException) -> str | None:
-    """The rule whose rewriter was running, and where it was."""
+    """A note on the rule whose rewriter was running, and on its place; None if there is none."""
     notes: list[str] = getattr(error, "__notes__", [])
     return next((note for note in notes if note.startswith("in the rewriter of rule")), None)
 

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 _FILE_WIDTH: Final = 120
 _PATIENCE: Final = 1.0
-"""Seconds that a job may take before its progress is shown."""
+"""The seconds that a job may take before its progress is shown."""
 
 
 def output() -> Console:
-    """Standard output, if it is not to be quiet; wide where it is no terminal and nothing says how wide it is."""
+    """Standard output, unless quiet; a fixed, large width if it is not a terminal and ``COLUMNS`` is not set."""
     plain = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(width=_FILE_WIDTH if plain else None, highlight=False, quiet=_quiet)
 
 
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Characters that give a terminal orders, or let a text look like another."""
+"""Characters that control a terminal, or make a text look like another one."""
 _ENDLESS: Final = re.compile(r"\S{301,}")
 _SHOWN_OF_ENDLESS: Final = 200
 _LONG_LINE: Final = re.compile(r"^(.{1000}).{1000,}(.{200})$", re.MULTILINE)
@@ -42,42 +42,44 @@ _quiet = False
 
 
 def visible(text: str) -> str:
-    """``text``, whose names come from files: control characters escaped, endless words and lines cut short."""
+    """``text``, which may contain names from files, with control characters escaped and very long words and lines
+    shortened.
+    """
     cut = _ENDLESS.sub(lambda found: f"{found[0][:_SHOWN_OF_ENDLESS]}… ({len(found[0])} characters)", text)
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), _LONG_LINE.sub(r"\1 … \2", cut))
 
 
 def be_quiet(quiet: bool) -> None:
-    """True if from now on tables, lines and progress are left out; what is asked for as data is not."""
+    """Turn tables, lines and progress off or on; requested data is always printed."""
     global _quiet
     _quiet = quiet
 
 
 def print_json(content: Mapping[str, Any]) -> None:
-    """Data as JSON, also where nothing else is to be said."""
+    """Print data as JSON, even when quiet."""
     import json
 
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def print_text(text: str) -> None:
-    """Several lines, as they are."""
+    """Print several lines unchanged."""
     if not _quiet:
         sys.stdout.write(f"{visible(text)}\n")
 
 
 def print_tree(tree: Tree) -> None:
-    """A drawing."""
+    """Print a drawing."""
     output().print(tree)
 
 
 def print_line(text: str) -> None:
-    """One line, as it is."""
+    """Print one line unchanged."""
     output().print(Text(visible(text)), soft_wrap=True)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> None:
-    """A table below its title; the last ``numbers`` columns are aligned to the right."""
+    """Print a table below its title; the last ``numbers`` columns are aligned to the right."""
     table = Table()
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index >= len(columns) - numbers else "left", overflow="fold")
@@ -90,9 +92,10 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 @contextmanager
 def shown_progress(output: Path | None = None) -> Generator[Progress]:
-    """The display of the progress of a job, on a terminal and if it takes longer than a second.
+    """Show the progress of a job, on a terminal and if the job takes longer than a second.
 
-    While a large file is being read, how much of it has been; while ``output`` is being written, how much there is.
+    While a large file is read, the display shows how much of it has been read; while ``output`` is written, its size so
+    far.
     """
     from ..model.progress import unseen
 
@@ -104,7 +107,7 @@ def shown_progress(output: Path | None = None) -> Generator[Progress]:
 
     stage, count = TextColumn("{task.description}"), MofNCompleteColumn()
     columns: list[ProgressColumn] = [SpinnerColumn(), stage, BarColumn(), count, TimeElapsedColumn()]
-    bytes_read = [0, 0]  # so many, of all
+    bytes_read = [0, 0]  # read so far, and in all
 
     def read_text() -> str:
         return "{} of {} read".format(*map(bytes_text, bytes_read)) if bytes_read[1] else ""
@@ -153,20 +156,20 @@ def _text_column(text: Callable[[], str]) -> ProgressColumn:
 
 
 def seconds_text(seconds: float) -> str:
-    """A time in a unit that suits it."""
+    """A time in a suitable unit."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} µs"
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def print_written(output: Path, sizes: Mapping[str, int]) -> None:
-    """Print that ``output`` was written, with the files beside it; ``sizes`` says what each holds."""
+    """Print that ``output`` was written, with the files beside it; ``sizes`` has the bytes of each."""
     beside = [str(output.with_name(name)) for name in sizes if name != output.name]
     print_line(f"Wrote {' and '.join([str(output), *beside])} ({bytes_text(sum(sizes.values()))})")
 
 
 def bytes_text(count: int) -> str:
-    """An amount of memory in a unit that suits it."""
+    """An amount of memory in a suitable unit."""
     size = float(count)
     for unit in ("B", "kB", "MB"):
         if size < 1000:

@@ -1,4 +1,4 @@
-"""Small graphs as text: values with what they are computed from below them, as a tree."""
+"""Small graphs as text: a tree of values, each with its operands below it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ..rewrite import Miss
 
 SMALL: Final = 30
-"""A function of at most so many bindings is drawn whole."""
+"""The largest number of bindings of a function that is drawn whole."""
 _AROUND: Final = 3
 _MOST_OPERANDS: Final = 12
 
 
 def draw_function(function: Function) -> None:
-    """Draw a function from its results to its parameters; a value that is read twice is drawn once."""
+    """Draw a function from its results down to its parameters; a value that is read twice is drawn once."""
     from ..ir.expr import Tuple
 
     values = _definitions(function)
@@ -36,7 +36,7 @@ def draw_function(function: Function) -> None:
 
 
 def draw_miss(program: Function | IRModule, miss: Miss) -> None:
-    """Draw the values around a near miss, with what failed marked."""
+    """Draw the values around a near miss, with the part that failed marked."""
     values = _definitions(program)
     marks = {miss.site.var: f"✕ {miss.kind} at {miss.place}"}
     if miss.tried is not None and miss.tried is not miss.site.var:
@@ -56,7 +56,7 @@ def _definitions(program: Function | IRModule) -> dict[Var, Expr]:
 def _grow(
     tree: Tree, value: Expr, values: Mapping[Var, Expr], drawn: set[Var], depth: int, marks: Mapping[Var, str]
 ) -> None:
-    """Add ``value`` to ``tree``, and below it what it is computed from, ``depth`` levels down."""
+    """Add ``value`` to ``tree``, and its operands below it, ``depth`` levels down."""
     from ..ir.expr import Var
 
     pending: list[tuple[Tree, Expr, int]] = [(tree, value, depth)]
@@ -102,7 +102,7 @@ def _label(value: Expr, values: Mapping[Var, Expr], marks: Mapping[Var, str]) ->
 
 
 def _operands(value: Expr) -> list[Expr]:
-    """The operands of a value, tensors that stand in place among them; sizes and other attributes are left out."""
+    """The operands of a value, including tensors written in place; sizes and other attributes are left out."""
     from ..ir.expr import Constant, Tuple, Var
     from ..ir.visitor import parts_of
 

@@ -1,4 +1,4 @@
-"""The commands that only look: inspect, passes, explain."""
+"""The commands that only inspect a model or list facts: inspect, passes, explain, targets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 _LARGEST: Final = 8
-"""The number of weights that are shown, unless all are asked for."""
+"""The number of weights that are shown by default."""
 _LONGEST_TEXT: Final = 100
-"""The most characters shown of a text of the model, or of a formula."""
+"""The largest number of characters shown of a text of the model, or of a formula."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -79,7 +79,7 @@ def inspect(
 
 
 def _in_short(text: str) -> str:
-    """A text of any length, such as a table of characters, in a line."""
+    """A text of any length, such as a table of characters, shortened to a line."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}… ({len(text):,} characters)"
 
@@ -167,7 +167,7 @@ def explain(
     recognized: list[Explanation] = []
 
     class Explaining(PassInstrument):
-        """Explains each search of a pass before it is made; of those beside the caller's rules, none."""
+        """Explains each search of a pass before it is made. If the user gave rules, only their searches."""
 
         sees_sequences = False
         shown: list[Explanation] | None = None
@@ -195,7 +195,7 @@ def explain(
             with PassContext(instruments=[Explaining()]):
                 done = report_passes(chosen, opened.module)
     except Exception:
-        # Rules may undo each other without end, or fail: what they matched until then tells why.
+        # Rules may undo each other without end, or fail: their matches until then show why.
         _show_explanations(explanations, recognized)
         raise
     _show_explanations(explanations, recognized)
@@ -205,7 +205,7 @@ def explain(
 
 
 def _show_explanations(explanations: Sequence[Explanation], recognized: Iterable[Explanation]) -> None:
-    """Show ``explanations``, and those that match once operators are ``recognized``."""
+    """Show ``explanations``, and those of ``recognized`` that match after operators are recognized."""
     again = [one for one in recognized if one.matches]
     for index, explanation in enumerate([*explanations, *again], -len(explanations)):
         if index == 0:
@@ -217,7 +217,7 @@ def _show_explanations(explanations: Sequence[Explanation], recognized: Iterable
 
 
 def _explain_all(model: Path, function: str | None, limit: int) -> None:
-    """A page about the whole model."""
+    """Show what the default level combines and fuses in the whole model."""
     from ..model import explain_model, open_model
 
     with console.shown_progress() as progress:

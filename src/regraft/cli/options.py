@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ InputFiles: TypeAlias = Annotated[
 ]
 
 _MOST_THREADS: Final = 1024
-"""Engines end the process where the system refuses them a thread."""
+"""The limit of threads: an engine ends the process if the system refuses it a thread."""
 Threads: TypeAlias = Annotated[
     int | None, typer.Option("--threads", min=1, max=_MOST_THREADS, help="Threads to run on; by default all cores.")
 ]
@@ -83,7 +83,7 @@ IrVersion: TypeAlias = Annotated[
 
 
 def parse_sizes(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:
-    """The sizes that ``--dim NAME=SIZE``, or another ``option``, gives; else raises `typer.BadParameter`."""
+    """The sizes given by ``--dim NAME=SIZE``, or by another ``option``; raises `typer.BadParameter` otherwise."""
     sizes: dict[str, int] = {}
     for text in texts or ():
         name, equals, size = text.rpartition("=")
@@ -94,7 +94,7 @@ def parse_sizes(texts: Iterable[str] | None, option: str = "--dim") -> dict[str,
 
 
 def parse_ranges(texts: Iterable[str] | None) -> dict[str, tuple[float, float]]:
-    """The ranges that ``--range NAME=LOW:HIGH`` gives; else raises `typer.BadParameter`."""
+    """The ranges given by ``--range NAME=LOW:HIGH``; raises `typer.BadParameter` otherwise."""
     ranges: dict[str, tuple[float, float]] = {}
     for text in texts or ():
         name, _, bounds = text.rpartition("=")

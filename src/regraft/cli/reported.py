@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..passes.instruments import PassReport
 
 _SHAPES_SHOWN: Final = 3
-"""The most shapes of one output on several samples that are shown."""
+"""The largest number of shapes shown of an output on several samples."""
 _AS_READ: Final = (
     "in the model as it was read (a model may write an operator out: from level 2 on RecognizeOperators puts it "
     "together, and the rules run again)"
@@ -23,7 +23,7 @@ _AS_READ: Final = (
 
 
 def show(made: OptimizationReport) -> None:
-    """The tables of a report: operators, passes, rules, the verification, precisions, times."""
+    """Print the tables of a report: operators, passes, rules, the verification, precisions, times."""
     _show_counts(made)
     _show_passes(made)
     _show_rules(made)
@@ -43,7 +43,7 @@ def _show_counts(made: OptimizationReport) -> None:
 
 
 def _told_passes(passes: Sequence[PassReport]) -> list[PassReport]:
-    """The passes without those that ran once more and changed nothing."""
+    """The passes to show, without repeated ones that changed nothing."""
     seen: set[str] = set()
     told: list[PassReport] = []
     for one in passes:
@@ -205,7 +205,7 @@ def _show_measurement(done: Measurement) -> None:
 
 
 def summarize(made: OptimizationReport) -> None:
-    """The main facts on one line."""
+    """Print the main facts on one line."""
     what, *counted = made.shown_counts
     counts = [sum(one.values()) for one in counted]
     sizes = [console.bytes_text(size) for size in (made.bytes_before, made.bytes_after)]

@@ -1,4 +1,4 @@
-"""The commands that run a model: run, bench."""
+"""The commands that run a model: run, bench, generate."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ..model.timing import Gain, Turns
 
 _LONGEST = 12
-"""The number of operators of a profile that are shown."""
+"""The number of operators shown of a profile."""
 _SHOWN = 8
-"""The most elements of an output that is shown whole."""
+"""The largest number of elements of an output that is shown whole."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -102,7 +102,7 @@ def _inputs_and_results(
 
 
 def _summary(array: np.ndarray) -> str:
-    """Few values as they are; of many, where they lie."""
+    """A short text for an array: all values if they are few, else a few of them or their range and mean."""
     import numpy as np
 
     if array.size <= _SHOWN:
@@ -114,7 +114,7 @@ def _summary(array: np.ndarray) -> str:
 
 
 class Timed(NamedTuple):
-    """One model on one engine; times in seconds, ``gain`` beside the first of all."""
+    """One model on one engine; times in seconds, ``gain`` over the first one."""
 
     model: str
     engine: str

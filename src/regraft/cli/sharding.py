@@ -1,4 +1,4 @@
-"""Programs over several devices: the options that say how, and the command that shows a plan before anything runs."""
+"""Programs over several devices: the options for it, and the command that shows a plan before anything runs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def shard(
 def laid(
     module: IRModule, name: str, mesh_text: str | None, rules: Sequence[str] | None
 ) -> tuple[IRModule, dict[str, Any], ShardingPlan]:
-    """The module to build, the options of ``build``, and the plan of the weights; none of it without a mesh."""
+    """The module to build, the options of ``build``, and the plan of the weights. Without a mesh, options and plan are
+    empty.
+    """
     from ..passes import DataParallel, FullySharded, Megatron, ShardingPlan, SplitProjections
     from ..run import BuildError, Mesh
     from ..run.mesh import parse_spec
@@ -105,7 +107,7 @@ def laid(
 
 
 def _simulate(mesh: Mesh) -> None:
-    """Have JAX simulate as many devices as the mesh has, where there is only a CPU and nothing else is said."""
+    """Make JAX simulate as many devices as the mesh has, unless JAX is loaded or ``XLA_FLAGS`` sets their number."""
     flags = os.environ.get("XLA_FLAGS", "")
     if "jax" not in sys.modules and _DEVICE_COUNT not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_DEVICE_COUNT}={mesh.devices}".strip()

@@ -1,7 +1,7 @@
-"""Relax's names for reading models of other formats: the modules `onnx` and `torch`, and `detach_params`.
+"""Relax's names for importing models of other formats: the modules `onnx` and `torch`, and `detach_params`.
 
-What they read and how is in `regraft.formats`; these take Relax's arguments and give results in Relax's form. Models
-that are written here are modules of `nn`.
+The readers are in `regraft.formats`; these modules take Relax's arguments and return results in Relax's form. `nn` is
+for models that are written here.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..second_paths import attach_second_paths
 def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
     """Take the weights that importers keep in the attribute ``params`` out of ``mod``.
 
-    Returns the module without them, and for each function that had some the list of its arrays, in the order of its
-    parameters after the first ``num_input``.
+    Returns the module without them, and the arrays of each function that had some, in the order of its parameters after
+    the first ``num_input``.
     """
     params: dict[str, list[Tensor]] = {}
     for name, function in mod.items():

@@ -1,4 +1,4 @@
-"""Relax's backend for `torch.compile`, and the graphs that it takes a model apart into, as a module."""
+"""Relax's backend for `torch.compile`, and the capture of the graphs that `torch.compile` splits a model into."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def relax_dynamo(
 ) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
     """A backend for ``torch.compile(model, backend=relax_dynamo())``.
 
-    Each graph is read by `from_fx`, goes through ``pipeline``, a pass or a `Sequential`, and is run by the engine
-    ``torch``, so that gradients and dynamic sizes work. As in Relax, dropout does nothing, and buffers that the model
-    changes, such as the statistics of a batch norm in training, keep their values: the backend is for inference.
-    ``pipeline`` sees two real tensors for each complex one.
+    Each graph is read by `from_fx`, rewritten by ``pipeline``, a pass or a `Sequential`, and run by the engine
+    ``torch``, so gradients and dynamic sizes work. As in Relax, the backend is for inference: dropout does nothing, and
+    buffers that the model changes, such as the statistics of a batch norm in training, keep their values. ``pipeline``
+    sees two real tensors for each complex one.
 
-    Raises what `from_fx` and `regraft.build` raise, when a graph is first called.
+    Raises the errors of `from_fx` and `regraft.build` when a graph is first called.
     """
 
     def backend(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -51,10 +51,10 @@ def relax_dynamo(
 def dynamo_capture_subgraphs(
     model: Callable[..., Any], *params: Any, keep_params_as_input: bool = False, **kwargs: Any
 ) -> IRModule:
-    """The graphs that `torch.compile` takes out of ``model(*params, **kwargs)``: ``subgraph_0``, ``subgraph_1`` ... .
+    """The graphs that `torch.compile` makes from ``model(*params, **kwargs)``: ``subgraph_0``, ``subgraph_1`` ... .
 
     With ``keep_params_as_input``, weights that a graph holds are parameters; see `detach_params`. Weights that
-    `torch.compile` hands to the graph are inputs in any case. Runs the model once, without gradients.
+    `torch.compile` passes to the graph are always inputs. Runs the model once, without gradients.
     """
     graphs: list[tuple[torch.fx.GraphModule, list[tuple[list[Dim], torch.dtype]]]] = []
 
@@ -75,12 +75,12 @@ def dynamo_capture_subgraphs(
 
 
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """The real tensors that stand for an input."""
+    """The real tensors that represent an input: two for a complex one."""
     return [torch.real(tensor), torch.imag(tensor)] if tensor.is_complex() else [tensor]
 
 
 def _kinds_of_results(graph_module: torch.fx.GraphModule) -> list[bool]:
-    """For each result of a graph, True if it is complex."""
+    """True for each result of a graph that is complex."""
     output = next(node for node in graph_module.graph.nodes if node.op == "output")
     return [
         is_complex(node.meta.get("example_value")) for node in pytree.tree_leaves(output.args[0]) if node is not None
@@ -88,7 +88,7 @@ def _kinds_of_results(graph_module: torch.fx.GraphModule) -> list[bool]:
 
 
 def _with_complex_results(results: Any, kinds: Sequence[bool]) -> Any:
-    """The results of a program with a complex tensor for the two that stand for one."""
+    """The results of a program, with each pair that represents a complex tensor combined into one."""
     if not any(kinds):
         return results
     parts = iter(cast("Sequence[torch.Tensor]", results))
@@ -96,7 +96,7 @@ def _with_complex_results(results: Any, kinds: Sequence[bool]) -> Any:
 
 
 def _shape(tensor: torch.Tensor) -> list[Dim]:
-    """The sizes of an input; a size that changes from call to call is a variable, by PyTorch's name for it."""
+    """The sizes of an input. A size that changes between calls is a symbolic variable with PyTorch's name for it."""
     sizes = cast(Sequence[Any], tensor.shape)
     return [SymVar(str(size)) if str(size).isidentifier() else int(size) for size in sizes]
 
@@ -104,7 +104,9 @@ def _shape(tensor: torch.Tensor) -> list[Dim]:
 def _without_sizes_as_inputs(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]
 ) -> tuple[torch.fx.GraphModule, list[tuple[list[Dim], torch.dtype]]]:
-    """The graph with tensors alone as inputs, which its sizes are read from, and the shape and dtype of each."""
+    """The graph with only tensors as inputs, and the shape and dtype of each. Size inputs are read from tensors
+    instead.
+    """
     given = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     examples = [node.meta.get("example_value", value) for node, value in zip(given, example_inputs, strict=True)]
     changed = deepcopy(graph_module)

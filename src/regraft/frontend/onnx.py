@@ -1,4 +1,4 @@
-"""`from_onnx` with Relax's arguments; what it reads is what `regraft.formats.onnx` reads."""
+"""`from_onnx` with Relax's arguments; `regraft.formats.onnx` reads the models."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def from_onnx(
 
     Args:
         model: A path, or the model itself.
-        shape_dict: Shapes for inputs by name, in the place of those that the model states: ints, names of sizes, or
-            size variables, which are taken by their names.
-        dtype_dict: Dtypes for inputs by name, in the place of those that the model states. One dtype for all is taken
-            as in Relax, and changes nothing.
-        opset: The version of the standard to read the model by, in the place of the one that it states.
-        keep_params_in_input: Whether the model's weights are parameters of ``main`` after its inputs. The attribute
+        shape_dict: Shapes for inputs by name, which replace the model's own: ints, names of sizes, or size variables,
+            which are identified by their names.
+        dtype_dict: Dtypes for inputs by name, which replace the model's own. A single dtype for all is accepted, as in
+            Relax, and ignored.
+        opset: The version of the standard to read the model by, in place of the model's own.
+        keep_params_in_input: True if the model's weights become parameters of ``main`` after its inputs. The attribute
             ``num_input`` then counts the inputs, and ``params`` holds the weights; see `detach_params`.
-        sanitize_input_names: Whether names of inputs that are no identifiers become ones.
+        sanitize_input_names: True if names of inputs that are not identifiers are changed into identifiers.
 
-    Raises what `regraft.from_onnx` raises, and `ConvertError` for an input that the model does not have.
+    Raises the errors of `regraft.from_onnx`, and `ConvertError` for an input that the model does not have.
     """
     dtypes: Mapping[str, str] = dtype_dict if isinstance(dtype_dict, Mapping) else {}
     if shape_dict or dtypes or opset is not None:
         model = _changed(model, shape_dict or {}, dtypes, opset)
-    # Relax keeps no record of the file and of how it calls values; `regraft.from_onnx` does, for the way back.
+    # Relax does not record the file's facts and names of values; `regraft.from_onnx` does, for writing the model back.
     module = _from_onnx(model).without_attr(FACTS)
     function = module["main"].without_attr("input_names").without_attr("output_names")
     function = function.with_attr("num_input", len(function.params))
@@ -88,7 +88,7 @@ def _changed(
             else:
                 dim.dim_value = int(size)
     if shapes or dtypes:
-        del changed.graph.value_info[:]  # what was inferred for the old types
+        del changed.graph.value_info[:]  # they were inferred for the old types
     if opset is not None:
         for domain in changed.opset_import:
             if domain.domain in ("", "ai.onnx"):
@@ -97,7 +97,7 @@ def _changed(
 
 
 class _Parameters(ExprMutator):
-    """Puts parameters in the place of the constants that a model has names for."""
+    """Replaces the named constants of a model by parameters."""
 
     def __init__(self) -> None:
         super().__init__()

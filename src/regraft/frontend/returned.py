@@ -1,4 +1,4 @@
-"""The tuple that an imported function returns, as Relax's importers have it."""
+"""The tuple that an imported function returns, in the form of Relax's importers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from ..ir.visitor import iter_bindings, walk
 
 
 def returning_a_tuple(function: Function, *, bound: bool) -> Function:
-    """``function`` returning a tuple: of its one result, or of its results, bound to a variable or as it stands."""
+    """``function`` with a tuple as its result: of its single result, or of its results. ``bound`` binds the tuple to a
+    variable.
+    """
     result = function.body.body
     fields: Expr = result if isinstance(result.ty, TupleType) else Tuple([result])
     if not bound or isinstance(fields, Var):
@@ -29,7 +31,7 @@ def returning_a_tuple(function: Function, *, bound: bool) -> Function:
 
 
 def _without_names_for_results(block: BindingBlock, results: Expr) -> tuple[list[Binding], Expr]:
-    """The bindings of a block and the results, without variables that only name another variable or a constant."""
+    """The bindings of a block and the results, without variables that only rename another variable or a constant."""
     if not isinstance(results, Tuple):
         return list(block.bindings), results
     read = {part for binding in block.bindings for part in walk(binding.value)}

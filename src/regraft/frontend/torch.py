@@ -1,4 +1,4 @@
-"""PyTorch models with Relax's names: exported programs, traced models, and the graphs of `torch.compile`."""
+"""Relax's names for PyTorch models: exported programs, traced models, and the graphs of `torch.compile`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .torch_importers import from_exported_program, from_fx
 
 ExportedProgramImporter = Conversion
 TorchFXImporter = Conversion
-"""The second argument of a conversion of ``custom_convert_map``, under the two names that Relax has for it."""
+"""The second argument of a conversion in ``custom_convert_map``, under Relax's two names for it."""
 
 __all__ = [
     "ExportedProgramImporter",

@@ -1,8 +1,8 @@
-"""The forms that Relax's importer gives PyTorch's core operators, where `from_torch` has another program for them.
+"""Relax's forms of PyTorch's core operators, for operators that `from_torch` writes in another way.
 
 Each entry of `FORMS` is an overload of ATen, as `torch.export` leaves it after its decompositions, and a function that
-takes a `CallForm` and the operator's operands, and gives the expression. A function that gives `NotImplemented` leaves
-the call to `from_torch`: so do all forms where Relax's would compute something else than PyTorch.
+takes a `CallForm` and the operator's operands, and returns the expression. A function that returns `NotImplemented`
+leaves the call to `from_torch`; all forms do so if Relax's form would compute something else than PyTorch.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from ..ir.dtypes import is_bool, is_float, is_integer
 from ..ir.expr import Expr, ShapeExpr, Tuple, Var, const
 
 _END: Final = 2**63 - 1
-"""The end of a slice that goes on to the end of the axis."""
+"""The end of a slice up to the end of the axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """The call of an operator that gets Relax's form."""
+    """The call of an operator that is written in Relax's form."""
 
     node: torch.fx.Node
     conversion: Conversion
 
     def emit(self, value: Expr) -> Var:
-        """``value``, bound now."""
+        """A new variable bound to ``value``."""
         return self.conversion.block_builder.emit(value)
 
     def uses(self, index: int) -> bool:
-        """True if the model reads result ``index`` of several."""
+        """True if the model reads result ``index`` of several results."""
         return any(user.args[1] == index for user in self.node.users)
 
     def results(self, *values: Expr) -> tuple[Expr | None, ...]:
-        """Several results as a tuple that is bound, of which the fields that the model reads are taken."""
+        """The fields that the model reads of a bound tuple of ``values``, an operator's several results."""
         return self.fields(self.emit(Tuple(values)))
 
     def fields(self, value: Expr) -> tuple[Expr | None, ...]:
-        """The fields that the model reads of what an operator with several results gives."""
+        """The fields that the model reads of ``value``, the results of an operator with several of them."""
         bound = value if isinstance(value, Var) else self.emit(value)
         return tuple([field if self.uses(index) else None for index, field in enumerate(fields_of(bound))])
 
@@ -137,7 +137,7 @@ def _dropout(call: CallForm, x: Expr, *_how: Any) -> Any:
 
 
 def product(_call: CallForm, x: Expr, y: Expr) -> Expr:
-    """A product of matrices that says its dtype."""
+    """A matrix product with an explicit dtype."""
     return R.matmul(x, y, out_dtype=dtype_of(x))
 
 
@@ -154,7 +154,7 @@ def _addmm(call: CallForm, x: Expr, left: Expr, right: Expr, *, beta: float = 1,
 
 
 def _axes(dim: Any) -> Any:
-    """The axes of a reduction; None, for all of them, where PyTorch names none."""
+    """The axes of a reduction; None, for all axes, if PyTorch names none."""
     return dim if isinstance(dim, int) or dim else None
 
 
@@ -230,7 +230,7 @@ def _layer_norm(
 
 
 def scale_and_shift(x: Expr, shape: Sequence[Dim], weight: Expr | None, bias: Expr | None) -> tuple[Expr, Expr]:
-    """The weights of a normalization; constants of ones and zeros for those that it does without."""
+    """The weights of a normalization; constants of ones and zeros for missing weights."""
     sizes = [int(str(size)) for size in shape]
     gamma = const(np.ones(sizes), dtype_of(x)) if weight is None else weight
     return gamma, const(np.zeros(sizes), dtype_of(x)) if bias is None else bias
@@ -257,7 +257,7 @@ def _batch_norm(
 def _normalized_by_sample(
     call: CallForm, x: Expr, weight: Expr | None, bias: Expr | None, training: bool, momentum: float, eps: float
 ) -> Any:
-    """A batch norm without statistics over one sample, which is how PyTorch takes instance norm apart."""
+    """A batch norm without statistics over one sample, into which PyTorch decomposes instance norm."""
     if call.uses(1) or call.uses(2) or not training or not isinstance(shape_of(x)[1], int):
         return NotImplemented
     gamma, beta = scale_and_shift(x, [shape_of(x)[1]], weight, bias)
@@ -291,7 +291,7 @@ def _max_pool(pool: Callable[..., Expr], layout: str) -> RelaxForm:
         ceil_mode: bool = False,
     ) -> Any:
         if call.uses(1):
-            return NotImplemented  # Relax's importer gives zeros for the indices
+            return NotImplemented  # Relax's importer returns zeros for the indices
         alone = rank(x) < len(layout)
         images = call.emit(R.expand_dims(x, [0])) if alone else x
         pooled = call.emit(pool(images, size, stride or size, padding, dilation, ceil_mode, layout=layout))
@@ -333,7 +333,7 @@ def _interpolated(method: str) -> RelaxForm:
 
 
 def _whole_sizes(x: Expr, scale: Sequence[float]) -> list[int] | None:
-    """The sizes of an image after scaling by factors, if whole: the factors are the ratios of the sizes then."""
+    """The sizes of an image after scaling, if they are whole: then the factors are ratios of sizes; else None."""
     extents = shape_of(x)[2:]
     if not all(isinstance(extent, int) for extent in extents):
         return None
@@ -417,7 +417,9 @@ def _index(call: CallForm, x: Expr, indices: Sequence[Expr | None]) -> Any:
 
 
 def _rows_and_columns(call: CallForm, x: Expr, given: Sequence[tuple[int, Expr]]) -> Any:
-    """Indices of neighbouring axes, each of its own axis, ``(a, 1)`` beside ``(b,)``: a take for each."""
+    """An index into neighbouring axes, with one index along each axis, ``(a, 1)`` beside ``(b,)``, as a take for each
+    axis.
+    """
     axes = [axis for axis, _ in given]
     apart = all(
         rank(index) == len(given) - place and all(size == 1 for size in shape_of(index)[1:])
@@ -465,7 +467,7 @@ def _full_like(call: CallForm, x: Expr, value: Any, **_: Any) -> Any:
 
 
 def _linspace(call: CallForm, start: Any, end: Any, steps: Any, **_: Any) -> Any:
-    """The first half counted from the start, the other from the end, as PyTorch rounds them."""
+    """The first half is counted from the start, the second from the end, because PyTorch rounds so."""
     name = dtype_name(call.node.meta["val"].dtype)
     if not is_float(name) or not all(isinstance(one, int | float) for one in (start, end, steps)) or steps < 2:
         return NotImplemented

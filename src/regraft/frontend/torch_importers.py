@@ -38,19 +38,19 @@ def from_exported_program(
     custom_convert_map: Mapping[str, Callable[..., Any]] | None = None,
     run_ep_decomposition: bool = True,
 ) -> IRModule:
-    """An exported PyTorch program as a module with one function, ``main``, that returns a tuple, as Relax's does.
+    """An exported PyTorch program as a module with one function, ``main``, which returns a tuple, as in Relax.
 
     Args:
-        keep_params_as_input: whether the model's weights are parameters of ``main`` after its inputs. The attribute
+        keep_params_as_input: True if the model's weights become parameters of ``main`` after its inputs. The attribute
             ``num_input`` then counts the inputs, and ``params`` holds the weights; see `detach_params`.
-        unwrap_unit_return_tuple: whether a single result is returned as it is.
-        no_bind_return_tuple: whether the results are returned as a tuple that no variable is bound to.
-        custom_convert_map: conversions of operators by the names of their overloads, such as ``"relu.default"``, before
-            those that are here: functions of a `torch.fx.Node` and a `regraft.formats.torch.custom.Conversion`.
-        run_ep_decomposition: whether PyTorch takes operators apart into its core operators first.
+        unwrap_unit_return_tuple: True if a single result is returned without a tuple.
+        no_bind_return_tuple: True if the tuple of results is returned without being bound to a variable.
+        custom_convert_map: conversions by the names of operators' overloads, such as ``"relu.default"``, which precede
+            the built-in ones: functions of a `torch.fx.Node` and a `regraft.formats.torch.custom.Conversion`.
+        run_ep_decomposition: True if PyTorch decomposes operators into its core operators first.
 
-    As in Relax, dropout does nothing, also in a program that was exported for training, and the new values of buffers
-    that the model changes are no results. Raises what `regraft.from_torch` raises.
+    As in Relax, dropout does nothing, even in a program that was exported for training, and the new values of buffers
+    that the model changes are not among the results. Raises the errors of `regraft.from_torch`.
     """
     if run_ep_decomposition:
         decompositions: dict[Any, Any] = cast(Any, torch.export).default_decompositions()
@@ -77,11 +77,10 @@ def from_fx(
 ) -> IRModule:
     """A traced PyTorch model as a module with one function, ``main``.
 
-    ``input_info`` gives shape and dtype of each input, and the model is exported for such inputs; a size variable among
-    the sizes stands for any size. Its parameters are
-    called ``inp_0``, ``inp_1`` ... . A complex input is two real ones, ``inp_0_real`` and ``inp_0_imag``, and so is a
-    complex result. The other arguments are those of `from_exported_program`, but that a single result which the model
-    returns as it is never becomes a tuple.
+    ``input_info`` holds the shape and dtype of each input, and the model is exported for such inputs; a size variable
+    stands for any size. The parameters are called ``inp_0``, ``inp_1`` ... . A complex input becomes two real ones,
+    ``inp_0_real`` and ``inp_0_imag``; so does a complex result. The other arguments are those of
+    `from_exported_program`, except that a single result that the model returns without a tuple never becomes a tuple.
     """
     if default_image_layout != "NCHW":
         raise NotImplementedError(f"default_image_layout={default_image_layout!r}: PyTorch's images are NCHW")
@@ -108,7 +107,7 @@ def from_fx(
 def _real_inputs(
     input_info: Sequence[tuple[Sequence[Dim], str | torch.dtype]],
 ) -> tuple[list[str], list[Sequence[Dim]]]:
-    """The names and the shapes of the parameters for inputs: complex ones have two each."""
+    """The names and the shapes of the parameters for the inputs; a complex input has two."""
     names: list[str] = []
     shapes: list[Sequence[Dim]] = []
     for index, (shape, dtype) in enumerate(input_info):
@@ -119,7 +118,7 @@ def _real_inputs(
 
 
 def _converters_with_forms(given: Mapping[str, Converter], table: Mapping[str, RelaxForm]) -> dict[str, Converter]:
-    """The conversions of a caller, and the forms of a table for all other operators."""
+    """The user's conversions, and the forms in ``table`` for all other operators."""
     theirs = {name.removeprefix("aten.") for name in given}
     forms = {
         name: _converter(form)
@@ -149,7 +148,7 @@ def _module(
     is_traced: bool = False,
 ) -> IRModule:
     module = from_torch(program, keep_params_as_input=keep_params_as_input, converters=converters)
-    function = module["main"].without_attr("torch_signature")  # Relax keeps no record of how PyTorch calls it
+    function = module["main"].without_attr("torch_signature")  # Relax does not record PyTorch's calling convention
     function = _DtypesOfResults().mutate(_returning_the_users_results(function, program))
     if is_traced or any(isinstance(spec.arg, ConstantArgument) for spec in program.graph_signature.output_specs):
         function = with_all_results(function, program, nested=is_traced)
@@ -164,7 +163,7 @@ def _module(
 
 
 def _returning_the_users_results(function: Function, program: torch.export.ExportedProgram) -> Function:
-    """``function`` without the new values of what the model changes in place, which `from_torch` returns first."""
+    """``function`` without the new values of tensors changed in place, which `from_torch` returns first."""
     results = function.body.body
     if not isinstance(results, Tuple):
         return function
@@ -187,7 +186,8 @@ def _returning_the_users_results(function: Function, program: torch.export.Expor
 def _with_parameters(function: Function, program: torch.export.ExportedProgram, *, by_name: bool) -> Function:
     """``function`` with the model's parameters as its attribute ``params``, and constants for all other tensors.
 
-    Parameters are in the order in which the program takes them, or sorted ``by_name``, and called by their modules.
+    Parameters are in the order in which the program takes them; with ``by_name``, they are sorted by name and named
+    after their modules.
     """
     state = _real_state(program)
     params = function.params[len(function.params) - len(state) :]
@@ -210,7 +210,7 @@ def _with_parameters(function: Function, program: torch.export.ExportedProgram, 
 
 
 def _real_state(program: torch.export.ExportedProgram) -> list[tuple[bool, TensorData]]:
-    """The tensors of a model's state, two for a complex one, each with whether it is a parameter."""
+    """The tensors of a model's state, two for a complex one, each with True if it is a parameter."""
     tensors: dict[str, Any] = {**program.state_dict, **program.constants}
     found: list[tuple[bool, TensorData]] = []
     for spec in program.graph_signature.input_specs:
@@ -227,7 +227,7 @@ def _real_state(program: torch.export.ExportedProgram) -> list[tuple[bool, Tenso
 
 
 def _bounds_of_sizes(program: torch.export.ExportedProgram) -> dict[str, Attrs]:
-    """The attributes that say which values the symbolic sizes of a program may have, by PyTorch's names for them."""
+    """The attributes with the lower and upper bounds of a program's symbolic sizes, by PyTorch's names for them."""
     ranges: Mapping[Any, Any] = cast(Any, program).range_constraints
     alone = {str(symbol): values for symbol, values in ranges.items() if symbol.is_Symbol}
     lower = {name: int(values.lower) for name, values in alone.items() if values.lower.is_Integer}
@@ -239,7 +239,7 @@ def _bounds_of_sizes(program: torch.export.ExportedProgram) -> dict[str, Attrs]:
 def _exported(
     model: torch.fx.GraphModule, input_info: Sequence[tuple[Sequence[Dim], str | torch.dtype]]
 ) -> torch.export.ExportedProgram:
-    """``model`` as it is for inputs of such shapes and dtypes, and of any size where there is a size variable."""
+    """``model`` exported for inputs of such shapes and dtypes; a size variable stands for any size."""
     names = {size for shape, _ in input_info for size in shape if isinstance(size, SymVar)}
     examples: dict[Dim, int] = {size: 5 + 2 * index for index, size in enumerate(sorted(names, key=str))}
     inputs = tuple(_example([examples.get(size, size) for size in shape], dtype) for shape, dtype in input_info)
@@ -264,7 +264,7 @@ def _kind(dtype: str | torch.dtype) -> torch.dtype:
 
 
 def _sizes_as_given(params: Sequence[Var], shapes: Sequence[Sequence[Dim]]) -> dict[str | SymVar, Any]:
-    """The size variables of the ``shapes`` of inputs by those that stand in their places."""
+    """The size variables of the parameters, each mapped to the variable given in ``shapes`` at the same place."""
     return {
         own: given
         for param, shape in zip(params, shapes, strict=True)
@@ -274,7 +274,7 @@ def _sizes_as_given(params: Sequence[Var], shapes: Sequence[Sequence[Dim]]) -> d
 
 
 class _DtypesOfResults(ExprMutator):
-    """Writes out the dtype of convolutions, as Relax's importers do."""
+    """Adds an explicit dtype to convolutions, as Relax's importers do."""
 
     def visit_call_(self, call: Call) -> Expr:
         is_convolution = isinstance(call.op, Op) and call.op.name.startswith("relax.nn.conv")

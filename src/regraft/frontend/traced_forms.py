@@ -1,4 +1,4 @@
-"""The forms of `from_fx`: Relax's importer of traced models takes most operators whole.
+"""The forms of `from_fx`: Relax's importer of traced models keeps most operators whole.
 
 See `torch_forms`, whose forms of other operators both importers share.
 """
@@ -21,7 +21,7 @@ from .torch_forms import FORMS, CallForm, RelaxForm, product, scale_and_shift
 
 def _celu(_call: CallForm, x: Expr, alpha: float = 1.0) -> Any:
     if alpha != 1:
-        return NotImplemented  # Relax's importer divides behind the exponential
+        return NotImplemented  # Relax's importer divides outside the exponential
     low = R.subtract(R.divide(R.exp(x), like(x, alpha)), like(x, 1))
     return R.add(R.multiply(like(x, alpha), R.minimum(like(x, 0), low)), R.nn.relu(x))
 
@@ -106,7 +106,7 @@ def _cross_entropy(
 def _chunk(call: CallForm, x: Expr, chunks: int, dim: int = 0) -> Any:
     size = shape_of(x)[dim]
     if not isinstance(size, int) or size <= -(-size // chunks) * (chunks - 1):
-        return NotImplemented  # PyTorch gives fewer chunks than there are sections
+        return NotImplemented  # PyTorch returns fewer chunks than there are sections
     return call.fields(R.split(x, chunks, dim))
 
 
@@ -248,4 +248,4 @@ FORMS_OF_WHOLE_OPERATORS: Final[Mapping[str, RelaxForm]] = {
     **FORMS_OF_TRACED,
     "upsample_nearest2d.vec": FORMS["upsample_nearest2d.vec"],
 }
-"""The forms of exported programs whose operators are not taken apart."""
+"""The forms of exported programs whose operators are not decomposed."""

@@ -1,4 +1,4 @@
-"""The results of a traced model as it returns them: tuples in tuples, and what an operator gives as a whole."""
+"""The results of a traced model in the model's own form: nested tuples, and whole results of operators."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from ..op import null_value
 
 
 def with_all_results(function: Function, program: torch.export.ExportedProgram, *, nested: bool) -> Function:
-    """``function``, which returns the tensors of ``program``, with all of its results: in its form, or one by one.
+    """``function``, which returns the tensors of ``program``, with all results of the program: nested as there, or in
+    one tuple.
 
-    A size becomes a scalar, a whole shape a shape, and None a null value. Where results are ``nested``, a tuple of all
-    that an operator gives, in order, is that operator's result.
+    A size becomes a scalar, a whole shape a shape, and None a null value. If results are ``nested``, a tuple of all
+    fields of an operator's result, in order, becomes that result.
     """
     result = function.body.body
     tensors = list(result.fields) if isinstance(result, Tuple) else [result]
@@ -36,7 +37,7 @@ def with_all_results(function: Function, program: torch.export.ExportedProgram, 
     flat: list[Expr] = []
     for one in results:
         value = _plain(one.value) if isinstance(one, ConstantArgument) else next(left)
-        if isinstance(value, Call):  # fields are variables
+        if isinstance(value, Call):  # fields of a result are variables
             nulls.append(VarBinding(DataflowVar(names.fresh("lv"), value.ty), value))
             value = nulls[-1].var
         flat.append(value)
@@ -51,14 +52,14 @@ def with_all_results(function: Function, program: torch.export.ExportedProgram, 
 
 
 def _is_flat(whole: Expr) -> bool:
-    """True for a tensor, and for a tuple of what are no tuples."""
+    """True for a tensor, and for a tuple without tuples inside."""
     if isinstance(whole, Tuple):
         return not any(isinstance(field.ty, TupleType) for field in whole.fields)
     return isinstance(whole.ty, TensorType)
 
 
 def _with_bindings(function: Function, more: list[VarBinding]) -> list[BindingBlock]:
-    """The blocks of ``function`` with more bindings at the end of the last."""
+    """The blocks of ``function`` with ``more`` bindings at the end of the last one."""
     if not more:
         return list(function.body.blocks)
     *blocks, last = function.body.blocks or (DataflowBlock([]),)
@@ -66,7 +67,7 @@ def _with_bindings(function: Function, more: list[VarBinding]) -> list[BindingBl
 
 
 def _plain(value: Any) -> Expr:
-    """A result that is no tensor."""
+    """The expression for a result that is not a tensor."""
     if value is None:
         return null_value()
     return const(value, "bool") if isinstance(value, bool) else PrimValue(value)
@@ -89,7 +90,7 @@ def _in_form(structure: Any, flat: Iterator[Expr], values: dict[Var, Expr]) -> E
 
 
 def _taken_apart(fields: list[Expr], values: dict[Var, Expr]) -> Expr | None:
-    """The tuple whose fields, all and in order, the expressions are; None if there is none."""
+    """The tuple of which ``fields`` are all fields, in order; None if there is none."""
     taken = [values.get(field) if isinstance(field, Var) else None for field in fields]
     first = taken[0] if taken else None
     if not isinstance(first, TupleGetItem) or not isinstance(first.tuple_value.ty, TupleType):

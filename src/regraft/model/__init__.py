@@ -1,7 +1,8 @@
-"""The main job in one call: a model in, the same kind of model out, rewritten, checked, and with a report.
+"""The main job in one call: read a model, rewrite it, check the result, and write it in the same format with a report.
 
-`optimize` is what people call; `models` knows the formats, `files` writes whole or not at all, `verification` compares
-a model with what became of it. Stands on every other room but the command line, which is built on this one.
+`optimize` is the public function; `models` knows the formats, `files` writes a file completely or not at all, and
+`verification` compares a model with its rewritten form. The package may import every other one except `view` and `cli`,
+which build on it.
 """
 
 from .attempts import PrecisionReport as PrecisionReport

@@ -1,4 +1,4 @@
-"""The precision that `optimize` is asked for: limits, samples and engines, the choice, and the check of its result."""
+"""The precision requested from `optimize`: its limits, samples and engines, the choice, and the check of the result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .verification import Verification, flat_arrays
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A precision as it was asked for; ``bench.engine`` is empty where any engine will do."""
+    """A request for a precision. ``bench.engine`` is empty if any engine will do."""
 
     precision: str
     max_error: float | None
@@ -57,10 +57,10 @@ class Asked:
 
 
 _SHARE_OF_RUNS: Final = 30
-"""The part of the budget of time in which random inputs are run: each trial then takes as long, in addition."""
+"""Random inputs may take one part in this many of the time budget to run; each trial then takes as long again."""
 
 _WITH_RANGES: Final = ("int8", "auto")
-"""The precisions that take ranges of samples. For the others, samples are for errors only."""
+"""The precisions that need value ranges from samples. For the others, samples serve only to measure errors."""
 
 _SHORT_NAMES: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16"}
 """Common names of precisions that have another name here."""
@@ -77,10 +77,10 @@ def check_precision(
     *,
     measure: bool,
 ) -> None:
-    """Raise `UsageError` for a precision or measure that does not exist, limits that are none, or an output of no form.
+    """Raise `UsageError` for an unknown precision or measure, an invalid limit, or an output path of no known format.
 
-    Samples for ranges, a cosine, an agreement and a measure are given only where float32 is not asked for, and a
-    largest error only there or where it is measured.
+    Samples, a cosine, an agreement and an error measure need a precision other than float32. A largest error needs one
+    too, or ``measure``.
     """
     check_measure(error_measure)
     if precision not in PRECISIONS:
@@ -88,7 +88,7 @@ def check_precision(
         asked = _SHORT_NAMES.get(asked, asked)
         longer = [name for name in PRECISIONS if asked and name.startswith(asked)]
         shorter = sorted((name for name in PRECISIONS if asked.startswith(name)), key=len, reverse=True)
-        # Another number is no slip of the pen: who asks for three bits wants to know what there is.
+        # Another number is not a misspelling: a request for three bits is answered with the precisions that exist.
         misspelt = [name for name in get_close_matches(asked, PRECISIONS) if _digits(name) == _digits(asked)]
         near = longer or shorter or misspelt
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PRECISIONS)}"
@@ -119,9 +119,9 @@ def choose(
     target: Path | None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Choice:
-    """The precision to give ``module``, which was made of a model; see `choose_precision`.
+    """The choice of a precision for ``module``, which was made from a model; see `choose_precision`.
 
-    Raises `UsageError` for samples and engines that do not fit, and what the model as it was raises.
+    Raises `UsageError` for unsuitable samples and engines, and the errors that the original model raises.
     """
     opened = originals.model
     form = opened.form if target is None else form_of(target)
@@ -163,9 +163,9 @@ def choose(
 
 
 def _parts(opened: Model, asked: Asked, right: RunOriginal) -> Parts:
-    """The inputs of a search: samples, or random ones, with what ``right`` gives for them.
+    """The inputs of a search, samples or random ones, with the outputs of ``right`` for them.
 
-    Where there are samples for ranges and others to run on, errors are measured on these.
+    If there are both samples for ranges and other inputs to run on, errors are measured on the other inputs.
     """
     samples = None if asked.samples is None else read_samples(opened.function, asked.samples)
     gives_ranges = asked.precision in _WITH_RANGES
@@ -181,7 +181,7 @@ def _parts(opened: Model, asked: Asked, right: RunOriginal) -> Parts:
 
 
 def _check_numbers(trials: Sequence[ExpectedRun]) -> None:
-    """Raise `UsageError` where the outputs for samples are no numbers, none at all, or zeros: no error can be told."""
+    """Raise `UsageError` if no error can be measured: the outputs are empty, all zeros, or only NaN and infinities."""
     found = [[one for one in trial.outputs if one.dtype.kind == "f" and one.size] for trial in trials]
     lost = next((trial for trial, own in zip(trials, found, strict=True) if own and not _any(np.isfinite, own)), None)
     if lost is not None:
@@ -203,12 +203,12 @@ _GIVE_OTHERS: Final = (
 
 
 def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
-    """The error of ``result`` as it will be handed over, on the engine that was chosen.
+    """The error of ``result`` in the form in which it is handed over, on the chosen engine.
 
-    Raises `VerificationError` where it is beyond the budget.
+    Raises `VerificationError` if the error exceeds the budget.
     """
     assert choice.candidate is not None
-    # A target whose products of bytes are exact is not judged by those of this processor, which may not be.
+    # A target that multiplies bytes exactly is not judged by the products of this processor, which may be inexact.
     exact = choice.report.target is not None and multiplies_bytes(choice.report.features)
     run = _as_handed_over(result, choice.candidate, exact=exact)
     found = [run(inputs)[-len(expected) :] for inputs, expected in zip(choice.inputs, choice.expected, strict=True)]

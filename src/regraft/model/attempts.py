@@ -1,4 +1,4 @@
-"""The report on the ways to compute a model in few bits: errors, layers, times, and why each that is out is out."""
+"""The report on the ways to compute a model in few bits: errors, layers, times, and the reason for each rejection."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from .timing import Gain
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """The report on one layer: its precision, and the error of the outputs if it alone is in few bits, if known.
+    """The report on one layer: its precision, and the error of the outputs if only this layer is in few bits, if known.
 
-    ``seconds`` are those that it is expected to take in its precision, by counts, where sizes are known.
+    ``seconds`` is the time that the layer is expected to take in its precision, estimated from counts, if sizes are
+    known.
     """
 
     name: str
@@ -43,12 +44,12 @@ class LayerReport:
 class Attempt:
     """The result of a candidate.
 
-    ``error`` is the largest to expect of any output, as those of the inputs tell (`largest_expected`), a part of the
-    largest magnitude of that output; ``cosine`` the least to expect. ``agreement`` is the
-    part of all rows whose largest element is the same one; ``gain`` how many times as fast it is as the model as it
-    was; ``weights`` the bytes of its constants. ``expected`` is that gain as it is
-    counted for a machine that is not at hand. ``problem`` says why it is out. ``allowed`` is the error that it may have
-    beyond that of the report, where the model's own quantization explains that.
+    ``error`` is the largest error to expect of any output, as a fraction of that output's largest magnitude; it is
+    extrapolated from the errors on the inputs (`largest_expected`). ``cosine`` is the least cosine to expect.
+    ``agreement`` is the fraction of rows whose largest element stays the same one. ``gain`` is the speed relative to
+    the original model; ``expected`` is the same ratio, estimated for a machine that is not at hand. ``weights`` is the
+    size of the constants in bytes. ``problem`` is the reason why the candidate is rejected. ``allowed`` replaces the
+    report's limit on the error if the model's own quantization explains a larger error.
     """
 
     name: str
@@ -66,7 +67,7 @@ class Attempt:
 
     @property
     def ratio(self) -> float:
-        """The speed as a multiple, measured or expected; 0 where neither is known."""
+        """The speed relative to the original, measured or expected; 0 if neither is known."""
         return self.gain.ratio if self.gain is not None else self.expected or 0.0
 
     @property
@@ -76,17 +77,17 @@ class Attempt:
 
     @property
     def gone_back(self) -> list[LayerReport]:
-        """The layers that are not in few bits, since they err too much."""
+        """The layers that are not in few bits because their error is too large."""
         return [layer for layer in self.layers if layer.precision != self.name]
 
     @property
     def precisions_gone_back(self) -> dict[str, str]:
-        """The precisions of the layers that are not in few bits, by the names of the layers."""
+        """The precision of each layer that is not in few bits, by the layer's name."""
         return {layer.name: layer.precision for layer in self.gone_back}
 
     @property
     def back_by_precision(self) -> dict[str, list[LayerReport]]:
-        """The layers that are not in few bits, by the precision that they went back to."""
+        """The layers that are not in few bits, grouped by the precision that they went back to."""
         return {
             one: [layer for layer in self.gone_back if layer.precision == one]
             for one in dict.fromkeys(layer.precision for layer in self.gone_back)
@@ -130,7 +131,7 @@ class Attempt:
         }
 
     def outcome(self, kept: Attempt | None) -> str:
-        """The result in a few words, where ``kept`` is what was kept: empty for what was good, but not the best."""
+        """The result in a few words; empty for a good attempt that is not ``kept``, the attempt that was kept."""
         if self is not kept:
             return self.problem or ""
         if self.allowed is None:
@@ -140,16 +141,16 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class PrecisionReport:
-    """The attempts under ``max_error`` on a processor with ``features``, and which attempt was kept, if any.
+    """The attempts under ``max_error`` on a processor with ``features``, and the attempt that was kept, if any.
 
-    ``target`` names the machine where it is another than this one, whose times are expected ones. ``decided_before`` is
-    the file that the decision was read from, where it was measured in an earlier run. ``by_layer``: errors are those of
-    layers alone, since the model did not fit into memory to be run.
-    ``measured_on`` says which inputs errors were measured on, None where the model was not run, and ``error_measure``
-    names how (`error_measures`).
-    ``original_kept``: no attempt stays within what is allowed, so the model is handed over as it was, untouched.
-    ``adds_before_norms``: the program has layer norms of sums, for which ONNX Runtime's own fusion is slower; a file
-    cannot switch that off, whoever opens it has to.
+    ``target`` names the machine if it is not this one; its times are expected ones. ``decided_before`` is the file that
+    the decision was read from, if it was measured in an earlier run. ``by_layer`` says that the errors are those of
+    single layers, because the model did not fit into memory to be run. ``measured_on`` describes the inputs on which
+    errors were measured, None if the model was not run; ``error_measure`` names the measure (`error_measures`).
+
+    ``original_kept`` says that no attempt stays within the limits, so the original model is handed over untouched.
+    ``adds_before_norms`` says that the program has layer norms of sums, for which ONNX Runtime's own fusion is slower.
+    A file cannot switch that fusion off; the session that loads the file has to.
     """
 
     max_error: float
@@ -166,7 +167,7 @@ class PrecisionReport:
 
     @property
     def nearest_miss(self) -> Attempt | None:
-        """The attempt of the least error where the original was kept; None where none got as far as an error."""
+        """The attempt with the least error if the original was kept; None otherwise, or if no attempt has an error."""
         if not self.original_kept:
             return None
         return min((one for one in self.attempts if one.error is not None), key=_error_of, default=None)
@@ -194,10 +195,10 @@ def _error_of(attempt: Attempt) -> float:
 
 
 def outputs_error(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> tuple[float, float]:
-    """The largest error of any output, as a part of that output's largest magnitude, and the least cosine.
+    """The largest error of any output, as a fraction of that output's largest magnitude, and the least cosine.
 
-    For whole numbers and bools the error is the part of the elements that differ. Another shape, or a NaN where there
-    was a number, is an error without bound.
+    For integers and bools the error is the fraction of elements that differ. The error is infinite if a shape differs,
+    or if NaN or an infinity replaces a finite number.
     """
     error, cosine = 0.0, 1.0
     for before, after in zip(expected, found, strict=True):
@@ -222,16 +223,16 @@ def outputs_error(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -
 
 
 _ENOUGH: Final = 4
-"""So many errors say by themselves how far errors are spread."""
+"""This many errors are enough to estimate how far errors are spread."""
 _USUAL_SPREAD: Final = 0.1
-"""The standard deviation of errors as a part of their mean: 0.07 and 0.08 on 12 inputs of BERT base in bytes."""
+"""The usual ratio of the errors' standard deviation to their mean: 0.07 and 0.08 on 12 inputs of BERT base in bytes."""
 
 
 def largest_expected(errors: Sequence[float]) -> float:
-    """The largest error that some hundreds of inputs would have, as ``errors`` of a few of them tell.
+    """The largest error to expect on some hundreds of inputs, extrapolated from the ``errors`` on a few of them.
 
-    That is their mean and four standard deviations; at least the largest of them. Two or three errors say little of how
-    far they are spread: a deviation of a tenth of the mean counts beside theirs, as those that are missing to four.
+    It is their mean plus four standard deviations, and at least the largest of them. Two or three errors say little
+    about the spread. Therefore errors missing to four count as errors with a deviation of a tenth of the mean.
     """
     count, largest = len(errors), max(errors, default=0.0)
     if count < 2 or not isfinite(largest):
@@ -242,7 +243,9 @@ def largest_expected(errors: Sequence[float]) -> float:
 
 
 class RunErrors(NamedTuple):
-    """The errors of one run: the largest of any output, the least cosine, and how many of how many rows agree."""
+    """The errors of one run: the largest of any output, the least cosine, the number of rows that agree and of all
+    rows.
+    """
 
     error: float
     cosine: float
@@ -251,12 +254,14 @@ class RunErrors(NamedTuple):
 
     @classmethod
     def of(cls, expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> RunErrors:
-        """Those of the outputs ``found``, where ``expected`` are right."""
+        """The errors of the outputs ``found``, compared with the right outputs ``expected``."""
         return cls(*outputs_error(expected, found), *rows_that_agree(expected, found))
 
 
 class Errors(NamedTuple):
-    """The largest error and the least cosine to expect of more ``runs``, and the part of all their rows that agree."""
+    """The largest error and the least cosine to expect of further runs, and the fraction of all rows in ``runs`` that
+    agree.
+    """
 
     error: float
     cosine: float
@@ -265,20 +270,20 @@ class Errors(NamedTuple):
 
     @classmethod
     def of(cls, runs: Sequence[RunErrors]) -> Errors:
-        """The errors to expect of others than ``runs``."""
+        """The errors to expect of further runs, extrapolated from ``runs``."""
         same, count = sum(one.agreeing for one in runs), sum(one.rows for one in runs)
         cosine = 1 - largest_expected([1 - one.cosine for one in runs])
         return cls(largest_expected([one.error for one in runs]), cosine, same / count if count else 1.0, runs)
 
     def of_all(self) -> dict[str, float]:
-        """The errors of all runs, by the names that an `Attempt` has for them."""
+        """The errors of all runs, by the names of the fields of `Attempt`."""
         return {"error": self.error, "cosine": self.cosine, "agreement": self.agreement}
 
 
 def rows_that_agree(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> tuple[int, int]:
     """The number of rows whose largest element is the same one, as a classifier chooses, and the number of all rows.
 
-    Rows are those of the last axis of floating outputs with two elements or more on it.
+    Rows run along the last axis of floating-point outputs with at least two elements on that axis.
     """
     same = count = 0
     for before, after in zip(expected, found, strict=True):
@@ -290,17 +295,17 @@ def rows_that_agree(expected: Sequence[np.ndarray], found: Sequence[np.ndarray])
 
 
 def error_beyond(error: float, most: float) -> str:
-    """The complaint about an error that `outputs_error` gives, where ``most`` is allowed."""
+    """The complaint about an ``error`` from `outputs_error` that exceeds ``most``."""
     if isfinite(error):
         return f"an error of {error:.3g}, where {most:.3g} is allowed"
     return "NaN, infinities or another shape where the model gives numbers"
 
 
 class Budget(NamedTuple):
-    """The budget of a lower precision: the largest ``error``, the least ``cosine``, and the least ``agreement``.
+    """The limits of a lower precision: the largest ``error``, the least ``cosine``, and the least ``agreement``.
 
-    The error is a part of the largest magnitude of an output, the agreement the part of rows whose largest element is
-    the same one; None where it does not matter.
+    The error is a fraction of an output's largest magnitude. The agreement is the fraction of rows whose largest
+    element is the same one. None means that the quantity does not matter.
     """
 
     error: float
@@ -308,7 +313,7 @@ class Budget(NamedTuple):
     agreement: float | None = None
 
     def up_to(self, error: float | None) -> Budget:
-        """The same with an ``error`` that is allowed in place of its own; itself for None."""
+        """The same budget with another ``error``; the budget itself for None."""
         return self if error is None else self._replace(error=error)
 
     def missed(self, error: float, cosine: float, agreement: float) -> str | None:

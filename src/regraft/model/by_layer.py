@@ -1,7 +1,7 @@
 """Weights in few bits for a model that does not fit into memory: layer by layer, without running the model.
 
-Each layer's weights are read once, put into blocks and let go again. Its error is measured alone, on a random left
-side; the layers that err by more than is allowed keep their weights.
+Each layer's weights are read once, put into blocks and released again. The layer's error is measured in isolation, on a
+random left operand. Layers whose error exceeds the limit keep their weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BITS: Final = {"int8-weights": 8, "int4-weights": 4}
 
 
 def refuse_or_stream(precision: str, needed: int, allowed: int) -> None:
-    """Raise `UsageError` for a precision that takes a run of the model, where there is no memory for that."""
+    """Raise `UsageError` for a precision that needs a run of the model, because memory does not suffice for one."""
     if precision not in BITS:
         raise UsageError(
             f"comparing the model in {precision} with itself takes about {in_gigabytes(needed)} of memory, and "
@@ -33,12 +33,13 @@ def refuse_or_stream(precision: str, needed: int, allowed: int) -> None:
 def weights_by_layer(
     module: IRModule, precision: str, most_error: float, machine: MachineDescription
 ) -> tuple[IRModule | None, PrecisionReport]:
-    """``module`` with the weights in blocks of layers that alone err by ``most_error`` or less; None if there are none.
+    """``module`` with block-quantized weights in the layers whose own error is at most ``most_error``; None if there
+    are none.
 
-    A layer that errs by more in 4 bits gets 8, if it errs by no more in these.
+    A layer with a larger error in 4 bits gets 8 bits, if its error in 8 bits is within the limit.
 
-    The error in the report is the largest of a layer's own, measured where the layer stands, not at the outputs. Cost:
-    linear in the weights; memory for the codes of all layers and the weights of one.
+    The report's error is the largest error of a single layer, measured at the layer, not at the outputs. Cost: linear
+    in the weights. Memory: the codes of all layers and the weights of one.
     """
     errors: dict[str, float] = {}
     bits = BITS[precision]

@@ -17,11 +17,11 @@ from .timing import Deadline
 from .verification import flat_arrays
 
 _FEW: Final = 4.0
-"""The logarithm of some fifty elements; the ends of fewer are taken as those of so many."""
+"""The natural logarithm of about fifty elements. A range of fewer elements is treated as a range of that many."""
 
 
 def magnitudes_of(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> Magnitudes:
-    """The greatest magnitude of each channel that products read, over all ``samples``, on the default engine."""
+    """The largest magnitude of each channel that products read, over all ``samples``. Runs on the default engine."""
     function = module[name]
     values = left_sides(function)
     if not values:
@@ -35,7 +35,7 @@ def magnitudes_of(module: IRModule, name: str, samples: Sequence[Sequence[Any]])
 
 
 class RangesOfSamples:
-    """The ranges of a module's values, found when they are asked for, and once; the deadline stands still then."""
+    """The ranges of a module's values, computed on first use and then kept. The deadline stands still meanwhile."""
 
     def __init__(self, name: str, samples: Sequence[Sequence[Any]], deadline: Deadline) -> None:
         self._name, self._samples, self._deadline = name, samples, deadline
@@ -49,19 +49,19 @@ class RangesOfSamples:
         return self._found[id(module)][1]
 
     def read_also(self, samples: Sequence[Sequence[Any]]) -> None:
-        """Widen the ranges that were found to what these and the samples of before tell together."""
+        """Widen the ranges found so far to the ranges to expect from these samples and the earlier ones together."""
         for key, (module, ranges) in self._found.items():
             more = calibrated(module, self._name, [*self._samples, *samples])
             self._found[key] = module, {name: one.joined(more[name]) for name, one in ranges.items()}
 
 
 def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) -> dict[str, SeenRange]:
-    """The ranges to expect of the values that `Quantize` asks for, as ``samples`` tell.
+    """The ranges to expect of the values that `Quantize` needs, extrapolated from ``samples``.
 
-    What is outside of a range is cut off, which costs more than wider steps: see `_farthest`.
+    Values outside a range are cut off, which costs more accuracy than wider steps do: see `_farthest`.
 
-    Runs the function on the default engine, where only the ends of each range come out. Raises what building and
-    running raise.
+    Runs the function on the default engine, which returns only the ends of each range. Raises the errors of building
+    and running.
     """
     function = module[name]
     seen = observed(function)
@@ -78,20 +78,21 @@ def calibrated(module: IRModule, name: str, samples: Sequence[Sequence[Any]]) ->
 
 
 def _elements(value: Expr) -> int:
-    """The number of elements of ``value``, sizes that are not known counted as 1."""
+    """The number of elements of ``value``. An unknown size counts as 1."""
     shape = value.ty.shape if isinstance(value.ty, TensorType) else None
     return prod(size for size in shape or () if isinstance(size, int))
 
 
 def _farthest(ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """For each column of ``ends``, a row for each sample, the end to expect of other samples.
+    """The end to expect on other samples for each column of ``ends``, which has a row for each sample.
 
-    ``counts`` are the numbers of elements that each is the end of.
+    ``counts`` holds the number of elements behind each end.
 
-    That is their mean and four standard deviations, and beyond the greatest by at least twice the inverse of the
-    logarithm of the elements, over the square root of the number of samples: so the ends of many normal numbers vary
-    less than those of few. Of six small models, less cut off more of others, and more cost more by its steps. Where the
-    greatest is not positive, or the same for several samples, as that of a bounded value, it is the greatest.
+    The end is the mean plus four standard deviations. It exceeds the greatest end by at least twice the inverse of the
+    logarithm of the count, divided by the square root of the number of samples, because the extremes of many normal
+    numbers vary less than those of few. On six small models, a smaller margin cut off more of other samples, and a
+    larger one lost more by its wider steps. The end is the greatest one if that is not positive, or if several samples
+    have the same one, as a bounded value does.
     """
     greatest: np.ndarray = ends.max(axis=0)
     is_bound = (greatest <= 0) | (len(ends) > 1) & (ends == greatest).all(axis=0)

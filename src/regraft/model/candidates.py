@@ -1,6 +1,6 @@
-"""The ways to compute a model on this machine: each an engine, its options, and a pass over the layers.
+"""The ways to compute a model on this machine: each is an engine, its options, and a pass over the layers.
 
-What each computes in is told with it, so that what the processor is expected to be fastest in is tried first.
+A candidate also says what it computes in, so that the candidate that is expected to be fastest is tried first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .machines import ENGINES, MachineDescription
 from .models import ModelForm
 
 PRECISIONS: Final = ("float32", "bfloat16", "float16", "int8", "int8-weights", "int4-weights", "auto")
-"""The precisions that can be asked for."""
+"""The precisions that can be requested."""
 
 DEFAULT_ERRORS: Final[Mapping[str, float]] = {
     "bfloat16": 0.02,
@@ -44,21 +44,21 @@ DEFAULT_ERRORS: Final[Mapping[str, float]] = {
     "int4-weights": 0.2,
     "auto": 0.02,
 }
-"""The error that is allowed unless another is asked for, as a part of the largest magnitude of each output."""
+"""The error that is allowed by default, as a fraction of the largest magnitude of each output."""
 
 MOST_IN_FLOAT32: Final = 1.7
-"""The greatest gain that a model can have in float32: it is that near to its products' time."""
+"""The greatest gain to expect of a model in float32: the speed of its products limits it."""
 
 _FEW_ROWS: Final = 8
-"""Products of more rows wait for arithmetic rather than for weights, so that smaller weights gain nothing."""
+"""Products of more rows are limited by arithmetic and not by reading weights; smaller weights gain nothing there."""
 
 _BYTES: Final = ComputedIn("int8", 0.25)
 
 _UNSIGNED: Final = ", unsigned weights"
-"""The end of the name of a candidate with weights in uint8."""
+"""The suffix of the name of a candidate with weights in uint8."""
 
 HALVES: Final = ("bfloat16", "float16")
-"""The precisions that engines compute in by an option."""
+"""The precisions that an engine computes in if an option says so."""
 
 _ENGINES_OF: Final[Mapping[ModelForm, tuple[str, ...]]] = {
     "onnx": ("onnxruntime", "openvino"),
@@ -66,21 +66,21 @@ _ENGINES_OF: Final[Mapping[ModelForm, tuple[str, ...]]] = {
     "openvino": ("openvino",),
     "torch": ("torch",),
 }
-"""The engines that a model of each form is given a precision for."""
+"""The engines that a precision is chosen for, by the form of the model."""
 
 WIDER: Final = "int8 weights"
-"""The precision that layers of weights in 4 bits go back to first."""
+"""The first precision that layers with weights in 4 bits go back to."""
 
 PassFor: TypeAlias = Callable[[Mapping[str, str], IRModule], Pass]
-"""A pass for a module that leaves the bindings of these names as they are, or in the precision that goes with them."""
+"""Makes a pass for a module. Bindings with a name in the mapping stay as they are, or get the precision given there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way to compute a model: ``make`` gives the pass that writes its layers, None where the engine does it all.
+    """A way to compute a model: ``make`` returns the pass that writes its layers, None if the engine does all the work.
 
-    ``rules`` are those of the engine, which run first. ``forms`` says what its pass computes operators in, by their
-    names: for counting before it is made.
+    ``rules`` are the engine's rules, which run first. ``forms`` says what the pass computes operators in, by their
+    names, so that the time can be estimated before the pass is made.
     """
 
     name: str
@@ -90,29 +90,29 @@ class Candidate:
     rules: Pass = field(default_factory=lambda: Sequential([]))
     forms: Mapping[str, ComputedIn] = field(default_factory=dict[str, ComputedIn])
     opens_attention: bool = False
-    """True if it begins with attention as its products."""
+    """True if attention is first taken apart into its products."""
     rest: str = "float32"
-    """The precision of what its pass leaves as it is."""
+    """The precision of everything that the pass leaves as it is."""
     by_steps: bool = False
     """True if layers go back to `WIDER` before they go back to ``rest``."""
     layers: Callable[[Function], list[str]] | None = None
-    """The bindings of its layers, where its pass does not report them as rewrites."""
+    """Returns the bindings of the layers, for a pass that does not report them as rewrites."""
     codes: WeightCodes = SIGNED_BYTES
-    """The form of its weights in bytes."""
+    """The form of weights in bytes."""
 
     @property
     def keeps_precision(self) -> bool:
-        """True if it computes in the precision that the model has."""
+        """True if the candidate computes in the model's own precision."""
         return self.make is None and not self.options
 
     @property
     def faster(self) -> str | None:
-        """The name of a candidate that is faster and errs by more; this one is tried only where it errs by too much."""
+        """The name of a faster, less exact candidate; this one is tried only if the error of that one is too large."""
         return self.name.removesuffix(_UNSIGNED) if self.codes.unsigned else None
 
 
 class Refused(NamedTuple):
-    """A way that this machine, an engine or the samples do not allow, and why."""
+    """A way to compute that this machine, an engine or the samples rule out, and the reason."""
 
     name: str
     engine: str
@@ -129,12 +129,12 @@ def candidates(
     has_attention: bool = False,
     own: str = "float32",
 ) -> list[Candidate | Refused]:
-    """The candidates for a precision, the most promising first; and what there would be, but for a reason.
+    """The candidates for a precision, the most promising first, and the ways that are ruled out, with the reason.
 
-    ``ranges`` finds what values of a module lie in, by samples, when needed; None without samples. ``has_few_rows``:
-    products have so few rows that they wait for their weights; ``has_attention``: there is attention, whose products
-    are tried on bytes as well. ``machine`` says what its processor computes in. ``own`` is the name of the precision
-    that the model has.
+    ``ranges`` computes the ranges of a module's values from samples when needed; None without samples. ``has_few_rows``
+    says that products have so few rows that they wait for their weights. ``has_attention`` says that there is
+    attention, whose products are tried in bytes as well. ``machine`` says which dtypes its processor computes in.
+    ``own`` is the name of the model's own precision.
     """
     listed = list(_candidates(precision, engines, ranges, machine, own, has_few_rows=has_few_rows))
     found = sorted([*listed, *(_on_attention(listed, ranges) if has_attention else ())], key=_place)
@@ -142,7 +142,7 @@ def candidates(
 
 
 def _place(one: Candidate | Refused) -> int:
-    """The position in the order of trials: few bits on every path first, float32 last."""
+    """The position in the order of trials: few bits on every path first, the model's own precision last."""
     if isinstance(one, Candidate) and one.keeps_precision:
         return 3
     return {"openvino": 1, "onnxruntime": 2}.get(one.engine, 2) if one.name.startswith("int8 ") else 0
@@ -199,7 +199,9 @@ def _on_openvino(precision: str, machine: MachineDescription) -> Iterator[Candid
 def _on_torch(
     precision: str, ranges: Callable[[IRModule], Ranges] | None, machine: MachineDescription, own: str
 ) -> Iterator[Candidate | Refused]:
-    """The candidates on PyTorch. ``"auto"`` offers those that run eagerly; its compiler is asked for by name."""
+    """The candidates on PyTorch. ``"auto"`` offers those that run eagerly. Those for its compiler must be requested by
+    name.
+    """
     narrow = "bfloat16" if precision == "auto" else precision
     if narrow in HALVES:
         forms = dict.fromkeys(("relax.matmul", *CONVOLUTIONS), ComputedIn(narrow, 0.5))
@@ -216,10 +218,11 @@ def _on_torch(
 
 
 def _narrow_products(dtype: str) -> PassFor:
-    """Products in ``dtype``, sums too, since PyTorch adds up in float32 inside of a product; weights stored so.
+    """Products, and their sums, in ``dtype``, with weights stored in it; PyTorch accumulates in float32 inside a
+    product.
 
-    Norms and exponentials stay in float32. What is computed of constants alone, such as a bias in the shape of an
-    image, is one constant before, and so follows its product.
+    Norms and exponentials stay in float32. Everything computed from constants alone, such as a bias in the shape of an
+    image, is folded into one constant first, and so follows its product.
     """
 
     def make(keep: Mapping[str, str], _module: IRModule) -> Pass:
@@ -238,7 +241,7 @@ def _weights_in(bits: int, engine: str) -> PassFor:
 
 
 def has_few_rows(function: Function) -> bool:
-    """True if most products with constant weights have few rows, symbolic sizes taken to be 1."""
+    """True if most products have few rows; symbolic sizes count as 1."""
     few = many = 0
     for binding in iter_bindings(function):
         if not is_call_of(binding.value, "relax.matmul"):
@@ -274,7 +277,7 @@ def _in_bytes(
 
 
 def _forms_of_weights(engine: str, machine: MachineDescription) -> dict[str, WeightCodes]:
-    """The forms of weights in bytes that do not overflow, the fastest first, by what they add to a candidate's name."""
+    """The forms of weights in bytes that do not overflow, the fastest first, by the suffix of the candidate's name."""
     if machine.weight_bits == 8:
         return {"": SIGNED_BYTES}
     seven = {"": WeightCodes(machine.weight_bits)}
@@ -282,7 +285,7 @@ def _forms_of_weights(engine: str, machine: MachineDescription) -> dict[str, Wei
 
 
 def _as_it_runs(engine: str, codes: WeightCodes) -> PassFor:
-    """Bytes by ranges that are found as the model runs: products, and on ONNX Runtime recurrent layers."""
+    """Bytes with ranges that are found while the model runs: for products, and on ONNX Runtime for recurrent layers."""
 
     def make(keep: Mapping[str, str], _module: IRModule) -> Pass:
         dynamic = QuantizeDynamic(keep, bits=codes.bits, unsigned=codes.unsigned)
@@ -292,7 +295,7 @@ def _as_it_runs(engine: str, codes: WeightCodes) -> PassFor:
 
 
 def _recurrent(engine: str, keep: Mapping[str, str], codes: WeightCodes) -> list[Pass]:
-    """Recurrent layers on bytes, which ONNX Runtime alone has."""
+    """The pass for recurrent layers in bytes; only ONNX Runtime has kernels for them."""
     if engine != "onnxruntime":
         return []
     return [QuantizeRecurrent(keep, bits=codes.bits, unsigned=codes.unsigned)]
@@ -301,7 +304,7 @@ def _recurrent(engine: str, keep: Mapping[str, str], codes: WeightCodes) -> list
 def _by_samples(
     ranges: Callable[[IRModule], Ranges], engine: str, codes: WeightCodes, *, attention: bool = False
 ) -> PassFor:
-    """Bytes by the ranges of samples, in the form that the engine has kernels for."""
+    """Bytes with ranges from samples, in the form that the engine has kernels for."""
     form: dict[str, Any] = {"bits": codes.bits, "unsigned": codes.unsigned}
 
     def make(keep: Mapping[str, str], module: IRModule) -> Pass:
@@ -314,8 +317,9 @@ def _by_samples(
 def _on_attention(
     listed: Sequence[Candidate | Refused], ranges: Callable[[IRModule], Ranges] | None
 ) -> Iterator[Candidate]:
-    """Of the candidates on bytes by samples the last for each engine and form of weights, with attention's products on
-    bytes too."""
+    """The same candidates with attention's products in bytes as well: the last static candidate on bytes for each
+    engine and form of weights.
+    """
     static = [one for one in listed if isinstance(one, Candidate) and one.name.startswith("int8 static")]
     for one in {(one.engine, one.codes.unsigned): one for one in static}.values():
         assert ranges is not None
@@ -330,9 +334,10 @@ def _openvino_precisions() -> tuple[str, ...]:
 
 
 def installed_engines(asked: str | None, form: ModelForm, there: Sequence[str] = ()) -> tuple[str, ...]:
-    """The engine that was asked for, or those that a model of ``form`` runs on and that are installed here.
+    """The requested engine, or the installed engines that run a model of ``form``.
 
-    ``there`` are those of a target, empty for all. Raises `UsageError` for another, and where none is left.
+    ``there`` lists the engines of a target; empty means all. Raises `UsageError` for an engine that does not fit, and
+    if none is left.
     """
     own = _ENGINES_OF[form]
     if asked is not None and asked not in ENGINES:

@@ -1,4 +1,4 @@
-"""The passes that a model goes through: those of a level, or those given, with a caller's rules before them."""
+"""The passes that a model goes through: the passes of a level, or given ones, with the user's rules before them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from .rules import Rules, Step, rules_of
 
 RULES: Final = "rules"
 RULES_AGAIN: Final = "rules, with operators recognized"
-"""The names of the two passes that the rules of a caller make."""
+"""The names of the two passes that are made from the user's rules."""
 
 Passes: TypeAlias = "str | AsPass | Iterable[AsPass]"
 
 
 class Optimized(NamedTuple):
-    """A module after the passes, and what each of them did."""
+    """A module after the passes, and the reports of the passes."""
 
     module: IRModule
     passes: tuple[PassReport, ...]
     tape: Tape
     kept: str | None = None
-    """The reason to keep the model as it was and not the passes' result, if it was kept."""
+    """The reason to keep the original model instead of the passes' result, if it was kept."""
 
 
 def optimize_module(
     module: IRModule, *, level: int | str = "default", passes: Passes | None = None, rules: Rules | None = None
 ) -> Optimized:
-    """Run ``rules`` and then the passes of a level, or those given, on a module; see `regraft.passes.pipeline`."""
+    """Run ``rules``, and then the passes of a level or the given passes, on a module; see `regraft.passes.pipeline`."""
     done = report_passes(passes_for(level, passes, rules), module)
     assert isinstance(done.program, IRModule)
     return Optimized(done.program, done.passes, done.tape)
@@ -43,17 +43,17 @@ def optimize_module(
 def passes_for(
     level: int | str, passes: Passes | None, rules: Rules | None = None, without: Collection[str] = ()
 ) -> Sequential:
-    """The passes to run: those given, by name or as they are, or those of the level; ``rules`` before them.
+    """The passes to run: ``rules``, then the given passes, by name or as objects, or the passes of the level.
 
-    Where operators are recognized among the passes, the rules run once more right after that: many files write out
-    what a rule names.
+    If passes recognize operators, the rules run once more right after them: many files spell out an operator that a
+    rule names.
     """
     chosen = pipeline(level, without=without) if passes is None else _sequence(passes)
     return chosen if rules is None else with_rules(chosen, rules)
 
 
 def with_rules(chosen: Sequential, rules: Rules) -> Sequential:
-    """``chosen``, with ``rules`` before the first pass, and again before what follows the recognition of operators."""
+    """``chosen`` with ``rules`` before the first pass, and once more after the passes that recognize operators."""
     found = rules_of(rules)
     first = recognizing(chosen)
     rest = [chosen] if isinstance(chosen, UntilStable) else chosen.passes[len(first) :]
@@ -62,7 +62,7 @@ def with_rules(chosen: Sequential, rules: Rules) -> Sequential:
 
 
 def _in_order(steps: Sequence[Step], name: str) -> list[AsPass]:
-    """Rules in a row as one pass of that ``name``, and functions of a module between them."""
+    """The steps as passes: consecutive rules become one pass called ``name``; functions of a module stay between."""
     found: list[AsPass] = []
     for are_rules, group in groupby(steps, lambda step: isinstance(step, Rule)):
         several = list(group)
@@ -80,7 +80,7 @@ def _sequence(passes: Passes) -> Sequential:
 
 
 def steps_of(chosen: Sequential) -> int:
-    """The passes of ``chosen`` and of the sequences in it, each counted once."""
+    """The number of passes in ``chosen`` and in the sequences inside it."""
     return sum(steps_of(one) if isinstance(one, Sequential) else 1 for one in chosen)
 
 

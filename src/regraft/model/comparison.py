@@ -1,4 +1,4 @@
-"""The distance of two results of a model, output by output."""
+"""The differences between two results of a model, output by output."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..reference.trials import difference, largest_difference, tolerance
 
 @dataclass(frozen=True, slots=True)
 class OutputDifference:
-    """The distance of one output from what it was before.
+    """The difference between one output and its value before.
 
-    ``absolute`` is the largest difference of two elements; ``relative`` is that divided by the output's largest
-    magnitude, or by 1 if that is less. ``tolerance`` is what ``relative`` may be. ``problem`` says what is wrong,
-    None if nothing is. ``shapes`` are all that it has on several samples, ``shape`` among them.
+    ``absolute`` is the largest difference of two elements. ``relative`` is ``absolute`` divided by the output's largest
+    magnitude, or by 1 if that is less. ``tolerance`` is the limit for ``relative``. ``problem`` says what is wrong,
+    None if nothing is. ``shapes`` holds all shapes of the output on several samples, including ``shape``.
     """
 
     name: str
@@ -45,7 +45,7 @@ class OutputDifference:
 
 
 def plain_number(number: float | None) -> float | None:
-    """A number as JSON has it: NaN and infinity are none there."""
+    """A number for JSON; None for NaN and infinity, which JSON does not have."""
     return number if number is not None and isfinite(number) else None
 
 
@@ -56,9 +56,9 @@ def compare_outputs(
     allowed: float | Sequence[float] | None = None,
     made_in: str | None = None,
 ) -> tuple[OutputDifference, ...]:
-    """Each output of ``before`` beside that of ``after``.
+    """The difference between each output of ``before`` and the same output of ``after``.
 
-    ``allowed`` is the tolerance in place of the dtype's, one for all outputs or one for each. ``made_in`` is that of
+    ``allowed`` replaces the dtype's tolerance, with one number for all outputs or one for each. For ``made_in`` see
     `held_to`.
     """
     assert len(before) == len(after), "the same model, before and after"
@@ -67,7 +67,9 @@ def compare_outputs(
 
 
 def held_to(dtype: str, made_in: str | None) -> str:
-    """The dtype whose tolerance floats of ``dtype`` are held to: that of numbers in ``made_in``, which they come of."""
+    """The dtype whose tolerance applies to floats of ``dtype``: the narrower of ``dtype`` and ``made_in``, if that is
+    given.
+    """
     if made_in is None or not is_float(dtype):
         return dtype
     return min(dtype, made_in, key=itemsize)

@@ -1,7 +1,7 @@
-"""Decisions that were measured before: which form of a model was the fastest on this machine, kept from run to run.
+"""Decisions that were measured in earlier runs: which form of a model is the fastest on this machine.
 
-One small JSON file holds one decision. It is found again by everything that it depends on: the program with its
-weights, what it was asked for and tried on, the machine, and the versions of the engines.
+One small JSON file holds one decision. Its name is a digest of everything that the decision depends on: the program
+with its weights, the request, the inputs it was tried on, the machine, and the versions of the engines.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .files import staged
 from .machines import this_machine
 
 Cache: TypeAlias = "bool | str | os.PathLike[str]"
-"""The place of the decisions: True is the user's folder for caches, False none, else a folder."""
+"""The place of the decisions: True is the user's cache folder, False is nowhere, anything else is a folder."""
 
 VARIABLE: Final = "REGRAFT_CACHE"
-"""The environment's variable that names another folder than the user's; empty where nothing is to be kept."""
+"""The environment variable that names a folder to use in place of the user's. If it is empty, nothing is kept."""
 
 _FORMAT: Final = 1
 _PACKAGES: Final = ("regraft", "onnxruntime", "openvino", "torch")
 
 
 class CacheWarning(UserWarning):
-    """A file of decisions cannot be read or written; the decision is measured anew."""
+    """A file of decisions cannot be read or written, or holds no usable decision; the decision is measured again."""
 
 
 class Decision(NamedTuple):
@@ -45,7 +45,7 @@ class Decision(NamedTuple):
 
 
 class Decisions:
-    """The decisions in a folder; None for the folder where none are kept."""
+    """The decisions in a folder. With None for the folder, no decision is kept."""
 
     __slots__ = ("_folder",)
 
@@ -54,7 +54,7 @@ class Decisions:
 
     @classmethod
     def of(cls, cache: Cache) -> Decisions:
-        """The decisions that ``cache`` names; raises `UsageError` for what is no place."""
+        """The decisions in the place ``cache``; raises `UsageError` if it is not a place for decisions."""
         if not isinstance(cache, bool):
             if not isinstance(cache, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise UsageError(f"cache is {cache!r}; expected True, False for no file, or a folder")
@@ -69,7 +69,7 @@ class Decisions:
         return self._folder is not None
 
     def read(self, key: Mapping[str, Any]) -> Decision | None:
-        """The decision for ``key``; None where there is none. A file that is damaged is passed over, and said."""
+        """The decision for ``key``; None if there is none. A damaged file is ignored with a `CacheWarning`."""
         if self._folder is None:
             return None
         path = self._path(key)
@@ -85,7 +85,7 @@ class Decisions:
             return None
 
     def write(self, key: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-        """Keep a decision; where that cannot be done, it is said."""
+        """Keep a decision; warn with `CacheWarning` if it cannot be written."""
         if self._folder is None:
             return
         content = {"format": _FORMAT, "key": _plain(key), "decision": facts}
@@ -122,7 +122,7 @@ def number_in(facts: Mapping[str, Any], key: str) -> float | None:
 
 
 def pass_over(path: Path, problem: Exception) -> None:
-    """Say that a file holds no decision that can be read, and why."""
+    """Warn that a file holds no decision that can be read, and why."""
     _say(f"{path} is passed over, and measured anew: {problem}")
 
 
@@ -131,7 +131,7 @@ def _say(message: str) -> None:
 
 
 def _plain(key: Mapping[str, Any]) -> Any:
-    """``key`` as JSON gives it back, so that both can be held against each other."""
+    """``key`` as JSON returns it after a round trip, for comparison with a key that was read."""
     return json.loads(json.dumps(key, sort_keys=True))
 
 
@@ -145,12 +145,12 @@ def _users_folder() -> Path | None:
 
 
 def program_key(modules: Iterable[IRModule]) -> list[str]:
-    """A digest that names programs with all of their numbers. Cost: linear, and each weight is read once."""
+    """A digest for each program, including its weights. Cost: linear; each weight is read once."""
     return [f"{structural_hash(module):016x}" for module in modules]
 
 
 def inputs_key(samples: Sequence[Sequence[Any]]) -> str:
-    """A digest that names inputs by their numbers."""
+    """A digest of the dtypes, shapes and values of inputs."""
     digest = blake2b(digest_size=16)
     for sample in samples:
         for value in sample:
@@ -161,7 +161,7 @@ def inputs_key(samples: Sequence[Sequence[Any]]) -> str:
 
 
 def machine_key() -> dict[str, Any]:
-    """This machine, and the versions of what runs models on it."""
+    """This machine, and the versions of the packages that run models on it."""
     versions = {name: found for name in _PACKAGES if (found := _version(name)) is not None}
     return {"machine": this_machine().to_dict(), "versions": versions}
 

@@ -21,7 +21,7 @@ from .grouped_caches import ATTENTION, PAST
 
 
 def roles_of(function: Function) -> Roles:
-    """The parameters and results of a decoder; raises `UsageError` for a function that is none."""
+    """The roles of the parameters and results of a decoder; raises `UsageError` if the function is not a decoder."""
     places: dict[str, int] = {}
     kept: list[int] = []
     for place, param in enumerate(function.params):
@@ -72,8 +72,9 @@ def _neither(param: Var) -> UsageError:
 def _pairs(
     function: Function, kept: Sequence[int], results: Sequence[Type], logits: int
 ) -> tuple[list[Kept], list[Kept]]:
-    """The caches and the states among the parameters at the places ``kept``, each with its result, which has its
-    place in the same order; further results of a cache with room follow."""
+    """The caches and the states among the parameters at the places ``kept``, each with its result. Parameters and
+    results are in the same order. Further results of a cache with room follow.
+    """
     given = [place for place in range(len(results)) if place != logits]
     rooms = _rooms(function)
     caches: list[Kept] = []
@@ -93,7 +94,7 @@ def _pairs(
 
 
 def _rooms(function: Function) -> Mapping[int, Var]:
-    """The parameters that attention writes new rows to, by the places of the results that it gives them as."""
+    """The parameters that an attention appends rows to, by the position of the result that returns them."""
     values = {binding.var: binding.value for binding in iter_bindings(function)}
     found: dict[int, Var] = {}
     for result, leaf in enumerate(leaves_of(function.body.body)):
@@ -112,7 +113,9 @@ def _grows(param: Var) -> bool:
 
 
 def _may_be(result: Type, ty: Type | None, *, alike: bool) -> bool:
-    """True if ``result`` may be what a parameter of type ``ty`` is after a step, of the same size if ``alike``."""
+    """True if ``result`` can be the new value of a parameter of type ``ty`` after a step; with the same sizes if
+    ``alike``.
+    """
     if not isinstance(result, TensorType) or not isinstance(ty, TensorType) or result.ndim != ty.ndim:
         return False
     before, after = ty.shape or (), result.shape or ()
@@ -132,7 +135,7 @@ def _without_result(param: Var, *, is_cache: bool) -> UsageError:
 
 
 def _at_first(param: Var) -> tuple[int, ...]:
-    """The shape of a parameter before the first token, or with room."""
+    """The shape of a parameter before the first token, or its shape with room."""
     at_first = {0: 1, 2: 0}  # one text, of no tokens
     sizes = [
         at_first.get(axis, size) if isinstance(size, SymVar) else size for axis, size in enumerate(shape_of(param))

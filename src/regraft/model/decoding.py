@@ -1,7 +1,8 @@
-"""Text, token by token: a decoder with its cache brought to a fast form, and run with greedy choices.
+"""Text generation, token by token: a decoder with its cache is rewritten into a fast form and run with greedy choices.
 
-The decoder is a model whose inputs are ids and what is kept of the text before, keys and values and states, and whose
-results are logits and these after the step. One of transformers becomes that here; other files have to be it.
+A decoder is a model with two kinds of inputs: ids, and the keys, values and states kept from the text before. Its
+results are logits, and the keys, values and states after the step. A model of transformers is converted to this form;
+other files must have it already.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from .models import open_model
 from .progress import Progress, unseen
 
 WEIGHTS: Final = {"float32": None, "int8-weights": 8, "int4-weights": 4}
-"""The bits that weights are stored in, by the name of a precision."""
+"""The bits of stored weights, by the name of the precision."""
 HALF: Final = "half_precision"
-"""The attribute of a decoder that names the dtype that it had before it was brought to float32."""
+"""The attribute of a decoder that names its dtype before it was converted to float32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """A decoder in the form in which it runs. ``copies``: why its cache is copied in each step, None if it is not."""
+    """A decoder in the form in which it runs. ``copies`` says why each step copies its cache, None if it does not."""
 
     module: IRModule
     name: str
@@ -48,21 +49,21 @@ class Decoder:
 
     @property
     def half(self) -> str | None:
-        """The dtype that it was in, where that is half precision; it runs in float32."""
+        """The decoder's original dtype if that was half precision, else None; it runs in float32."""
         return self.module[self.name].attrs.get(HALF)
 
     def session(self, threads: int | None = None) -> DecoderSession:
-        """It on ONNX Runtime; raises `BuildError`."""
+        """A session of the decoder on ONNX Runtime; raises `BuildError`."""
         return DecoderSession(self.module, self.name, roles_of(self.module[self.name]), threads=threads)
 
 
 def read_decoder(model: Any, texts: int = 1) -> IRModule:
-    """A decoder as a program: of a file, a folder of transformers, a causal language model of transformers, a module.
+    """A decoder as a program, read from a file, a folder or causal language model of transformers, or a module.
 
-    ``texts``: how many texts it reads together, each step as many tokens of each.
+    ``texts`` is the number of texts that it reads together; each step reads equally many tokens of each.
 
-    What is in half precision is taken in float32, in which ONNX Runtime computes on a CPU and sessions keep their
-    cache; the attribute `HALF` says what it was. Raises `UsageError`, and what reading the format raises.
+    Half precision becomes float32, in which ONNX Runtime computes on a CPU and sessions keep their cache; the attribute
+    `HALF` keeps the original dtype. Raises `UsageError`, and the errors of reading the format.
     """
     is_folder = isinstance(model, str | Path) and Path(model).is_dir()
     if is_folder or hasattr(model, "generate"):
@@ -85,7 +86,7 @@ def read_decoder(model: Any, texts: int = 1) -> IRModule:
 
 
 def _of_texts(module: IRModule, texts: int) -> IRModule:
-    """``module``, a decoder that was read from a file, for this number of texts; raises `UsageError`."""
+    """``module``, a decoder read from a file, for ``texts`` texts; raises `UsageError` if its batch size is fixed."""
     function = module["main"]
     if texts == 1 or texts == (roles := roles_of(function)).texts:
         return module
@@ -101,10 +102,10 @@ def _of_texts(module: IRModule, texts: int) -> IRModule:
 
 
 def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") -> Decoder:
-    """``module``, a decoder as it was read, with room for ``longest`` tokens and weights in fewer bits.
+    """``module``, a decoder from `read_decoder`, with room for ``longest`` tokens and weights in fewer bits.
 
-    Raises `UsageError` for another precision than float32, int8-weights and int4-weights. Where the cache cannot be
-    kept in place, it grows by a copy in each step, and ``copies`` says why. Cost: linear in program and weights.
+    Raises `UsageError` for a precision other than float32, int8-weights and int4-weights. If the cache cannot be kept
+    in place, each step copies it to let it grow, and ``copies`` says why. Cost: linear in program and weights.
     """
     if precision not in WEIGHTS:
         raise UsageError(f"a decoder's weights are kept in {', '.join(WEIGHTS)}, not in {precision!r}")
@@ -127,7 +128,7 @@ def fast_decoder(module: IRModule, *, longest: int, precision: str = "float32") 
 
 
 def _with_one_length(module: IRModule, roles: Roles) -> IRModule:
-    """``module`` with one size for the length of all keys and values of before, which a session keeps alike."""
+    """``module`` with a single size for the lengths of all earlier keys and values, which a session keeps equal."""
     function = module["main"]
     shapes = [shape_of(function.params[place]) for place, _, _ in roles.caches]
     lengths = dict.fromkeys(shape[2] for shape in shapes if isinstance(shape[2], SymVar))
@@ -148,7 +149,7 @@ def _of_one_text(module: IRModule, roles: Roles) -> IRModule:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """The tokens that were chosen after a prompt, and the seconds that the prompt and each further step took."""
+    """The tokens chosen after a prompt, and the seconds taken by the prompt and by each further step."""
 
     tokens: tuple[int, ...]
     prompt_seconds: float
@@ -156,15 +157,16 @@ class Generated:
 
     @property
     def tokens_per_second(self) -> float:
-        """By the median of the steps after the prompt; 0 where there was none."""
+        """The speed, from the median of the steps after the prompt; 0 if there were none."""
         return 1 / float(np.median(self.step_seconds)) if self.step_seconds else 0.0
 
 
 def generate(session: DecoderSession, prompt: Sequence[int], count: int, said: Sequence[int] = ()) -> Generated:
-    """``count`` tokens after ``prompt``, each the one of the largest logit.
+    """``count`` tokens after ``prompt``; each is the token with the largest logit.
 
-    ``said``: what is put after the prompt in place of the choices, so that two models choose after the same text.
-    Raises `UsageError` for an empty prompt and for ids that are no tokens of the model, and what a step raises.
+    ``said`` holds tokens that are fed after the prompt in place of the chosen ones, so that two models choose after the
+    same text. Raises `UsageError` for an empty prompt and for ids that are not tokens of the model, and the errors of a
+    step.
     """
     return generate_together(session, [prompt], count, [said])[0]
 
@@ -172,11 +174,11 @@ def generate(session: DecoderSession, prompt: Sequence[int], count: int, said: S
 def generate_together(
     session: DecoderSession, prompts: Sequence[Sequence[int]], count: int, said: Sequence[Sequence[int]] = ()
 ) -> tuple[Generated, ...]:
-    """``count`` tokens after each of ``prompts``, in steps that all texts share; the seconds are those of all.
+    """``count`` tokens after each of ``prompts``, in steps that all texts share; the seconds are those of all texts.
 
-    Prompts may differ in length: as many tokens as the shortest has are read at once, and then one of each text in a
-    step, of its prompt or the one that was chosen, so that no text is padded. Arguments and errors are otherwise those
-    of `generate`.
+    Prompts may differ in length. The first step reads as many tokens of each as the shortest prompt has. Each further
+    step reads one token of each text, from its prompt or the token just chosen, so no text is padded. Other arguments
+    and errors are those of `generate`.
     """
     _check_prompts(session.roles, prompts, said)
     given = [[*prompt, *after] for prompt, after in zip_longest(prompts, said, fillvalue=())]
@@ -201,8 +203,9 @@ def generate_together(
 
 
 def _check_prompts(roles: Roles, prompts: Sequence[Sequence[int]], said: Sequence[Sequence[int]] = ()) -> None:
-    """Raise `UsageError` for no prompts or empty ones, for another number of them than ``roles`` says, and for ids that
-    are no tokens of the model."""
+    """Raise `UsageError` if there are no prompts or empty ones, if their number differs from that in ``roles``, or if
+    ids are not tokens of the model.
+    """
     if not prompts or not all(prompts):
         raise UsageError("the prompt is empty; give at least one id")
     if any(np.ndim(one) for text in prompts for one in text):
@@ -225,10 +228,11 @@ def generate_texts(
     threads: int | None = None,
     progress: Progress = unseen,
 ) -> tuple[tuple[Generated, ...], tuple[Generated, ...] | None, Decoder]:
-    """``count`` tokens after each prompt by a decoder in its fast form, the same in float32 if asked, and the decoder.
+    """``count`` tokens after each prompt from a decoder in its fast form, the same in float32 if ``compare``, and the
+    decoder.
 
-    In float32 the choices are made after the same text, so that each of them can be held against the other's. Raises
-    what `read_decoder`, `fast_decoder` and `generate_together` raise.
+    The float32 decoder chooses after the same text, so that each pair of choices can be compared. Raises the errors of
+    `read_decoder`, `fast_decoder` and `generate_together`.
     """
     progress("reading", 0, 4)
     module = read_decoder(model, max(len(prompts), 1))

@@ -19,17 +19,17 @@ from ..passes import op_counts
 from .models import Model, output_names, output_types, type_text
 
 _OF_SIZES: Final = ("int64", "int32", "bool")
-"""The dtypes of sizes, axes and flags, which are no weights unless the program computes with them."""
+"""The dtypes of sizes, axes and flags. Tensors of these dtypes are weights only if the program computes with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
     """The result of `describe_model`.
 
-    ``inputs`` and ``outputs`` are names and types, ``dims`` the sizes that may change. ``source_ops`` counts the
-    operators under the names that the file has for them, ``ops`` those that they were read as. ``operations`` is the
-    arithmetic of one run and ``traffic`` the bytes that it reads and writes, as texts where they depend on dims;
-    ``uncounted`` calls are in neither. A weight without a name is called after nothing.
+    ``inputs`` and ``outputs`` are names and types, ``dims`` the names of symbolic sizes. ``source_ops`` counts the
+    operators by their names in the file, ``ops`` by the names of the operators that they were read as. ``operations``
+    is the arithmetic of one run and ``traffic`` the bytes that it reads and writes; they are texts if they depend on
+    ``dims``. ``uncounted`` is the number of calls in neither of them. A weight without a name has an empty name.
     """
 
     format: str
@@ -48,7 +48,7 @@ class Description:
 
     @property
     def weight_elements(self) -> int:
-        """The numbers in all weights."""
+        """The number of elements in all weights."""
         return sum(_elements(one.shape) for one in self.weights)
 
     @property
@@ -112,9 +112,10 @@ def describe_model(model: Model) -> Description:
 
 
 def _weights(stored: Sequence[StoredTensor], read: Sequence[TensorData]) -> tuple[StoredTensor, ...]:
-    """The tensors of a model: those of its file, where that lists them, and what it was ``read`` as besides.
+    """The tensors of a model: the tensors that its file lists, and further ones that the program was ``read`` with.
 
-    Whole numbers of a file that are read as sizes and axes are none; what was computed as it was read has no name.
+    Integers in the file that are read as sizes and axes are left out. A tensor that was computed while reading has no
+    name.
     """
     names = {data.name for data in read}
     found = {
@@ -152,5 +153,5 @@ def node_kinds(model: Model) -> Mapping[str, int] | None:
 
 
 def own_names(ops: Mapping[str, int]) -> dict[str, int]:
-    """Numbers of calls by the names of operators as people write them."""
+    """The number of calls of each operator, by its name without the prefix ``relax.``."""
     return {name.removeprefix("relax."): count for name, count in ops.items()}

@@ -1,6 +1,6 @@
 """A model and its gradient as one model.
 
-The weights of a file are constants of its program; those that a person names are parameters while the gradient is
+The weights of a file are constants of its program. Weights that the user names become parameters while the gradient is
 taken, and constants again afterwards.
 """
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def differentiated(model: Model, names: Sequence[str] | None = None, target: int = 0) -> IRModule:
-    """A module whose ``main`` gives what ``model`` gives, and the gradients of its output ``target``.
+    """A module whose ``main`` returns the results of ``model`` and the gradients of its output ``target``.
 
-    ``names`` are inputs, or weights by the names that they have in the model; None means all floating inputs. Raises
+    ``names`` lists inputs, or weights by their names in the model; None means all floating-point inputs. Raises
     `UsageError` for a name that is neither, and `GradientError`. Cost: that of `Gradient`; weights are not read.
     """
     weights = _weights_of(model, names or ())
@@ -50,7 +50,7 @@ def differentiated(model: Model, names: Sequence[str] | None = None, target: int
 
 
 def _convention(model: Model) -> CallingConvention | None:
-    """The calling convention of a model of PyTorch; None for any other."""
+    """The calling convention of a PyTorch model; None for any other model."""
     if model.form != "torch":
         return None
     from ..formats.torch.signature import CallingConvention
@@ -59,7 +59,7 @@ def _convention(model: Model) -> CallingConvention | None:
 
 
 def _with_plain_results(adjoint: Function, convention: CallingConvention) -> Function:
-    """``adjoint`` as a forward that gives a tuple: all results, then all gradients. New values are results, too."""
+    """``adjoint`` as a forward function that returns a tuple: all results, including new values, then all gradients."""
     from ..formats.torch.signature import ATTRIBUTE, VALUE
 
     outputs = ((VALUE, 0), (VALUE, 1))

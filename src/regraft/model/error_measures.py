@@ -1,8 +1,8 @@
-"""The measures of what a lower precision does to the outputs of a model, as one number that a budget limits.
+"""The measures of the effect of a lower precision on a model's outputs, as one number that a budget limits.
 
-`LARGEST` suits outputs that change little when the computation does. A detector ends in a choice of boxes: where one
-box more is chosen, or two change places, all rows move, and no difference by rows says how good they still are.
-The measure ``detections`` compares the boxes themselves.
+`LARGEST` suits outputs that change little when the computation changes little. A detector ends in a choice of boxes: if
+it chooses one more box, or two boxes change places, all rows move, and a comparison by rows says nothing about their
+quality. The measure ``detections`` compares the boxes themselves.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ Outputs: TypeAlias = dict[str, np.ndarray]
 """The outputs of one run, by name."""
 
 GivenMeasure: TypeAlias = "str | Callable[[Outputs, Outputs], float]"
-"""The name of a measure, or a function of the outputs as they were and as they are, which gives 0 for equal ones."""
+"""The name of a measure, or a function of the outputs before and after that returns 0 for equal ones."""
 
 
 class ErrorMeasure(NamedTuple):
-    """A measure: its ``name``, and the error of outputs, the right ones first, in order.
+    """A measure: its ``name``, and the function ``of`` that computes the error from the right outputs and the found
+    ones.
 
-    ``own`` is False for a function that was given, of which no other run can know what it computes.
+    ``own`` is False for a function from the user: another run cannot know what it computes.
     """
 
     name: str
@@ -35,7 +36,7 @@ class ErrorMeasure(NamedTuple):
     own: bool = True
 
     def of_run(self, expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> RunErrors:
-        """All that a budget limits, of one run."""
+        """The errors of one run: all quantities that a budget limits."""
         errors = RunErrors.of(expected, found)
         return errors if self is LARGEST else errors._replace(error=self.of(expected, found))
 
@@ -45,14 +46,14 @@ def _largest(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> flo
 
 
 LARGEST: Final = ErrorMeasure("largest", _largest)
-"""The largest difference of any output, as a part of that output's largest magnitude."""
+"""The largest difference of any output, as a fraction of that output's largest magnitude."""
 
 
 def error_measure(given: GivenMeasure, names: Sequence[str], outputs: Sequence[np.ndarray]) -> ErrorMeasure:
-    """The measure that was ``given`` for outputs of these ``names``, such as ``outputs``.
+    """The measure ``given`` for outputs with these ``names``; ``outputs`` are an example of them.
 
-    Raises `UsageError` for a name that is none, where there are no detections among the outputs, and for a function
-    that gives no number for them.
+    Raises `UsageError` for an unknown name, for ``detections`` without boxes among the outputs, and for a function that
+    does not return an error for them.
     """
     if not isinstance(given, str):
         measure = _checked(given, names)
@@ -68,7 +69,7 @@ def error_measure(given: GivenMeasure, names: Sequence[str], outputs: Sequence[n
 
 
 def check_measure(given: GivenMeasure) -> None:
-    """Raise `UsageError` for what names no measure and is no function."""
+    """Raise `UsageError` if ``given`` is neither the name of a measure nor a function."""
     if given not in ("largest", "detections") and not callable(given):
         raise UsageError(f"there is no error measure {given!r}; there are: largest, detections, and functions")
 
@@ -76,7 +77,7 @@ def check_measure(given: GivenMeasure) -> None:
 def _checked(
     function: Callable[[Outputs, Outputs], float], names: Sequence[str]
 ) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], float]:
-    """``function`` on outputs in order; raises `UsageError` where it gives no error."""
+    """``function`` on outputs in order; raises `UsageError` if ``function`` does not return a number of 0 or more."""
 
     def measure(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
         given: object = function(*(dict(zip(names, one, strict=True)) for one in (expected, found)))
@@ -91,7 +92,7 @@ def _checked(
 
 
 class _Detections(NamedTuple):
-    """The boxes of an image, a row for each, as two corners; with a score and a label for each."""
+    """The boxes of an image, one per row, as two corners each; with a score and a label for each box."""
 
     boxes: np.ndarray
     scores: np.ndarray
@@ -99,13 +100,13 @@ class _Detections(NamedTuple):
 
 
 _LEAST_OVERLAP: Final = 0.5
-"""Boxes that overlap by less, as a part of what both cover, are not the same object."""
+"""Boxes that overlap by a smaller fraction of their union are not the same object."""
 _WITH_SCORE_AND_LABEL: Final = 6
-"""The numbers in a row of the form that has all in one output: a box, its score and its label."""
+"""The length of a row that holds a box, its score and its label."""
 
 
 def _error_of_detections(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
-    """The part of the scores of all boxes that is not found again, in the same place, with the same label."""
+    """The fraction of the scores of all boxes without a counterpart in the same place with the same label."""
     same = all_scores = 0.0
     for before, after in zip(_detections(expected), _detections(found), strict=True):
         same += _found_again(before, after)
@@ -114,7 +115,9 @@ def _error_of_detections(expected: Sequence[np.ndarray], found: Sequence[np.ndar
 
 
 def _found_again(before: _Detections, after: _Detections) -> float:
-    """The scores of what both have, times the overlap: each box has one partner at most, best scores first."""
+    """The sum of the scores of the boxes in both, weighted by overlap. Each box has at most one partner; best scores
+    first.
+    """
     free, total = np.ones(len(after.boxes), bool), 0.0
     for row in np.argsort(-before.scores, kind="stable"):
         overlap = _overlaps(before.boxes[row], after.boxes) * (free & (after.labels == before.labels[row]))
@@ -126,7 +129,7 @@ def _found_again(before: _Detections, after: _Detections) -> float:
 
 
 def _overlaps(box: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The area that ``box`` has in common with each of ``others``, as a part of what both cover."""
+    """The area that ``box`` has in common with each of ``others``, as a fraction of the area of their union."""
     low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
     common = np.prod(np.maximum(high - low, 0), axis=1)
     union = np.prod(box[2:] - box[:2]) + np.prod(others[:, 2:] - others[:, :2], axis=1) - common
@@ -135,7 +138,7 @@ def _overlaps(box: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _detections(outputs: Sequence[np.ndarray]) -> Iterator[_Detections]:
-    """The detections of each image among ``outputs``: for each output of boxes the scores and labels of its rows."""
+    """The detections of each image among ``outputs``: each output of boxes with the scores and labels of its rows."""
     for place, output in enumerate(outputs):
         if output.dtype.kind != "f" or output.ndim not in (2, 3):
             continue
@@ -148,7 +151,7 @@ def _detections(outputs: Sequence[np.ndarray]) -> Iterator[_Detections]:
 
 
 def _scores_and_labels(rows: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The ``rows`` that are scores, and those that are labels, floats in some models; ones and zeros for none."""
+    """The ``rows`` that are scores, and those that are labels (floats in some models); ones and zeros if missing."""
     labels = next((one for one in rows if one.dtype.kind in "iu" or (one == np.rint(one)).all()), np.zeros(shape))
     scores = next((one for one in rows if one is not labels and one.dtype.kind == "f"), np.ones(shape))
     return scores, labels

@@ -1,4 +1,4 @@
-"""The errors of working on whole models; each is one message that says what to do."""
+"""The errors of working on whole models. Each has one message that says what to do."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class OutputError(RegraftError, OSError):
 
 
 class VerificationError(RegraftError):
-    """A model and what became of it give different values, by more than rounding explains; no output was written.
+    """A model and its rewritten form give different values, by more than rounding explains; no output was written.
 
-    ``differences`` are those of all outputs, none where the result does not run; ``against`` is what it was held
-    against.
+    ``differences`` holds one entry for each output; it is empty if the result does not run. ``against`` says what the
+    result was compared with.
     """
 
     def __init__(self, message: str, differences: tuple[OutputDifference, ...], against: str = "") -> None:

@@ -1,8 +1,8 @@
 """The expected time of a program on a machine: counted, not measured.
 
-Each call takes the longer of two: its operations at the rate of what it is computed in, and its bytes at the rate of
-memory. Starting a run and each call take a time of their own, which is what small models wait for. Good for the ratio
-of two programs that compute the same, on a machine that is not at hand.
+A call takes the time of its operations at the rate of their dtype, or the time of its bytes at the rate of memory,
+whichever is longer. Starting a run, and each call, take extra time, which dominates in small models. The estimate is
+good for the ratio of two programs that compute the same, on a machine that is not at hand.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from .trial_sizes import sizes_of
 
 _BYTES: Final = ("int8", "uint8")
 _CACHED: Final = 2**20
-"""Bytes of a call up to which they are taken to lie in caches."""
+"""The largest size in bytes of a call whose data is assumed to lie in caches."""
 _CACHES: Final = 4.0
-"""The speed of caches as a multiple of that of memory."""
+"""The speed of caches as a multiple of the speed of memory."""
 _OF_A_RUN: Final[Mapping[str, float]] = {"onnxruntime": 45e-6, "openvino": 55e-6, "torch": 20e-6}
-"""Seconds before and after the calls of a run, by engine: of one operator of 8 x 8 numbers from Python, least of 12."""
+"""Seconds that a run takes around its calls, by engine: one operator on 8 x 8 numbers from Python, least of 12."""
 _OF_A_CALL: Final = 0.4e-6
-"""Seconds of a call beside its work: a hundred such operators in a row took 0.2 to 0.7 µs each, on either engine.
+"""Seconds that a call takes beside its work: a hundred such operators in a row took 0.2 to 0.7 µs each, on either
+engine.
 
-It is the same for all machines: a quarter of it, or four times as much, left the order of all candidates as it was, for
+It is the same for all machines: a quarter of it, or four times as much, did not change the order of all candidates for
 seven small models.
 """
 
 
 class ComputedIn(NamedTuple):
-    """The precision of an operator's arithmetic, and the part of its bytes in that form."""
+    """The precision of an operator's arithmetic, and the size of its data as a fraction of its size in float32."""
 
     dtype: str
     share: float
@@ -51,7 +52,7 @@ _WIDER_FORMS: Final[Mapping[str, ComputedIn]] = {
     **dict.fromkeys(HALF, ComputedIn("bfloat16", 0.5)),
     "int8 weights": ComputedIn("int8", 0.25),
 }
-"""What layers are computed in that went back to more bits."""
+"""The arithmetic of layers that went back to more bits, by precision."""
 
 
 def expected_seconds(
@@ -65,11 +66,11 @@ def expected_seconds(
     threads: int | None = None,
     forms: Mapping[str, ComputedIn] | None = None,
 ) -> float:
-    """The seconds that a run of a function on ``inputs`` is expected to take on ``machine``, by ``engine``.
+    """The seconds that ``engine`` is expected to take for a run of a function on ``inputs`` on ``machine``.
 
-    ``precision`` is what the engine computes float32 in. What lies between a dequantize and what reads it is taken to
-    be computed in bytes, as engines do. ``forms``: what calls of these operators with a constant are computed in, for
-    a pass that would write them so. Calls whose sizes are not known count for nothing. Cost: linear.
+    ``precision`` is the precision in which the engine computes float32. Calls between a dequantize and its reader are
+    assumed to compute in bytes, as engines do. ``forms`` names the arithmetic of calls with a constant, by operator,
+    for a pass that would write them so. Calls of unknown size count as nothing. Cost: linear.
     """
     function = _of_these_sizes(module, name, inputs)
     in_bytes: set[Expr] = set()
@@ -97,10 +98,10 @@ def expected_seconds_of_layers(
     forms: Mapping[str, ComputedIn],
     threads: int | None = None,
 ) -> dict[str, float]:
-    """The seconds that the calls bound to ``layers`` are expected to take, by these names, counted as a run is.
+    """The seconds that the calls bound to ``layers`` are expected to take, by these names, counted as in a run.
 
-    Each is computed in the precision given, and where that is None, in what ``forms`` says of its operator. Calls whose
-    sizes are not known are left out. Cost: linear.
+    Each is computed in the precision given for it; if that is None, in the arithmetic that ``forms`` has for its
+    operator. Calls of unknown size are left out. Cost: linear.
     """
     found: dict[str, float] = {}
     for binding in iter_bindings(_of_these_sizes(module, name, inputs)):
@@ -114,7 +115,7 @@ def expected_seconds_of_layers(
 
 
 def _seconds_of(call: Call, form: ComputedIn, machine: MachineDescription, threads: int | None) -> float | None:
-    """The seconds of one call; None if its sizes are not known."""
+    """The seconds of one call; None if its sizes are unknown."""
     cost = call_cost(call)
     if not isinstance(cost.operations, int) or not isinstance(cost.bytes, int):
         return None

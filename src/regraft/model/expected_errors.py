@@ -1,18 +1,19 @@
-"""The errors of all layers in few bits, as backward passes expect them.
+"""The expected errors of all layers in few bits, estimated with backward passes.
 
-To measure a layer alone takes as long as making and opening a model, which is too long for hundreds of them.
+Measuring the error of one layer takes as long as making and opening a model, which is too long for hundreds of layers.
 
-Few bits change the result of a layer by noise: it is found by computing each layer a second time, in few bits, from
-what it reads in float32. To first order, the outputs change by the noise along their gradient with respect to that
-result. So the expected square of that change is the mean of squared products of noise and gradient, over directions
-drawn at random among the outputs. A few directions tell it roughly. If the noise of each element were by chance, the
-sum of the squares of each element's product would tell the same from a single one. Where rows share their noise, as
-behind an attention that takes the mean of all, that is too little: of BERT base a quarter, for the values of attention.
-Each layer has the second, corrected by the first as far as the number of directions allows.
+Few bits add noise to the result of a layer. The noise is found by computing each layer a second time, in few bits, from
+the values that it reads in float32. To first order, the outputs change by the noise times their gradient with respect
+to the layer's result. So the expected square of the change is the mean of the squared products of noise and gradient,
+over random directions among the outputs. A few directions estimate it roughly. If the noise of the elements were
+independent, the sum of the squares of the elements' products would give the same estimate from a single direction. That
+estimate is too small if rows share their noise, for example before an attention that averages over all of them: for the
+values of attention in BERT base, it is a quarter. Each layer gets the second estimate, corrected by the first as far as
+the number of directions allows.
 
-Of a UNet of 261 layers it takes as long as four measurements of one layer each. Of 94 convolutions, with errors between
-0.0003 and 0.02, what is expected of one direction was 0.66 to 1.85 times what was measured; of 72 layers of BERT and
-eight directions, 0.6 to 1.6 times.
+For a UNet of 261 layers this takes as long as measuring four layers. For 94 convolutions with errors between 0.0003 and
+0.02, the estimate from one direction was 0.66 to 1.85 times the measured error; for 72 layers of BERT and eight
+directions, 0.6 to 1.6 times.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ from .timing import Deadline
 from .trial_sizes import sizes_of
 
 _DIRECTIONS: Final = 8
-"""So many leave about a quarter of chance in an error."""
+"""The number of random directions. Eight leave a statistical error of about a quarter."""
 
 Runner: TypeAlias = Callable[[IRModule], RunOriginal]
-"""What opens a module to be run."""
+"""A function that opens a module to run it."""
 
 
 class ExpectedErrors:
-    """The errors that are expected of ``layers``, by their names, in any form of few bits; see the module's text.
+    """The expected errors of ``layers``, by their names, in any form of few bits; see the module's docstring.
 
-    The gradients are found once, at one input, by a function that ``runner`` opens.
+    The function that returns the gradients is built once, with ``runner``, for one input.
     """
 
     def __init__(
@@ -62,10 +63,10 @@ class ExpectedErrors:
         outputs: Sequence[np.ndarray],
         runner: Runner,
     ) -> None:
-        """``outputs`` are those for ``inputs``.
+        """``outputs`` are the outputs for ``inputs``.
 
-        Raises `GradientError` where the result of a layer is no tensor that the body binds and where memory does not
-        suffice, and what `Gradient` raises.
+        Raises `GradientError` if the result of a layer is not a tensor bound in the body, or if memory does not
+        suffice, and the errors of `Gradient`.
         """
         sizes = sizes_of(module[name], inputs)
         self._module = BindSymbolicVars({**sizes}, name)(module) if sizes else module
@@ -77,11 +78,11 @@ class ExpectedErrors:
         self._gradients = runner(_with_gradients(self._module, name, self._layers, self._outputs))
 
     def of(self, in_few_bits: Callable[[IRModule], IRModule], whole: float, deadline: Deadline) -> dict[str, float]:
-        """The error of each layer alone, such that their squares add up to that of ``whole``.
+        """The error of each layer alone, scaled so that their squares add up to the square of ``whole``.
 
-        ``in_few_bits`` is given a module in which each layer stands a second time under another name, and takes those
-        to few bits. One that it leaves as it is is taken to err as the others do. Up to eight directions are tried,
-        the first in any case, the others while there is time.
+        ``in_few_bits`` gets a module that contains each layer a second time under another name, and returns it with
+        these copies in few bits. A layer that it leaves unchanged is assumed to err like the others. Up to eight
+        directions are tried: always the first, the others while time is left.
         """
         doubled = self._module.with_function(self._name, _with_noise(self._module[self._name], self._layers))
         noise = self._runner(in_few_bits(doubled))(self._inputs)
@@ -100,13 +101,13 @@ class ExpectedErrors:
 
 
 def _joined(by_chance: np.ndarray, along: np.ndarray) -> np.ndarray:
-    """The expected square for each layer, from both estimates, a row for each direction."""
+    """The expected square for each layer, from both estimates, which have a row for each direction."""
     ratios = np.divide(along, by_chance, out=np.ones_like(along), where=by_chance > 0)
     return by_chance.mean(axis=0) * (_DIRECTIONS / 2 + ratios.sum(axis=0)) / (_DIRECTIONS / 2 + len(ratios))
 
 
 def _parts_of_largest(output: np.ndarray) -> np.ndarray:
-    """One over the largest magnitude of ``output``, for each element; zeros for what is no float, or all zeros."""
+    """One over the largest magnitude of ``output``, for each element; zeros if it is not floating-point or all zero."""
     largest = float(np.abs(output).max(initial=0)) if output.dtype.kind == "f" else 0.0
     return np.full(output.shape, 1 / largest if largest else 0.0, np.float32)
 
@@ -116,7 +117,7 @@ def _signs(parts: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def _check_memory(function: Function) -> None:
-    """Raise `GradientError` where the values of ``function``, all of which a backward pass keeps, do not fit."""
+    """Raise `GradientError` if the values of ``function`` do not fit into memory; a backward pass keeps them all."""
     moved, free = estimate_cost(function).bytes, free_memory()
     if free is not None and isinstance(moved, int) and moved > free:
         raise GradientError(
@@ -138,9 +139,10 @@ def _results_of(function: Function, layers: Collection[str]) -> tuple[Var, ...]:
 
 
 def _with_gradients(module: IRModule, name: str, layers: Sequence[Var], outputs: Sequence[np.ndarray]) -> IRModule:
-    """``module`` with a function that takes a direction, too, and gives the gradients with respect to ``layers``.
+    """``module`` with a function that also takes a direction and returns the gradients with respect to ``layers``.
 
-    A direction has a factor for each element of ``outputs``; the gradient is that of the sum of the products.
+    A direction has a factor for each element of ``outputs``. The gradient is taken of the sum of all outputs times
+    factors.
     """
     function = module[name]
     names, total = NameSupply.beside(function), const(np.float32(0))
@@ -158,7 +160,7 @@ def _with_gradients(module: IRModule, name: str, layers: Sequence[Var], outputs:
 
 
 def _with_noise(function: Function, layers: Collection[Var]) -> Function:
-    """``function`` with a second one of each of ``layers``, giving what that differs by from the first."""
+    """``function`` with a copy of each of ``layers``, returning the difference of each copy from its original."""
     names, blocks, seconds = NameSupply.beside(function), list[BindingBlock](), dict[Var, Var]()
     for block in function.body.blocks:
         added: list[Binding] = []

@@ -1,8 +1,8 @@
-"""A model explained in a page: what a level combines and fuses in it, what it leaves alone, and why.
+"""The explanation of a model: what a level combines and fuses in it, what it leaves alone, and why.
 
-The reasons are those that the passes' own rules gave while they ran. Where a rule did not even match, what looks like
-its business in the result is told with what stands in the way: most of its pattern is there, and one part is not.
-Passes that tidy are left out: that a permutation moves axes is no news.
+The reasons come from the passes' own rules while they ran. A place that a rule did not match, but that resembles its
+pattern, is reported with the obstacle: most of the pattern matches, and one part does not. Passes that only tidy up are
+left out: that a permutation moves axes is no news.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ COMBINING: Final = (
     "AdjustMatmulOrder",
     "FuseAttention",
 )
-"""The passes of the levels that make one operator of several, or fewer of many."""
+"""The passes of the levels that combine several operators into one or a few."""
 
 _NUMBER: Final = re.compile(r"\d[\d.,]*")
 
 
-# --- what looks like the business of a pass, and is in a form that its rules do not match
+# --- places that resemble the input of a pass, in a form that its rules do not match
 
 _steps: Final[list[DFPattern]] = []
-"""The patterns of what may stand between a softmax and a product; a match has lists of those that do."""
+"""The patterns of the steps between a softmax and a product; a match has a list of calls for each."""
 
 
 def _step(inner: DFPattern) -> DFPattern:
-    """Any operator that keeps each element apart from the others, over ``inner`` as its first or second operand."""
+    """An operator that works on elements one by one, or a view, with ``inner`` as its first or second operand."""
     any_op = elementwise() | has_trait(Trait.VIEW)
     for operands in ((inner,), (wildcard(), inner)):
         _steps.append(any_op.dup()(*operands, varg_default_wildcard=True))
@@ -57,7 +57,7 @@ _norm: Final = is_op("relax.nn.batch_norm")(~is_op("relax.nn.conv2d")(_read, wil
 
 
 def _operator_of(value: Any) -> str:
-    """The operator that ``value`` is a call of, as messages name it; empty for anything else."""
+    """The operator that ``value`` calls, as messages name it; empty if ``value`` is not a call of an operator."""
     return value.op.name.removeprefix("relax.") if isinstance(value, Call) and isinstance(value.op, Op) else ""
 
 
@@ -78,7 +78,7 @@ _ALIKE: Final = {"FuseAttention": Rule(_sum, _between), "FoldBatchnormToConv2D":
 
 @final
 class _AppliedRules(PassInstrument):
-    """The rules that each pass applies, by the name of the pass and their own."""
+    """The rules that each pass applies, by the name of the pass and the name of the rule."""
 
     sees_sequences = False
 
@@ -87,22 +87,22 @@ class _AppliedRules(PassInstrument):
         self._name = ""
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """Note which pass runs."""
+        """Note the pass that runs."""
         self._name = info.name
 
     def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
-        """Note its rules."""
+        """Note the rules of the pass."""
         self.of.setdefault(self._name, {}).update((rule.name, rule) for rule in rules.rules())
 
 
 _ENOUGH_PARTS: Final = 4
-"""The number of parts of a pattern that seldom match by chance; of a small pattern, half of them."""
+"""The number of matched parts that seldom match by chance; for a small pattern, half of its parts."""
 
 _MOST_NEARLY: Final = 50
 
 
 def _nearly(rules: Iterable[Rule], result: IRModule) -> dict[str, str]:
-    """The bindings where most of a rule's pattern is there, and the part that is not."""
+    """The bindings at which most of a rule's pattern matches, with the part that does not."""
     found: dict[str, tuple[int, str]] = {}
     for finding in explain(RuleSet(rules), result, limit=_MOST_NEARLY).findings:
         for miss in finding.misses:
@@ -113,24 +113,24 @@ def _nearly(rules: Iterable[Rule], result: IRModule) -> dict[str, str]:
 
 
 _MADE: Final = {"FuseAttention": ("nn.attention", "nn.attention_bias")}
-"""The operators that a pass makes of several; its rules about such an operator only trim its operands."""
+"""The operators that a pass makes from several; its rules about such an operator only trim its operands."""
 
 
 def _made_by(name: str, result: IRModule) -> set[str]:
-    """The bindings that are already what the pass ``name`` makes."""
+    """The bindings that are already a result of the pass ``name``."""
     made = _MADE.get(name, ())
     return {one.var.name_hint for one in iter_bindings(result) if _operator_of(one.value) in made}
 
 
 class Left(NamedTuple):
-    """Places that a pass left alone for one reason: its wording at the first of them, and their bindings."""
+    """Places that a pass left alone for one reason: the reason's wording at the first place, and the bindings."""
 
     reason: str
     places: tuple[str, ...]
 
 
 class Explained(NamedTuple):
-    """One pass: how often it rewrote, and what it left."""
+    """One pass: how often it rewrote, and which places it left alone."""
 
     name: str
     rewrites: int
@@ -140,7 +140,7 @@ class Explained(NamedTuple):
 def explain_model(module: IRModule, level: int | str = "default") -> tuple[Explained, ...]:
     """The work of the combining and fusing passes of a level on ``module``, the most frequent reasons first.
 
-    Reasons that differ in names of bindings and in numbers only are one. Cost: that of optimizing.
+    Reasons that differ only in names of bindings and in numbers count as one. Cost: that of optimizing.
     """
     reports: dict[str, list[PassReport]] = {}
     outer, rules = PassContext.current(), _AppliedRules()
@@ -155,7 +155,7 @@ def explain_model(module: IRModule, level: int | str = "default") -> tuple[Expla
 
 
 def _explained(name: str, reports: Iterable[PassReport], result: IRModule, rules: Iterable[Rule]) -> Explained:
-    """One pass over all the rounds in which it ran; what a later round rewrote is not left."""
+    """One pass over all rounds in which it ran. A place that a later round rewrote does not count as left alone."""
     last: PassReport | None = None
     rewrites = 0
     for one in reports:

@@ -1,4 +1,4 @@
-"""Output files that appear whole or not at all, and never over an input."""
+"""Output files that are written completely or not at all, and never over an input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..ir.whole_file import is_device
 from .errors import OutputError, UsageError
 
 _WEIGHT_SUFFIXES: Final = (".data", ".weights", ".safetensors")
-"""The suffix of the file of a model's weights."""
+"""The suffixes of files with a model's weights."""
 
 _BEFORE: Final = ".before"
 """The suffix of an older file while a newer one takes its place."""
@@ -33,17 +33,17 @@ def companions(output: Path) -> tuple[Path, ...]:
 
 
 def sizes_of(output: Path) -> dict[str, int]:
-    """The bytes of ``output`` and of the files beside it, by name, as far as they are there."""
+    """The sizes in bytes of ``output`` and of the files beside it, by name, if they exist."""
     return {path.name: path.stat().st_size for path in (output, *companions(output)) if os.path.exists(path)}
 
 
 def sizes_of_files(paths: Iterable[Path]) -> list[int]:
-    """The bytes of those of ``paths`` that are there, each file once."""
+    """The sizes in bytes of the existing files in ``paths``, each file once."""
     return [path.stat().st_size for path in dict.fromkeys(path.resolve() for path in paths) if path.exists()]
 
 
 def check_name(path: Path) -> None:
-    """Raise `UsageError` for a name that is no text, which the engines and the formats cannot hold."""
+    """Raise `UsageError` for a name that is not valid text, which the engines and the formats cannot hold."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -56,9 +56,9 @@ def check_name(path: Path) -> None:
 def check_output(output: Path, inputs: Iterable[Path]) -> None:
     """Raise unless ``output`` can be written without touching any of ``inputs``.
 
-    `UsageError` for an input's path, however it is spelled or linked, for a folder, a device or a pipe, whose place no
-    file takes, and for a name that is no text; `OutputError` where the folder does not exist or may not be written to,
-    and for a file that is write-protected.
+    Raises `UsageError` for the path of an input, however it is spelled or linked, for a folder, for a device or a pipe,
+    which a file cannot replace, and for a name that is not text. Raises `OutputError` if the folder does not exist or
+    may not be written to, and for a write-protected file.
     """
     check_name(output)
     if output.is_dir():
@@ -81,17 +81,17 @@ def check_output(output: Path, inputs: Iterable[Path]) -> None:
 
 @contextmanager
 def staged(output: Path) -> Generator[Path]:
-    """A path to write to in place of ``output``; what is there at the end takes its place, with its companions.
+    """A path to write to in place of ``output``. At the end, the file there replaces ``output``, with its companions.
 
-    Companions that the file which was there before has its weights in go with it. Whatever is raised inside, nothing is
-    left behind, and the files that were there stay as they were. Raises `OutputError` where writing fails. One file
-    takes its place in one step; of two, both do or none.
+    Old companions go too, if the old file has its weights in them. If anything is raised inside, nothing is left behind
+    and the old files stay unchanged. Raises `OutputError` if writing fails. A single file is replaced in one step; of
+    several, all are replaced or none.
     """
     try:
         prefix = _staging_prefix(output)
         _sweep(output, prefix)
         folder = output.parent / f"{prefix}{os.getpid()}-{token_hex(4)}"
-        # Whoever makes a folder and then says its name may be stopped between the two; this one's is known before.
+        # Making a folder with a random name can be interrupted before the name is known; this name is known before.
         try:
             folder.mkdir(mode=0o700)
             staging = folder / output.name
@@ -99,32 +99,32 @@ def staged(output: Path) -> Generator[Path]:
             _put_in_place(staging, output)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    except (OutputError, UsageError):  # one of use speaks of a file that was given
+    except (OutputError, UsageError):  # a UsageError is about a file that the user gave
         raise
     except OSError as error:
         raise _refused(output, error) from error
-    except RegraftError as error:  # as which a library may report that writing failed
+    except RegraftError as error:  # a library may report a failed write as such an error
         if isinstance(error.__cause__, OSError):
             raise _refused(output, error.__cause__) from error
         raise
 
 
 def _staging_prefix(output: Path) -> str:
-    """The prefix of the names of folders in which ``output`` is written; short, however long its own name is."""
+    """The prefix of the names of folders in which ``output`` is written; short even if the output's name is long."""
     return f".regraft-{sha256(os.fsencode(output.name)).hexdigest()[:12]}-"
 
 
 def bytes_staged(output: Path) -> int:
-    """The number of bytes of ``output``, and of the files beside it, that have been written so far."""
+    """The number of bytes of ``output`` and its companions that have been written so far."""
     written = 0
     for path in output.parent.glob(f"{_staging_prefix(output)}*/*"):
-        with suppress(OSError):  # it has taken its place since
+        with suppress(OSError):  # it has been moved in the meantime
             written += path.stat().st_size
     return written
 
 
 def _sweep(output: Path, prefix: str) -> None:
-    """Take away what runs left that were killed while they wrote the same output."""
+    """Remove what killed runs left behind while writing the same output."""
     for left in output.parent.glob(f"{prefix}*"):
         process = left.name.removeprefix(prefix).partition("-")[0]
         if process.isdecimal() and not _is_running(int(process)):
@@ -133,7 +133,7 @@ def _sweep(output: Path, prefix: str) -> None:
 
 
 def _give_back(left: Path, output: Path) -> None:
-    """Undo a change of files that was cut short: the model is gone, and its place is still empty."""
+    """Restore the old files after an interrupted replacement: the new model is staged, and its place is still empty."""
     if output.exists() or not (left / output.name).exists():
         return
     for before in left.glob(f"*{_BEFORE}"):
@@ -142,20 +142,20 @@ def _give_back(left: Path, output: Path) -> None:
 
 def _is_running(process: int) -> bool:
     if os.name == "nt":
-        return True  # asking would end it
+        return True  # on Windows, asking would end it
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # somebody else's
+        return True  # it belongs to another user
     return True
 
 
 def _put_in_place(staging: Path, output: Path) -> None:
-    """Move what was written to where it belongs: all of it, or what was there comes back."""
+    """Move the written files to their places; if that fails, restore the old ones."""
     pairs = [*zip(companions(staging), companions(output), strict=True), (staging, output)]
-    # Of a name that is as long as names may be, the companions' are too long to be there.
+    # If a name has the maximal length, the names of its companions are too long to exist.
     pairs = [(part, target) for part, target in pairs if os.path.exists(part)]
     for part, _ in pairs:
         _flush_to_disk(part)
@@ -166,7 +166,7 @@ def _put_in_place(staging: Path, output: Path) -> None:
         return
     kept = [(target, staging.with_name(target.name + _BEFORE)) for target in (*left, *[each for _, each in pairs])]
     try:
-        # The model goes first and comes last, so that it never stands beside another's weights.
+        # The model is removed first and put in place last, so that it never stands beside another model's weights.
         for target, before in reversed(kept):
             if target.exists():
                 os.replace(target, before)
@@ -183,11 +183,11 @@ def _put_in_place(staging: Path, output: Path) -> None:
 
 
 def _is_named_in(output: Path, companion: Path) -> bool:
-    """True if the file ``output`` says that it has weights in ``companion``, and that is there."""
+    """True if the file ``output`` mentions ``companion``, and that file exists."""
     if not os.path.isfile(companion) or not os.path.isfile(output) or not output.stat().st_size:
         return False
     name = os.fsencode(companion.name)
-    # What stands before a name is a sign that no name has, or its length; else it is the end of another name.
+    # The byte before the name is one that no name contains, or the name's length; else this is the end of another name.
     wanted = b"(?:[^\\w.-]|" + re.escape(bytes([len(name)])) + b")" + re.escape(name)
     with output.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         return re.search(wanted, content) is not None
@@ -205,6 +205,6 @@ def _flush_to_disk(path: Path) -> None:
 
 
 def write_text(output: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file, completely or not at all."""
     with staged(output) as path:
         path.write_text(text, encoding="utf-8")

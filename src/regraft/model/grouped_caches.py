@@ -1,7 +1,7 @@
-"""Caches of attention that is ONNX Runtime's own operator in the file already, as the builder of its GenAI writes it.
+"""Caches of ONNX Runtime's own attention operator in a file, as the model builder of ONNX Runtime GenAI writes it.
 
-Such a file takes a mask of all tokens and keys and values of before, whose length the operator alone reads. It may be
-given room for a longest text in their place, and then writes its new rows there.
+Such a file takes a mask of all tokens, and earlier keys and values whose length only the operator reads. It can be
+given buffers with room for a longest text instead, and then the operator writes new rows there.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..ir.visitor import iter_bindings, walk
 
 ATTENTION = "com.microsoft.GroupQueryAttention"
 PAST = 3
-"""The index of the operand with earlier keys, before their values. Among the results both are two places earlier."""
+"""The index of the operand with earlier keys; earlier values follow. Among the results both come two places earlier."""
 
 
 def caches_of_attention(function: Function) -> Mapping[Var, Call]:
-    """The parameters that this attention takes as keys and values of before, with the call that does."""
+    """The parameters that this attention takes as earlier keys and values, with the call that takes them."""
     values: dict[Var, Expr] = {binding.var: binding.value for binding in iter_bindings(function)}
     found: dict[Var, Call] = {}
     for value in values.values():
@@ -37,7 +37,7 @@ def caches_of_attention(function: Function) -> Mapping[Var, Call]:
 
 
 def with_known_heads(module: IRModule) -> IRModule:
-    """``module`` with numbers for the sizes of heads that this attention knows, where its cache leaves them open."""
+    """``module`` with sizes of heads as numbers, if this attention knows them and its cache leaves them symbolic."""
     function = module["main"]
     sizes: dict[SymVar, int] = {}
     for cache, call in caches_of_attention(function).items():
@@ -52,7 +52,7 @@ def with_known_heads(module: IRModule) -> IRModule:
 def with_room(module: IRModule, longest: int) -> IRModule | None:
     """``module`` with room for ``longest`` tokens in the caches of this attention.
 
-    None where there are none, or where anything else depends on what they hold or on how long they are. Cost: linear.
+    None if there are none, or if anything else depends on their contents or length. Cost: linear.
     """
     function = module["main"]
     caches = caches_of_attention(function)

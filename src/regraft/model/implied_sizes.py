@@ -1,6 +1,6 @@
 """The sizes of inputs that weights imply: channels, widths, heads, the sides of an image, the rows of tables.
 
-Exporters name every axis of an input, also those that can only be of one size.
+Exporters leave every axis of an input symbolic, even an axis that can have only one size.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _PRODUCTS: Final = ("relax.matmul", "relax.linear")
 _SAME_NUMBERS: Final = ("relax.astype", "relax.expand_dims", "relax.reshape", "relax.squeeze")
 _MOST_SIDES: Final = 4
 _MOST_ROWS: Final = 1 << 14
-"""The most rows of a table of places in an image."""
+"""The largest number of rows of a table of positions in an image."""
 
 
 def implied_sizes(function: Function) -> dict[str, int]:
-    """The sizes, by name, without which ``function`` runs on no input, where one call tells them. Cost: linear."""
+    """The sizes, by name, that ``function`` needs in order to run, if a single call determines them. Cost: linear."""
     found: dict[str, int] = {}
     for call in _calls(function):
         for size, known in _told_by(call):
@@ -38,7 +38,7 @@ def implied_sizes(function: Function) -> dict[str, int]:
 
 
 def _told_by(call: Call) -> Iterator[tuple[Dim, Dim | None]]:
-    """The sizes of operands of ``call`` that have to be alike: one, and what it has to be, if that is known."""
+    """Pairs of sizes of ``call``'s operands that must be equal: a size, and the size it must have, if that is known."""
     name = _name(call)
     shapes = [stated_shape(operand) or () for operand in call.args[:4]]
     if name in _CONVOLUTIONS and shapes[0] and shapes[1]:
@@ -53,9 +53,9 @@ def _told_by(call: Call) -> Iterator[tuple[Dim, Dim | None]]:
 
 
 def sides_of_images(function: Function) -> list[dict[SymVar, int]]:
-    """Sizes of images that are cut into patches, of which a table has as many rows, beside a few others.
+    """Sizes of images for which the number of patches fits a table's rows, perhaps with a few rows for other things.
 
-    The sides are alike. A few choices, the largest first; none where no image is cut into patches. Cost: linear.
+    Images are square. Returns a few choices, the largest first; none if no image is cut into patches. Cost: linear.
     """
     found: list[dict[SymVar, int]] = []
     for call in _calls(function):
@@ -71,7 +71,7 @@ def sides_of_images(function: Function) -> list[dict[SymVar, int]]:
 
 
 def _patches_in_a_row(function: Function) -> list[int]:
-    """The square roots of numbers of rows of tables, rounded down, and the next smaller ones."""
+    """The square roots of the numbers of rows of tables, rounded down, and the next smaller ones."""
     shapes = [stated_shape(expr) for expr in walk(function) if isinstance(expr, Constant)]
     tables = [shape for shape in shapes if shape is not None]
     rows = {shape[-2] for shape in tables if len(shape) in (2, 3) and all(size == 1 for size in shape[:-2])}
@@ -82,12 +82,12 @@ def _patches_in_a_row(function: Function) -> list[int]:
 
 
 def _is_square(count: Dim, more: int) -> bool:
-    """True if ``count`` is that of a square of patches, with ``more`` beside them."""
+    """True if ``count`` is a square number of patches plus ``more`` others."""
     return isinstance(count, int) and more < count < _MOST_ROWS and isqrt(count - more) ** 2 == count - more
 
 
 def rows_of_tables(function: Function) -> dict[str, tuple[float, float]]:
-    """The first and the last row that there is, for each parameter that says which rows of tables are taken."""
+    """The first and the last row of the tables, for each parameter that serves as an index into them."""
     definitions, last = get_var2val(function), dict[str, float]()
     for call in _calls(function):
         if _name(call) != "relax.take":

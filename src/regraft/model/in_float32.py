@@ -1,4 +1,6 @@
-"""A model of half precision as one that computes in float32, the dtype of most kernels of a CPU and of its bytes."""
+"""A model of half precision converted to one that computes in float32, the dtype of most CPU kernels and of int8
+passes.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,14 @@ from ..ir.visitor import iter_bindings, walk
 from ..passes import RemoveNoOps
 
 _LEAST_STORED: Final = 1024
-"""The elements of a constant that is worth a conversion."""
+"""The least number of elements of a constant that is worth a conversion."""
 
 
 def in_float32(module: IRModule, name: str) -> IRModule | None:
-    """``module`` with function ``name`` computed in float32, what it takes and gives of the dtypes that it had.
+    """``module`` with function ``name`` computed in float32; its parameters and results keep their dtypes.
 
-    None where it computes nothing in half precision, or does so in a call that has no form in float32, such as one of
-    another function. Constants take twice as many bytes; results differ by the roundings that are left out.
-    Cost: linear.
+    None if it computes nothing in half precision, or if a call has no form in float32, such as a call of another
+    function. Constants take twice as many bytes; results differ by the roundings that are left out. Cost: linear.
     """
     function = module[name]
     if not any(_is_half(binding.var.ty) for binding in iter_bindings(function)):
@@ -61,10 +62,10 @@ def in_float32(module: IRModule, name: str) -> IRModule | None:
 
 
 def stored_in_half(module: IRModule, before: IRModule) -> IRModule:
-    """``module``, made of ``before`` in float32, with large constants in the half precision that they had there.
+    """``module``, made from ``before`` in float32, with large constants in the half precision that they had there.
 
-    They are converted as the program is opened: engines compute what depends on constants alone then. Only numbers that
-    come back exactly are stored so. Cost: linear, those constants read.
+    They are converted when the program is opened, because engines fold constants then. Only constants whose numbers
+    survive the conversion exactly are stored so. Cost: linear; those constants are read.
     """
     halves = dict.fromkeys(
         one.data.dtype for one in walk(before) if isinstance(one, Constant) and one.data.dtype in HALF
@@ -73,11 +74,11 @@ def stored_in_half(module: IRModule, before: IRModule) -> IRModule:
 
 
 def wholly_in_float32(module: IRModule) -> tuple[IRModule, tuple[str, ...]]:
-    """``module`` with float32 for half precision, parameters and results included, and the dtypes that there were.
+    """``module`` with float32 for half precision, including parameters and results, and the dtypes that were replaced.
 
-    The module itself, and none, where nothing in it is of half precision. The lowest number of float16, by which masks
-    hide, becomes that of float32. Raises `RegraftError` for a call that has no form in float32. Cost: linear; constants
-    take twice as many bytes.
+    If nothing in it is of half precision, returns the module itself and no dtypes. The lowest number of float16, which
+    masks use to hide elements, becomes the lowest of float32. Raises `RegraftError` for a call that has no form in
+    float32. Cost: linear; constants take twice as many bytes.
     """
     widened = _Widened(lowest=True)
     made = widened.mutate(module)
@@ -85,10 +86,10 @@ def wholly_in_float32(module: IRModule) -> tuple[IRModule, tuple[str, ...]]:
 
 
 class _Widened(ExprMutator):
-    """Gives all that is of half precision float32; ``renamed`` are parameters that get another name if they change.
+    """Replaces half precision by float32. Parameters in ``renamed`` get another name if they change.
 
-    ``lowest``: whether the lowest number of float16 in a constant becomes that of float32. ``halves``: the dtypes of
-    what was changed. A constant that is used at several places stays one.
+    ``lowest`` says that the lowest number of float16 in a constant becomes that of float32. ``halves`` collects the
+    dtypes that were replaced. A constant that is used in several places stays a single one.
     """
 
     def __init__(self, renamed: Set[Var] = frozenset(), *, lowest: bool = False) -> None:
@@ -107,7 +108,7 @@ class _Widened(ExprMutator):
         return ty.with_dtype("float32")
 
     def visit_var_def_(self, var: Var) -> Var:
-        """A variable of that type."""
+        """The variable with the new type."""
         found = super().visit_var_def_(var)
         is_new = var in self._renamed and found is not var
         return Var(f"{var.name_hint}_in_float32", found.ty, var.origins) if is_new else found
@@ -132,8 +133,9 @@ class _Widened(ExprMutator):
 
 
 class _StoredInHalf(ExprMutator):
-    """Gives large constants of float32 that hold numbers of ``halves`` that dtype, and converts them where they are
-    read."""
+    """Stores large float32 constants in a dtype of ``halves`` if it holds their numbers, and converts them where they
+    are read.
+    """
 
     def __init__(self, halves: Sequence[str]) -> None:
         super().__init__()
@@ -141,7 +143,7 @@ class _StoredInHalf(ExprMutator):
         self._constants: dict[TensorData, Constant | None] = {}
 
     def visit_call_(self, call: Call) -> Expr:
-        """The call with such constants among its operands converted before it."""
+        """The call, with the stored constants among its operands converted before it."""
         stored = [self._stored(arg) for arg in call.args]
         if all(one is None for one in stored):
             return call

@@ -1,7 +1,7 @@
 """Inputs for a model: random ones that respect its types, or those of NumPy files.
 
-How random values are drawn, and sizes that hide no transpose, is `regraft.testing`'s; this room finds a choice on which
-the model runs and its results are numbers.
+`regraft.testing` draws random values, and chooses sizes that reveal a wrong transpose. This module finds inputs on
+which the model runs and gives finite results.
 """
 
 from __future__ import annotations
@@ -28,45 +28,49 @@ from .named_inputs import named_ways
 from .trial_sizes import sizes_of, ways_of_sizes
 
 ValueRange: TypeAlias = tuple[float, float]
-"""The least and the greatest value of an input."""
+"""The smallest and the largest value of an input."""
 
 _RANGES: Final = ((0, 7), (-3, 3), (0, 1), (0, 0))
 """Ranges of integers to try in turn: most are indices, some are masks, for which only 0 and 1 make sense."""
 
 _LEAST_RUNS, _MOST_RUNS = 4, 16
 _MOST_HELD: Final = 1 << 28
-"""Bytes of inputs and results of runs, beyond which there are no more of them."""
+"""The limit, in bytes, for the inputs and results of all runs."""
 
 
 class ExpectedRun(NamedTuple):
-    """Inputs on which a model runs, and what it gives for them."""
+    """Inputs on which a model runs, and the outputs for them."""
 
     inputs: list[Any]
     outputs: list[np.ndarray]
     is_finite: bool
-    """True if all results are numbers: a comparison of NaN with NaN says nothing."""
+    """True if no result has NaN or infinities: comparing NaN with NaN says nothing."""
     place: str = "the random inputs"
-    """The inputs in a message."""
+    """The inputs, as messages name them."""
 
     @property
     def with_elements(self) -> int:
-        """The number of results that have elements: in some images nothing is found, and nothing errs by nothing."""
+        """The number of results that have elements. A detector may find nothing in an image, and then there is nothing
+        to compare.
+        """
         return sum(output.size > 0 for output in self.outputs)
 
     def tells_more(self, other: ExpectedRun) -> bool:
-        """True if its results are numbers and those of ``other`` are not, or else if more of them have elements."""
+        """True if this run is the better test: its results are finite, or, if that is the same, more of them have
+        elements.
+        """
         return (self.is_finite, self.with_elements) > (other.is_finite, other.with_elements)
 
 
 class TrialInputs(NamedTuple):
-    """Inputs to try, and whether a run on them takes long."""
+    """Inputs to try. ``is_long`` says that a run on them takes long."""
 
     inputs: list[Any]
     is_long: bool
 
 
 class RandomInputs(NamedTuple):
-    """The choice of random inputs: by ``seed``, of sizes ``dims`` and between the bounds of ``ranges``, by name."""
+    """The choice of random inputs: the ``seed``, and by name the sizes ``dims`` and the bounds of values ``ranges``."""
 
     seed: int = 0
     dims: Mapping[str, int] | None = None
@@ -78,10 +82,10 @@ def candidate_inputs(
 ) -> Iterator[TrialInputs]:
     """Random inputs for ``function``, one choice after another, the same for the same ``seed``.
 
-    Those that fit the names of a transformer's inputs come first (`named_ways`).
-    Inputs that ``ranges`` names are evenly distributed between its bounds, both included. Of the others, floats are
-    normally distributed, and integers come from ever smaller ranges. Symbolic sizes that ``dims`` does not set are
-    those of `ways_of_sizes`. Raises `UsageError` where a type does not say enough.
+    Inputs that suit the names of a transformer's inputs come first (`named_ways`). Inputs that ``ranges`` names are
+    distributed evenly between its bounds, both included. Of the others, floats are normally distributed, and integers
+    come from ever smaller ranges. `ways_of_sizes` chooses the symbolic sizes that ``dims`` does not set. Raises
+    `UsageError` if a type does not say enough.
     """
     _check_ranges(function, ranges or {})
     sizes = {**implied_sizes(function), **dims}
@@ -115,7 +119,7 @@ def _check_ranges(function: Function, ranges: Mapping[str, ValueRange]) -> None:
 
 
 def _within(ranges: Mapping[str, ValueRange], function: Function, inputs: list[Any], seed: int) -> list[Any]:
-    """``inputs`` with those that have a range drawn from it."""
+    """``inputs``, with each input that has a range drawn from it."""
     random = np.random.default_rng(seed)
     found = list(inputs)
     for place, param in enumerate(function.params):
@@ -140,9 +144,10 @@ def _takes_integers(function: Function) -> bool:
 def first_that_runs(
     function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]], drawn: RandomInputs
 ) -> ExpectedRun:
-    """Random inputs on which ``run`` succeeds with finite results that have elements; else the first that tell most.
+    """Random inputs on which ``run`` succeeds with finite results that all have elements, else the best of those it
+    runs on.
 
-    Raises `UsageError`, with the first failure, where it runs on none.
+    Raises `UsageError`, with the first failure, if it runs on none.
     """
     fallback: ExpectedRun | None = None
     failure: Exception | None = None
@@ -172,11 +177,11 @@ def first_that_runs(
 def several_that_run(
     function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]], seconds: float, drawn: RandomInputs
 ) -> list[ExpectedRun]:
-    """As `first_that_runs`, and more of the same sizes: as many as run in ``seconds``, but 4 at least and 16 at most.
+    """Several runs as from `first_that_runs`, of the same sizes: as many as fit into ``seconds``, at least 4 and at
+    most 16.
 
-    There are only those that tell most (`ExpectedRun.tells_more`). Those after the first take rows of the whole of a
-    table, not of its beginning. There are fewer where they take very much memory, and one of a function without
-    parameters.
+    Only the best tests are kept (`ExpectedRun.tells_more`). Inputs after the first index the whole of a table, not only
+    its beginning. There are fewer if they take very much memory, and only one for a function without parameters.
     """
     first = first_that_runs(function, run, drawn)
     found = [first]
@@ -209,7 +214,7 @@ def _is_finite(array: np.ndarray) -> bool:
 def read_inputs(function: Function, paths: Sequence[Path]) -> list[Any]:
     """The inputs of ``function`` from NumPy files: ``.npz`` by name, ``.npy`` in order.
 
-    Raises `UsageError` for files that cannot be read, and for inputs that are missing or not asked for.
+    Raises `UsageError` for files that cannot be read, and for missing or unknown inputs.
     """
     names = [param.name_hint for param in function.params]
     found: dict[str, np.ndarray] = {}
@@ -226,7 +231,9 @@ def read_inputs(function: Function, paths: Sequence[Path]) -> list[Any]:
 
 
 def inputs_by_name(place: str, names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
-    """``given`` in the order of ``names``; raises `UsageError`, which names ``place``, unless they are the same."""
+    """The values of ``given`` in the order of ``names``; raises `UsageError`, which names ``place``, if the names
+    differ.
+    """
     unknown, missing = [name for name in given if name not in names], [name for name in names if name not in given]
     if unknown or missing:
         wrong = [f"no input is named {', '.join(unknown)}"] if unknown else []

@@ -44,21 +44,21 @@ from .verification import Verification, written
 
 _AGGRESSIVE: Final = level_number("aggressive")
 _MOST_AGGRESSIVE: Final = 2.0
-"""The most operators after that level, as a multiple of those before: it rewrites whether that pays or not."""
+"""The limit for the number of operators after that level, as a multiple of the number before."""
 _MOST_CALLS: Final = 1000
 _MOST_BYTES: Final = 1 << 24
-"""The most calls, and bytes of constants, of a model that is optimized again until nothing changes."""
+"""The limits for the calls and the bytes of constants of a model that is optimized again until nothing changes."""
 _MOST_TIMES: Final = 4
 _MORE_OPERATORS: Final = "the result has more operators"
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A model on its way through `optimize`. Each stage replaces ``done``, and `hand_over` gives it back.
+    """A model on its way through `optimize`. Each stage replaces ``done``; `hand_over` returns the result.
 
-    ``chosen`` are the passes, and ``of_level`` says that they are those of ``level`` after ``rules``. ``output`` is the
-    file to write, if there is one. ``is_timed``: times decide what is kept. ``in_versions``: the caller asked for
-    versions of the format. ``safetensors``: weights are written in that form.
+    ``chosen`` are the passes. ``of_level`` says that they are the passes of ``level`` after ``rules``. ``output`` is
+    the file to write, if any. ``is_timed`` says that times decide what is kept. ``in_versions`` says that the caller
+    asked for versions of the format. ``safetensors`` says that weights are written in that format.
     """
 
     opened: Model
@@ -85,7 +85,7 @@ class Job:
 
     @property
     def is_guarded(self) -> bool:
-        """True if the result must be no worse than the model: the passes are our own choice, and the form stays."""
+        """True if the result must not be worse than the model: the passes are a level's, and the format stays."""
         return self.of_level and self.opened.form in ("onnx", "torch") and self._keeps_form
 
     @property
@@ -94,15 +94,15 @@ class Job:
 
     @property
     def is_original_kept(self) -> bool:
-        """True if no precision is good enough, so that the model stays as it was."""
+        """True if no precision is good enough, so that the original model stays."""
         return self.choice is not None and self.choice.report.original_kept
 
     # --- the stages
 
     def rewrite(self, *, verify: bool) -> None:
-        """Run the passes; with ``verify`` each rewrite is checked by values as it is made.
+        """Run the passes; with ``verify``, each rewrite is checked by values as it is made.
 
-        Calls of PyTorch's operators that this took apart into more operators are kept whole in a second run.
+        If this splits calls of PyTorch operators into more operators, a second run keeps these calls whole.
         """
         context = PassContext.current()
         instruments = [*context.instruments, self.stages, *([self._states] if self.is_timed else [])]
@@ -113,13 +113,13 @@ class Job:
 
     @property
     def _counts_calls(self) -> bool:
-        """True if a call of PyTorch's is to stay one: the passes are our own choice, and no time decides."""
+        """True if a PyTorch operator should stay one call: the passes are a level's, and times do not decide."""
         may_be_torch = self.opened.form == "torch" or (self.opened.form == "relax" and "torch" in sys.modules)
         is_asked_for = not self.of_level or self.rules is not None or level_number(self.level) >= _AGGRESSIVE
         return may_be_torch and self._keeps_form and not is_asked_for and not self.is_timed
 
     def _put_together(self, context: PassContext) -> None:
-        """Rewrite again with those calls whole that were taken apart, and keep what has the fewest operators."""
+        """Rewrite again with the split calls kept whole, and keep the result with the fewest operators."""
         from ..run.torch_taken_apart import has_source_calls, remains_of_calls
 
         if not has_source_calls(self.opened.module):
@@ -139,16 +139,16 @@ class Job:
 
     @property
     def _state(self) -> tuple[Any, ...]:
-        """The state that `_rewrite` makes."""
+        """The state that `_rewrite` sets."""
         return self.done, self._opened_up, self._again, self._held_back
 
     def _rewrite(self, context: PassContext, kept: Collection[Any]) -> None:
-        """Run the passes, with the calls of PyTorch's operators in ``kept`` as one value each."""
+        """Run the passes, with the calls of PyTorch operators in ``kept`` as one value each."""
         whole = self.opened.module
         if self.is_guarded or kept:
             whole, self._opened_up = _keeping_calls(self.opened, kept)
         is_small = self.is_guarded and not self.is_timed
-        # Of a PyTorch model the operators count: a few bytes more may save some.
+        # For a PyTorch model the operators count: a few more bytes may save some operators.
         apart = {GROWING_CONSTANTS} if is_small and self.opened.form != "torch" else set[str]()
         chosen = self._without(apart) if apart else self.chosen
         with context:
@@ -158,17 +158,17 @@ class Job:
         self.done = done._replace(module=self._opened_up(done.module))
 
     def _without(self, forms: Collection[str]) -> Sequential:
-        """The passes of the level, but for ``forms``.
+        """The passes of the level, without ``forms``.
 
-        Whether a constant grows is asked of each by itself: a model that is optimized again has nothing left to fold.
+        Each constant is checked for growth separately: a model that is optimized again has nothing left to fold.
         """
         return passes_for(self.level, None, self.rules, {*forms})
 
     def _portable(self, whole: IRModule, done: Optimized, apart: Collection[str]) -> Optimized:
-        """``done``, or what stays in the opset of the model where a newer one does not pay.
+        """``done``, or a result that stays in the model's opset if a newer opset does not pay.
 
-        A weight of a PyTorch model that would be there in two forms stays one, which training changes as a whole.
-        ``apart`` are the forms that ``done`` is without.
+        A PyTorch weight that would exist in two forms stays a single weight, which training changes as a whole.
+        ``apart`` lists the forms that ``done`` does without.
         """
         more = set[str]()
         if self.opened.form == "torch":
@@ -182,7 +182,8 @@ class Job:
             first = optimize_module(whole, passes=self._without({*apart, *more, *without}))
             if GROWING_CONSTANTS not in more:
                 return first
-            # What may grow after that, as if this were the model to optimize, makes no difference the next time.
+            # Constants may grow now, as if this were the model to optimize, so that a second optimization finds
+            # nothing.
             grown = optimize_module(first.module, passes=self._without({*apart, *more, *without} - {GROWING_CONSTANTS}))
             if constant_bytes(grown.module) > constant_bytes(first.module) + MOST_GROWN:
                 return first
@@ -192,9 +193,9 @@ class Job:
         return as_portable(self.opened, whole, again(()) if more else done, self.level, again)
 
     def lower_precision(self, asked: Asked) -> None:
-        """Compute in fewer bits where that is good enough and, if it is timed, faster.
+        """Compute in fewer bits if that is good enough and, if times decide, faster.
 
-        Where nothing is good enough, the model stays as it was.
+        If nothing is good enough, the original model stays.
         """
         with self.stages.stage("choosing a precision"):
             done = self._with_whole_weights()
@@ -206,10 +207,11 @@ class Job:
             self.done = done._replace(module=self.choice.module)
 
     def _with_whole_weights(self) -> Optimized:
-        """``done``, with weights as constants that the model computes of others: only these can be in few bits.
+        """``done`` with weights that the model computes from other weights folded to constants, as only constants can
+        be in few bits.
 
-        Of a model that is to stay small they are left as they are, where they stand beside what they are made of. It is
-        ``done`` itself where such weights make the model larger in all.
+        A guarded result keeps such weights as computations, because they would stand beside the weights they are made
+        of. Returns ``done`` itself if the folded weights make the whole model larger.
         """
         if not self.is_guarded or self.is_timed or self.opened.form == "torch":
             return self.done
@@ -223,9 +225,9 @@ class Job:
         return done._replace(module=opened_up(done.module))
 
     def measure(self, bench: Bench, tried_on: TriedOn, tolerance: float | None, deadline: Deadline) -> None:
-        """Keep the fastest state between the passes that gives the same values; the model as it was if none is faster.
+        """Keep the fastest state between the passes that gives the same values; the original model if none is faster.
 
-        Nothing is measured where a lower precision was decided on already.
+        Nothing is measured if a lower precision was chosen already.
         """
         if self.is_original_kept or (self.choice is not None and self.choice.module is not None):
             return
@@ -249,13 +251,13 @@ class Job:
             self.done = self.done._replace(module=self.opened.module, kept=why)
 
     def _timed_on(self, tried_on: TriedOn, run: RunOriginal) -> Sequence[Any]:
-        """The inputs to time the states on: those that the precisions were timed on, where there was a search."""
+        """The inputs to time the states on: the inputs that precisions were timed on, if there was a search."""
         if self.choice is not None and self.choice.inputs:
             return self.choice.inputs[0]
         return tried_on.trials(self.opened.function, run)[0].inputs
 
     def _handed_over_in(self, folder: Path, module: IRModule) -> Model:
-        """The model that ``module`` would be handed over as; a file of it goes to ``folder``."""
+        """The model in the form in which ``module`` would be handed over; its file, if any, goes to ``folder``."""
         if self.output is None:
             return Model(module, self.opened.name, self.opened.form, as_source(self.opened, module))
         path = folder / self.output.name
@@ -265,8 +267,8 @@ class Job:
     # --- the end
 
     def hand_over(self, verify: Callable[[Model, Model], Verification] | None, reports: list[ReportTo]) -> Any:
-        """The result, verified and reported: the path where it was written, else a model of the kind that came in."""
-        self._originals = Originals(self.opened)  # what was timed gives its memory back
+        """The verified and reported result: the path of the written file, else a model of the kind that was given."""
+        self._originals = Originals(self.opened)  # frees the memory of what was timed
         if self.output is None:
             with self.stages.stage("converting"):
                 result = self._result(None)
@@ -279,10 +281,10 @@ class Job:
         return self.output
 
     def _result(self, path: Path | None) -> Any:
-        """The model in the form that it came in, or ``path``, where it was written.
+        """The model in the form in which it was given, or ``path`` if it was written there.
 
-        It is the model as it was if that is to stay, if nothing but names would change, or if the guard is on and the
-        result has too many operators, also with attention written out, or cannot be written.
+        It is the original model if that is to stay, or if only names would change. With the guard on, it is also the
+        original if the result has too many operators, even with attention written out, or if it cannot be written.
         """
         why = None
         if not self._stays_as_it_was:
@@ -302,11 +304,11 @@ class Job:
         return path
 
     def _settle(self, result: Any) -> bool:
-        """Optimize ``done``, written as ``result``, again until nothing changes; True if something did.
+        """Optimize ``done``, written as ``result``, again until nothing changes; True if something changed.
 
-        What is written may be read in another form: one call that takes two nodes of ONNX comes back as two calls, and
-        a constant that was made of weights is a weight. Only small models go through it, of which the calls differ or
-        some passes were held back, so that a second time costs little.
+        A written model may be read back in another form: a call that takes two ONNX nodes comes back as two calls, and
+        a constant made from weights is a weight. Only small models are optimized again, and only if their calls differ
+        or some passes were held back; so a second run costs little.
         """
         module = self.done.module
         if self._most_operators is None or not self._keeps_form or not is_read_again(self.opened):
@@ -326,7 +328,7 @@ class Job:
             message, why = again._written(None)
             if why is not None:
                 break
-            # What is taken apart where it is read, such as two lookups by one mask, is put together once more.
+            # Operators that reading splits, such as two lookups by one mask, are combined once more.
             is_settled, held_back = found == op_counts(self.done.module), again._held_back
             self.done = self.done._replace(module=again.done.module, passes=(*self.done.passes, *again.done.passes))
             if is_settled:
@@ -339,7 +341,7 @@ class Job:
         return unchanged and not self.in_versions
 
     def _written(self, path: Path | None) -> tuple[Any, str | None]:
-        """``done`` in the form of the result, and the reason to hand over the model as it was in its place, if any."""
+        """``done`` in the form of the result, and the reason to hand over the original model instead, if any."""
         most = self._most_operators
         may_go_back = (path is None) == (self.opened.path is None) and self._keeps_form
         result: Any = path
@@ -364,7 +366,9 @@ class Job:
 
     @property
     def _most_operators(self) -> float | None:
-        """The most operators of the result, as a multiple of the model's; None where their number does not decide."""
+        """The limit for the number of operators of the result, as a multiple of the model's; None if it does not
+        matter.
+        """
         is_in_few_bits = self.choice is not None and self.choice.module is not None
         is_asked_for = self.rules is not None or is_in_few_bits or self.in_versions
         if not self.is_guarded or is_asked_for or self.is_timed:
@@ -378,7 +382,7 @@ class Job:
         sizes: Mapping[str, int],
         reports: list[ReportTo],
     ) -> None:
-        """Verify ``result`` and hand the reports over, those of a verification that fails as well, before it raises."""
+        """Verify ``result`` and hand over the reports; if the verification fails, hand them over before raising."""
         try:
             verification = self._verification(verify, result)
         except VerificationError as error:
@@ -428,9 +432,10 @@ class Job:
 
 
 def _keeping_calls(opened: Model, kept: Collection[Any] = ()) -> tuple[IRModule, Callable[[IRModule], IRModule]]:
-    """A module with the operators of its source whole that have no like here, and what takes them apart again.
+    """A module in which operators of the source format without a counterpart here are whole, and a function that
+    unfolds them.
 
-    Calls of PyTorch's operators in ``kept`` are whole, too; where a module came in, only these.
+    Calls of PyTorch operators in ``kept`` are whole, too. If the source is a module of regraft, only these are.
     """
     from ..formats.whole_calls import fold_calls, unfold_calls
 

@@ -1,8 +1,8 @@
-"""The errors of the layers of a model in few bits, and which go back first; found by halving groups of layers.
+"""The errors of a model's layers in few bits, and the order in which layers go back; found by halving groups of layers.
 
-Each measurement makes a model and runs it, so a model of hundreds of layers has no time for one of each. Errors of
-layers add up as squares, nearly. A group of layers is measured as one, and only the group that errs the most is halved.
-Layers of one size stand together, since their errors are alike.
+Each measurement makes a model and runs it, so there is no time to measure hundreds of layers one by one. The squares of
+the layers' errors nearly add up. So a group of layers is measured as one, and only the group with the largest error is
+halved. Layers of similar size are in the same group, since their errors are alike.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ..ir.visitor import iter_bindings
 from .timing import Deadline
 
 _MOST_SHARE: Final = 1.1
-"""A count of layers that is at most so many times the fewest will do: each probe takes as long as one more trial."""
+"""The ratio to the fewest layers at which the search stops: each probe takes as long as one more trial."""
 
 
 class LayerGroup(NamedTuple):
-    """Layers of about one size, and the error of the outputs where they alone are in few bits."""
+    """Layers of about one size, and the error of the outputs if only these layers are in few bits."""
 
     layers: Sequence[str]
     error: float
     is_measured: bool = True
-    """False if the error is what is left of a larger group's, without its other half."""
+    """False if the error was derived from the error of a larger group and that of its other half."""
 
     @property
     def share(self) -> float:
-        """The square of the error for each layer: so much is gained when one of them goes back."""
+        """The squared error per layer: the gain if one of the layers goes back."""
         return self.error * self.error / len(self.layers)
 
 
@@ -40,8 +40,8 @@ class LayerErrors(NamedTuple):
     """The errors of layers in few bits, by groups, and the ``work`` of each layer: what it gains in few bits.
 
     A layer's share is its part of the squared error, the same for all layers of a group. Layers go back in the order of
-    their shares for each unit of work, so that an error that is taken away costs as little speed as may be. Those that
-    alone err by more than ``allowed`` cannot stay with any others, so they go back before all that can.
+    their shares per unit of work, so that removing error costs as little speed as possible. A layer whose own error
+    exceeds ``allowed`` cannot stay with any other layer, so it goes back before all others.
     """
 
     groups: Sequence[LayerGroup]
@@ -50,17 +50,17 @@ class LayerErrors(NamedTuple):
 
     @classmethod
     def expected(cls, errors: Mapping[str, float], work: Mapping[str, float], allowed: float) -> LayerErrors:
-        """Those of layers whose ``errors`` are expected (`ExpectedErrors`) and not measured."""
+        """The errors of layers that are expected (`ExpectedErrors`) and not measured."""
         return cls([LayerGroup((name,), error, is_measured=False) for name, error in errors.items()], work, allowed)
 
     @property
     def are_all_measured(self) -> bool:
-        """True if each layer was measured by itself."""
+        """True if each layer was measured separately."""
         return all(len(group.layers) == 1 and group.is_measured for group in self.groups)
 
     @property
     def _shares(self) -> list[tuple[str, float]]:
-        """The layers with their shares, those that go back first at the front."""
+        """The layers with their shares, in the order in which they go back."""
         listed = [(name, group.share) for group in self.groups for name in group.layers]
         most = self.allowed * self.allowed
         return sorted(listed, key=lambda pair: (pair[1] <= most, -pair[1] / self.work[pair[0]]))
@@ -72,15 +72,15 @@ class LayerErrors(NamedTuple):
 
     @property
     def alone(self) -> dict[str, float]:
-        """The errors of the layers that are known one by one, measured, expected, or what is left of a pair's."""
+        """The errors that are known for single layers: measured, expected, or derived from a pair."""
         return {group.layers[0]: group.error for group in self.groups if len(group.layers) == 1}
 
     def left_after(self, count: int) -> float:
-        """The error that is expected once the first ``count`` layers went back."""
+        """The error to expect after the first ``count`` layers went back."""
         return sum(share for _, share in self._shares[count:]) ** 0.5
 
     def count_to_go_back(self, allowed: float) -> int:
-        """The fewest layers that have to go back until ``allowed`` is not expected to be exceeded."""
+        """The smallest number of layers that must go back so that the expected error is at most ``allowed``."""
         shares = [share for _, share in self._shares]
         left, count = sum(shares), 0
         while count < len(shares) and left > allowed * allowed:
@@ -95,11 +95,11 @@ def layer_errors(
     allowed: float,
     deadline: Deadline,
 ) -> LayerErrors:
-    """The errors of the layers that ``work`` names, until those that have to go back stand alone and no time is left.
+    """The errors of the layers in ``work``, until the layers that must go back are single groups and no time is left.
 
-    ``measure`` gives the error where only the layers that it is given are in few bits; ``error`` is that of all, and
-    ``allowed`` the one to reach. Cost: about twice the logarithm of the number of layers for each layer that goes back,
-    in measurements; one and a half for each layer where there is time for all.
+    ``measure`` returns the error if only the given layers are in few bits. ``error`` is the error of all layers, and
+    ``allowed`` the error to reach. Cost, in measurements: about twice the logarithm of the number of layers for each
+    layer that goes back; one and a half per layer if there is time for all.
     """
     groups, used = [LayerGroup(tuple(sorted(work, key=lambda name: work[name])), error)], 0
     begun = deadline.left
@@ -120,9 +120,10 @@ def layer_errors(
 
 
 def work_of(function: Function, layers: Collection[str]) -> dict[str, float]:
-    """The work of ``layers``, by their bindings' names: their operations, and the numbers in the constants they read.
+    """The work of ``layers``, by the names of their bindings: the operations and the elements of the constants they
+    read.
 
-    Where sizes are symbols, all have the same. Cost: linear.
+    If sizes are symbolic, all layers have the same work. Cost: linear.
     """
     bindings = (one for one in iter_bindings(function) if isinstance(one, VarBinding))
     calls = {one.var.name_hint: one.value for one in bindings if isinstance(one.value, Call)}
@@ -138,7 +139,7 @@ def work_of(function: Function, layers: Collection[str]) -> dict[str, float]:
 
 
 def _stand_alone(found: LayerErrors, allowed: float) -> bool:
-    """True if each layer that is expected to go back is a group of its own."""
+    """True if each layer that is expected to go back is a group of one."""
     first = set(found.worst_first[: found.count_to_go_back(allowed)])
     return all(len(group.layers) == 1 for group in found.groups if not first.isdisjoint(group.layers))
 
@@ -154,11 +155,12 @@ def _halved(measure: Callable[[Collection[str]], float], group: LayerGroup) -> l
 
 
 def fewest(holds: Callable[[int], bool], guess: Callable[[int, int], int], most: int, deadline: Deadline) -> int:
-    """Nearly the least count from 1 to ``most`` for which ``holds`` is true.
+    """Nearly the smallest count from 1 to ``most`` for which ``holds`` is true.
 
-    ``guess`` says what to try next, between what is known to be too few and a count that holds. Where it guesses no
-    less than the latter, that is taken; where it guesses too few again and again, the steps grow. ``most`` itself is
-    not tried. Where the time is over, the least count that held is given; the guess where none did.
+    ``guess`` returns the next count to try, from a count known to be the least possible and one that holds. If the
+    guess is not less than a count that holds, that count is returned. If guesses are too small again and again, the
+    steps grow. ``most`` itself is not tried. If the time is over, the result is the smallest count that held, or the
+    guess if none did.
     """
     low, high, failed = 1, most, 0
     probe = guess(low, high)

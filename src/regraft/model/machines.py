@@ -1,7 +1,7 @@
 """Machines that a model is made for: this one, one of a few kinds by name, or one that a JSON file describes.
 
-Of a machine that is not this one only what decides between precisions is known: what its processor computes in, how
-many cores it has, and how fast it is, by a table of such processors or by rates that the file gives.
+Of another machine only the facts that decide between precisions are known: the dtypes its processor computes in, the
+number of cores, and the speed, from a table of such processors or from rates in the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ENGINES: Final = ("onnxruntime", "openvino", "torch")
 """The engines that precisions are tried on."""
 
 RATED: Final = ("float32", "bfloat16", "int8", "memory")
-"""The rates that a file may give: operations of a dtype, and bytes of memory, in 10⁹ a second and core."""
+"""The rates that a file may give, in 10⁹ per second and core: operations of a dtype, and bytes of memory."""
 
 _ARCHITECTURES: Final = ("x86-64", "arm64")
 
@@ -30,23 +30,24 @@ _FASTEST: Final[Mapping[str, tuple[tuple[str, float], ...]]] = {
     "bfloat16": (("amx_bf16", 500.0), ("avx512_bf16", 200.0), ("bf16", 120.0)),
     "int8": (("amx_int8", 600.0), ("avx512_vnni", 350.0), ("i8mm", 250.0), ("avx_vnni", 200.0), ("asimddp", 150.0)),
 }
-"""10⁹ operations that a core does in a second by its fastest feature, as it was measured in large products."""
+"""The operations, in 10⁹ per second, of a core that uses its fastest feature, as measured in large products."""
 
 _PLAIN: Final = 40.0
 _BYTES_BY_VECTORS: Final = 1.5
-"""The ratio of operations on bytes to those on float32 without a feature for them."""
+"""The ratio of int8 operations to float32 operations on a processor without a feature for int8."""
 _MEMORY: Final = 10.0
 _MOST_READERS: Final = 4
-"""Cores that read memory at the same time faster than fewer do."""
+"""The number of cores beyond which more cores do not read memory faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineDescription:
     """A machine that models run on.
 
-    ``features`` are those of `regraft.run.processor.FEATURES` that its processor has; ``engines`` what runs there,
-    empty for what is installed here; ``rates`` are 10⁹ operations or bytes a second and core by `RATED`, in place of
-    those that such processors have. ``is_here``: it is the one that this program runs on, so that times are measured.
+    ``features`` are the members of `regraft.run.processor.FEATURES` that its processor has. ``engines`` are the engines
+    that run there; empty means the engines installed here. ``rates`` are 10⁹ operations or bytes per second and core,
+    by the names in `RATED`; they replace the usual rates of such processors. ``is_here`` says that this program runs on
+    the machine, so that times are measured.
     """
 
     name: str
@@ -59,15 +60,15 @@ class MachineDescription:
 
     @property
     def weight_bits(self) -> int:
-        """The bits of a weight in bytes of which sums of products cannot overflow."""
+        """The number of bits of an int8 weight at which sums of products cannot overflow."""
         return 8 if multiplies_bytes(self.features, is_x86=self.architecture == "x86-64") else 7
 
     def has(self, dtype: str) -> bool:
-        """True if its processor computes in ``dtype``, one of those of `RATED`, at a rate of its own."""
+        """True if the processor computes in ``dtype``, a member of `RATED`, at a rate of its own."""
         return dtype in ("float32", "int8", *self.rates) or any(name in self.features for name, _ in _FASTEST[dtype])
 
     def rate(self, dtype: str, threads: int | None = None) -> float:
-        """Operations of ``dtype``, or bytes of ``"memory"``, that it does in a second on ``threads`` cores."""
+        """The operations of ``dtype``, or the bytes for ``"memory"``, per second on ``threads`` cores."""
         count = self.cores if threads is None else min(threads, self.cores)
         if dtype == "memory":
             return self.rates.get(dtype, _MEMORY) * min(count, _MOST_READERS) * 1e9
@@ -82,14 +83,14 @@ class MachineDescription:
         return self._rate_of_a_core("float32") * (_BYTES_BY_VECTORS if dtype == "int8" else 1.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data, as a file of it holds it."""
+        """The machine as plain data, in the form of its file."""
         facts = {"name": self.name, "architecture": self.architecture, "features": list(self.features)}
         optional = {"engines": list(self.engines), "rates": dict(self.rates)}
         return {**facts, "cores": self.cores, **{key: value for key, value in optional.items() if value}}
 
 
 MachineChoice: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | MachineDescription"
-"""A machine by name, by a JSON file, or as what such a file holds."""
+"""A machine by name, as a JSON file, as the contents of such a file, or as a description."""
 
 _AVX512: Final = ("avx2", "avx512f")
 PROFILES: Final[Mapping[str, MachineDescription]] = {
@@ -116,7 +117,7 @@ def this_machine() -> MachineDescription:
 
 
 def machine_of(target: MachineChoice) -> MachineDescription:
-    """The machine that ``target`` says; raises `UsageError`, which says what there is, for one that is not known."""
+    """The machine that ``target`` describes; raises `UsageError`, which lists the known ones, if it is unknown."""
     if isinstance(target, MachineDescription):
         return target
     if isinstance(target, Mapping):

@@ -1,8 +1,8 @@
-"""The guard of `optimize`: what was made of a model is kept only where it was measured to be faster, and is right.
+"""The guard of `optimize`: a rewritten model is kept only if it was measured to be faster and gives the right values.
 
-The model as it was and what became of it run in turns on one engine. If the whole result is not faster, the states
-between the passes are looked at, and the fastest of those that give the same values is kept; if none is faster than
-the model as it was, that is what stays.
+The original model and the rewritten one run in turns on one engine. If the final result is not faster, the states
+between the passes are measured too, and the fastest state with the same values is kept. If none is faster than the
+original, the original stays.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ RESULT: Final = "after all passes"
 
 
 class Snapshot(NamedTuple):
-    """A module on its way through the passes; ``name`` says which passes it has been through."""
+    """A module on its way through the passes; ``name`` says up to which pass."""
 
     name: str
     module: IRModule
 
 
 class Snapshots(PassInstrument):
-    """Keeps each module that a pass has changed; modules share what they have in common."""
+    """Keeps each module that a pass has changed; modules share their common parts."""
 
     sees_sequences = False
 
@@ -47,20 +47,20 @@ class Snapshots(PassInstrument):
         self._before: Function | IRModule | None = None
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """Remember what the pass begins with."""
+        """Note the program before the pass."""
         self._before = mod
 
     def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """Keep what the pass made, if that is another module."""
+        """Keep the result of the pass, if it is another module."""
         if isinstance(mod, IRModule) and mod is not self._before:
             self.found.append(Snapshot(f"up to {info.name}", mod))
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One state of a model: its least time in seconds, and its gain over the model as it was.
+    """One state of a model: its least time in seconds, and its gain over the original model.
 
-    ``problem`` says why it cannot be kept whatever its time: it does not run, or gives other values.
+    ``problem`` says why it cannot be kept at any speed: it does not run, or it gives other values.
     """
 
     name: str
@@ -89,11 +89,10 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The measurement of the guard, on which engine and by which clock; ``kept`` names the state that stays.
+    """The measurement of the guard, with its engine and clock; ``kept`` names the state that stays.
 
-    ``before`` is the least time of the model as it was, None where there was no other state to be measured beside it.
-
-    ``decided_before`` is the file that this was read from, where it was measured in an earlier run.
+    ``before`` is the least time of the original model, None if no other state was measured beside it.
+    ``decided_before`` is the file that this was read from, if it was measured in an earlier run.
     """
 
     engine: str
@@ -105,7 +104,7 @@ class Measurement:
 
     @property
     def gain(self) -> Gain | None:
-        """The gain of what was kept; None where the model stays as it was."""
+        """The gain of the state that was kept; None if the original model stays."""
         return next((one.gain for one in self.states if one.name == self.kept), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -121,7 +120,7 @@ class Measurement:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any], file: str) -> Measurement:
-        """The object that `to_dict` gave, and `file` held; raises `ValueError` and `KeyError` for anything else."""
+        """The object that `to_dict` gave, as ``file`` held it; raises `ValueError` and `KeyError` for anything else."""
         states, clock = tuple(map(Measured.from_dict, facts["states"])), text_in(facts, "clock")
         if clock not in CLOCKS:
             raise ValueError(f"clock is {clock!r}; expected {' or '.join(CLOCKS)}")
@@ -133,7 +132,7 @@ class Measurement:
 class Bench:
     """The terms of a measurement: an engine, its threads, the clock, and seconds of wall time for all of it.
 
-    ``decisions`` holds what was measured before.
+    ``decisions`` holds earlier measurements.
     """
 
     engine: str = "onnxruntime"
@@ -144,17 +143,17 @@ class Bench:
 
 
 def out_of_time(budget: float) -> str:
-    """The reason for what the budget left no time for."""
+    """The reason for a candidate that was not tried because the time was over."""
     return f"not tried: the {budget:g} seconds for measuring were over (--budget gives more)"
 
 
 def engine_of(form: ModelForm) -> str:
-    """The engine that a model of this form is run on where none is named: its own, ONNX Runtime for programs."""
+    """The engine that runs a model of this form by default: its own one, ONNX Runtime for programs."""
     return {"torch": "torch", "openvino": "openvino"}.get(form, "onnxruntime")
 
 
 class Originals:
-    """A model as it was, opened once on each engine for all that is timed beside it or held against it."""
+    """The original model, opened once on each engine for everything that is timed beside it or compared with it."""
 
     def __init__(self, model: Model) -> None:
         self.model: Final = model
@@ -162,7 +161,7 @@ class Originals:
 
     @cached_property
     def exact(self) -> RunOriginal | None:
-        """The right values, where those of its own engine are not (`run_exactly`)."""
+        """A run with the right values, if its own engine does not give them (`run_exactly`); else None."""
         return run_exactly(self.model)
 
     def on(self, bench: Bench) -> RunOriginal:
@@ -173,9 +172,10 @@ class Originals:
         return self._runs[key]
 
     def first_on(self, bench: Bench, engines: Sequence[str] = ("openvino",)) -> tuple[str, RunOriginal]:
-        """The engine that was asked for, else that of the model's form or of ``engines`` the first that opens it.
+        """The requested engine, else the first of the form's own engine and ``engines`` that opens the model, with its
+        run.
 
-        With its run. Raises what building raises on the first where none does.
+        Raises the first engine's error if none opens it.
         """
         own = engine_of(self.model.form)
         if bench.engine or self.model.form == "torch":
@@ -192,9 +192,9 @@ class Originals:
 
 
 def run_on(model: Model, bench: Bench) -> RunOriginal:
-    """``model`` on an engine: as its own file or object where the engine is one that takes that, else as a program.
+    """``model`` on an engine: as its own file or object if the engine takes that, else as a program.
 
-    A program runs on OpenVINO, too, where that does not open the file. Raises what building raises.
+    OpenVINO runs the program, too, if it does not open the file. Raises the errors of building.
     """
     if model.form == "onnx" and bench.engine == "onnxruntime":
         try:
@@ -217,7 +217,7 @@ def run_on(model: Model, bench: Bench) -> RunOriginal:
 
 
 def _exactly(model: Model, run: RunOriginal, engine: str) -> RunOriginal:
-    """A run of ``model`` on ``engine`` in which products of bytes do not overflow; ``run`` where there is none."""
+    """A run of ``model`` on ``engine`` in which products of bytes do not overflow; ``run`` if there is no other."""
     if engine == "openvino":
         return run_program(model.module, model.name, engine, exact=True)
     return (run_exactly(model) if engine == "onnxruntime" else None) or run
@@ -232,7 +232,7 @@ def fastest_state(
     allowed: float | None = None,
     deadline: Deadline | None = None,
 ) -> tuple[Snapshot | None, Measurement]:
-    """The state of a model to keep, None for the model as it was; and what was measured.
+    """The state of a model to keep, None for the original model; and the measurements.
 
     Args:
         originals: the model as it was.
@@ -325,7 +325,7 @@ def _key(
 def _decided(
     known: Decision, states: Sequence[Snapshot], problem_of: Callable[[Snapshot], str | None]
 ) -> tuple[Snapshot | None, Measurement] | None:
-    """The decision of before; None where it does not hold any more, or names no state."""
+    """The earlier decision; None if it does not hold any more, or names no state."""
     try:
         measurement = Measurement.from_dict(known.facts, str(known.path))
     except (KeyError, TypeError, ValueError) as error:
@@ -342,9 +342,9 @@ def _decided(
 
 
 def _held_to(one: Measured, least: float | None) -> Measured:
-    """``one`` with a gain that is no more than that over ``least``, what the model as it was took in any trial.
+    """``one`` with its gain limited to ``least``, the original's least time in any trial, over its own time.
 
-    The gain is that of one trial, in all of whose turns other work may have stood beside the model as it was.
+    The gain was measured in one trial, in which other work may have slowed the original in every turn.
     """
     if one.gain is None or one.seconds is None or least is None:
         return one

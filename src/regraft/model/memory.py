@@ -1,4 +1,4 @@
-"""The memory for running models, and the treatment of those that do not fit."""
+"""The memory for running models, and texts for amounts of memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from .errors import UsageError
 _UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
 _BESIDE: Final = 2.5
-"""The memory of a model beside its result, in multiples of its weights: each engine has a copy."""
+"""The memory for a model beside its result, in multiples of its weights: each engine has a copy."""
 
 
 def parse_memory(text: str) -> int:
-    """The bytes that ``text`` says: a number, with KB, MB, GB or TB after it; raises `UsageError` for another text."""
+    """The bytes that ``text`` stands for: a number, perhaps followed by KB, MB, GB or TB; raises `UsageError` for other
+    texts.
+    """
     found = _SIZE.fullmatch(text.strip())
     count = 0 if found is None else int(float(found[1]) * _UNITS[found[2].upper()])
     if not count:
@@ -24,18 +26,18 @@ def parse_memory(text: str) -> int:
 
 
 def in_gigabytes(count: int) -> str:
-    """An amount of memory for a message, in gigabytes, or in a smaller unit where it is less than a hundredth."""
+    """An amount of memory as a text for messages: in GB, or in a smaller unit below a hundredth of it."""
     unit, size = next(((unit, size) for unit, size in (("GB", 1e9), ("MB", 1e6)) if count >= size / 100), ("KB", 1e3))
     return f"{count / size:.3g} {unit}"
 
 
 def needed_to_run(weights: int) -> int:
-    """About the bytes that it takes to hold a model of so many bytes of weights against another form of it."""
+    """About the bytes needed to compare a model with another form of it, if its weights take ``weights`` bytes."""
     return int(weights * _BESIDE)
 
 
 def free_memory() -> int | None:
-    """The bytes that this process can still have, by the operating system and its limits; None where nothing says."""
+    """The bytes that this process can still allocate, by the operating system and its limits; None if unknown."""
     found = [size for size in (_of_the_system(), _of_the_group(), _of_the_process()) if size is not None]
     return min(found, default=None)
 
@@ -49,7 +51,7 @@ def _of_the_system() -> int | None:
 
 
 def _of_the_process() -> int | None:
-    """The addresses that the limit of this process leaves (``ulimit -v``)."""
+    """The address space that the limit of this process leaves (``ulimit -v``)."""
     try:
         import resource
 

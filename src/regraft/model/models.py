@@ -1,7 +1,7 @@
 """Models in the forms that people have them in: files of four formats, and the objects of ONNX and PyTorch.
 
-`open_model` reads any of them; the `Model` remembers where it came from, so that it can be run as it was and given back
-in the same form. Knows the converters; frameworks are loaded by these, when they are needed.
+`open_model` reads any of them. The `Model` remembers its source, so that the original can be run and the result
+returned in the same form. This module knows the converters; they load a framework when they need it.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ from .files import check_name
 ModelForm: TypeAlias = Literal["onnx", "torch", "relax", "openvino"]
 
 SUFFIXES: Final[Mapping[str, ModelForm]] = {".onnx": "onnx", ".pt2": "torch", ".relax": "relax", ".xml": "openvino"}
-"""The kind of file that a suffix promises."""
+"""The form of a model by the suffix of its file."""
 _RELAX_WEIGHTS: Final = (".weights", ".safetensors")
-"""The suffix of the files of weights of a ``.relax`` file."""
+"""The suffixes of the files with the weights of a ``.relax`` file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model as a program, and where it came from.
+    """A model as a program, and its source.
 
-    ``name`` is the function that the model is. ``source`` is the path, or the object, that was opened; ``files`` are
-    all files that it is read from, also later, weights among them. ``loaded`` is what the framework made of a path,
-    where that has the weights in memory. ``is_changed``: sizes were fixed, so that the source is another model.
+    ``name`` is the name of the model's function. ``source`` is the path, or the object, that was opened. ``files`` are
+    all files that the model is read from, now or later, including weights. ``loaded`` is the framework's object for a
+    path, if that holds the weights in memory. ``is_changed`` says that sizes were fixed, so that the source is a
+    different model.
     """
 
     module: IRModule
@@ -57,7 +58,7 @@ class Model:
 
     @property
     def function(self) -> Function:
-        """The function that the model is."""
+        """The model's function."""
         return self.module[self.name]
 
     @property
@@ -67,13 +68,13 @@ class Model:
 
     @property
     def examples(self) -> ExampleCall | None:
-        """The example call that a program of PyTorch holds, if it is one of this model."""
+        """The example call that a PyTorch program holds, if the program is this model."""
         program = self.source if self.loaded is None else self.loaded
         return getattr(program, "example_inputs", None) if self.form == "torch" and not self.is_changed else None
 
 
 def form_of(path: Path) -> ModelForm:
-    """The format that a path's suffix names; raises `UsageError` for any other."""
+    """The form that a path's suffix names; raises `UsageError` for an unknown suffix."""
     found = SUFFIXES.get(path.suffix.lower())
     if found is None:
         suffix = repr(path.suffix) if path.suffix else "no suffix"
@@ -93,14 +94,14 @@ def open_model(
 ) -> Model:
     """Read a model.
 
-    It is a path (of a file, or of a folder as transformers writes it), an `onnx.ModelProto`, an `ExportedProgram`, a
-    `torch.nn.Module` with example inputs, a module or function of regraft.
+    ``source`` is a path (of a file, or of a folder as transformers writes it), an `onnx.ModelProto`, an
+    `ExportedProgram`, a `torch.nn.Module` with example inputs, a module or function of regraft.
 
     ``args``, ``kwargs`` and ``dynamic_shapes`` are for a `torch.nn.Module`, as `from_torch` takes them. ``function``
     chooses one of a module with several. ``fixed`` gives symbolic sizes numbers, by name. ``pure`` are domains or
-    operators of an ONNX model that nobody has declared and that have no effects. Raises `UsageError` for
-    anything else, `ConvertError` and `ParseError` for what cannot be read, `MissingDependencyError` where PyTorch is
-    not installed. Cost: linear; weights are not read.
+    operators of an ONNX model that nobody has declared and that have no effects. Raises `UsageError` for anything else,
+    `ConvertError` and `ParseError` for what cannot be read, `MissingDependencyError` where PyTorch is not installed.
+    Cost: linear; weights are not read.
     """
     opened = _opened(source, args, kwargs, dynamic_shapes, function, fixed or {}, pure)
     return replace(opened, is_changed=True) if fixed else opened
@@ -122,7 +123,7 @@ def _opened(
     if isinstance(source, IRModule):
         name = _chosen(source, function)
         return Model(with_sizes(source, name, sizes), name, "relax", source)
-    # An object of a framework exists only where the framework is loaded.
+    # An object of a framework can exist only if the framework is loaded.
     onnx, torch = sys.modules.get("onnx"), sys.modules.get("torch")
     if onnx is not None and isinstance(source, onnx.ModelProto):
         from ..formats.onnx.read.reader import from_onnx
@@ -140,7 +141,7 @@ def _opened(
 
 
 def with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModule:
-    """``module`` with numbers for symbolic sizes of a function; raises `UsageError` for a name that it lacks."""
+    """``module`` with numbers for symbolic sizes of a function; raises `UsageError` for a name that is not one."""
     if not sizes:
         return module
     try:
@@ -191,7 +192,7 @@ def _from_file(path: Path, function: str | None, sizes: Mapping[str, int], pure:
 
 
 def _files_beside(path: Path) -> list[Path]:
-    """The files whose names follow from that of a model, with its weights, be they there or not."""
+    """The files of weights whose names follow from the name of a model's file, whether they exist or not."""
     match form_of(path):
         case "openvino":
             return [path.with_suffix(".bin")]
@@ -202,7 +203,7 @@ def _files_beside(path: Path) -> list[Path]:
 
 
 def _from_folder(path: Path, sizes: Mapping[str, int]) -> Model:
-    """A model of transformers, as Hugging Face keeps it; raises `UsageError` for any other folder."""
+    """A transformers model from a folder in Hugging Face's form; raises `UsageError` for any other folder."""
     if not (path / "config.json").is_file():
         raise UsageError(f"{path} is a folder without a config.json; give the model's file in it")
     from ..formats.torch import from_torch, require_torch
@@ -228,11 +229,11 @@ def _chosen(module: IRModule, function: str | None) -> str:
     return public[0]
 
 
-# --- out
+# --- writing models
 
 
 def in_versions(model: Model, opset: int | None, ir_version: int | None, output: Path | None) -> Model:
-    """``model``, to be written in these versions of ONNX; raises `UsageError` where it is not written as ONNX."""
+    """``model``, to be written in these versions of ONNX; raises `UsageError` if it is not written as ONNX."""
     if opset is None and ir_version is None:
         return model
     if (model.form if output is None else form_of(output)) != "onnx":
@@ -247,10 +248,10 @@ def in_versions(model: Model, opset: int | None, ir_version: int | None, output:
 def write_model(
     module: IRModule, name: str, path: Path, *, safetensors: bool = False, examples: ExampleCall | None = None
 ) -> None:
-    """Write a module to ``path``, in the format that its suffix names. ``name`` is the function that the model is.
+    """Write a module to ``path``, in the format of its suffix. ``name`` is the name of the model's function.
 
-    ``safetensors``: the weights beside a ``.relax`` file are of that form. ``examples``: the call that a ``.pt2`` file
-    holds as its example.
+    ``safetensors`` says that the weights beside a ``.relax`` file have that format. ``examples`` is the example call
+    that a ``.pt2`` file holds.
     """
     form = form_of(path)
     if form == "onnx":
@@ -270,9 +271,9 @@ def write_model(
 
 
 def torch_module(module: IRModule, name: str, *, share_memory: bool = False) -> Any:
-    """A function of ``module`` as a module of PyTorch, as `to_torch` makes it.
+    """A function of ``module`` as a PyTorch module, made by `to_torch`.
 
-    It is in PyTorch's forms, where what was one operator of PyTorch does not come back as that.
+    Calls that would not come back as the one PyTorch operator that they were are rewritten to PyTorch's forms.
     """
     from ..formats.torch import require_torch
 
@@ -285,7 +286,7 @@ def torch_module(module: IRModule, name: str, *, share_memory: bool = False) -> 
 
 
 def as_source(model: Model, module: IRModule) -> Any:
-    """``module`` in the form in which ``model`` was given; for a file, what the file would hold."""
+    """``module`` in the form in which ``model`` was given; for a file, the contents of the file."""
     if model.form == "onnx":
         from ..formats.onnx import to_onnx
 
@@ -306,12 +307,12 @@ def as_source(model: Model, module: IRModule) -> Any:
 
 
 def is_read_again(model: Model) -> bool:
-    """True if what `as_source` gives can be opened by itself; a module of PyTorch has no example inputs."""
+    """True if the result of `as_source` can be opened by itself; a PyTorch module would need example inputs."""
     return model.form != "torch" or not isinstance(model.source, sys.modules["torch"].nn.Module)
 
 
 def as_it_is(model: Model) -> Any:
-    """The model in the form in which it was given, untouched; for a file, what the file holds."""
+    """The original model in the form in which it was given; for a file, the contents of the file."""
     if model.path is not None:
         return as_source(model, model.module)
     if model.form == "torch" and isinstance(model.source, sys.modules["torch"].export.ExportedProgram):
@@ -322,13 +323,13 @@ def as_it_is(model: Model) -> Any:
 
 
 def write_as_it_is(model: Model, path: Path) -> None:
-    """Write the model that was opened, untouched where that is a file of the format that ``path`` names.
+    """Write the original model; a file that has the format of ``path`` is copied unchanged.
 
-    Weights in files of their own go beside ``path``. A model in another format, or in memory, or with sizes that were
-    fixed, is written as it was read.
+    Weights in files of their own go beside ``path``. A model in another format, or in memory, or with fixed sizes, is
+    written as it was read.
     """
     own = model.path
-    # The text of a program names its file of weights, so it is written anew under another name.
+    # The text of a program names its file of weights, so a copy under another name must be written again.
     has_weights = model.form == "relax" and any(one.exists() for one in model.files[1:])
     if own is None or form_of(own) != form_of(path) or model.is_changed or has_weights:
         write_model(model.module, model.name, path, examples=model.examples)
@@ -346,11 +347,11 @@ def write_as_it_is(model: Model, path: Path) -> None:
 
 
 def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None:
-    """The model run by its own framework, unread; None for a program of ours, which has no other, or where the
-    framework is not installed.
+    """A run of the original model in its own framework. None for a program of ours, which has no other framework, or if
+    the framework is not installed.
 
-    Of an ONNX model that takes or gives text or maps, which are carried, the program is what can be compared. The
-    elements of a sequence are results one by one.
+    None also for an ONNX model that takes or returns text or maps; its program is compared instead. The elements of a
+    sequence are separate results.
     """
     if model.form == "onnx":
         if not _takes_tensors(model):
@@ -370,7 +371,7 @@ def run_as_it_is(model: Model, threads: int | None = None) -> RunOriginal | None
 
 
 def _require_forms(function: Function) -> None:
-    """Raise `BuildError` for a call that ONNX Runtime opens on a CPU, and then does not compute."""
+    """Raise `BuildError` for a call that ONNX Runtime opens on a CPU but does not compute."""
     from ..formats.onnx.write.kernels import takes_on_cpu
 
     for binding in iter_bindings(function):
@@ -379,11 +380,11 @@ def _require_forms(function: Function) -> None:
 
 
 def run_exactly(model: Model) -> RunOriginal | None:
-    """The model run by its own framework, but for what that rounds of its own accord.
+    """A run of the original model in its own framework, without roundings that the framework adds.
 
-    That are sums of products of bytes that overflow on this processor, and the other operand of products with weights
-    in blocks of few bits. None where there is neither. It is what a model's values are, and what those of another form
-    of it are held against.
+    These are overflows in sums of byte products on this processor, and a rounded left operand of products with
+    block-quantized weights. None if the model has neither. Its results are the model's true values, and other forms of
+    the model are compared with them.
     """
     if model.form != "onnx" or not _takes_tensors(model):
         return None
@@ -392,19 +393,19 @@ def run_exactly(model: Model) -> RunOriginal | None:
 
 
 def _has_signed_bytes(module: IRModule) -> bool:
-    """True if there are signed bytes in ``module``: without them no sum of products overflows (`unsigned_bytes`)."""
+    """True if ``module`` contains signed bytes: without them no sum of products overflows (`unsigned_bytes`)."""
     return any(isinstance(value.ty, TensorType) and value.ty.dtype == "int8" for value in walk(module))
 
 
 def _has_blocks(function: Function) -> bool:
-    """True if ``function`` has weights that are dequantized with a scale for each block of them."""
+    """True if ``function`` has weights that are dequantized with one scale per block."""
     values = (binding.value for binding in iter_bindings(function))
     scales = (value.args[1].ty for value in values if is_call_of(value, "relax.dequantize"))
     return any(isinstance(ty, TensorType) and ty.ndim > 1 for ty in scales)
 
 
 def _takes_tensors(model: Model) -> bool:
-    """False for an ONNX model with text or maps among what it takes or gives."""
+    """False for an ONNX model with text or maps among its inputs or outputs."""
     from ..formats.onnx.carried import CARRIED, runs_on_tensors
 
     carried = model.module.attrs.get(CARRIED)
@@ -421,9 +422,9 @@ def output_types(function: Function) -> tuple[Type, ...]:
 
 
 def output_names(function: Function, count: int | None = None) -> tuple[str, ...]:
-    """Names for a function's results: those of the source model, else ``output`` and a number.
+    """Names for a function's results: the names in the source model, else ``output`` and a number.
 
-    ``count``: how many there are, where tuples among them were taken apart or parts were left out.
+    ``count`` is the number of results, if tuples among them were flattened or some were left out.
     """
     from ..formats.onnx.write.writer import OUTPUT_NAMES
 
@@ -433,7 +434,7 @@ def output_names(function: Function, count: int | None = None) -> tuple[str, ...
 
 
 def type_text(ty: Type) -> str:
-    """A type in few words: ``float32[batch, 77, 768]``."""
+    """A short text for a type: ``float32[batch, 77, 768]``."""
     if not isinstance(ty, TensorType):
         return repr(ty)
     dtype = ty.dtype or "unknown"

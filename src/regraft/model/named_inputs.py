@@ -1,7 +1,8 @@
-"""Inputs of transformers, told by their names: masks, places, caches of keys and values.
+"""Inputs of transformers, recognized by their names: masks, positions, caches of keys and values.
 
-Random numbers are no inputs of a decoder. Its mask is as long as the cache and the new tokens together, and is 0 or 1;
-the places of the tokens follow from it. The names are those that transformers, Optimum and ONNX Runtime GenAI give.
+Random numbers are not valid inputs of a decoder. Its mask is as long as the cache and the new tokens together, and is 0
+or 1; the positions of the tokens follow from it. The names are those used by transformers, Optimum and ONNX Runtime
+GenAI.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _SMALL: Final = {"batch": 2, "new": 3, "past": 4}
 
 @dataclass(frozen=True, slots=True)
 class NamedWay:
-    """Parameters with sizes that fit each other, to draw inputs of, and the inputs that are not drawn.
+    """Parameters with consistent sizes, from which inputs are drawn, and a way to fill in the inputs that are not
+    drawn.
 
-    ``padded``: the rows after the first begin with one token that does not count. ``grows``: new tokens come behind
-    those of the cache; else the cache has room for them.
+    ``padded`` says that rows after the first begin with one token that is masked out. ``grows`` says that new tokens
+    are appended to the cache; else the cache already has room for them.
     """
 
     function: Function
@@ -37,7 +39,7 @@ class NamedWay:
     grows: bool
 
     def filled(self, inputs: list[Any]) -> list[Any]:
-        """``inputs`` with masks and places as a tokenizer makes them."""
+        """``inputs`` with masks and positions as a tokenizer makes them."""
         given = {param.name_hint: value for param, value in zip(self.function.params, inputs, strict=True)}
         past = next((value.shape[-2] for name, value in given.items() if _is_past(name, value)), 0)
         start = past if self.grows else 0
@@ -67,9 +69,9 @@ class NamedWay:
 
 
 def named_ways(function: Function) -> Iterator[NamedWay]:
-    """Ways to make inputs for ``function`` if its parameters are named as those of a transformer; else none.
+    """Ways to make inputs for ``function`` if its parameters have the names of a transformer's inputs; else none.
 
-    Rows of different lengths come first, then whole ones, short ones, and a single one, which some kernels ask for.
+    Padded rows come first, then whole ones, then small sizes, then a batch of one, which some kernels need.
     """
     types = {param.name_hint: param.ty for param in function.params if isinstance(param.ty, TensorType)}
     if not any(_is_mask(name, ty) or name.endswith(_PLACES) or _is_past(name, ty) for name, ty in types.items()):
@@ -89,7 +91,7 @@ def _sized(ty: Any, known: Mapping[SymVar, Dim], given: Mapping[SymVar, Dim]) ->
 
 
 def _is_mask(name: str, value: Any) -> bool:
-    """True for a mask of whole numbers or truth values; ``value`` is an array or a type."""
+    """True for a mask of integers or bools; ``value`` is an array or a type."""
     return name.endswith("mask") and getattr(value, "ndim", 0) >= 2 and "float" not in str(value.dtype)
 
 
@@ -98,7 +100,7 @@ def _is_past(name: str, value: Any) -> bool:
 
 
 def _places(value: np.ndarray, start: int, mask: np.ndarray | None) -> np.ndarray:
-    """The place of each new token: by the mask, which does not count what is padded, or from ``start`` on."""
+    """The position of each new token: from the mask, which does not count padding, or counted from ``start``."""
     count = value.shape[-1]
     if mask is not None and value.ndim > 1 and mask.shape[0] == value.shape[-2] and mask.shape[1] >= count:
         counted = np.maximum(np.cumsum(mask.astype(np.int64), axis=-1) - 1, 0)
@@ -107,7 +109,7 @@ def _places(value: np.ndarray, start: int, mask: np.ndarray | None) -> np.ndarra
 
 
 def _own_sizes(types: Mapping[str, TensorType]) -> dict[str, Dim]:
-    """The number of rows, of new tokens, and of those in the cache, where there are such."""
+    """The number of rows, of new tokens, and of tokens in the cache, as far as they exist."""
     found: dict[str, Dim] = {}
     for name, ty in types.items():
         shape = ty.shape or ()
@@ -120,7 +122,7 @@ def _own_sizes(types: Mapping[str, TensorType]) -> dict[str, Dim]:
 
 
 def _related(types: Mapping[str, TensorType]) -> dict[SymVar, Dim]:
-    """The sizes of masks and places that have a variable of their own, by the others."""
+    """The sizes of masks and positions that have a symbolic variable of their own, in terms of the other sizes."""
     sizes = _own_sizes(types)
     new, past = sizes.get("new"), sizes.get("past")
     found: dict[SymVar, Dim] = {}

@@ -1,8 +1,8 @@
 """The layers of a candidate that go back to more bits, so that the others stay within the budget.
 
-Layers go back in the order of what they err by for what they save. What they err by is expected from gradients or
-measured; how many of them go back is searched for on the engine that opens a model in the least time, and confirmed on
-the candidate's own.
+Layers go back in the order of their error per time saved. The errors are expected from gradients, or measured. The
+number of layers to put back is searched for on the engine that opens a model fastest, and confirmed on the candidate's
+own engine.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .trials import Trial, Trials, on_judge
 
 _MOST_TRIES: Final = 3
 _FEW_LAYERS: Final = 8
-"""So many layers are measured one by one as fast as errors of all of them are expected."""
+"""Up to this many layers, measuring them one by one is as fast as expecting the errors of all."""
 _OF_GRADIENTS: Final = 4.0
 """The time of a backward pass and a run for the noise of layers, in trials of the whole model: 3.5 for a UNet."""
 _PART_OF_DIRECTIONS: Final = 6
-"""The part of the time left that is for more directions than one."""
+"""Directions after the first may take one part in this many of the time left."""
 _OF_NOISE: Final = 1.5
-"""The time of such a run alone."""
+"""The time of a run for the noise alone, in trials of the whole model."""
 
 
 class Narrowed(NamedTuple):
-    """A candidate with the layers ``kept`` in the precisions given, and the errors of its layers."""
+    """A candidate with the layers in ``kept`` in the precisions given there, and the errors of its layers."""
 
     trial: Trial
     kept: Mapping[str, str]
@@ -45,18 +45,19 @@ class Narrowing:
 
     trials: Trials
     rest_errors: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
-    """By engine and precision, the error of the whole model in that precision, where that was tried."""
+    """The error of the whole model in a precision, by engine and precision, if that was tried."""
     _layer_errors: dict[str, LayerErrors] = field(default_factory=dict[str, LayerErrors])
-    """By the name of a candidate, what was found on the first engine that needed it."""
+    """The errors found on the first engine that needed them, by the name of a candidate."""
     _expecting: dict[tuple[int | str, ...], ExpectedErrors | None] = field(
         default_factory=dict["tuple[int | str, ...]", ExpectedErrors | None]
     )
-    """By a start of candidates and their layers, what expects the errors of these; None where that cannot be."""
+    """The estimator of layer errors, by the start module of candidates and their layers; None if it cannot be built."""
 
     def narrowed(self, one: Candidate, layers: Sequence[str], whole: Errors) -> Narrowed:
-        """``one``, which errs by ``whole`` with all ``layers`` in few bits, with as many gone back as the budget asks.
+        """``one``, whose error is ``whole`` with all ``layers`` in few bits, after enough layers went back for the
+        budget.
 
-        The trial may be beyond the budget nevertheless. Raises what building and running raise.
+        The trial may still exceed the budget. Raises the errors of building and running.
         """
         judged = self.trials.judged(one, {}).errors if one.options else whole
         rest = self._error_of_rest(one, whole.error, judged.error)
@@ -64,9 +65,11 @@ class Narrowing:
         return Narrowed(*self._gone_back(one, errors, rest), errors)
 
     def _gone_back(self, one: Candidate, errors: LayerErrors, rest: float) -> tuple[Trial, Mapping[str, str]]:
-        """``one`` with as many of the worst layers gone back as the budget asks for, and what these went back to.
+        """``one`` after as many of the worst layers went back as the budget requires, and the precisions they went back
+        to.
 
-        Where there are two steps back, all of them go one step; if that does not suffice, as many as it takes go both.
+        If there are two steps back, the layers go back one step first. If that does not suffice, as many as necessary
+        go back both steps.
         """
         if one.by_steps:
             found, kept = self._confirmed(one, errors, self._fewest(one, errors, rest, WIDER), WIDER)
@@ -87,7 +90,7 @@ class Narrowing:
         return (again, both) if self.trials.missed(again) is None else (found, kept)
 
     def _errors_of_layers(self, one: Candidate, layers: Sequence[str], judged: Errors, allowed: float) -> LayerErrors:
-        """The errors of the layers on the judge: as expected by their gradients, else measured."""
+        """The errors of the layers on the judge: expected from their gradients, else measured."""
         if one.name not in self._layer_errors:
             work = work_of(self.trials.start(one)[self.trials.name], layers)
             expected = self._expected_errors(one, layers, judged.error)
@@ -99,9 +102,9 @@ class Narrowing:
         return self._layer_errors[one.name]
 
     def _expected_errors(self, one: Candidate, layers: Sequence[str], whole: float) -> dict[str, float] | None:
-        """The errors of the layers that are expected where all of them err by ``whole``.
+        """The expected errors of the layers, if all of them together have the error ``whole``.
 
-        None where gradients cannot tell, and where that would take more than two thirds of the time that is left.
+        None if gradients cannot give them, or if that would take more than two thirds of the time left.
         """
         trials = self.trials
         start, make = trials.start(one), one.make
@@ -132,9 +135,9 @@ class Narrowing:
     def _measured_errors(
         self, one: Candidate, work: Mapping[str, float], judged: Errors, allowed: float
     ) -> LayerErrors:
-        """The errors of the layers that ``work`` names, as fine as there is time for.
+        """The errors of the layers in ``work``, measured as finely as time allows.
 
-        They are measured on the first input alone, and scaled to what all layers err by on all inputs.
+        They are measured on the first input only, and scaled to the error of all layers on all inputs.
         """
         own = Deadline(self.trials.share / 2)
         first = judged.runs[0].error
@@ -149,16 +152,16 @@ class Narrowing:
         return found
 
     def _error_of_rest(self, one: Candidate, error: float, judged: float) -> float:
-        """The error of ``one`` that is not its layers' own, but the rounding of the rest; errors add up as squares.
+        """The error of ``one`` from rounding outside its layers; errors add up as squares.
 
-        ``error`` and ``judged`` are those of all layers in few bits, on the engine and on the judge.
+        ``error`` and ``judged`` are the errors with all layers in few bits, on the engine and on the judge.
         """
         if not one.options:
             return 0.0
         return max(self.rest_errors.get((one.engine, one.rest), 0.0), max(0.0, error**2 - judged**2) ** 0.5)
 
     def _allowed(self, rest: float) -> float:
-        """The error that the layers in few bits may have where the rest has ``rest``; never nothing at all."""
+        """The error that the layers in few bits may have if the rest has the error ``rest``; never zero."""
         return max(self.trials.budget.error**2 - rest**2, (self.trials.budget.error / 4) ** 2) ** 0.5
 
     def _fewest(self, one: Candidate, errors: LayerErrors, rest: float, back: str) -> int:
@@ -178,7 +181,9 @@ class Narrowing:
         return found
 
     def _confirmed(self, one: Candidate, errors: LayerErrors, count: int, back: str) -> tuple[Trial, Mapping[str, str]]:
-        """``one`` on its own engine, at least ``count`` of the worst layers gone back; more if it errs by more."""
+        """``one`` on its own engine, after at least ``count`` of the worst layers went back; more if its error is too
+        large.
+        """
         order = errors.worst_first
         found = self.trials.tried(one, dict.fromkeys(order[:count], back))
         for _ in range(_MOST_TRIES):
@@ -192,5 +197,5 @@ class Narrowing:
 
 
 def _steps_back(gone: Sequence[str], count: int, rest: str) -> dict[str, str]:
-    """The first ``count`` of the layers in ``rest``, the others one step back only."""
+    """The first ``count`` layers of ``gone`` in ``rest``, the others one step back only."""
     return {name: rest if place < count else WIDER for place, name in enumerate(gone)}

@@ -1,4 +1,4 @@
-"""`optimize`: a model in, the same kind of model out."""
+"""`optimize`: rewrite a model and return the same kind of model."""
 
 from __future__ import annotations
 
@@ -67,83 +67,86 @@ def optimize(
     safetensors: bool = False,
     progress: Progress = unseen,
 ) -> Any:
-    """Rewrite a model, and give it back in the form that it came in.
+    """Rewrite a model, and return it in the form in which it was given.
 
     Args:
-        model: a path (``.onnx``, ``.pt2``, ``.relax``), an `onnx.ModelProto`, an `ExportedProgram`, a
-            `torch.nn.Module` with example inputs, a module or a function.
-        args: example inputs, for a `torch.nn.Module`; as `from_torch` takes them.
+        model: a path (``.onnx``, ``.pt2``, ``.relax``), an `onnx.ModelProto`, an `ExportedProgram`, a `torch.nn.Module`
+            with example inputs, a module or a function.
+        args: example inputs for a `torch.nn.Module`, as `from_torch` takes them.
         kwargs: the same, by name.
-        output: where to write the result, in the format of its suffix; the path is returned then. Without it, the
-            result is returned: of the kind of ``model``, or of the kind that a file like the one given holds.
-        level: 0 to 3 or its name; `regraft.passes.pipeline.pipeline` says what each does and may assume.
-        passes: passes in place of the level's: names with commas between, a pass, or several. Rules and functions of
+        output: the file to write the result to, in the format of its suffix; then the path is returned. Without it, the
+            result is returned: of the same kind as ``model``, or the object that a file like ``model`` would hold.
+        level: 0 to 3, or the level's name; `regraft.passes.pipeline.pipeline` says what each level does and may assume.
+        passes: passes that replace the level's: names separated by commas, a pass, or several. Rules and functions of
             the whole module are passes as well.
         rules: rules that run before the passes, on the model as it was read, and once more after `RecognizeOperators`
-            where that is among the passes: rules and sets of them, functions of the whole module, ``"file.py"`` or
-            ``"file.py:one,two"`` (the file is run, as code), or the name under which a package offers some.
-        verify: run model and result on the same random inputs first, each as its own framework runs it.
+            if that is among the passes. They are rules and rule sets, functions of the whole module, ``"file.py"`` or
+            ``"file.py:one,two"`` (the file is run as code), or the name under which a package offers rules.
+        verify: run model and result on the same random inputs before returning, each in its own framework.
         verify_rewrites: run both sides of each rewrite on random inputs as it is made, and the functions before and
-            after each pass: a rule that is wrong is named, even where the model hides it.
+            after each pass. This names a wrong rule, even if the model hides its effect.
         measure: run model and result in turns, and keep what is faster: the result, else the fastest state between its
-            passes that gives the same values, else the model as it was.
-        engine: for the measurement, what to run on; by default ONNX Runtime, or PyTorch for its own models.
-        threads: for the measurement, how many threads to run on; by default all cores.
-        clock: for the measurement, ``"cpu"`` or ``"wall"``; by default processor time for one thread, else the wall's.
-        budget: for the measurement and the choice of a precision, how many seconds of wall time they may take, however
-            busy the machine is: after them nothing is tried and no run begins. What reading, samples and the final
-            check take comes on top, and so does the one trial that is under way.
-        precision: ``"float32"``: as it is; ``"int8"``, ``"int8-weights"``, ``"int4-weights"``, ``"bfloat16"`` or
-            ``"float16"``: compute in that as far as ``max_error`` allows; ``"auto"``: the fastest of all on this
-            machine, which takes a measurement. Of a model in few bits an ONNX file or model comes out; what it is best
-            run on is in its metadata.
-        max_error: the error that a lower precision may cause, as a part of the largest magnitude of each output; by
-            default 0.02, and 0.05 for ``"int8"``. It is the largest to expect of such inputs, by what samples cause, or
-            up to 16 random inputs, as many as run in a thirtieth of ``budget``. Layers that err by more stay in
-            float32, the worst first. If nothing stays within it, the model is given back as it was, untouched, and the
-            report has the nearest miss.
-        min_cosine: the least cosine of the angle between an output as it was and as it is; by default any.
-        min_agreement: the least part of rows whose largest element is the same one as before, for models that choose
-            between classes or tokens; by default any.
-        error_measure: the measure of the error that ``max_error`` limits, where that is not the ``"largest"``
-            difference: ``"detections"`` for models that end in a choice of boxes (the part of the scores of all boxes
-            that is not found again in the same place with the same label), or a function of two dictionaries of
-            outputs by name, those as they were and those as they are, which gives 0 for equal ones.
-        calibrate: samples, from which ranges for bytes come and by which errors are measured: `.npz` files with the
-            inputs by name, a folder of these, or inputs one after another, each by name or in order. Of four or more
-            one half gives ranges, and errors are measured on the other; with ``inputs`` beside them, on those.
-        target: for a precision, the machine that the model is made for, where that is not this one: a name of
-            `regraft.model.machines.PROFILES` such as ``"amx"``, a JSON file that ``regraft targets --save`` wrote, or
-            what it holds. What its processor computes in is tried; errors are measured here, and gains are counted.
-        cache: where to keep what was measured, so that the same model on the same machine is not timed again: by
-            default in the user's folder for caches (or the folder that ``REGRAFT_CACHE`` names), False for nowhere, or
-            a folder. Values are checked again in any case.
-        memory: for a precision, the bytes that it may take; by default what is free. Where the model beside its other
-            form needs more, ``"int8-weights"`` and ``"int4-weights"`` are done layer by layer without running it, with
-            the error of each layer alone; other precisions are refused.
-        report: where to write what was done as JSON, or what to call with the `OptimizationReport`; or several such.
-            One that is both a path and can be called writes itself there, such as `regraft.view.HtmlReport`.
-            Reports come before the output takes its place, so that there is no output where one cannot be written.
-            They also come where the verification fails, with the differences that it found.
+            passes that gives the same values, else the original model.
+        engine: the engine for the measurement; by default ONNX Runtime, or PyTorch for its own models.
+        threads: the number of threads for the measurement; by default all cores.
+        clock: the clock for the measurement, ``"cpu"`` or ``"wall"``; by default processor time for one thread, else
+            wall time.
+        budget: the seconds of wall time for the measurement and the choice of a precision, however busy the machine is.
+            After them nothing is tried and no run begins. Reading, samples and the final check take extra time, and so
+            does a trial that is under way.
+        precision: ``"float32"`` keeps the model's own; ``"int8"``, ``"int8-weights"``, ``"int4-weights"``,
+            ``"bfloat16"`` and ``"float16"`` compute in that precision as far as ``max_error`` allows; ``"auto"``
+            chooses the fastest of all on this machine, by measuring. A model in few bits is returned as an ONNX file or
+            model; its metadata names the engine that runs it best.
+        max_error: the error that a lower precision may cause, as a fraction of the largest magnitude of each output; by
+            default 0.02, and 0.05 for ``"int8"``. It is the largest error to expect of such inputs, estimated from
+            samples, or from up to 16 random inputs, as many as run in a thirtieth of ``budget``. Layers with too much
+            error stay in float32, the worst first. If nothing stays within the limit, the original model is returned
+            untouched, and the report has the nearest miss.
+        min_cosine: the least cosine of the angle between an output and the original output; by default no limit.
+        min_agreement: the least fraction of rows whose largest element stays the same one, for models that choose
+            between classes or tokens; by default no limit.
+        error_measure: the measure of the error that ``max_error`` limits. ``"largest"`` is the largest difference.
+            ``"detections"`` is for models that end in a choice of boxes: the fraction of the scores of all boxes that
+            is not found again in the same place with the same label. A function takes two dictionaries of outputs by
+            name, the original and the new ones, and returns 0 for equal ones.
+        calibrate: samples that give ranges for bytes and on which errors are measured: `.npz` files with the inputs by
+            name, a folder of such files, or inputs one after another, each by name or in order. Of four or more
+            samples, one half gives ranges, and errors are measured on the other half; with ``inputs`` given, errors are
+            measured on ``inputs``.
+        target: for a precision, the machine that the model is made for, if it is not this one: a name of
+            `regraft.model.machines.PROFILES` such as ``"amx"``, a JSON file written by ``regraft targets --save``, or
+            the contents of such a file. Precisions that its processor computes in are tried; errors are measured here,
+            and gains are estimated from counts.
+        cache: the place to keep measurements, so that the same model on the same machine is not timed again: by default
+            the user's cache folder (or the folder that ``REGRAFT_CACHE`` names), False for nowhere, or a folder. Values
+            are checked again in any case.
+        memory: for a precision, the bytes that it may take; by default the free memory. If the model and its other form
+            together need more, ``"int8-weights"`` and ``"int4-weights"`` are done layer by layer without running the
+            model, with the error of each layer alone; other precisions are refused.
+        report: a path to write a JSON report to, a function to call with the `OptimizationReport`, or several of these.
+            An object that is both a path and callable writes itself there, such as `regraft.view.HtmlReport`. Reports
+            are made before the output is put in place, so if a report cannot be written, there is no output. They are
+            also made if the verification fails, with the differences that it found.
         fix: numbers for symbolic sizes, by name; the result is a model of these sizes only.
-        dims: for the verification, sizes of symbolic dims by name.
-        seed: for the verification, chooses the inputs.
-        ranges: for the verification, the least and the greatest value of inputs by name: ``{"x": (0, 1)}``.
-        inputs: for the verification, the measurement and the error of a precision, samples to run on in place of random
-            inputs, given like ``calibrate``.
-        tolerance: for the verification, the relative difference to allow in place of the dtype's own.
+        dims: sizes of symbolic dims for the verification, by name.
+        seed: chooses the inputs of the verification.
+        ranges: the smallest and the largest value of inputs for the verification, by name: ``{"x": (0, 1)}``.
+        inputs: samples that replace random inputs in the verification, the measurement and the error of a precision,
+            given like ``calibrate``.
+        tolerance: the relative difference that the verification allows, in place of the dtype's own.
         dynamic_shapes: for a `torch.nn.Module`, as `torch.export` takes it.
         function: the function to work on, in a file or module with several.
-        pure: domains of an ONNX model, or operators (``"domain::Name"``), that nobody has declared and that have no
-            effects, so that their calls may be shared, moved and left out.
+        pure: domains of an ONNX model, or operators (``"domain::Name"``), that are not declared and have no effects, so
+            that their calls may be shared, moved and removed.
         opset: for ONNX, the version of its operators; by default the lowest that the result needs.
         ir_version: for ONNX, the version of its file format.
-        safetensors: for an output that ends in ``.relax``, weights beside it in that form, by name.
+        safetensors: for an output that ends in ``.relax``, store the weights beside it in that format, by name.
         progress: called as each stage begins.
 
-    Files appear whole or not at all, and never over a file that the model is read from. Raises `VerificationError`
-    where the result computes something else (nothing is written then), `UsageError`, `OutputError`, and what reading
-    and writing the format raise. Cost: linear in the model, and what the verification runs.
+    Files are written completely or not at all, and never over a file that the model is read from. Raises
+    `VerificationError` if the result computes something else (then nothing is written), `UsageError`, `OutputError`,
+    and the errors of reading and writing the format. Cost: linear in the model, plus the runs of the verification.
     """
     chosen, path = passes_for(level, passes, rules), None if output is None else Path(output)
     limits = max_error, min_cosine, min_agreement, error_measure
@@ -192,7 +195,7 @@ def _tried_on(
     *,
     runs: bool,
 ) -> TriedOn:
-    """The inputs of the trial runs. Raises `UsageError` for samples and ranges that nothing would use."""
+    """The inputs of the trial runs. Raises `UsageError` for samples and ranges that would not be used."""
     if (inputs is not None or ranges) and not runs:
         raise UsageError("inputs and ranges say what the model runs on; ask for a run: verify, measure or a precision")
     if inputs is not None and ranges:
@@ -201,7 +204,7 @@ def _tried_on(
 
 
 def _machine(target: MachineChoice | None, precision: str, *, measure: bool) -> MachineDescription:
-    """The machine that the model is made for; raises `UsageError` where it is not known, or nothing depends on it."""
+    """The machine that the model is made for; raises `UsageError` if it is unknown, or if nothing depends on it."""
     if target is None:
         return this_machine()
     if precision == "float32":

@@ -1,7 +1,7 @@
-"""The parts of a model's inputs that give ranges, that a precision is chosen by, and that it is checked on.
+"""The parts of a model's inputs: those that give ranges, those that choose a precision, and those that check it.
 
-What was chosen by an input, and a range that was drawn from it, says too little of the error on others: of twenty small
-models in bytes, ten erred on others by up to ten times what the samples of their ranges told.
+The error on inputs that chose a precision, or gave its ranges, says too little about the error on others. Of twenty
+small models in bytes, ten had errors on other inputs up to ten times as large as on the samples that gave their ranges.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import numpy as np
 from .inputs import ExpectedRun
 
 _FEWEST: Final = 4
-"""The fewest samples of which some are held back."""
+"""The least number of samples of which some are held back."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredOn:
     """The numbers of inputs that gave ``ranges``, that a precision was ``chosen`` by, and that were ``held_back``.
 
-    ``are_random``: errors were measured on random inputs. ``are_shared``: they were measured on the samples that gave
-    the ranges, since there were too few to hold any back. ``are_halves``: they were measured on the half of the samples
-    that gave no ranges. ``ranges_of_all``: what was chosen then got the ranges of all samples, as its errors allow.
+    ``are_random`` says that errors were measured on random inputs. ``are_shared`` says that they were measured on the
+    samples that gave the ranges, because there were too few to hold any back. ``are_halves`` says that they were
+    measured on the half of the samples that gave no ranges. ``ranges_of_all`` says that the chosen candidate then got
+    the ranges of all samples, and its errors stayed within the budget.
     """
 
     ranges: int
@@ -42,12 +43,12 @@ class MeasuredOn:
 
     @property
     def name(self) -> str:
-        """These inputs, in a heading."""
+        """The inputs as a text for headings."""
         return _counted(self.runs, "random input" if self.are_random else "sample")
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on what errors and ranges are worth."""
+        """Sentences about the reliability of errors and ranges."""
         notes: list[str] = []
         if self.are_shared:
             notes.append(
@@ -64,7 +65,7 @@ class MeasuredOn:
         return notes
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The numbers as plain data."""
         return {**asdict(self), "runs": self.runs}
 
 
@@ -73,9 +74,9 @@ def _counted(count: int, name: str) -> str:
 
 
 class Parts(NamedTuple):
-    """Inputs by what they are for: the samples that give ``ranges``, None for no ranges; see `MeasuredOn`.
+    """Inputs by their purpose: the samples that give ``ranges`` (None for no ranges) and those in `MeasuredOn`.
 
-    ``are_halves``: ranges come from one half of the samples, and errors are measured on the other.
+    ``are_halves`` says that ranges come from one half of the samples, and errors are measured on the other.
     """
 
     ranges: Sequence[Sequence[Any]] | None
@@ -91,22 +92,22 @@ class Parts(NamedTuple):
         return [*(self.ranges or ()), *(one.inputs for one in (*self.chosen, *self.held_back))]
 
     def measured_on(self, held_back: int) -> MeasuredOn:
-        """The numbers of inputs, where ``held_back`` of them still chose nothing."""
+        """The numbers of inputs, of which ``held_back`` did not choose anything."""
         chosen = len(self.chosen) + len(self.held_back) - held_back
         return MeasuredOn(len(self.ranges or ()), chosen, held_back, self.are_random, self.are_shared, self.are_halves)
 
 
 def halves(drawn: Sequence[ExpectedRun]) -> Parts:
-    """The parts of inputs that were drawn at random: one half to choose by, the other held back; no ranges."""
+    """The parts of random inputs: one half chooses, the other is held back. There are no ranges."""
     seen = (len(drawn) + 1) // 2
     return Parts(None, drawn[:seen], drawn[seen:], are_random=True)
 
 
 def parted(samples: Sequence[ExpectedRun], *, gives_ranges: bool) -> Parts:
-    """The parts of samples, which are shuffled first, since files are often sorted by class.
+    """The parts of samples. They are shuffled first, because files are often sorted by class.
 
-    Ranges, if any, come from one half, a precision is chosen by half of the rest, and the other is held back. Of three
-    samples or fewer each is for all, and none is held back.
+    Ranges, if any, come from one half of them. A precision is chosen by half of the rest, and the other half is held
+    back. With three samples or fewer, each serves all purposes, and none is held back.
     """
     inputs = [one.inputs for one in samples]
     if len(samples) < _FEWEST:

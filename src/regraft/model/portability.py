@@ -1,7 +1,7 @@
-"""The portability of an optimized ONNX model: its size, and its opset where a newer one does not pay.
+"""The portability of an optimized ONNX model: its size, and its opset if a newer one does not pay.
 
-Attention, norms and activations that are recognized are operators of newer opsets than their formulas. Runtimes fuse
-the formulas of norms and activations by themselves, so only attention can be worth it.
+Recognized attention, norms and activations are operators of newer opsets than their formulas. Runtimes fuse the
+formulas of norms and activations by themselves, so only attention can be worth a newer opset.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
     "relax.nn.mish": ("mish", "Mish"),
     "relax.nn.rms_norm": ("rms_norm", "RMSNormalization"),
 }
-"""For each operator that is recognized, the form that it is recognized by, and the operator of ONNX."""
+"""The form that recognizes an operator, and the ONNX operator that it becomes, by the operator's name."""
 _ATTENTION: Final = ("relax.nn.attention", "relax.nn.attention_bias")
 _OLDEST: Final = 13
 _FREE: Final = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")
-"""Operators that take no time of the estimate: the same bytes in another shape."""
+"""Operators that count as free in the estimate: the same bytes in another shape."""
 _SIZE: Final = 64
-"""The number that stands for every size that is not known."""
+"""The number that replaces every unknown size."""
 MOST_GROWN: Final = 256
-"""The most bytes by which a model, or the constants of one, may grow."""
+"""The number of bytes by which a model, or its constants, may grow."""
 _PAYS: Final = 0.9
-"""The most of the time before that a model of a newer opset, or of a few more bytes, may take."""
+"""The limit for the time of a model of a newer opset, or with a few more bytes, as a fraction of the time before."""
 
 
 class Raised(NamedTuple):
-    """The opset that a model had and the one that it needs now, for ``operators`` of ONNX."""
+    """The opset that a model had and the one that it needs now, because of ONNX's ``operators``."""
 
     before: int
     after: int
@@ -58,7 +58,7 @@ class Raised(NamedTuple):
 
 
 def raised_opset(before: IRModule, after: IRModule) -> Raised | None:
-    """The opset that recognized operators need, where it is higher than the model's; else None."""
+    """The opset that recognized operators need, if it is higher than the model's; else None."""
     opset = _opset_of(before)
     new = _newer(before, after, max(opset, _OLDEST)) if opset else {}
     return Raised(opset, max(new.values()), tuple(sorted(new))) if new else None
@@ -69,7 +69,7 @@ class _Done(Protocol):
 
     @property
     def module(self) -> IRModule:
-        """The module that came of it."""
+        """The optimized module."""
         ...
 
 
@@ -79,11 +79,11 @@ _Result = TypeVar("_Result", bound=_Done)
 def as_portable(
     opened: Model, before: IRModule, done: _Result, level: int | str, again: Callable[[Collection[str]], _Result]
 ) -> _Result:
-    """``done``, or what stays in the opset of the model where the newer one of ``done`` is not expected to pay.
+    """``done``, or a result in the model's opset if the newer opset of ``done`` is not expected to pay.
 
-    A program of PyTorch keeps attention written out where PyTorch's operator takes its slow way. ``before`` is the
-    module that was optimized; ``again`` optimizes it without recognizing the forms that it is told. Level 3 takes any
-    opset and form, and so does a caller who names an opset. Cost: up to three more runs of the passes.
+    A PyTorch program keeps attention written out if PyTorch's operator would use its slow path. ``before`` is the
+    module that was optimized; ``again`` optimizes it without recognizing the given forms. Level 3 accepts any opset and
+    form, and so does a caller who names an opset. Cost: up to three more runs of the passes.
     """
     from ..formats.onnx.write.model_facts import versions_of
 
@@ -93,7 +93,7 @@ def as_portable(
         return done
     left_out: set[str] = set()
     while forms := _forms(raised_opset(before, done.module)) - left_out:
-        # Without attention first: the other forms are as fast written out, where a runtime fuses them by itself.
+        # Leave out attention first: runtimes fuse the other forms by themselves, so they are as fast written out.
         left_out |= {ATTENTION} if ATTENTION in forms else forms
         apart = again(left_out)
         if left_out == {ATTENTION} and _seconds(done.module) <= _PAYS * _seconds(apart.module):
@@ -103,16 +103,16 @@ def as_portable(
 
 
 def has_new_attention(opened: Model, after: IRModule) -> bool:
-    """True if ``after`` has more attention in one operator each than the model that was opened."""
+    """True if ``after`` has more single-operator attentions than the model that was opened."""
     before = op_counts(opened.module)
     found = op_counts(after)
     return sum(found[name] for name in _ATTENTION) > sum(before[name] for name in _ATTENTION)
 
 
 def _slow(module: IRModule) -> int:
-    """The number of calls of attention without a fast kernel in PyTorch.
+    """The number of attention calls without a fast kernel in PyTorch.
 
-    These have keys and values of different sizes, or an operand whose last axis is not the innermost one in memory.
+    Their keys and values have different sizes, or the last axis of an operand is not the innermost one in memory.
     """
     definitions = {binding.var: binding.value for binding in iter_bindings(module)}
     count = 0
@@ -128,9 +128,9 @@ def _slow(module: IRModule) -> int:
 
 
 def is_as_it_was(opened: Model, result: Any) -> bool:
-    """True if ``result``, a file or an object, is the ONNX model that was opened, but for the names inside it.
+    """True if ``result``, a file or an object, is the ONNX model that was opened, except for the names inside it.
 
-    Cost: linear; of files the constants are compared last.
+    Cost: linear. The constants of files are compared last.
     """
     if opened.is_changed or opened.form != "onnx":
         return False
@@ -142,12 +142,12 @@ def is_as_it_was(opened: Model, result: Any) -> bool:
 def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) -> bool:
     """True if ``result``, a file or an object, is larger than the model that was opened, in the terms of its format.
 
-    ``after`` is the module that ``result`` was written from. A program of PyTorch has more than ``most`` times the
-    operators, as happens to one that writes in place. An ONNX model of a level that rewrites whether that pays or not,
-    with ``most`` over 1, has more bytes and more than that many times the nodes, or it has more bytes than `MOST_GROWN`
-    and is not expected to pay. One of the other levels has a single byte more, or more nodes, and is not expected to
-    pay; more bytes than `MOST_GROWN` never do. Nodes count with functions written out wherever they are called, and
-    with the bodies of loops and branches. Cost: models in files are read again, once each.
+    ``after`` is the module that ``result`` was written from. A PyTorch program is larger if it has more than ``most``
+    times the operators, as happens if it writes in place. With ``most`` over 1, an ONNX model is larger if it has more
+    bytes and more than ``most`` times the nodes, or if it grew by more than `MOST_GROWN` bytes and is not expected to
+    pay. Otherwise it is larger if it has more bytes or more nodes and is not expected to pay, and always if it grew by
+    more than `MOST_GROWN` bytes. Functions count as written out at each call, and the bodies of loops and branches
+    count. Cost: models in files are read again, once each.
     """
     if opened.is_changed:
         return False
@@ -169,9 +169,9 @@ def is_larger(opened: Model, after: IRModule, result: Any, most: float = 1.0) ->
 
 
 def has_split_weights(module: IRModule) -> bool:
-    """True if a program of PyTorch has a weight that is trained, and beside it a constant that was made of it.
+    """True if a PyTorch program has a trained weight and also a constant that was computed from it.
 
-    So it is if several constants were made of one such weight alone, as its slices are.
+    Also true if several constants were computed from one trained weight alone, like its slices.
     """
     from ..formats.torch.signature import CallingConvention
 
@@ -191,9 +191,9 @@ def has_split_weights(module: IRModule) -> bool:
 
 
 def is_newer_for_nothing(opened: Model, after: IRModule, result: Any) -> bool:
-    """True if ``result``, a file or an object, left the opset of a model of before opset 13 and gained nothing by it.
+    """True if ``result``, a file or an object, left the opset of a model before opset 13 and gained nothing by it.
 
-    It has no fewer nodes then, and is not expected to pay. ``after`` is the module that it was written from.
+    Then it has no fewer nodes, and is not expected to pay. ``after`` is the module that it was written from.
     """
     if opened.is_changed or opened.form != "onnx":
         return False
@@ -212,7 +212,7 @@ def _pays(before: IRModule, after: IRModule) -> bool:
 
 
 def _forms(raised: Raised | None) -> set[str]:
-    """The forms of the operators that a newer opset is needed for."""
+    """The forms of the operators that need a newer opset."""
     return set() if raised is None else {form for form, operator in _FORMS.values() if operator in raised.operators}
 
 
@@ -223,7 +223,7 @@ def _opset_of(module: IRModule) -> int:
 
 
 def _newer(before: IRModule, after: IRModule, opset: int) -> dict[str, int]:
-    """The operators of ONNX that ``after`` has more of and that came after ``opset``, each with the one it came in."""
+    """The ONNX operators newer than ``opset`` that ``after`` has more of, each with the opset that introduced it."""
     from ..formats.onnx.write.opsets import first_of
 
     counts = op_counts(before), op_counts(after)
@@ -232,7 +232,9 @@ def _newer(before: IRModule, after: IRModule, opset: int) -> dict[str, int]:
 
 
 def _seconds(module: IRModule) -> float:
-    """The expected time of all calls of a module, at sizes as `_SIZE` says; NaN for one that has other sizes only."""
+    """The expected time of all calls of a module, with `_SIZE` for unknown sizes; NaN if the module cannot have that
+    size.
+    """
     taken = 0.0
     for function in module.functions.values():
         try:

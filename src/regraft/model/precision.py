@@ -1,8 +1,10 @@
-"""Precision with a budget of error: what this machine could compute a model in, tried, and the fastest that is right.
+"""Precision with a budget of error: try the ways in which this machine can compute a model, and keep the fastest right
+one.
 
-Each of `candidates` is held against the model as it was, on samples or random inputs, and timed in turns beside it
-(`search`): all of them whole first, and then with fewer layers those that err by too much and could be the fastest.
-Where one errs by too much in any case, it is dropped and its nearest miss is kept for the report.
+Each of `candidates` is compared with the original model, on samples or random inputs, and timed in turns beside it
+(`search`). All candidates are tried whole first. Those whose error is too large, but which could be the fastest, are
+then tried with fewer layers. If the error stays too large, the candidate is dropped, and its nearest miss is kept for
+the report.
 """
 
 from __future__ import annotations
@@ -36,11 +38,12 @@ from .trials import OWN
 
 
 class Choice(NamedTuple):
-    """The choice: the module and what runs it, None for the model without a lower precision; and the report.
+    """The choice: the module and the candidate that runs it, None for the model without a lower precision; and the
+    report.
 
-    ``candidate`` is None, too, for a module that was made layer by layer and not run.
-    ``inputs`` and ``expected`` are what the result is to be checked on: those that its error was measured on, or others
-    where these were drawn at random. ``measure`` is that of its errors.
+    ``candidate`` is also None for a module that was made layer by layer and not run. ``inputs`` and ``expected`` are
+    what the result is checked on: the inputs that its error was measured on, or others if those were random.
+    ``measure`` is the measure of its errors.
     """
 
     module: IRModule | None
@@ -58,14 +61,14 @@ def choose_precision(
     parts: Parts,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Choice:
-    """The best of what there is to try for ``precision``: the fastest where it is timed, else the one with the most
-    layers in few bits and the least error.
+    """The best candidate for ``precision``: the fastest if candidates are timed, else the one with the most layers in
+    few bits and the least error.
 
-    ``parts`` are the inputs of the search, with those that give the ranges for bytes; ``tell`` hears of each trial as
-    it begins. What was decided before is not timed again; its error is measured again. A choice is kept for the next
-    run of the same budget also where that left something untried; only where nothing was found by then, the next run
-    looks again. Nothing is kept that errs by more than the budget, and of what is timed nothing that is not faster than
-    the model as it was by more than noise.
+    ``parts`` holds the inputs of the search, with those that give ranges for bytes. ``tell`` is called as each trial
+    begins. An earlier decision is not timed again, but its error is measured again. A choice is kept for the next run
+    with the same budget, even if some candidates were not tried; if nothing was found by then, the next run searches
+    again. A candidate is never chosen if its error exceeds the budget, or, if it was timed, if it is not faster than
+    the original by more than noise.
     """
     trials = search.trials
     function = trials.function
@@ -97,10 +100,10 @@ def choose_precision(
 def _with_ranges_of_all(
     choice: Choice, search: PrecisionSearch, parts: Parts, ranges: RangesOfSamples | None
 ) -> Choice:
-    """``choice`` with the ranges of all samples, those included that were held back from them to measure errors.
+    """``choice`` with the ranges of all samples, including those that were held back to measure errors.
 
-    They are the wider ones, so that other inputs are cut off less often. Where errors are beyond the budget then, or
-    the ranges are not those of some of the samples, ``choice`` itself.
+    These ranges are wider, so other inputs are cut off less often. Returns ``choice`` itself if the errors then exceed
+    the budget, or if its ranges are not those of a part of the samples.
     """
     trials = search.trials
     one, row = choice.candidate, choice.report.kept
@@ -117,11 +120,12 @@ def _with_ranges_of_all(
 
 
 _ALIKE: Final = 0.03
-"""The part by which two speeds may differ and say nothing: what is measured of each varies by more."""
+"""The relative difference of two speeds up to which they count as equal: measurements vary by more."""
 _PROMISING: Final = 1.01
-"""The least gain that is expected of a candidate with fewer layers, for it to come before what was not tried yet.
+"""The least expected gain of a candidate with fewer layers that lets it precede candidates not tried yet.
 
-It is counted as if all layers erred by the same; where few of them err by most, as they often do, it is far more.
+The expectation assumes that all layers have the same error. If few of them have most of it, as is common, the gain is
+far larger.
 """
 
 _Best: TypeAlias = tuple[Attempt, Candidate, IRModule]
@@ -130,11 +134,11 @@ _Best: TypeAlias = tuple[Attempt, Candidate, IRModule]
 def _tried(
     search: PrecisionSearch, listed: Sequence[Candidate | Refused], tell: Callable[[str], None]
 ) -> tuple[list[Attempt], _Best | None]:
-    """The rows of all candidates and the best: first each whole, then those that err by too much.
+    """The rows of all candidates and the best one: first each candidate whole, then those whose error is too large.
 
-    Of these the one comes first that is expected to be the fastest with as few layers as its error allows. What there
-    was no time for before them comes then, and at last what errs by so much that hardly a layer could stay. What is
-    only there in place of a candidate that errs by too much has no row where that does not.
+    Of the latter, the candidate comes first that is expected to be fastest with as few layers as its error allows. Then
+    come candidates that time ran out for before, and at last candidates whose error is so large that hardly a layer
+    could stay. A candidate that only replaces another one whose error is too large has no row if that error is not.
     """
     trials = search.trials
     rows: dict[int, Attempt] = {}
@@ -196,7 +200,7 @@ def _listed(
     samples: Sequence[Sequence[Any]] | None,
     ranges: RangesOfSamples | None,
 ) -> list[Candidate | Refused]:
-    """The candidates; bytes begin with what `SmoothOutliers` makes of the module, where there are samples."""
+    """The candidates; with samples, bytes start from the result of `SmoothOutliers`."""
     trials = search.trials
     module = trials.in_float32 or trials.module
     attends = has_attention(trials.function)
@@ -223,7 +227,7 @@ def _check_any(
     found: Sequence[Candidate | Refused],
     there_is: Callable[[str], Sequence[Candidate | Refused]],
 ) -> None:
-    """Raise `UsageError` where nothing can be tried for ``precision``, with why, and with what there is."""
+    """Raise `UsageError` if nothing can be tried for ``precision``, with the reasons and the alternatives."""
     problems = dict.fromkeys(one.problem for one in found if isinstance(one, Refused))
     if len(problems) == 0 or any(isinstance(one, Candidate) for one in found):
         return
@@ -240,7 +244,7 @@ def _in_order_of_trial(search: PrecisionSearch, found: Sequence[Candidate | Refu
         family = " ".join(word for word in one.name.replace(",", "").split()[:2] if not word.startswith("int"))
         places[id(one)] = families[family]
         if isinstance(one, Candidate) and one.faster is not None:
-            places[id(one)] -= 1  # at once after the one that it is tried in place of
+            places[id(one)] -= 1  # directly after the candidate that it replaces
         else:
             families[family] += isinstance(one, Candidate)
     last = len(ordered)
@@ -248,7 +252,7 @@ def _in_order_of_trial(search: PrecisionSearch, found: Sequence[Candidate | Refu
 
 
 def _expected(search: PrecisionSearch, one: Candidate) -> float:
-    """The seconds that a candidate is expected to take by its counts, before it is made."""
+    """The seconds that a candidate is expected to take, estimated from counts before it is made."""
     trials = search.trials
     return expected_seconds(
         trials.module,
@@ -288,13 +292,13 @@ def _report(
 
 
 def _is_within(budget: Budget, row: Attempt) -> bool:
-    """True if the attempt errs by no more than is allowed, whether it was kept or not."""
+    """True if the attempt's error is within the budget, whether the attempt was kept or not."""
     if row.error is None or row.cosine is None or row.agreement is None:
         return False
     return budget.up_to(row.allowed).missed(row.error, row.cosine, row.agreement) is None
 
 
-# --- what was decided before
+# --- earlier decisions
 
 
 def _key(search: PrecisionSearch, precision: str, engines: Sequence[str], parts: Parts) -> dict[str, Any]:
@@ -325,7 +329,7 @@ def _place_of(kept: Attempt | None, rows: Sequence[Attempt]) -> int | None:
 def _decided(
     search: PrecisionSearch, listed: Sequence[Candidate | Refused], known: Decision, parts: Parts
 ) -> Choice | None:
-    """An earlier decision, made again; None where it does not hold any more, or says nothing that is known."""
+    """An earlier decision, applied again; None if it does not hold any more, or names nothing that is known."""
     trials = search.trials
     try:
         rows = [Attempt.from_dict(facts) for facts in known.facts["attempts"]]
@@ -359,7 +363,7 @@ def _adds_before_norms(function: Function) -> bool:
 
 
 def _is_better(row: Attempt, best: Attempt) -> bool:
-    """True if ``row`` is faster than ``best``; where they are as fast, nearly, if its constants are smaller."""
+    """True if ``row`` is faster than ``best``; if they are nearly as fast, if its constants are smaller."""
     are_alike = row.ratio and best.ratio and abs(row.ratio / best.ratio - 1) < _ALIKE
     if are_alike and row.weights is not None and best.weights is not None and row.weights != best.weights:
         return row.weights < best.weights
@@ -371,7 +375,7 @@ def _rank(row: Attempt) -> tuple[float, int, float]:
 
 
 def _marked(module: IRModule, row: Attempt, search: PrecisionSearch) -> IRModule:
-    """``module`` with what was decided, and where, among its metadata, which files keep."""
+    """``module`` with the decision and its engine in its metadata, which files keep."""
     from ..formats.onnx.write.writer import METADATA
 
     said = {"regraft.engine": row.engine, "regraft.precision": row.name, "regraft.error": f"{row.error:.3g}"}

@@ -20,7 +20,7 @@ def unseen(_stage: str, _done: int, _total: int) -> None:
 
 
 class Stages(PassInstrument):
-    """Counts the stages of a job, passes among them, and keeps the time of each that is not a pass."""
+    """Counts the stages of a job, including passes, and keeps the time of each stage that is not a pass."""
 
     sees_sequences = False
 
@@ -33,14 +33,14 @@ class Stages(PassInstrument):
 
     @contextmanager
     def stage(self, name: str) -> Generator[None]:
-        """One stage: what happens inside."""
+        """One stage: the code inside the ``with`` block."""
         self._begin(name)
         started = perf_counter()
         yield
         self.seconds[name] = perf_counter() - started
 
     def detail(self, what: str) -> None:
-        """A step begins inside the stage that is under way."""
+        """Show a step inside the current stage."""
         self._show(f"{self._name}: {what}", self._done - 1, self._total)
 
     def _begin(self, name: str) -> None:
@@ -49,5 +49,5 @@ class Stages(PassInstrument):
         self._done += 1
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """A pass begins."""
+        """Begin the stage of a pass."""
         self._begin(info.name)

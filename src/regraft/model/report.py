@@ -1,4 +1,4 @@
-"""The report on an optimized model, as data: for people as tables, for programs as JSON."""
+"""The report on an optimized model, as data: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from .verification import Verification
 class OptimizationReport(Shown):
     """The report of `optimize`.
 
-    ``ops_before`` and ``ops_after`` say how often each operator occurs in the program; ``nodes_before`` and
-    ``nodes_after`` how many nodes of each kind the ONNX model has, bodies of loops and branches counted in, None where
-    one of the two is no ONNX model; ``passes`` what each pass rewrote, what it left and why; ``differences`` how far
-    each output is from before, None where that was not asked for; ``seconds`` how long each stage took; ``files`` the
-    bytes of each file that was written, none for a model in memory.
-    ``bytes_before`` and ``bytes_after`` are those of the model's files, of its weights for a model in memory;
-    ``measurement`` says how fast it became, and ``precision`` in which precision, None where that was not asked for.
-    ``kept`` says why the model was kept as it was, where it was: then ``passes`` is what would have been done.
-    ``raised`` says for what an ONNX model needs a newer opset than it did, None where it does not.
-    ``rules`` are the names of the rules that were asked for, whether they found anything or not.
-    ``before`` and ``program`` are the model as it was read and as it was made, and ``tape`` what the passes told while
-    they ran, rewrite by rewrite; these are no part of the JSON.
+    ``ops_before`` and ``ops_after`` count each operator in the program. ``nodes_before`` and ``nodes_after`` count the
+    nodes of each kind in an ONNX model, including bodies of loops and branches; None if one of the two is not an ONNX
+    model. ``passes`` says what each pass rewrote, what it left and why. ``verification`` has the difference of each
+    output from before, None if it was not requested. ``seconds`` is the time of each stage. ``files`` holds the bytes
+    of each written file; it is empty for a model in memory.
+
+    ``bytes_before`` and ``bytes_after`` are the sizes of the model's files, or of its weights for a model in memory.
+    ``measurement`` is the gain in speed and ``precision`` the choice of a precision, None if not requested. ``kept`` is
+    the reason why the original model was kept, if it was; then ``passes`` is what would have been done. ``raised`` says
+    why an ONNX model needs a newer opset than before, None if it does not. ``rules`` are the names of the requested
+    rules, whether they matched or not. ``before`` and ``program`` are the model as it was read and the result; ``tape``
+    is the record of the passes, rewrite by rewrite. These three are not part of the JSON.
     """
 
     model: str
@@ -58,12 +58,12 @@ class OptimizationReport(Shown):
 
     @property
     def total_seconds(self) -> float:
-        """The time that all of it took."""
+        """The time of all stages together."""
         return sum(self.seconds.values())
 
     @property
     def changed_ops(self) -> dict[str, tuple[int, int]]:
-        """For each operator whose number changed: the number before and after."""
+        """The number of each operator before and after, for the operators whose number changed."""
         return _changed(self.ops_before, self.ops_after)
 
     @property

@@ -1,4 +1,4 @@
-"""The receivers of a run's report: files and functions, checked before the run and served after it."""
+"""The receivers of a run's report: files and functions, checked before the run and called after it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ ReportTo: TypeAlias = str | os.PathLike[str] | Callable[[OptimizationReport], No
 def checked_reports(
     report: ReportTo | Sequence[ReportTo] | None, output: Path | None, opened: Model, *, safetensors: bool
 ) -> list[ReportTo]:
-    """The reports as a list, where they and the output can be written, each to a place of its own and over no input.
+    """The receivers of the report as a list, after checking that files can be written.
 
-    Raises `UsageError` and `OutputError` where they cannot.
+    Raises `UsageError` and `OutputError` if a report or the output cannot be written, if two have the same path, or if
+    one would overwrite an input.
     """
     if safetensors and output is not None and output.suffix != ".relax":
         raise UsageError(f"weights go to safetensors beside a .relax file; {output.name} holds its own")
@@ -40,7 +41,7 @@ def checked_reports(
 
 
 def hand_over_reports(reports: Iterable[ReportTo], made: OptimizationReport) -> None:
-    """Give what was made to each function, and write it to each file, as JSON."""
+    """Pass the report to each function, and write it to each file as JSON."""
     for report in reports:
         if callable(report):
             report(made)

@@ -1,6 +1,6 @@
-"""Rules by name: of a Python file, which is run for it, or of an installed package that offers some.
+"""Rules by name: from a Python file, which is executed, or from an installed package that offers rules.
 
-A rule file is code. It is run only where a person names it, and with all that code may do.
+A rule file is code. It is run only if the user names it, and it can do all that code can do.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ..rewrite.rules import LAMBDA
 from .errors import UsageError
 
 GROUP: Final = "regraft.rules"
-"""The entry points under which packages offer rules, each by a name of its own."""
+"""The group of entry points under which packages offer rules, each under its own name."""
 
 ALL: Final = "RULES"
-"""The name of a file's list of its rules; without it, they are those that stand at its top level."""
+"""The name of a file's list of rules. Without the list, the rules are those at the file's top level."""
 
 OnModule: TypeAlias = Callable[[IRModule], IRModule]
 """A function of a whole module, in a list of rules."""
@@ -38,11 +38,11 @@ Rules: TypeAlias = str | PatternMatchingRewriter | OnModule | Iterable[str | Pat
 
 
 def rules_of(given: Rules) -> tuple[Step, ...]:
-    """The rules that were given: as they are, or named as ``"file.py"``, ``"file.py:one,two"`` or ``"package"``.
+    """The rules ``given``: as objects, or named as ``"file.py"``, ``"file.py:one,two"`` or ``"package"``.
 
-    Functions of a module may stand among them. A rule that is given twice counts once, and a file that is named twice
-    runs once. Raises `UsageError` for a file, package or name that is not there, for a file that fails, and for what
-    holds no rules. Cost: that of running the files.
+    Functions of a module may be among them. A rule that is given twice counts once, and a file that is named twice runs
+    once. Raises `UsageError` for an unknown file, package or name, for a file that fails, and if there are no rules.
+    Cost: that of running the files.
     """
     one: Any = given
     is_list = isinstance(one, Iterable) and not isinstance(one, str | PatternMatchingRewriter)
@@ -78,7 +78,7 @@ def _named(text: str, ran: dict[Path, ModuleType]) -> Sequence[Step]:
 
 
 def _split(text: str) -> tuple[str, list[str]]:
-    """The file or package, and the names behind the colon; a drive of Windows has a colon of its own."""
+    """The file or package, and the names after the colon. The colon of a Windows drive does not count."""
     source, colon, names = text.rpartition(":")
     if not colon or (len(source) == 1 and text.endswith(".py")):
         return text, []
@@ -122,7 +122,7 @@ def _no_python(path: Path, error: SyntaxError | ValueError) -> str:
 
 @contextmanager
 def _beside(path: Path):
-    """Modules beside the file can be imported while it runs."""
+    """Let the file import modules beside it while it runs."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
@@ -145,7 +145,7 @@ def _offered(name: str) -> EntryPoint:
 
 
 def _owner(offered: EntryPoint) -> str:
-    """The package that offers rules, and what its entry point names."""
+    """The package that offers rules, and the object that its entry point names."""
     return f"{offered.dist.name} ({offered.value})" if offered.dist else offered.value
 
 
@@ -173,7 +173,7 @@ def _member(holder: Any, name: str, source: str) -> Any:
 
 
 def _called(function: Callable[..., Any], where: str) -> Sequence[Step]:
-    """A function of a module itself, or the rules that a function without arguments gives. Raises `UsageError`."""
+    """A function of a module itself, or the rules that a function without arguments returns. Raises `UsageError`."""
     open_kinds = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     parameters = [one for one in signature(function).parameters.values() if one.kind not in open_kinds]
     wanted = [one.name for one in parameters if one.default is Parameter.empty]
@@ -192,7 +192,7 @@ def _called(function: Callable[..., Any], where: str) -> Sequence[Step]:
 
 
 def _rules_in(value: Any, where: str) -> Sequence[Step]:
-    """The rules and functions of a module that ``value`` is or lists, or the rules that it has at its top level."""
+    """The rules and functions of a module that ``value`` is, lists, or has at its top level."""
     match value:
         case PatternMatchingRewriter():
             return value.rules()

@@ -33,13 +33,13 @@ from .inputs import (
 
 _Place: TypeAlias = "str | os.PathLike[str]"
 Samples: TypeAlias = "_Place | Mapping[str, Any] | Sequence[_Place] | Iterable[Mapping[str, Any] | Sequence[Any]]"
-"""Files, a folder of them, or inputs one after another: by name, in order, or one array for a model of one input."""
+"""Files, a folder of files, or inputs one after another: by name, in order, or one array for a model with one input."""
 
 _SUFFIXES = (".npz", ".npy")
 
 
 class Sample(NamedTuple):
-    """The inputs of one run, in the order of the parameters, and where they come from, for messages."""
+    """The inputs of one run, in the order of the parameters, and their origin, for messages."""
 
     place: str
     inputs: list[Any]
@@ -49,7 +49,7 @@ class Sample(NamedTuple):
 class TriedOn:
     """The inputs that a model is run on: those that are ``given``, or else random ones.
 
-    ``seed``, ``dims`` and ``ranges`` say how random ones are drawn, as `inputs.candidate_inputs` takes them.
+    ``seed``, ``dims`` and ``ranges`` control the random ones, as in `inputs.candidate_inputs`.
     """
 
     seed: int = 0
@@ -62,7 +62,7 @@ class TriedOn:
         return RandomInputs(self.seed, self.dims, self.ranges)
 
     def trials(self, function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]]) -> list[ExpectedRun]:
-        """Each sample, or one choice of random inputs, with what ``run`` gives for it. Raises `UsageError`."""
+        """Each sample, or one choice of random inputs, with the outputs of ``run`` for it. Raises `UsageError`."""
         if self.given is None:
             return [first_that_runs(function, run, self._drawn)]
         return trials_on(function, read_inputs_of_runs(function, self.given), run)
@@ -70,7 +70,7 @@ class TriedOn:
     def several(
         self, function: Function, run: Callable[[Sequence[Any]], list[np.ndarray]], seconds: float
     ) -> list[ExpectedRun]:
-        """As `trials`, but several random inputs, as many as `several_that_run` draws in ``seconds``."""
+        """As `trials`, but with several random inputs, as many as `several_that_run` runs in ``seconds``."""
         if self.given is not None:
             return self.trials(function, run)
         return several_that_run(function, run, seconds, self._drawn)
@@ -79,7 +79,7 @@ class TriedOn:
 def trials_on(
     function: Function, samples: Sequence[Sample], run: Callable[[Sequence[Any]], list[np.ndarray]]
 ) -> list[ExpectedRun]:
-    """Each of ``samples`` with what ``run`` gives for it; raises `UsageError`, which names the one that it refuses."""
+    """Each of ``samples`` with the outputs of ``run`` for it; raises `UsageError`, which names the failing sample."""
     found: list[ExpectedRun] = []
     for place, inputs in samples:
         try:
@@ -91,14 +91,16 @@ def trials_on(
 
 
 def _bounds_of_integers(function: Function, inputs: Sequence[Any]) -> str:
-    """The least and the greatest of all inputs of whole numbers: as a rule these are indices, which have a limit."""
+    """The smallest and the largest value of each integer input, as a text: these are usually indices, which have a
+    limit.
+    """
     named = [(param.name_hint, np.asarray(value)) for param, value in zip(function.params, inputs, strict=True)]
     told = [f"{name} from {x.min()} to {x.max()}" for name, x in named if x.dtype.kind in "iu" and x.size]
     return f" ({', '.join(told)})" if told else ""
 
 
 def read_inputs_of_runs(function: Function, given: Samples) -> list[Sample]:
-    """As `read_samples`, of any numbers; files that only together have all inputs are one sample."""
+    """As `read_samples`, but NaN and infinities are allowed; files that together have all inputs are one sample."""
     if isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 1:
         paths = [Path(one) for one in given if isinstance(one, str | os.PathLike)]
         if len(paths) == len(given) and not any(path.is_dir() for path in paths):
@@ -113,9 +115,9 @@ def read_inputs_of_runs(function: Function, given: Samples) -> list[Sample]:
 def read_samples(function: Function, given: Samples, most: int = 128, *, finite: bool = True) -> list[Sample]:
     """The samples, with arrays in the order of the parameters of ``function``; at most ``most``.
 
-    Raises `UsageError`, which names the sample, for inputs that are missing or that the function does not have, of
-    another shape or dtype than it takes, for files that cannot be read, for NaN and infinities and inputs without
-    elements (unless ``finite`` is False), and where there is no sample at all.
+    Raises `UsageError`, which names the sample, for missing or unknown inputs, for a wrong shape or dtype, for files
+    that cannot be read, for NaN, infinities and inputs without elements (unless ``finite`` is False), and if there is
+    no sample at all.
     """
     names = [param.name_hint for param in function.params]
     found: list[Sample] = []
@@ -127,7 +129,7 @@ def read_samples(function: Function, given: Samples, most: int = 128, *, finite:
         elif isinstance(one, Mapping):
             inputs = inputs_by_name(place, names, one)
         else:
-            # An array or a tensor by itself is one input, whatever its first axis is.
+            # A single array or tensor is one input, whatever its first axis is.
             inputs = [one] if hasattr(one, "__array__") or not isinstance(cast("object", one), Iterable) else list(one)
             if len(inputs) != len(names):
                 raise UsageError(f"{place} has {len(inputs)} inputs; the model has {len(names)}: {', '.join(names)}")
@@ -139,13 +141,13 @@ def read_samples(function: Function, given: Samples, most: int = 128, *, finite:
 
 
 def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: bool) -> None:
-    """Raise `UsageError` unless the inputs are what the parameters take."""
+    """Raise `UsageError` unless the inputs fit the parameters."""
     sizes: dict[Dim, int] = {}
     for param, value in zip(function.params, inputs, strict=True):
         name, ty = param.name_hint, param.ty
         try:
             array = np.asarray(value)
-        except (ValueError, TypeError, RuntimeError) as error:  # rows of several lengths, a tensor with a gradient
+        except (ValueError, TypeError, RuntimeError) as error:  # rows of different lengths, or a tensor with a gradient
             raise UsageError(f"{place}: input {name} is no array: {error}") from error
         if finite and not array.size:
             raise UsageError(f"{place}: input {name} has no elements ({array.shape}), which say nothing of ranges")
@@ -153,7 +155,7 @@ def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: boo
             raise UsageError(f"{place}: input {name} holds NaN or infinities, which say nothing of ranges")
         if not isinstance(ty, TensorType):
             continue
-        # What NumPy has no name for is saved as plain bytes.
+        # NumPy saves dtypes that it has no name for as plain bytes.
         if ty.dtype is not None and array.dtype.kind != "V" and array.dtype != numpy_dtype(ty.dtype):
             raise UsageError(f"{place}: input {name} is {array.dtype}; the model takes {ty.dtype}")
         if ty.shape is None:

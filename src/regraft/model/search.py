@@ -1,7 +1,8 @@
-"""One candidate after another: made, held against the model as it was, timed, and narrowed to what errs little enough.
+"""The trial of one candidate after another: made, compared with the original model, timed, and narrowed to a small
+error.
 
-A candidate is tried with all of its layers in few bits first. Where it errs by too much and could still be the fastest,
-its layers go back, those that err the most for what they save first, until the budget holds.
+A candidate is tried with all of its layers in few bits first. If its error is too large and it could still be the
+fastest, its layers go back until the budget holds, those with the most error per time saved first.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ from .timing import clock_for, gain, time_in_turns
 from .trials import OWN, Trial, Trials, judge_of
 
 _EXPECTED_NOISE: Final = 1.05
-"""The least counted gain: counts leave out what engines do beside arithmetic and reading."""
+"""The least counted gain that counts as faster: counts leave out everything that engines do beside arithmetic and
+reading.
+"""
 _GOING_BACK: Final = 1.1
-"""The part of the best speed that a model has to have before layers of it go back to float32, which takes time."""
+"""The ratio to the best speed that a candidate needs before its layers go back to float32, which takes time."""
 
 
 @dataclass(slots=True)
 class PrecisionSearch:
     """The search for the fastest candidate: its ``trials``, and the model ``before`` that they are timed beside.
 
-    ``timed``: what is not faster than the best so far, with all of its layers in few bits, is not looked at further.
-    Once the deadline of the trials is over, no candidate is opened and no run begins but those of the trial under way.
+    ``timed`` says that a candidate that is not faster than the best so far, with all of its layers in few bits, is
+    dropped. Once the deadline of the trials is over, no candidate is opened and no run begins, except in the current
+    trial.
     """
 
     trials: Trials
@@ -43,16 +47,16 @@ class PrecisionSearch:
     before: RunOriginal
     timed: bool = False
     unchanged_on: str | None = None
-    """The engine of the model as it was, where the passes changed nothing of it."""
+    """The engine of the original model, if the passes did not change it."""
     machine: MachineDescription = field(default_factory=this_machine)
     keeps_half: bool = False
-    """True to keep half of the time for candidates that are fast but err: some of their layers return to float32."""
+    """True to keep half of the time for fast candidates with too much error: some of their layers return to float32."""
     _begun: bool = False
     """True after the first candidate was tried. That one is tried even without a budget."""
     _longest: float = 0.0
     """The seconds that the longest trial of a whole model took."""
     _whole: dict[tuple[str, str], Errors] = field(default_factory=dict[tuple[str, str], Errors])
-    """By name and engine of a candidate, its errors with all layers in few bits."""
+    """The errors with all layers in few bits, by a candidate's name and engine."""
     _narrowing: Narrowing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,7 +86,7 @@ class PrecisionSearch:
             self._longest = max(self._longest, left - self.trials.deadline.left)
 
     def unchanged(self, engine: str) -> Attempt:
-        """The row of ``module`` in the precision that it has, which is handed over where there is no other."""
+        """The row of ``module`` in its own precision, which is handed over if there is no other."""
         one = Candidate(OWN, engine, {})
         row = Attempt(one.name, one.engine)
         try:
@@ -117,9 +121,10 @@ class PrecisionSearch:
         return CandidateResult(replace(row, problem=problem), errs=True)
 
     def narrowed(self, one: Candidate, row: Attempt, best: Attempt | None = None) -> CandidateResult:
-        """``one``, which errs by too much as ``row`` says, with as many layers gone back as the error asks for.
+        """``one``, whose error in ``row`` is too large, after as many layers went back as the budget requires.
 
-        What would not be faster than ``best`` then, and what there is no time for, is left, and the row says so.
+        A candidate that would then not be faster than ``best``, or that there is no time for, is skipped, and the row
+        says so.
         """
         problem = row.problem or ""
         if not may_win(row, best):
@@ -188,7 +193,9 @@ class PrecisionSearch:
     def _layer_reports(
         self, one: Candidate, layers: Sequence[str], kept: Mapping[str, str], alone: Mapping[str, float]
     ) -> tuple[LayerReport, ...]:
-        """The ``layers`` of ``one``: those ``kept`` in more bits, and what is known of their errors ``alone``."""
+        """The reports on the ``layers`` of ``one``: those ``kept`` in more bits, and their own errors ``alone``, if
+        known.
+        """
         seconds = expected_seconds_of_layers(
             self.trials.start(one),
             self.trials.name,
@@ -204,10 +211,10 @@ class PrecisionSearch:
 
 
 class CandidateResult(NamedTuple):
-    """The result of a candidate, and the module that it runs, None where it is out.
+    """The result of a candidate, and the module that it runs, None if it is rejected.
 
-    ``errs``: it is out only because it errs by too much, so that fewer layers in few bits may do. ``comes_later``: it
-    was not tried, because half of the time is kept for those.
+    ``errs`` says that it is rejected only because its error is too large, so that fewer layers in few bits may do.
+    ``comes_later`` says that it was not tried, because half of the time is kept for such candidates.
     """
 
     row: Attempt
@@ -217,15 +224,16 @@ class CandidateResult(NamedTuple):
 
 
 def may_win(row: Attempt, best: Attempt | None) -> bool:
-    """True if what is timed with all layers in few bits is so much faster than ``best`` that a few may go back."""
+    """True if a candidate timed with all layers in few bits is so much faster than ``best`` that a few may go back."""
     return best is None or not best.ratio or not row.ratio or row.ratio > best.ratio * _GOING_BACK
 
 
 def expected_once_narrowed(row: Attempt, allowed: float, noise: float = 0.0) -> float:
-    """About how many times as fast ``row`` is once so many of its layers went back that it errs by ``allowed``.
+    """About how many times as fast ``row`` is after so many of its layers went back that its error is ``allowed``.
 
-    Counted as if all layers took the same time and had the same share of the squared error. Where no speed is known, it
-    is the part of the layers that stay. ``noise`` is the part by which its speed is taken to be more than was measured.
+    The estimate assumes that all layers take the same time and have the same share of the squared error. If no speed is
+    known, the result is the fraction of layers that stay. ``noise`` is a fraction by which the measured speed is
+    raised.
     """
     error, ratio = row.error or 0.0, row.ratio * (1 + noise)
     stay = 0.0 if not isfinite(error) else min(1.0, (allowed / error) ** 2) if error else 1.0
@@ -233,10 +241,11 @@ def expected_once_narrowed(row: Attempt, allowed: float, noise: float = 0.0) -> 
 
 
 def most_promising_first(rows: Mapping[int, Attempt], allowed: float) -> list[int]:
-    """The numbers of ``rows`` in the order in which they are narrowed: what is expected to be the fastest then first.
+    """The numbers of ``rows`` in the order in which they are narrowed: the row that is expected to be fastest comes
+    first.
 
-    Candidates are numbered in the order of their expected times. A row goes before others of larger numbers unless one
-    of these is expected to be faster by more than the noise of its own time.
+    Candidates are numbered in the order of their expected times. A row goes before rows of larger numbers, unless one
+    of them is expected to be faster by more than the noise of its own time.
     """
     left, ordered = sorted(rows), list[int]()
     while left:

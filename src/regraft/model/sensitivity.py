@@ -1,13 +1,14 @@
 """The distance by which a model's own results move when its values are rounded in another way.
 
-A loop may hand the errors of rounding on and let them grow. A recurrent decoder of 89 steps was 21 times the tolerance
-of float32 away from its values in double precision, and moved by 34 times the tolerance when its inputs changed in
-their last binary digit. In 16 to 23 steps, the same decoder moved by 0.3 to 1.6 times the tolerance. How much errors
-grow depends on weights and inputs more than on the number of steps, so it is measured.
+A loop can pass rounding errors on and let them grow. The results of a recurrent decoder of 89 steps were 21 times the
+tolerance of float32 away from its values in double precision, and moved by 34 times the tolerance when its inputs
+changed in their last binary digit. In 16 to 23 steps, they moved by 0.3 to 1.6 times the tolerance. The growth depends
+on weights and inputs more than on the number of steps, so it is measured.
 
-A value that lies between two steps of a quantization goes to either, by its last digit. Of twelve networks on bytes,
-ONNX Runtime and OpenVINO gave results 0.04 to 0.8 % of the largest apart, where moved roundings gave 0.07 to 0.8 %.
-An output that is such codes itself may differ by one, at the elements whose values before are that near to two steps.
+A value between two steps of a quantization goes to either one, depending on its last digit. For twelve networks on
+bytes, the results of ONNX Runtime and OpenVINO were 0.04 to 0.8 % of the largest apart; moved roundings gave 0.07 to
+0.8 %. An output that consists of such codes may differ by one, at the elements whose values before lie that close to
+the middle between two steps.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ from .inputs import ExpectedRun
 
 _RUNS: Final = 4
 _TIMES: Final = 4
-"""The largest change of a few runs is a sample of what roundings do: so many times that much is allowed."""
+"""The factor on the largest change that is allowed: the largest change of a few runs is only a sample of what roundings
+do.
+"""
 _MOST_BY_STEPS: Final = 1 / 16
-"""About the square root of a step of 8 bits, 1/255."""
+"""The largest part of an output's magnitude that may change: about the square root of a step of 8 bits, 1/255."""
 _LEAST: Final = 2.0**-14
-"""The least normal number of float16."""
+"""The smallest normal number of float16."""
 _WAVES: Final = (1e4, 2e4)
-"""The waves between zero and the largest value, so many that neighbours move by chance."""
+"""The range of frequencies, in waves up to the largest value: so high that neighbours move independently."""
 
 
 _ROUNDING: Final = (
@@ -59,22 +62,22 @@ _ROUNDING: Final = (
 
 
 def rounds_to_steps(function: Function) -> bool:
-    """True if ``function`` quantizes values as it runs."""
+    """True if ``function`` quantizes values when it runs."""
     return any(_rounds(value) for value in _values(function)) or has_quantized_operators(function)
 
 
 def has_loops(function: Function) -> bool:
-    """True if ``function`` has a loop, which may let errors of rounding grow."""
+    """True if ``function`` has a loop, in which rounding errors can grow."""
     return any(isinstance(value, Call) and value.op is LOOP for value in _values(function))
 
 
 def tolerances_by_own_change(run: RunOriginal, trial: ExpectedRun, *, made_in: str | None = None) -> list[float]:
-    """For each output, the relative difference that roundings explain: at least the tolerance of its dtype.
+    """The relative difference that roundings explain, for each output: at least the tolerance of its dtype.
 
-    ``run`` is the model as it was. It runs four times more, each time with every float of its inputs moved up or down
-    in its last place. Four times the largest change of an output is its tolerance, but never more than the square root
-    of its dtype's epsilon (3.5e-4 for float32): half of the digits must agree. Whole numbers must be equal, and without
-    inputs of floats nothing is loosened. ``made_in`` is that of `compare_outputs`.
+    ``run`` is the original model. It runs four more times, each time with every float of its inputs moved up or down in
+    its last place. The tolerance of an output is four times its largest change, but never more than the square root of
+    its dtype's epsilon (3.5e-4 for float32): half of the digits must agree. Integers must be equal, and without
+    floating-point inputs nothing is loosened. For ``made_in`` see `compare_outputs`.
     """
     if not any(_is_float(value) for value in trial.inputs):
         return _own(trial, made_in)
@@ -86,21 +89,21 @@ def tolerances_by_own_change(run: RunOriginal, trial: ExpectedRun, *, made_in: s
 def tolerances_by_steps(
     module: IRModule, run: Callable[[IRModule], RunOriginal], trial: ExpectedRun, *, made_in: str | None = None
 ) -> list[float]:
-    """The same for a model that quantizes values: the difference that explains itself by the steps of its scales.
+    """The same for a model that quantizes values: the difference that the steps of its scales explain.
 
-    ``run`` runs ``module``, the model as it was read, four times. Each time what is quantized is moved by at most the
-    tolerance of its dtype, so that some values go to the next step. An output may differ by four times its largest
-    change, but by no more than a sixteenth of its largest magnitude.
+    ``run`` runs ``module``, the model as it was read, four times. Each time the operands of quantizations are moved by
+    at most the tolerance of their dtype, so that some values go to the next step. An output may differ by four times
+    its largest change, but by no more than a sixteenth of its largest magnitude.
     """
     moved = (one(trial.inputs) for one in _with_moved_roundings(module, run))
     return _by_changes(moved, trial, lambda _: _MOST_BY_STEPS, made_in=made_in)
 
 
 def error_by_steps(module: IRModule, run: Callable[[IRModule], RunOriginal], trials: Sequence[ExpectedRun]) -> float:
-    """The error that explains itself by the steps of a model that quantizes values; see `tolerances_by_steps`.
+    """The error that the steps of a model that quantizes values explain; see `tolerances_by_steps`.
 
-    It is a part of the largest magnitude of each output: four times the largest of four runs on each of ``trials``,
-    but no more than a sixteenth.
+    It is a fraction of the largest magnitude of each output: four times the largest error of four runs on each of
+    ``trials``, but at most a sixteenth.
     """
     runs = _with_moved_roundings(module, run)
     errors = [outputs_error(one.outputs, moved(one.inputs)[-len(one.outputs) :])[0] for moved in runs for one in trials]
@@ -110,12 +113,13 @@ def error_by_steps(module: IRModule, run: Callable[[IRModule], RunOriginal], tri
 def codes_within_steps(
     module: IRModule, name: str, run: Callable[[IRModule], RunOriginal], trial: ExpectedRun, found: Sequence[np.ndarray]
 ) -> list[bool]:
-    """For each output of function ``name`` whether ``found`` differs by no more than one code, where it may.
+    """True for each output of function ``name`` in which ``found`` differs by at most one code, at elements where it
+    may.
 
-    It may where a quantization gives the output, moved elements included, and the value before is so near to both codes
-    that the tolerance of what is quantized takes it from one to the other. That tolerance is its dtype's, or what
-    `tolerances_by_steps` allows where the values come from quantizations themselves. ``run`` and ``module`` are those
-    given there; three programs and four moved ones run.
+    An element may differ if a quantization gives it, perhaps moved, and if its value before is so close to both codes
+    that the tolerance of the quantized values takes it from one code to the other. That tolerance is the dtype's, or
+    the one from `tolerances_by_steps` if the values themselves come from quantizations. ``run`` and ``module`` are as
+    there. Cost: three programs and four moved ones run.
     """
     function, count = module[name], len(trial.outputs)
     values = get_var2val(function)
@@ -148,7 +152,7 @@ def _is_between(own: np.ndarray, other: np.ndarray, low: np.ndarray, high: np.nd
 
 
 def _quantizations(values: Definitions, leaf: Expr) -> list[Call] | None:
-    """The quantizations whose elements ``leaf`` has, moved or not; None where it has others too."""
+    """The quantizations that give all elements of ``leaf``, moved or not; None if something else gives some of them."""
     call = definition(values, resolve(values, leaf))
     if not isinstance(call, Call) or not isinstance(call.op, Op):
         return None
@@ -159,7 +163,7 @@ def _quantizations(values: Definitions, leaf: Expr) -> list[Call] | None:
 
 
 def _moved_by(call: Call) -> list[Expr]:
-    """The operands whose elements ``call`` gives, if it gives those of no others and computes nothing."""
+    """The operands whose elements ``call`` returns, if it only moves elements; empty if it computes anything."""
     first = call.args[0] if call.args else call
     if not isinstance(call.op, Op) or call.op.traits.isdisjoint((Trait.VIEW, Trait.MOVES)):
         return []
@@ -167,7 +171,7 @@ def _moved_by(call: Call) -> list[Expr]:
 
 
 def _shifted(values: Definitions, leaf: Expr, shifts: Mapping[Call, float]) -> Expr:
-    """``leaf`` with what its quantizations quantize greater by ``shifts``; ``leaf`` where it has none."""
+    """``leaf`` with the operands of its quantizations increased by ``shifts``; ``leaf`` itself if it has none."""
     call = definition(values, resolve(values, leaf))
     if not isinstance(call, Call) or _quantizations(values, leaf) is None:
         return leaf
@@ -202,21 +206,21 @@ def _by_changes(
 
 
 def _with_moved_roundings(module: IRModule, run: Callable[[IRModule], RunOriginal]) -> Iterator[RunOriginal]:
-    """Four runs of ``module``, each with other moves of what is quantized; each is made when it is asked for."""
-    # What is quantized inside of an operator is moved as well.
+    """Four runs of ``module``, each with different moves of the quantized values; each is made when it is requested."""
+    # Quantizations inside of an operator are moved as well.
     module = WriteOutQuantized()(module)
     return (run(_MovedRoundings(seed).mutate(module)) for seed in range(_RUNS))
 
 
 class _MovedRoundings(ExprMutator):
-    """Adds a wave to what is quantized, so small that it changes nothing but to which of two steps a value goes."""
+    """Adds a wave to the operands of quantizations, so small that it only changes to which of two steps values go."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._random = np.random.default_rng(seed)
 
     def visit_call_(self, call: Call) -> Expr:
-        """A quantization, of what is moved a little."""
+        """The call; if it is a quantization, with its operand moved a little."""
         if not _rounds(call) or isinstance(call.args[0], Constant):
             return call
         data = call.args[0]

@@ -1,7 +1,7 @@
 """The times of ways to run a model: each alone on an engine, or several in turns.
 
-Runs that take turns share whatever else the machine does, so that the ratio of their least times says more than two
-measurements one after the other. How far that ratio can be trusted is measured, too.
+Runs that take turns share the machine's other load, so the ratio of their least times says more than two measurements
+one after the other. The reliability of that ratio is measured, too.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from .errors import UsageError
 Clock: TypeAlias = Literal["cpu", "wall"]
 
 CLOCKS: Final[Mapping[str, Callable[[], float]]] = {"cpu": process_time, "wall": perf_counter}
-"""``cpu``: the time that processors spent on this process, in all its threads; ``wall``: the time that passed."""
+"""``cpu`` is the time that processors spent on all threads of this process; ``wall`` is the time that passed."""
 
 _GROUPS: Final = 3
 _MOST_ROUNDS: Final = 60
 _SHORTEST: Final = 0.01
-"""Seconds that a turn takes at least: a way that is faster runs several times in a row."""
+"""The least seconds of a turn: a faster way runs several times in a row."""
 _LONG: Final = 2.0
-"""Seconds of a run that is not repeated beyond the budget."""
+"""The seconds of a run from which it is not repeated beyond the budget."""
 _UNKNOWN_NOISE: Final = 0.1
-"""The least noise where there was no time for three turns, so that it could not be measured."""
+"""The least noise if there was no time for three turns, so that the noise could not be measured."""
 _ENOUGH: Final = 5
-"""The turns by which a way is known to be faster though other programs ran beside some of them."""
+"""The number of turns that show that a way is faster, even if other programs ran beside some of them."""
 _TO_CONFIRM: Final = 5.0
-"""The most seconds of such turns beyond the budget."""
+"""The largest number of seconds for such turns beyond the budget."""
 
 
 class Deadline:
-    """The end of a budget of seconds of wall time, which begins now. A load on the machine does not move it."""
+    """The end of a budget of seconds of wall time that begins now. Load on the machine does not move it."""
 
     __slots__ = ("_end", "_seconds")
 
@@ -58,12 +58,12 @@ class Deadline:
 
     @property
     def left_of_first_half(self) -> float:
-        """The seconds until half of the budget is over; negative once less than that is left."""
+        """The seconds until half of the budget is over; negative after that."""
         return self.left - self._seconds / 2
 
     @contextmanager
     def standing_still(self) -> Generator[None]:
-        """Time that is spent inside does not count."""
+        """Stop the clock: time inside the ``with`` block does not count."""
         started = monotonic()
         try:
             yield
@@ -72,9 +72,9 @@ class Deadline:
 
 
 def clock_for(threads: int | None, clock: Clock | None = None) -> Clock:
-    """The clock to use: the one that was asked for, else processor time for one thread and the wall's for more.
+    """The clock to use: the requested one, else processor time for one thread and wall time for more.
 
-    Processor time leaves out what other programs do; but of several threads it adds up all, waiting ones too.
+    Processor time leaves out the work of other programs, but adds up the time of all threads, including waiting ones.
     """
     if clock is not None and clock not in CLOCKS:
         raise UsageError(f"there is no clock {clock!r}; there are: {', '.join(CLOCKS)}")
@@ -82,7 +82,7 @@ def clock_for(threads: int | None, clock: Clock | None = None) -> Clock:
 
 
 class Prepared(NamedTuple):
-    """A model made ready on an engine: the seconds that this and the first run took, and what runs it again."""
+    """A model made ready on an engine: the seconds for that and for the first run, and a function to run it again."""
 
     build: float
     first: float
@@ -90,7 +90,7 @@ class Prepared(NamedTuple):
 
 
 def prepared(make: Callable[[], RunOriginal], inputs: Sequence[Any]) -> Prepared:
-    """A model made ready by ``make`` and run on ``inputs`` once. Raises what building and running raise."""
+    """A model made ready by ``make`` and run on ``inputs`` once. Raises the errors of building and running."""
     started = perf_counter()
     run = make()
     built = perf_counter()
@@ -100,13 +100,13 @@ def prepared(make: Callable[[], RunOriginal], inputs: Sequence[Any]) -> Prepared
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """The seconds that one way took, turn after turn."""
+    """The seconds of one way, turn after turn."""
 
     seconds: tuple[float, ...]
 
     @property
     def least(self) -> float:
-        """The least of all turns: what is above it, something else on the machine took."""
+        """The least time of all turns; anything above it is time that something else on the machine took."""
         return min(self.seconds)
 
     @property
@@ -116,7 +116,7 @@ class Turns:
 
 
 class Gain(NamedTuple):
-    """The speed of one way as a multiple of another's, and the uncertainty as a part of it."""
+    """The speed of one way as a multiple of another's, and the uncertainty as a fraction of it."""
 
     ratio: float
     noise: float
@@ -133,9 +133,9 @@ class Gain(NamedTuple):
 def gain(before: Turns, after: Turns) -> Gain:
     """The speed of ``after`` as a multiple of that of ``before``; both from one call of `time_in_turns`.
 
-    The ratio is that of the least times. Its noise is what this may be off by: half of the range of the same ratio over
-    every third turn, which three shorter measurements would have differed by, or, if that is more, how far the middle
-    half of the ratios of single turns reaches from it; 1 % at least, and 10 % at least of fewer than three turns.
+    The ratio is that of the least times. Its noise is the larger of two: half of the range of the same ratio over every
+    third turn, by which three shorter measurements would have differed; and the distance from the ratio to the ends of
+    the middle half of the single turns' ratios. It is at least 1 %, and at least 10 % with fewer than three turns.
     """
     ratio = before.least / after.least
     least = 0.01 if len(before.seconds) >= _GROUPS else _UNKNOWN_NOISE
@@ -157,16 +157,16 @@ def time_in_turns(
 ) -> list[Turns]:
     """Times of each of ``ways``, which take turns, every second round in the opposite order.
 
-    Rounds go on for ``budget`` seconds of wall time, and no further one begins that would end later; at most 60 are
-    made; or ``rounds``, if given. Before them each way runs once or twice, which takes longer for one whose memory was
-    not used for a while. So there is one round in any case, and three of short ways, some hundredths of a second. Only
-    where one run takes more than two seconds, and there is time for no round at all, the first runs are what was timed.
-    It takes at most ``budget`` and two runs of each way.
+    Rounds go on for ``budget`` seconds of wall time, and no round begins that would end later; there are at most 60, or
+    ``rounds`` if given. Before them each way runs once or twice; a run takes longer if its memory was not used for a
+    while. There is always one round, and three of short ways, which take some hundredths of a second. Only if one run
+    takes more than two seconds, and there is no time for a round, the first runs are the result. All of it takes at
+    most ``budget`` and two runs of each way.
 
-    A single turn may have met other work on the machine. So where the second way comes out more than ``to_beat`` times
-    as fast as the first by fewer than five turns, further ones are made up to that, for five more seconds at most.
+    A single turn may have met other work on the machine. So if the second way comes out more than ``to_beat`` times as
+    fast as the first in fewer than five turns, further turns follow up to five, for five more seconds at most.
 
-    The garbage collector is out of the way. Raises what a way raises.
+    The garbage collector is paused. Raises the errors of the ways.
     """
     deadline, now = Deadline(budget), CLOCKS[clock]
     confirmed = Deadline(budget + _TO_CONFIRM)
@@ -198,7 +198,7 @@ def time_in_turns(
 
 
 class _First(NamedTuple):
-    """A run before all rounds: its seconds by the clock and by the wall, and how often a round repeats it."""
+    """A run before all rounds: its seconds by the clock and by the wall clock, and the number of repeats in a round."""
 
     seconds: float
     wall: float
@@ -210,7 +210,7 @@ def _turns(taken: Sequence[Sequence[float]], first: Sequence[_First]) -> list[Tu
 
 
 def _first_run(way: Callable[[], Any], now: Callable[[], float]) -> _First:
-    """The first run; of a short one the second, since the first has pages to fetch."""
+    """The first run; for a short way the second, since the first one loads memory pages."""
     found = _First(0.0, 0.0, 1)
     for _ in range(2):
         started, wall = now(), perf_counter()

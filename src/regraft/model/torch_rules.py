@@ -1,4 +1,4 @@
-"""Rules from two functions of PyTorch: both are exported on example inputs, and one takes the place of the other."""
+"""Rules from two PyTorch functions: both are exported on example inputs, and the second replaces the first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _LOOSE: Final = ("sizes", "dtypes")
 _Exported: TypeAlias = dict[str, Function]
 """The functions ``pattern`` and ``replacement`` of a rule."""
 _OTHERS: Final = {"float64": "double", "float16": "half", "bfloat16": "bfloat16"}
-"""The dtypes that the functions of a rule for any dtype are exported in as well, and the methods of tensors to them."""
+"""The other dtypes in which the functions of a rule for any dtype are exported, and the tensor methods that cast to
+them.
+"""
 
 
 def rule_from_torch(
@@ -34,24 +36,24 @@ def rule_from_torch(
     loose: Iterable[str] = (),
     approximate: float | None = None,
 ) -> Rule:
-    """The rule that replaces what ``before`` computes by what ``after`` computes, both functions of tensors.
+    """The rule that replaces the computation of ``before`` by that of ``after``, both functions of tensors.
 
     Args:
-        before: a function over PyTorch's operators, or a module in eval mode. Each parameter stands for any value of
-            its type; Python numbers inside match exactly. It may return several tensors, which are replaced together.
+        before: a function over PyTorch's operators, or a module in eval mode. Each parameter matches any value of its
+            type; Python numbers inside match exactly. It may return several tensors, which are replaced together.
         after: a function of the same parameters, in the same order, that returns as many tensors.
-        examples: tensors to export both with. Without more, the rule is about their shapes and dtypes.
+        examples: tensors to export both with. By default, the rule holds for their shapes and dtypes only.
         name: for messages and reports; by default the name of ``before``.
-        loose: ``"sizes"``: each size of the examples over 1 stands for any size, equal ones where either function
-            needs them equal; sizes that the functions compute follow. ``"dtypes"``: each dtype stands for any of its
-            kind (floating point, integer), the same throughout. Then the functions are also exported in float64,
-            which has their numbers as they were written. Where PyTorch computes in float32 for half precision, as it
-            does with Python numbers, a program in half precision has other operators. A rule of one value is also for
-            these: the functions are exported in float16 and bfloat16 as well.
-        approximate: how far the values may change, as part of the largest; see `Rule`.
+        loose: With ``"sizes"``, each size over 1 in the examples stands for any size; sizes stay equal if either
+            function needs them equal, and sizes that the functions compute follow. With ``"dtypes"``, each dtype stands
+            for any dtype of its kind (floating point, integer), the same one throughout; then the functions are also
+            exported in float64, which keeps their numbers as they were written. PyTorch computes some operations on
+            half precision in float32, for example with Python numbers, so a program in half precision has other
+            operators. A rule of one value covers these too: the functions are exported in float16 and bfloat16 as well.
+        approximate: the allowed change of the values, as a fraction of the largest; see `Rule`.
 
-    A program that was read from PyTorch has the operators that ``before`` becomes; for one of another source, look at
-    ``from_torch(before)`` first. Raises `ConvertError` for functions that cannot be exported or read, and
+    A program that was read from PyTorch has the operators that ``before`` becomes. For a program from another source,
+    look at ``from_torch(before)`` first. Raises `ConvertError` for functions that cannot be exported or read, and
     `RewriteError` for functions that make no rule. Cost: two exports, about a second; up to eight with loose dtypes.
     """
     require_torch()
@@ -80,7 +82,7 @@ def rule_from_torch(
 def _in_every_dtype(
     export: Callable[[Sequence[Any]], _Exported], examples: Sequence[Any], functions: _Exported
 ) -> list[_Exported]:
-    """``functions`` with their numbers as they were written, and forms of their own for narrow floats."""
+    """``functions`` with their numbers as they were written, and separate forms for narrow floats."""
     forms = [functions]
     for dtype in _OTHERS:
         try:
@@ -96,7 +98,7 @@ def _in_every_dtype(
 
 
 def _first_of(rules: Sequence[Rule]) -> Rule:
-    """One rule of one value for what any of ``rules`` is for; the first that matches applies."""
+    """One rule of one value that covers all of ``rules``; the first that matches applies."""
     first, *others = rules
     if not others:
         return first
@@ -131,12 +133,12 @@ def _in_dtype(example: Any, dtype: str) -> Any:
 
 
 def _own_dtypes(function: Function) -> set[str | None]:
-    """The dtypes of the floats that it takes."""
+    """The dtypes of the floating-point parameters."""
     return {dtype for param in function.params if is_float(dtype := dtype_of(param))}
 
 
 def _are_alike(function: Function, other: Function, dtype: str) -> bool:
-    """True if both have the same operators in the same order, and ``dtype`` where the first has its own dtypes."""
+    """True if both have the same operators in the same order, and ``dtype`` in place of the first one's own dtypes."""
     own = _own_dtypes(function)
     both = [list(iter_bindings(one)) for one in (function, other)]
     operators = [[getattr(getattr(one.value, "op", None), "name", "") for one in bindings] for bindings in both]

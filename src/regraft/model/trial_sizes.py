@@ -1,7 +1,8 @@
-"""Sizes for symbolic dims, to draw random inputs of: such that a model runs, hides no transpose, and ends soon.
+"""Sizes for symbolic dims, to draw random inputs of: sizes on which a model runs, reveals a wrong transpose, and ends
+soon.
 
-Small sizes that all differ show the most, but networks halve their inputs, and those of images and of sound ask for
-more than a few elements. So there are several choices. Numbers of inputs of these sizes are drawn by `inputs`.
+Small sizes that all differ reveal the most, but networks halve their inputs, and models of images and sound need more
+than a few elements. So there are several choices. `inputs` draws the inputs of these sizes.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from ..reference.trials import drawn_sizes
 from .implied_sizes import sides_of_images
 
 _BATCHES_AND_STEPS: Final = ((2, 32), (1, 32), (1, 512))
-"""Sizes of first axes, and what all other sizes are multiples of: networks halve images five times, as a rule."""
+"""Sizes of first axes, and the step that all other sizes are multiples of: most networks halve images five times."""
 
 _MOST_WORK: Final = 10**11
-"""Operations of a run that takes some seconds, the bytes that it moves added."""
+"""The operations of a run that takes some seconds, plus the bytes that it moves."""
 _MOST_ELEMENTS: Final = 1 << 25
-"""Elements of all inputs together, which take a second to draw."""
+"""The number of elements of all inputs together that take a second to draw."""
 
 
 class Sized(NamedTuple):
-    """Parameters some of whose sizes are set, the others to be drawn; and whether a run on such sizes takes long."""
+    """Parameters of which some sizes are set and others are to be drawn. ``is_long``: a run on them takes long."""
 
     function: Function
     divisible: bool
@@ -39,11 +40,11 @@ class Sized(NamedTuple):
 
 
 def ways_of_sizes(function: Function, seed: int) -> list[Sized]:
-    """The choices of sizes for ``function``, each once, in the order in which they are worth a trial.
+    """The choices of sizes for ``function``, each once, the most useful first.
 
-    The sizes that are small and all different come first, for models of images those that these need. Sizes that make
-    a run long come last, and those of inputs with very many elements are left out, unless nothing else is left. Cost:
-    linear in the bindings, for a function with symbolic sizes.
+    Small sizes that all differ come first; for models of images, larger sizes come before them. Sizes that make a run
+    long come last. Sizes of inputs with very many elements are left out, unless nothing else is left. Cost: linear in
+    the bindings, for a function with symbolic sizes.
     """
     given: list[tuple[Mapping[SymVar, int], bool]] = [({}, False), ({}, True)]
     if not any(isinstance(dim, SymExpr) for shape in _shapes(function) for dim in shape):
@@ -64,7 +65,7 @@ def ways_of_sizes(function: Function, seed: int) -> list[Sized]:
 
 
 def sizes_of(function: Function, inputs: Sequence[Any]) -> dict[SymVar, int]:
-    """The symbolic sizes of the parameters of ``function``, as ``inputs`` have them."""
+    """The symbolic sizes of the parameters of ``function``, with their values in ``inputs``."""
     sizes: dict[SymVar, int] = {}
     for param, given in zip(function.params, inputs, strict=False):
         pairs = zip(stated_shape(param) or (), np.shape(given), strict=False)
@@ -77,7 +78,7 @@ def _elements_of(shapes: Sequence[Sequence[int]]) -> int:
 
 
 def _value(dim: Dim, sizes: Mapping[SymVar, int]) -> int:
-    """``dim`` where sizes that only a run tells are 1."""
+    """The value of ``dim``, with 1 for sizes that only a run determines."""
     return evaluate(dim, {**dict.fromkeys(free_symvars(dim), 1), **sizes})
 
 
@@ -86,7 +87,7 @@ def _is_of_images(function: Function) -> bool:
 
 
 def _enlarged(function: Function, batch: int, step: int) -> dict[SymVar, int]:
-    """The sizes of ``function``: first axes of size ``batch``, all others different multiples of ``step``."""
+    """Sizes for ``function``: ``batch`` for first axes, different multiples of ``step`` for all others."""
     leading = {dims[0] for dims in _shapes(function) if dims}
     sizes: dict[SymVar, int] = {}
     for dims in _shapes(function):
@@ -97,7 +98,7 @@ def _enlarged(function: Function, batch: int, step: int) -> dict[SymVar, int]:
 
 
 def _parameters_of(function: Function, sizes: Mapping[SymVar, int]) -> Function:
-    """The parameters of ``function``, of those sizes; it computes nothing."""
+    """The parameters of ``function`` with ``sizes`` filled in, as a function that computes nothing."""
     return Function([Var(param.name_hint, substitute_type(param.ty, sizes)) for param in function.params], Tuple(()))
 
 

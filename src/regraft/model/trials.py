@@ -1,6 +1,6 @@
-"""Trials of a model in few bits: what candidates make of it, what runs that, and how much it errs.
+"""Trials of a model in few bits: the modules that candidates make, their runs, and their errors.
 
-A trial is a module that a candidate made, run on the inputs of the search and held against the right outputs.
+A trial is a module that a candidate made, run on the inputs of the search and compared with the right outputs.
 """
 
 from __future__ import annotations
@@ -46,15 +46,17 @@ _LAYER_RULES: Final = frozenset(
 )
 
 OWN: Final = "its own precision"
-"""The name of the precision that a model has, where that is not float32 alone."""
+"""The name of a model's own precision, if that is not float32 alone."""
 JUDGE: Final = "onnxruntime"
-"""The engine on which the errors of single layers are measured: it opens a model in a fraction of the others' time."""
+"""The engine that measures the errors of single layers: it opens a model in a fraction of the others' time."""
 _MOST_IN_MEMORY: Final = 1 << 30
-"""Bytes of constants up to which a file is made in memory only, to be tried."""
+"""The limit of constant bytes up to which a file is made only in memory, to be tried."""
 
 
 class Made(NamedTuple):
-    """A module with all layers of a candidate in few bits, their bindings, and why there are none, as an ending."""
+    """A module with all layers of a candidate in few bits, their bindings, and the reason if there are none, as an
+    ending.
+    """
 
     module: IRModule
     layers: Sequence[str]
@@ -62,7 +64,7 @@ class Made(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A module that a candidate made, what runs it, its errors, and whether it computes as precisely as the model."""
+    """A module that a candidate made, its runner, its errors, and True if it computes in the model's own precision."""
 
     module: IRModule
     run: RunOriginal
@@ -74,7 +76,7 @@ class Trial(NamedTuple):
 class Trials:
     """The terms of all trials: the function ``name`` of ``module`` after its passes, inputs, right outputs, the budget.
 
-    A trial that has begun when the ``deadline`` is over goes on.
+    A trial that is under way when the ``deadline`` ends goes on.
     """
 
     module: IRModule
@@ -87,45 +89,47 @@ class Trials:
     measure: ErrorMeasure = LARGEST
     """The measure of the error that the budget limits."""
     others: Sequence[ExpectedRun] = ()
-    """Inputs that nothing is chosen by. What is chosen has to be within the budget on all inputs, with these."""
+    """Inputs that do not choose anything. The chosen candidate has to be within the budget on all inputs, including
+    these.
+    """
     is_strict: bool = False
-    """True if the error of the budget was asked for, so that no trial may have more of it, whatever explains that."""
+    """True if the caller gave the error of the budget, so that no trial may exceed it, whatever explains the excess."""
     as_onnx: bool = False
-    """True if what is chosen becomes an ONNX file that OpenVINO runs here, which it has to open as it is written."""
+    """True if the choice becomes an ONNX file that OpenVINO runs here, so OpenVINO has to open it as it is written."""
     in_float32: IRModule | None = None
-    """``module`` in float32, where it computes in half precision: what bytes and float32 begin with."""
+    """``module`` in float32, if it computes in half precision: candidates in bytes and in float32 start from it."""
     smoothed: IRModule | None = None
-    """The same after `SmoothOutliers`, where samples say what is an outlier."""
+    """The same after `SmoothOutliers`, if there are samples to find outliers."""
     opened: IRModule | None = None
-    """``smoothed`` with attention as its products, where there is attention and samples."""
+    """``smoothed`` with attention as its products, if there are attention and samples."""
     waiting: int = 1
-    """The number of candidates that still have to be tried or narrowed, including this one. They share the time left.
+    """The number of candidates that remain to be tried or narrowed, including this one. They share the time left.
 
     While whole models are tried, the turns take half of that time.
     """
     is_cut_short: bool = False
-    """True if the deadline left something undone, so that with more time another choice could come out."""
+    """True if the deadline left something undone, so that with more time the choice could be different."""
     seconds: float = 0.0
-    """The seconds that the last trial took to be made, opened and run."""
+    """The seconds for making, opening and running the last trial."""
     _ruled: dict[tuple[int, int], IRModule] = field(default_factory=dict[tuple[int, int], IRModule])
-    """The modules that candidates start from, by the rules and the module that the rules read."""
+    """The modules that candidates start from, by their rules and the module that the rules read."""
     _by_steps: float | None = None
-    """The error that the model's own roundings explain, 0 if it has none; None before it was asked for."""
+    """The error that the model's own roundings explain, 0 if it has none; None before it is computed."""
 
     @property
     def function(self) -> Function:
-        """The function of the module that is tried."""
+        """The function that is tried."""
         return self.module[self.name]
 
     @property
     def share(self) -> float:
-        """The seconds that are left for one of those that wait."""
+        """The seconds left for each of the waiting candidates."""
         return self.deadline.left / self.waiting
 
     def whole(self, one: Candidate) -> tuple[Made, Trial | None]:
-        """The program that ``one`` makes of all of its layers, and its trial; None where it has layers and finds none.
+        """The program that ``one`` makes with all of its layers, and its trial; None if the pass finds no layers.
 
-        Raises what building and running raise.
+        Raises the errors of building and running.
         """
         left, made = self.deadline.left, self._made(one)
         if one.make is not None and not made.layers:
@@ -148,9 +152,9 @@ class Trials:
         return Made(done.program, layers, "".join(f": {reason}" for reason, _ in reasons))
 
     def tried(self, one: Candidate, keep: Mapping[str, str], runs: int | None = None) -> Trial:
-        """``one`` with ``keep`` in the precisions given, run on all inputs, or on the first ``runs``.
+        """``one`` with the layers in ``keep`` in the precisions given, run on all inputs, or on the first ``runs``.
 
-        Raises what building and running raise.
+        Raises the errors of building and running.
         """
         left, module = self.deadline.left, self.start(one)
         found = self._run(one, module if one.make is None else one.make(keep, module)(module), runs)
@@ -178,15 +182,15 @@ class Trials:
 
     @property
     def to_check(self) -> tuple[list[Sequence[Any]], list[Sequence[np.ndarray]]]:
-        """The inputs to check a choice on, and what is right for them: others than it was made by, where there are."""
+        """The inputs to check a choice on, and their right outputs: inputs that chose nothing, if there are any."""
         if not self.others:
             return list(self.inputs), list(self.expected)
         return [one.inputs for one in self.others], [one.outputs for one in self.others]
 
     def held_to_others(self, tried: Trial) -> Trial:
-        """``tried``; where it is within the budget, with its errors on the inputs that nothing was chosen by as well.
+        """``tried``; if it is within the budget, with its errors on the inputs that did not choose anything as well.
 
-        Where it is beyond the budget by these, they are among the inputs of the search from then on.
+        If these take it beyond the budget, they are among the inputs of the search from then on.
         """
         if not self.others or self.missed(tried) is not None:
             return tried
@@ -209,9 +213,9 @@ class Trials:
         return one.engine == "openvino" and self.as_onnx and constant_bytes(module) < _MOST_IN_MEMORY
 
     def cause_of_error(self, one: Candidate, tried: Trial) -> str:
-        """The cause of the error of ``tried``, which ``one`` made, as the end of a sentence; empty where there is none.
+        """The cause of the error of ``tried``, which ``one`` made, as the end of a sentence; empty if none is known.
 
-        A file of another tool may have weights of 8 bits, whose sums this processor cannot hold.
+        A file from another tool may have 8-bit weights whose sums overflow on this processor.
         """
         if not one.keeps_precision or not self._is_opened_as_written(tried.module, one):
             return ""
@@ -222,7 +226,7 @@ class Trials:
         return ""
 
     def start(self, one: Candidate) -> IRModule:
-        """The module that ``one`` starts from: the rules of its engine applied to the module that it reads."""
+        """The module that ``one`` starts from: its engine's rules applied to the module that `_read_by` names."""
         read = self._read_by(one)
         key = id(one.rules), id(read)
         if key not in self._ruled:
@@ -230,7 +234,7 @@ class Trials:
         return self._ruled[key]
 
     def _read_by(self, one: Candidate) -> IRModule:
-        """The module that ``one`` begins with: bytes come after smoothing."""
+        """The module that the rules of ``one`` read; candidates in bytes start after smoothing."""
         if one.opens_attention and self.opened is not None:
             return self.opened
         if self.smoothed is not None and one.name.startswith("int8 "):
@@ -242,15 +246,17 @@ class Trials:
         return self.missed_by(tried.errors, self.allowed_beyond(tried))
 
     def missed_by(self, errors: Errors, allowed: float | None = None) -> str | None:
-        """The reason to refuse ``errors``, of which ``allowed`` may be more than the budget; None if there is none."""
+        """The reason to refuse ``errors``, with ``allowed`` in place of the budget's error if given; None if there is
+        none.
+        """
         return self.budget.up_to(allowed).missed(errors.error, errors.cosine, errors.agreement)
 
     def allowed_beyond(self, tried: Trial) -> float | None:
         """The error that ``tried`` may have beyond the budget, because the model's own roundings explain it; else None.
 
-        A model that quantizes values lets them go to either of two steps by their last digit. What computes it in its
-        own precision may err by as much as that does, whichever engine or order of sums it has, unless a limit was
-        asked for.
+        A model that quantizes values rounds them to either of two steps, depending on their last digit. A trial that
+        computes it in its own precision may err by as much as that causes, on any engine and in any order of sums,
+        unless the caller gave a limit.
         """
         if self.is_strict or not tried.is_in_own_precision or tried.errors.error <= self.budget.error:
             return None
@@ -271,13 +277,13 @@ def _is_to_16_bits(value: Expr) -> bool:
 
 
 def on_judge(one: Candidate) -> Candidate:
-    """``one`` on the engine that takes the least time to open a model.
+    """``one`` on the engine that opens a model fastest.
 
-    Bytes are what they are on any engine, but for roundings; what is for PyTorch is judged there.
+    Bytes give the same results on any engine, except for rounding. A candidate for PyTorch is judged on PyTorch.
     """
     return replace(one, engine=judge_of(one), options={})
 
 
 def judge_of(one: Candidate) -> str:
-    """The engine that errors of ``one`` are measured on."""
+    """The engine that measures the errors of ``one``."""
     return one.engine if one.engine == "torch" else JUDGE

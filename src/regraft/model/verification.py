@@ -1,8 +1,9 @@
-"""True if a model and what became of it give the same values, each run in the form in which people have it.
+"""The comparison of a model with its rewritten form: both must give the same values, each run in the form that users
+have.
 
-A model that came from ONNX runs on ONNX Runtime, one from PyTorch on PyTorch, unread: reading, rewriting and writing
-are all inside what is compared. Programs of ours run on the default engine, and a model that its framework does not
-open, as it was read, on the reference engine.
+An ONNX model runs on ONNX Runtime and a PyTorch model on PyTorch, without being read by us, so the comparison covers
+reading, rewriting and writing. Our own programs run on the default engine. A model that its framework does not open
+runs, as it was read, on the reference engine.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from .samples import Samples, TriedOn
 from .sensitivity import codes_within_steps, has_loops, rounds_to_steps, tolerances_by_own_change, tolerances_by_steps
 
 _BY_STEPS: Final = "; where values were rounded to other steps of its quantization, by what that changes"
-"""The end of the same where the tolerance comes from the scales of a quantization."""
+"""The ending of ``against`` if the tolerance comes from the scales of a quantization."""
 WITHOUT_OVERFLOW: Final = " without the overflow of its 8-bit products, which this processor sums in 16 bits"
-"""The end of what a model was held against whose own framework gives wrong sums here; see `run_exactly`."""
+"""The ending of ``against`` if the model's own framework gives wrong sums here; see `run_exactly`."""
 
 _FRAMEWORKS: Final[Mapping[str, str]] = {"onnx": "ONNX Runtime", "torch": "PyTorch", "openvino": "OpenVINO"}
 
@@ -49,7 +50,7 @@ def run_program(module: IRModule, name: str, target: str = "onnxruntime", **opti
 
 
 def run_model(model: Model, target: str, **options: Any) -> RunOriginal:
-    """A model on an engine: on ONNX Runtime as it is, where parts of it are carried that the program lacks."""
+    """A model on an engine. An ONNX model with carried parts that the program lacks runs on ONNX Runtime as it is."""
     from ..formats.onnx.carried import CARRIED
 
     if target == "onnxruntime" and CARRIED in model.module.attrs:
@@ -60,7 +61,7 @@ def run_model(model: Model, target: str, **options: Any) -> RunOriginal:
 
 
 def flat_arrays(result: Any) -> list[np.ndarray]:
-    """The arrays of a result, whatever tuples they stand in."""
+    """The arrays of a result, flattened out of all tuples."""
     pending: list[Any] = [result]
     found: list[np.ndarray] = []
     while pending:
@@ -73,7 +74,7 @@ def flat_arrays(result: Any) -> list[np.ndarray]:
 
 
 class Verification(NamedTuple):
-    """The differences, output by output, and what the result was held against."""
+    """The differences, output by output, and a text for what the result was compared with."""
 
     differences: tuple[OutputDifference, ...]
     against: str
@@ -89,25 +90,25 @@ def verify(
     inputs: Samples | None = None,
     allowed: float | None = None,
 ) -> Verification:
-    """The distance of ``result`` from ``model``, on random inputs or samples: the largest difference by output.
+    """The difference of ``result`` from ``model``, on random inputs or samples: the largest difference by output.
 
     Args:
-        model: the model as it was opened; its function says what inputs it takes.
-        result: what became of it, as it will be handed over.
+        model: the model as it was opened; its function says which inputs it takes.
+        result: the rewritten model, as it will be handed over.
         seed: chooses the inputs.
         dims: sizes for symbolic dims, by name; the others are small and all different.
-        ranges: the least and the greatest value of inputs, by name.
+        ranges: the smallest and the largest value of inputs, by name.
         inputs: samples to run on in place of random inputs.
         allowed: the relative difference that is allowed in place of the dtype's own.
 
-    Raises `VerificationError` where an output differs by more than is allowed, `UsageError` where no random inputs
-    can be found on which the model gives numbers, or where it gives others each time.
+    Raises `VerificationError` if an output differs by more than is allowed. Raises `UsageError` if the model gives
+    finite results on no random inputs, or different ones each time.
     """
     run, against, is_exact, is_opened = _reference(model)
     if run is None:
         return Verification((), against)
     trials = TriedOn(seed, dims, ranges, inputs).trials(model.function, run)
-    del run  # the weights that it holds make room for those of the result
+    del run  # frees its weights to make room for those of the result
     if not all(trial.is_finite for trial in trials):
         raise UsageError(
             "the model gives NaN or infinities on every choice of random inputs, so there is nothing to compare; set "
@@ -147,12 +148,12 @@ def _require_repeatable(model: Model, trial: ExpectedRun) -> None:
 def differences_of(
     model: Model, trial: ExpectedRun, found: Sequence[np.ndarray], allowed: float | None = None
 ) -> tuple[OutputDifference, ...]:
-    """The distance of ``found``, what a form of ``model`` gave, from what the model gave in ``trial``.
+    """The difference of ``found``, the outputs of a form of ``model``, from the model's outputs in ``trial``.
 
-    ``allowed`` is a tolerance in place of the dtype's. Where none is given and the dtype's does not suffice, a model
-    with loops or quantizations runs again, to see what roundings do to its values (`sensitivity`).
+    ``allowed`` is a tolerance in place of the dtype's. If it is not given and the dtype's does not suffice, a model
+    with loops or quantizations runs again, to measure the effect of roundings on its values (`sensitivity`).
     """
-    # The new values of buffers come first where the form has no buffers to put them into.
+    # New values of buffers come first if the form has no buffers to put them into.
     found, names = found[-len(trial.outputs) :], output_names(model.function, len(trial.outputs))
     made_in = _made_in(model.function)
     rows = compare_outputs(names, trial.outputs, found, allowed, made_in)
@@ -164,7 +165,7 @@ def differences_of(
         rows = compare_outputs(names, trial.outputs, found, own, made_in)
         if any(one.problem is not None and is_integer(one.dtype) for one in rows):
             within = codes_within_steps(model.module, model.name, again, trial, found)
-            near = [replace(row, tolerance=row.relative, problem=None) for row in rows]  # by one code, where they may
+            near = [replace(row, tolerance=row.relative, problem=None) for row in rows]  # by one code
             rows = tuple(one if is_near else row for row, one, is_near in zip(rows, near, within, strict=True))
         return rows
     if has_loops(model.function):
@@ -176,9 +177,9 @@ def differences_of(
 
 
 def _made_in(function: Function) -> str | None:
-    """The dtype of fewest digits that its floats come of, as far as its types tell; None for that of its outputs.
+    """The least precise dtype that the function's floats come from, as far as types tell; None for that of its outputs.
 
-    It is half precision where it computes in that, and single where it takes nothing in double precision.
+    It is half precision if the function computes in that, and float32 if it takes nothing in double precision.
     """
     made = {_dtype(binding.var.ty) for binding in iter_bindings(function)}
     half = next((dtype for dtype in ("bfloat16", "float16") if dtype in made), None)
@@ -200,10 +201,10 @@ _NOTHING: Final = "nothing: it takes or gives text or maps alone, so all of it i
 
 
 class _Reference(NamedTuple):
-    """The source of right values, None where nothing can be compared, and what it is, or the reason.
+    """A run that gives the right values, None if nothing can be compared, and its description, or the reason.
 
-    ``is_exact``: it lacks the overflow of products of bytes that the model's framework has here. ``is_opened``: that
-    framework, if there is one, opens the model.
+    ``is_exact`` says that it avoids the overflow of byte products that the model's framework has here. ``is_opened``
+    says that this framework, if there is one, opens the model.
     """
 
     run: RunOriginal | None
@@ -213,7 +214,7 @@ class _Reference(NamedTuple):
 
 
 def _reference(model: Model) -> _Reference:
-    """The model's own framework, if there is one and it opens the model; else the model as it was read."""
+    """The model in its own framework, if there is one and it opens the model; else the model as it was read."""
     read = "the model as it was read"
     try:
         exact = run_exactly(model)
@@ -229,9 +230,9 @@ def _reference(model: Model) -> _Reference:
 
 
 def _run_result(result: Model, *, is_exact: bool, is_opened: bool) -> RunOriginal:
-    """The result as it stands; ``is_exact``: without the overflow of products of bytes that the model's values lack.
+    """A run of the result in its own form. With ``is_exact``, byte products do not overflow, as in the model's values.
 
-    Where the model's framework does not open it, as for operators of other devices, the result is read again.
+    If the model's framework does not open it, as for operators of other devices, the result is read again.
     """
     if not is_opened and result.form == "onnx":
         read = open_model(result.source)
@@ -244,9 +245,9 @@ def _run_result(result: Model, *, is_exact: bool, is_opened: bool) -> RunOrigina
 
 
 def written(path: Path, model: Model, module: IRModule) -> Model:
-    """The result for ``model``, ``module``, as it stands in the file ``path``, to be verified.
+    """The result ``module`` for ``model``, as it stands in the file ``path``, to be verified.
 
-    Programs of ours may take tuples and shapes, which other formats flatten; they are run as programs of ours.
+    Our own programs may take tuples and shapes, which other formats flatten; they are run as our programs.
     """
     form = form_of(path)
     if form == "relax":

@@ -1,8 +1,7 @@
-"""Running a module: `build` makes it ready for a target, and what it gives runs on arrays.
+"""Running a module: `build` compiles it for a target, and the result runs on arrays.
 
-Knows the language, the vocabulary and the analyses; nothing of scripts, patterns or passes. Each engine is a
-module of its own, imported when it is first asked for; NumPy is the reference, against which the others are
-held.
+The package uses the language, the vocabulary, the analyses and the formats. Each engine is a module of its own,
+imported on first use. NumPy is the reference that the other engines are compared with.
 """
 
 from .custom_operators import custom_operators as custom_operators

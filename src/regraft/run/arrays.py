@@ -1,8 +1,8 @@
-"""Values across the border of an executable: whatever speaks ``__array__`` or DLPack in, NumPy out.
+"""Values that enter and leave an executable: objects with ``__array__`` or DLPack come in, NumPy arrays go out.
 
-Nothing is converted from one dtype to another here, except that Python numbers and lists of them, which have
-no dtype, take that of their parameter when it can hold them. Arrays are shared with the caller, not copied,
-where the other library allows it. Knows the language's types; imports no framework.
+Nothing is converted from one dtype to another here, with one exception: Python numbers and lists of them, which have no
+dtype, get the dtype of their parameter if it can hold them. Arrays are shared with the caller, not copied, if the other
+library allows it. This module uses the language's types; it imports no framework.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BYTES_FOR_BITS: Final = {
     **dict.fromkeys(("int2", "int4"), "int8"),
     **dict.fromkeys(("uint2", "uint4"), "uint8"),
 }
-"""As what integers narrower than a byte go to libraries that have no such tensors."""
+"""The dtypes that represent integers narrower than a byte in libraries without such tensors."""
 
 _KINDS: Final = "biufc"
 
@@ -37,7 +37,7 @@ def _is_array(value: object) -> bool:
 
 
 def is_sequence(value: object) -> bool:
-    """True if ``value`` stands for a tuple of the language."""
+    """True if ``value`` represents a tuple of the language."""
     return isinstance(value, tuple | list)
 
 
@@ -47,7 +47,7 @@ def array_dtype(value: Any) -> str | None:
 
 
 def dtype_name(array: Any) -> str:
-    """The Relax name of the dtype of an array; the array's own name of one that Relax has no name for."""
+    """The Relax name of an array's dtype; the dtype's own name if Relax has no name for it."""
     try:
         return as_dtype(array.dtype)
     except IRError:
@@ -55,19 +55,19 @@ def dtype_name(array: Any) -> str:
 
 
 TakeTensor: TypeAlias = Callable[[Any, TensorType, str], Any]
-"""``take(value, ty, place)``: a tensor argument as an engine takes it; raises `TypeCheckError`, which names ``place``.
+"""``take(value, ty, place)``: a tensor argument in the engine's form; raises `TypeCheckError`, which names ``place``.
 
-Shapes and dtypes of arrays are not looked at.
+It does not check shapes and dtypes of arrays.
 """
 
 
 def take_array(value: Any, ty: TensorType, place: str) -> np.ndarray:
-    """A tensor argument as an array of NumPy: see `TakeTensor`."""
+    """A tensor argument as a NumPy array: see `TakeTensor`."""
     return value if type(value) is np.ndarray else _as_tensor(value, ty.dtype, place)
 
 
 def check_donated(donated: Collection[str], module: IRModule) -> None:
-    """Raise `BuildError` for a name in ``donated`` that no parameter of ``module`` has."""
+    """Raise `BuildError` for a name in ``donated`` that is not the name of a parameter in ``module``."""
     known = {param.name_hint for function in module.functions.values() for param in function.params}
     for given in donated:
         if given not in known:
@@ -85,9 +85,9 @@ class Signature:
         self._text: Final = f"{name}({', '.join([param.name_hint for param in params])})"
 
     def values(self, arguments: Sequence[Any]) -> list[Any]:
-        """The arguments of a call as the engine takes them.
+        """The arguments of a call in the engine's form.
 
-        Raises `ExecutionError` for another number of them, and what `as_argument` raises.
+        Raises `ExecutionError` for a wrong number of arguments, and the errors of `as_argument`.
         """
         if len(arguments) != len(self._params):
             raise ExecutionError(f"{self._text} takes {len(self._params)} arguments, but got {len(arguments)}")
@@ -96,9 +96,9 @@ class Signature:
 
 
 def as_argument(value: Any, ty: Type, place: str, take: TakeTensor = take_array) -> Any:
-    """``value`` as an engine that takes tensors by ``take`` takes it for a parameter of type ``ty``.
+    """``value`` in the form of an engine that takes tensors by ``take``, for a parameter of type ``ty``.
 
-    Tuples become tuples, shapes tuples of ints, scalars Python numbers; anything stays as it is for an ``Object``.
+    Tuples become tuples, shapes tuples of ints, scalars Python numbers; for an ``Object`` the value stays unchanged.
     Raises `TypeCheckError`, which names ``place``.
     """
     match ty:
@@ -126,7 +126,7 @@ def as_argument(value: Any, ty: Type, place: str, take: TakeTensor = take_array)
 
 
 def as_result(value: Any) -> Any:
-    """A value of a NumPy engine as the caller gets it: arrays (also of rank 0), tuples, and Python numbers."""
+    """A value of a NumPy engine as the caller receives it: arrays (also of rank 0), tuples, and Python numbers."""
     if _is_array(value):
         return np.asarray(value)
     if is_sequence(value):
@@ -157,7 +157,7 @@ def _as_tensor(value: Any, dtype: str | None, place: str) -> np.ndarray:
 
 
 def _from_torch(value: Any) -> np.ndarray:
-    # The converter imports PyTorch, which whoever has such a tensor has done.
+    # The converter imports PyTorch, which is loaded already if there is such a tensor.
     from ..formats.torch.tensors import to_numpy
 
     if value.device.type != "cpu":
@@ -183,7 +183,9 @@ def _from_numbers(value: Any, dtype: str | None, place: str) -> np.ndarray:
 
 
 def _holds(natural: np.ndarray, dtype: str) -> bool:
-    """True if Python numbers may become ``dtype``: bools bool, ints numbers in range, floats floats."""
+    """True if Python numbers fit ``dtype``: bools only bool, ints a numeric dtype that holds them, floats a floating
+    one.
+    """
     kind = natural.dtype.kind
     if dtype == "bool" or kind == "b":
         return kind == "b" and dtype == "bool"

@@ -1,6 +1,6 @@
-"""A module whose functions are called with PyTorch's tensors, beside Python functions that are added to it.
+"""A module whose functions take PyTorch tensors, together with Python functions that are added to it.
 
-As `tvm.relax.BasePyModule`, without TensorIR: it holds functions of the language and functions of the outside.
+Like `tvm.relax.BasePyModule`, without TensorIR: it holds functions of the language and external functions.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class BasePyModule:
-    """``BasePyModule(module, cpu()).main(*tensors)``: a module, built, whose results are PyTorch's tensors.
+    """``BasePyModule(module, cpu()).main(*tensors)``: a compiled module whose results are PyTorch tensors.
 
-    ``target`` is one of `build`, by default the reference engine. Raises what `build` raises.
+    ``target`` is a target of `build`, by default the reference engine. Raises the errors of `build`.
     """
 
     def __init__(self, ir_mod: IRModule | ProgramClass, device: Device, target: object = None) -> None:
@@ -56,7 +56,7 @@ class BasePyModule:
         return ProgramClass(module, found, cls.__name__)
 
     def __getattr__(self, name: str) -> Any:
-        """A function of the module, or what the module itself has by that name."""
+        """The function with that name, or the attribute of the module itself."""
         if name.startswith("__") or "ir_mod" not in vars(self):
             raise AttributeError(name)
         return self.get_function(name) or getattr(self.ir_mod, name)
@@ -65,7 +65,7 @@ class BasePyModule:
         return self.ir_mod[name]
 
     def get_function(self, name: str) -> EntryFunction | None:
-        """The function of a name, which takes and gives PyTorch's tensors; None if there is none."""
+        """The function with that name, which takes and returns PyTorch tensors; None if there is none."""
         if name in self.extern_funcs:
             return self.extern_funcs[name]
         if self.relax_vm is None or name not in self.relax_func_names:
@@ -78,13 +78,14 @@ class BasePyModule:
         return call
 
     def list_functions(self) -> Mapping[str, list[str]]:
-        """The names of the functions, by their kinds; there are none of TensorIR."""
+        """The names of the functions, by kind; there are no TensorIR functions."""
         return {"tirx": [], "relax": self.relax_func_names, "extern": list(self.extern_funcs)}
 
     def add_python_function(self, name: str, func: Callable[..., Any]) -> None:
         """Make ``self.name(*arguments)`` a call of ``func``, whose first parameter may be ``self``.
 
-        Programs reach it by ``R.call_py_func``, with PyTorch's tensors; of several of one name, the one added last.
+        Programs call it by ``R.call_py_func``, with PyTorch tensors. Among several functions of one name, the last one
+        added counts.
         """
         self.pyfuncs[name] = func
 
@@ -100,15 +101,16 @@ class BasePyModule:
         register_func(name, called, override=True)
 
     def call_py_func(self, func_name: str, args: Sequence[Any]) -> Any:
-        """Call a function that was added: it gets this module first. `ExecutionError` if there is none."""
+        """Call a function that was added, passing this module first. Raises `ExecutionError` if there is none."""
         if func_name not in self.pyfuncs:
             raise MissingFunctionError(f"no Python function {func_name!r} was added; add_python_function adds one")
         return self.pyfuncs[func_name](self, *args)
 
     def call_dps_packed(self, func_name: str, args: Sequence[Any], out_ty: Any) -> Any:
-        """Call an outside function that writes into arrays of ``out_ty``: a tensor's type or sizes, or a list of these.
+        """Call an external function that writes into arrays of ``out_ty``: a tensor's type or sizes, or a list of
+        these.
 
-        A size that is not known is that of an argument of the same rank. Gives one tensor, or a list of them.
+        An unknown size is taken from an argument of the same rank. Returns one tensor, or a list of them.
         """
         added = vars(self).get(func_name)
         if added is not None:
@@ -136,9 +138,9 @@ class BasePyModule:
 
 
 class ProgramClass:
-    """A module and its Python functions: ``M(device)`` is a `BasePyModule` of it, other names are those of the module.
+    """A module and its Python functions: ``M(device)`` is a `BasePyModule` of them; other attributes are the module's.
 
-    ``@I.ir_module`` makes it of a class that derives from `BasePyModule`.
+    ``@I.ir_module`` returns it for a class that derives from `BasePyModule`.
     """
 
     def __init__(self, ir_module: IRModule, pyfuncs: Mapping[str, Callable[..., Any]], name: str) -> None:
@@ -161,7 +163,7 @@ class ProgramClass:
 
 
 def _as_tensor(value: Any) -> Any:
-    """A tensor of PyTorch's as one of ours over the same memory, in tuples and lists, too; other values as they are."""
+    """A PyTorch tensor as one of ours with the same memory, also inside tuples and lists; other values unchanged."""
     if isinstance(value, tuple | list):
         return type(cast(Any, value))([_as_tensor(field) for field in cast("Sequence[Any]", value)])
     if not type(value).__module__.startswith("torch"):

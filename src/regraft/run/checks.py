@@ -1,9 +1,9 @@
-"""Checking values against types at run time, and reading size variables off them.
+"""Checks of values against types at run time, which also determine the values of size variables.
 
-A `TypeCheck` is compiled once from types and called with values: arguments on entry to a function, the
-operand of a ``match_cast``, what an outside function returned. It works on anything with ``shape`` and
-``dtype`` whose dtypes the engine can name, and raises `TypeCheckError` saying which axis of what is wrong.
-Knows the language only.
+A `TypeCheck` is compiled once from types and called with values: the arguments of a function, the operand of a
+``match_cast``, or the result of an external function. It works on any object with ``shape`` and ``dtype`` whose dtype
+the engine can name. It raises `TypeCheckError`, which says what is wrong at which axis. The module uses the language
+only.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .errors import TypeCheckError, kind_of
 
 SizeValues: TypeAlias = dict[SymVar, int]
 NameDtype: TypeAlias = Callable[[Any], str | None]
-"""The Relax name of the dtype of an array of the engine; None for what is no array."""
+"""Returns the Relax name of the dtype of an engine's array; None for a value that is not an array."""
 
 
 _TUPLE: Final[type[Any]] = tuple
 _TRACED: Final = "SymInt"
-"""The class of numbers that PyTorch's tracer keeps open."""
+"""The class of integers that PyTorch's tracer keeps symbolic."""
 
 
 def _tensor_sizes(ty: TensorType, place: str, name_dtype: NameDtype, value: Any) -> Sequence[int]:
@@ -49,7 +49,7 @@ def _shape_sizes(ty: ShapeType, place: str, _name_dtype: NameDtype, value: Any) 
 def _scalar_sizes(ty: PrimType, place: str, _name_dtype: NameDtype, value: Any) -> Sequence[int]:
     expected = bool if ty.dtype == "bool" else float if "float" in ty.dtype else int
     if expected is int and type(value).__name__ == _TRACED:
-        return (value,)  # a comparison would fix it
+        return (value,)  # a comparison would fix its value
     if type(value) is not expected:
         raise TypeCheckError(f"{place} is {kind_of(value)} {value!r}; expected {ty.dtype}")
     known = ty.value
@@ -82,12 +82,12 @@ _SIZES_OF: Final[dict[type[Type], Callable[[Any, str, NameDtype, Any], Sequence[
     FuncType: _function_sizes,
     TupleType: _tuple_sizes,
 }
-"""By the type of a value, what raises unless it is of the right kind, dtype and rank, and gives its sizes.
+"""The check for each type: it raises unless the value has the right kind, dtype and rank, and returns the sizes.
 
-There is nothing to check for others.
+Values of other types are not checked.
 """
 _POSITIONS: Final[dict[type[Type], str]] = {ShapeType: "value", PrimType: ""}
-"""The word of messages for the place of a size, where it is no axis; empty for the one size that a value is."""
+"""The word in messages for the position of a size that is not an axis; empty if the value itself is the size."""
 
 
 def _stated_sizes(ty: Type) -> Sequence[Dim]:
@@ -103,7 +103,7 @@ def _stated_sizes(ty: Type) -> Sequence[Dim]:
 
 
 class _CheckedValue:
-    """One value at one place: a root, or field ``index`` of the value that check ``parent`` saw."""
+    """One value at one place: a root, or the field ``index`` of the value of the check ``parent``."""
 
     __slots__ = ("compound", "fixed", "index", "label", "parent", "place", "position", "sizes_of", "variables")
 
@@ -126,18 +126,17 @@ class _CheckedValue:
 
 
 class TypeCheck:
-    """``check(*values, *known_sizes)`` raises unless the values are of the types; gives the sizes it `defines`.
+    """``check(*values, *known_sizes)`` raises unless the values have the types; returns the sizes in `defines`.
 
     Args:
-        where: what each message starts with, such as ``"main: "``.
-        labels: what each value is called, such as ``"parameter x"``.
+        where: the start of each message, such as ``"main: "``.
+        labels: the name of each value in messages, such as ``"parameter x"``.
         types: the type of each value.
         known: the size variables whose values the caller passes.
-        name_dtype: how the engine names an array's dtype.
+        name_dtype: returns the name of an array's dtype.
 
-    A variable that stands alone as a dim takes the first size seen; one in a larger expression (``n * 2``) is
-    solved for when the expression is linear in it and all others are known. Cost of a call: linear in the
-    axes.
+    A variable that is a dim by itself takes the first size seen. A variable in a larger expression (``n * 2``) is
+    solved for, if the expression is linear in it and all other variables are known. Cost of a call: linear in the axes.
     """
 
     __slots__ = ("_checks", "_count", "_known", "defines")
@@ -185,7 +184,7 @@ class TypeCheck:
         return tuple(dict.fromkeys(v for ty in types for v in type_symvars(ty) if v in found and v not in known))
 
     def __call__(self, *arguments: Any) -> tuple[int, ...]:
-        """The sizes that values of the types determine, in the order of `defines`."""
+        """Check the values; returns the sizes that they determine, in the order of `defines`."""
         sizes: SizeValues = dict(zip(self._known, arguments[self._count :], strict=True))
         seen: list[Any] = []
         pending: list[tuple[_CheckedValue, int, Dim, int]] = []
@@ -211,7 +210,7 @@ class TypeCheck:
         return TypeCheckError(f"{check.size_text(axis, size)}; expected {variable} = {have}{source}")
 
     def _solve(self, pending: list[tuple[_CheckedValue, int, Dim, int]], sizes: SizeValues) -> None:
-        """Check the expressions, first those whose variables are known, solving for the others as far as possible."""
+        """Check the expressions. Expressions with known variables come first; others are solved as far as possible."""
         while pending:
             waiting: list[tuple[_CheckedValue, int, Dim, int]] = []
             for item in pending:
@@ -240,7 +239,7 @@ class TypeCheck:
 
 
 def _solve_traced(dim: Dim, size: Any, sizes: SizeValues) -> None:
-    """Solve for a size that a tracer keeps open: nothing is compared, for that would fix it."""
+    """Solve for a size that a tracer keeps symbolic. Nothing is compared, because that would fix its value."""
     unknown = [variable for variable in free_symvars(dim) if variable not in sizes]
     if len(unknown) == 1:
         rest = substitute(dim, {unknown[0]: 0})

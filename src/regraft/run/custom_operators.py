@@ -1,4 +1,4 @@
-"""Libraries of operators that ONNX Runtime loads, for one program or for all that is run within a `with` statement."""
+"""Operator libraries that ONNX Runtime loads, for one program or for everything that runs inside a `with` statement."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _AROUND: Final = ContextVar[tuple[str, ...]]("libraries of operators", default=(
 
 @contextmanager
 def custom_operators(libraries: Libraries) -> Generator[None]:
-    """Inside, ONNX Runtime loads ``libraries`` of operators for each model that it opens.
+    """Inside the ``with`` block, ONNX Runtime loads the operator ``libraries`` for each model that it opens.
 
-    It serves what opens models by itself: `optimize` with ``verify`` or ``measure``, and the commands. For one program
-    there is ``custom_ops`` of `build`. The code of a library runs in this process. Raises `BuildError` for a library
-    that is not there.
+    This is for functions that open models themselves: `optimize` with ``verify`` or ``measure``, and the commands. For
+    one program, use ``custom_ops`` of `build`. The code of a library runs in this process. Raises `BuildError` if a
+    library does not exist.
     """
     token = _AROUND.set(libraries_with(libraries))
     try:
@@ -31,7 +31,7 @@ def custom_operators(libraries: Libraries) -> Generator[None]:
 
 
 def libraries_with(given: Libraries = ()) -> tuple[str, ...]:
-    """The libraries around, and those ``given``, each once; raises `BuildError` for one that is not there."""
+    """The libraries of the enclosing blocks and those ``given``, each once; raises `BuildError` for a missing file."""
     paths = (given,) if isinstance(given, str | os.PathLike) else given
     libraries = [os.fspath(path) for path in paths]
     for library in libraries:
@@ -41,9 +41,9 @@ def libraries_with(given: Libraries = ()) -> tuple[str, ...]:
 
 
 def load_libraries(settings: Any, libraries: Sequence[str]) -> None:
-    """Load ``libraries`` for a session of ONNX Runtime; raises `BuildError` where it cannot."""
+    """Load ``libraries`` for a session of ONNX Runtime; raises `BuildError` if one cannot be loaded."""
     for library in libraries:
         try:
             settings.register_custom_ops_library(library)
-        except Exception as error:  # ONNX Runtime's errors share no base but this
+        except Exception as error:  # ONNX Runtime's errors have no other common base
             raise BuildError(f"custom_ops: ONNX Runtime cannot load {library}: {error}") from error

@@ -6,26 +6,26 @@ from ..ir.errors import RegraftError
 
 
 class BuildError(RegraftError, RuntimeError, ValueError):
-    """A module that a target cannot run, or a target that does not exist; nothing has run yet."""
+    """A module that a target cannot run, or an unknown target; nothing has run yet."""
 
 
 class ExecutionError(RegraftError, RuntimeError, ValueError):
-    """A run that failed: wrong arguments, a failed check, or an error inside an operator or an outside function.
+    """A failed run: wrong arguments, a failed check, or an error inside an operator or an external function.
 
-    The message names the function and the parameter or binding. For an error that Python or a library raised,
-    ``__cause__`` is that error.
+    The message names the function and the parameter or binding. If Python or a library raised the error, it is the
+    ``__cause__``.
     """
 
 
 class TypeCheckError(ExecutionError, TypeError):
-    """A value that is not of the type that it has to be: an argument, a ``match_cast``, the result of a function.
+    """A value that does not have the required type: an argument, a ``match_cast``, or the result of a function.
 
-    Relax raises ValueError for some of these and TypeError for others; this is both.
+    Relax raises ValueError for some of these and TypeError for others; this class is both.
     """
 
 
 class MissingFunctionError(ExecutionError, AttributeError):
-    """A function of an executable that there is none of; Relax raises AttributeError."""
+    """An executable has no function of the requested name; Relax raises AttributeError."""
 
 
 class AssertionFailedError(ExecutionError, AssertionError):

@@ -1,6 +1,6 @@
-"""Executables written by hand, instruction by instruction, and the machine of registers that runs them.
+"""Executables written by hand, instruction by instruction, and the register machine that runs them.
 
-`ExecBuilder` has the calls of Relax's. What it gives is an `Executable`, which a `VirtualMachine` drives as others.
+`ExecBuilder` has the methods of Relax's. It returns an `Executable`, which a `VirtualMachine` drives like any other.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class VMFuncKind(IntEnum):
 class ExecBuilder:
     """A builder of executables: ``with ib.function("f", num_inputs=2):``, then one call for each instruction.
 
-    Operands are ints that `r`, `imm`, `c`, `f` and `convert_constant` give. Emitting outside of a function raises
-    `BuildError`, which is a ValueError.
+    Operands are the ints that `r`, `imm`, `c`, `f` and `convert_constant` return. Emitting an instruction outside a
+    function raises `BuildError`, which is a ValueError.
     """
 
     def __init__(self) -> None:
@@ -57,25 +57,25 @@ class ExecBuilder:
         self._open: Code | None = None
 
     def r(self, idx: int) -> int:
-        """A register."""
+        """The register with a number."""
         return operand(Kind.REGISTER, idx)
 
     def imm(self, value: int) -> int:
-        """A number that stands in the instruction."""
+        """A number inside the instruction."""
         return operand(Kind.IMMEDIATE, value)
 
     def c(self, idx: int) -> int:
-        """The constant of a number."""
+        """The constant with a number."""
         return operand(Kind.CONSTANT, idx)
 
     def f(self, name: str) -> int:
-        """A function that was declared or written before; `BuildError` if there is none."""
+        """A function that was declared or written before; raises `BuildError` if there is none."""
         if name not in self._functions:
             raise BuildError(f"there is no function {name!r} yet: declare_function({name!r}) first")
         return operand(Kind.FUNCTION, list(self._functions).index(name))
 
     def void_arg(self) -> int:
-        """The register of an unread result."""
+        """The register for a result that is not read."""
         return int(SpecialReg.VOID_ARG)
 
     def vm_state(self) -> int:
@@ -83,14 +83,14 @@ class ExecBuilder:
         return int(SpecialReg.VM_STATE)
 
     def declare_function(self, func_name: str, kind: VMFuncKind = VMFuncKind.PACKED_FUNC) -> None:
-        """Name a function of the outside, or one whose instructions come later."""
+        """Declare an external function, or a function whose instructions come later."""
         self._functions.setdefault(func_name, None if kind == VMFuncKind.PACKED_FUNC else Code((), []))
 
     @contextmanager
     def function(
         self, func_name: str, num_inputs: int | None = 0, param_names: list[str] | None = None
     ) -> Generator[None]:
-        """The function of a name: instructions of the ``with`` are its own; its arguments are the first registers."""
+        """A function with a name: the ``with`` block emits its instructions, its arguments are the first registers."""
         if self._open is not None:
             raise BuildError(f"{func_name!r} cannot be opened inside of another function")
         found = self._functions.get(func_name)
@@ -106,7 +106,7 @@ class ExecBuilder:
             self._open = None
 
     def convert_constant(self, const: Any) -> int:
-        """A value as an operand: an int stands in the instruction, another value is kept once and has a number."""
+        """A value as an operand: an int is stored in the instruction, any other value once in the list of constants."""
         if _is(const, _NUMBERS):
             return self.imm(int(const))
         if not _is(const, _KEPT):
@@ -129,17 +129,17 @@ class ExecBuilder:
         self._functions.setdefault(name, None)
 
     def emit_ret(self, result: int) -> None:
-        """Return the value of a register."""
+        """Return the value in a register."""
         if parts(result)[0] is not Kind.REGISTER:
             raise BuildError("a function returns what a register holds")
         self._emit(Instruction("ret", operands=(result,)))
 
     def emit_goto(self, pc_offset: int) -> None:
-        """Go on ``pc_offset`` instructions further."""
+        """Jump ``pc_offset`` instructions ahead."""
         self._emit(Instruction("goto", place=pc_offset))
 
     def emit_if(self, cond: int, false_offset: int) -> None:
-        """Go on with the next instruction, or ``false_offset`` further where the number in a register is 0."""
+        """Continue with the next instruction, or jump ``false_offset`` ahead if the number in a register is 0."""
         self._emit(Instruction("if", operands=(cond,), place=false_offset))
 
     def _emit(self, step: Instruction) -> None:
@@ -148,7 +148,7 @@ class ExecBuilder:
         self._open.steps.append(step)
 
     def get(self) -> RegisterExecutable:
-        """The executable; `BuildError` where an instruction reads what there is not."""
+        """The executable; raises `BuildError` if an instruction reads something that does not exist."""
         check(self._functions, self._constants)
         functions = {name: code and code.renumbered() for name, code in self._functions.items()}
         return RegisterExecutable(functions, list(self._constants))
@@ -156,7 +156,7 @@ class ExecBuilder:
 
 @final
 class RegisterExecutable(Executable):
-    """Functions as lists of instructions, and the constants that these name."""
+    """Functions as lists of instructions, and the constants that they refer to."""
 
     __slots__ = ("constants", "table")
 
@@ -172,15 +172,15 @@ class RegisterExecutable(Executable):
         return {name: partial(machine.run, name) for name, code in self.table.items() if code is not None}
 
     def watched(self, around: Around) -> Mapping[str, EntryFunction]:
-        """The functions, with ``around`` in place of every call of an outside function."""
+        """The functions, with ``around`` in place of every call of an external function."""
         return self._entries(around)
 
     def as_python(self) -> str:
-        """The calls of a builder that make this."""
+        """Python code with the calls of a builder that make this executable."""
         return python_text(self.table)
 
     def stats(self) -> str:
-        """A summary of the constants and of the names."""
+        """A summary of the constants and the function names."""
         constants = ", ".join(map(constant_text, self.constants))
         return (
             f"Relax VM executable statistics:\n  Constant pool (# {len(self.constants)}): [{constants}]\n"
@@ -190,7 +190,7 @@ class RegisterExecutable(Executable):
 
 @final
 class _Machine:
-    """The interpreter of the instructions: one file of registers for each call."""
+    """The interpreter of the instructions, with a new set of registers for each call."""
 
     __slots__ = ("_around", "_constants", "_names", "_table")
 

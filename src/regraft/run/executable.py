@@ -1,4 +1,4 @@
-"""The result of every engine: a module that runs, function by function.
+"""The result of every engine: a compiled module whose functions can be called.
 
 An engine makes an `Executable` from its functions; `virtual_machine` drives one as Relax does.
 """
@@ -16,25 +16,27 @@ if TYPE_CHECKING:
 
 EntryFunction: TypeAlias = Callable[..., Any]
 Around: TypeAlias = Callable[[str, Callable[..., Any], tuple[Any, ...], Callable[[], Any]], Any]
-"""``around(name, function, arguments, run)`` stands in for one call: ``run()`` makes it, and what it gives is used."""
+"""``around(name, function, arguments, run)`` replaces a call: ``run()`` makes the call, and the result of ``around`` is
+used.
+"""
 
 
 class Executable:
-    """A module made ready to run on one target.
+    """A module compiled for one target.
 
-    ``exe["main"](*arrays)`` runs a function: tensors as anything that speaks ``__array__`` or DLPack (or
-    Python numbers and lists of them), tuples as tuples, shapes as sequences of ints. Arrays are not copied,
-    neither in nor out: a result may share memory with an argument or a constant.
+    ``exe["main"](*arrays)`` runs a function. Tensors are objects with ``__array__`` or DLPack (or Python numbers and
+    lists of them), tuples are tuples, and shapes are sequences of ints. Arrays are not copied, neither in nor out: a
+    result may share memory with an argument or a constant.
     """
 
     __slots__ = ("_functions", "parameters", "program", "source", "target")
     target: str
     source: str
-    """The program as the engine runs it, for reading."""
+    """The program as the engine runs it, as a text for people."""
     parameters: dict[str, tuple[str, ...]]
-    """The names of the parameters of each function, where the module said them."""
+    """The names of the parameters of each function, if the module gave them."""
     program: IRModule | None
-    """The program that was built; None where the engine holds its constants in a form of its own."""
+    """The program that was built; None if the engine holds its constants in its own form."""
 
     def __init__(self, target: str, functions: Mapping[str, EntryFunction], source: str) -> None:
         self.target = target
@@ -45,7 +47,7 @@ class Executable:
 
     @property
     def device_kinds(self) -> tuple[str, ...]:
-        """The prefix of the names of the devices that this runs on."""
+        """The prefixes of the names of the devices that this runs on."""
         return "cpu", "llvm"
 
     @property
@@ -54,9 +56,9 @@ class Executable:
         return "the CPU"
 
     def watched(self, around: Around) -> Mapping[str, EntryFunction]:
-        """The functions, with ``around`` in place of every call of an operator or an outside function.
+        """The functions, with ``around`` in place of every call of an operator or an external function.
 
-        Raises `ExecutionError` where the engine runs a program as a whole.
+        Raises `ExecutionError` if the engine runs a program as a whole.
         """
         raise ExecutionError(
             f"target {self.target!r} runs a program as a whole, so nothing can look on at its calls; "
@@ -64,16 +66,17 @@ class Executable:
         )
 
     def export_library(self, file_name: str | os.PathLike[str], **_relax_options: Any) -> None:
-        """Write this into a file, constants included, for `load_module`: a program as data, and no machine code.
+        """Write the executable to a file for `load_module`, constants included: a program as data, without machine
+        code.
 
-        Raises `ExecutionError` where the engine keeps no program: only ``"numpy"`` (``"llvm"``) does.
+        Raises `ExecutionError` if the engine keeps no program: only ``"numpy"`` (``"llvm"``) does.
         """
         from .saved_executable import save_executable
 
         save_executable(self, file_name)
 
     def jit(self, **_relax_options: Any) -> Executable:
-        """Itself: it is ready to run, as what Relax's ``jit`` gives."""
+        """The executable itself: it is ready to run, like the result of Relax's ``jit``."""
         return self
 
     @property
@@ -98,7 +101,7 @@ class Executable:
         return len(self._functions)
 
     def as_text(self) -> str:
-        """The program as the engine runs it; `as_python` is the same: both are Relax's names for it."""
+        """The program as the engine runs it; `as_python` is the same, as Relax has both names."""
         return self.source
 
     as_python = as_text

@@ -1,7 +1,7 @@
-"""Functions that live outside of programs, by name: what `ExternFunc` and the packed calls mean at run time.
+"""External functions by name: the meaning of `ExternFunc` and of packed calls at run time.
 
-A name is looked up when it is called, so a function may be registered after the module is built. Knows no
-engine: each passes its own arrays to the functions.
+A name is looked up when it is called, so a function can be registered after the module is built. This module is
+independent of engines: each engine passes its own arrays to the functions.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ def register_func(func_name: str, f: None = None, override: bool = False) -> Cal
 def register_func(
     func_name: str, f: Extern | None = None, override: bool = False
 ) -> Extern | Callable[[Extern], Extern]:
-    """Make ``f`` what programs reach as ``R.ExternFunc(func_name)``; without ``f``, a decorator that does so.
+    """Register ``f`` as the function that programs call as ``R.ExternFunc(func_name)``; without ``f``, return a
+    decorator.
 
-    The function gets arrays of the engine it runs on (NumPy arrays on ``"numpy"``), tuples of them, tuples of
-    ints for shapes, and Python numbers and strings. For ``R.call_dps_packed`` it gets the arrays to write
-    into after its inputs. Raises `ExecutionError` when the name is taken, unless ``override``.
+    The function gets arrays of the engine that runs it (NumPy arrays on ``"numpy"``), tuples of them, tuples of ints
+    for shapes, and Python numbers and strings. For ``R.call_dps_packed`` the arrays to write into follow the inputs.
+    Raises `ExecutionError` if the name is taken, unless ``override``.
     """
     if f is None:
 
@@ -59,5 +60,5 @@ def get_global_func(name: str, allow_missing: bool = False) -> Extern | None:
 
 
 def remove_global_func(name: str) -> None:
-    """Forget the function registered as ``name``, if there is one."""
+    """Remove the function registered as ``name``, if there is one."""
     _functions.pop(name, None)

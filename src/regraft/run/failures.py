@@ -1,7 +1,6 @@
-"""Saying where a run failed: from the traceback of an error to the binding, its line of text and its
-operands.
+"""The place of a failed run: from the traceback of an error to the binding, its line of text and its operands.
 
-Nothing is kept for this while a program runs; it costs only when there is an error.
+Nothing is recorded for this while a program runs; the cost arises only if there is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +22,9 @@ _TUPLE: Final[type[Any]] = tuple
 
 
 def located(program: PythonModule, entry: str, error: Exception) -> ExecutionError:
-    """``error``, which came out of function ``entry``, with the operator, binding and operands where it happened."""
+    """``error``, raised in function ``entry``, with the operator, binding and operands of the place where it was
+    raised.
+    """
     if isinstance(error, RecursionError):
         limit = sys.getrecursionlimit()
         return ExecutionError(
@@ -55,7 +56,7 @@ def located(program: PythonModule, entry: str, error: Exception) -> ExecutionErr
 
 
 def describe_value(value: Any) -> str:
-    """A value for messages: dtype and shape of an array, the fields of a tuple, a number as it is."""
+    """A value for messages: dtype and shape of an array, the fields of a tuple, any other value as it is."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"{dtype_name(value.dtype)} {tuple(value.shape)}"
     if isinstance(value, _TUPLE):

@@ -1,7 +1,7 @@
-"""One function of the language as one Python function: a line for each binding, values freed after their last read.
+"""One function of the language as one Python function: a line for each binding; values are freed after their last read.
 
-Branches become Python branches, functions defined inside become inner functions, and sizes plain ints.
-Python's parser limits how deep blocks nest, so branches far inside move out to functions of their own.
+Branches become Python branches, functions inside become inner functions, and sizes become plain ints. Python's parser
+limits how deep blocks nest, so deeply nested branches move out into functions of their own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _MovedBranch(NamedTuple):
 
 
 class _Checked(NamedTuple):
-    """A value that is checked at run time: what messages call it, the type that it is to have, and its text."""
+    """A value that is checked at run time: its name in messages, its required type, and its text."""
 
     label: str
     ty: Type
@@ -86,7 +86,7 @@ class FunctionWriter:
     # --- functions and bodies
 
     def write(self, function: Function) -> None:
-        """The whole function, and after it the branches that moved out of it."""
+        """Write the whole function, followed by the branches that moved out of it."""
         self._function(function, self.module.functions[self.name], 0)
         while self._moved:
             moved = self._moved.pop()
@@ -117,7 +117,7 @@ class FunctionWriter:
         statements, outcome = statements_of(body)
         for statement in statements:
             if isinstance(statement.value, Function) or (self._is_inside and isinstance(statement.value, If)):
-                # What an inner function reads it may read again, and what traces one cannot follow a `del` of it.
+                # An inner function may read its variables again, and code that traces it cannot follow a `del`.
                 self._kept.update(variables_of(statement.value))
         returns = result == "return "
         dead = last_reads(statements, outcome, owned, self._kept, keep_outcome=returns)
@@ -183,7 +183,7 @@ class FunctionWriter:
         self._branch(value.false_branch, dead, result, indent + 1)
 
     def _choice(self, value: If, dead: Sequence[Var], result: str, indent: int) -> None:
-        """An `If` whose condition has no value yet: each side a function of its own, which owns no variable outside."""
+        """An `If` whose condition has no value yet. Each side becomes a function, which owns no outer variable."""
         sides: list[str] = []
         outer, self._is_inside = self._is_inside, True
         for hint, body in (("then", value.true_branch), ("otherwise", value.false_branch)):
@@ -222,7 +222,7 @@ class FunctionWriter:
         return Place(self.name, var, value, self._names)
 
     def _check(self, hint: str, checked: Sequence[_Checked], indent: int, place: Place) -> None:
-        """A line that checks values against types at run time and defines the sizes that the types introduce."""
+        """Write a line that checks values against types at run time and defines the sizes that the types introduce."""
         labels, types, values = (
             [one.label for one in checked],
             [one.ty for one in checked],
@@ -256,7 +256,7 @@ class FunctionWriter:
         return name
 
     def _learn(self, ty: Type, name: str, indent: int) -> None:
-        """Lines that hold the sizes of a tensor which are computed, where a tracer is to know them by this shape."""
+        """Write lines that store a tensor's computed sizes, so that a tracer can identify such sizes by this shape."""
         if not self.module.dialect.traced or not isinstance(ty, TensorType):
             return
         for axis, size in enumerate(ty.shape or ()):
@@ -271,7 +271,7 @@ class FunctionWriter:
 
     @contextmanager
     def _sizes_inside(self) -> Generator[None]:
-        """The sizes that are learned inside are forgotten at the end."""
+        """Forget the sizes that were learned inside the ``with`` block at its end."""
         sizes, operations = len(self._sizes), len(self._operations)
         yield
         while len(self._sizes) > sizes:
@@ -306,7 +306,9 @@ class FunctionWriter:
         return lowering is not None and lowering.untrusted
 
     def applied(self, name: str, call: Call) -> str:
-        """The text of a call of the Python function ``name`` that takes what the operator's reference takes."""
+        """The text of a call of the Python function ``name``, which takes the same arguments as the operator's
+        reference.
+        """
         arguments = self.operands(call.args)
         if isinstance(call.op, Op) and not call.op.variadic:
             arguments += ["None"] * (len(call.op.operands) - len(arguments))
@@ -347,7 +349,7 @@ class FunctionWriter:
         return _tuple_text([self.dim(dim) for dim in dims])
 
     def dim(self, dim: Dim) -> str:
-        """The text of a size, over the ints that hold the size variables."""
+        """The text of a size, in terms of the ints that hold the size variables."""
         if isinstance(dim, int):
             return str(dim)
         renamed: dict[SymVar, Dim] = {}
@@ -363,7 +365,7 @@ class FunctionWriter:
         return str(substitute(known, renamed))
 
     def literal(self, value: Any) -> str:
-        """The text of an attribute's value; what has no text becomes a global."""
+        """The text of an attribute's value; a value without a text becomes a global."""
         if isinstance(value, SymExpr):
             return self.dim(value)
         if value is None or type(value) in (bool, int, float, str, KnownSize):

@@ -1,6 +1,6 @@
-"""The instructions of a register machine, as Relax's executables have them: their operands, checks and texts.
+"""The instructions of a register machine, in the form of Relax's executables: their operands, checks and texts.
 
-An operand is an int: its kind in the top byte, its value below.
+An operand is an int with its kind in the top byte and its value below.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Kind(IntEnum):
 
 
 class SpecialReg(IntEnum):
-    """The registers that hold no value: the place of a result that nobody reads, and the machine itself."""
+    """The registers that hold no value: the place for a result that is not read, and the machine itself."""
 
     VOID_ARG = 1 << 54
     VM_STATE = (1 << 54) + 1
@@ -40,7 +40,7 @@ _SPECIAL: Final[Mapping[int, str]] = {SpecialReg.VOID_ARG: "%void", SpecialReg.V
 
 
 def operand(kind: Kind, value: int) -> int:
-    """The operand of a kind and a value; an immediate may be negative. Raises `BuildError` for one that is too big."""
+    """The operand with a kind and a value; an immediate may be negative. Raises `BuildError` if it does not fit."""
     if not -_HALF <= value < _HALF:
         raise BuildError(f"an operand holds {_BITS} bits, so {value} does not fit")
     return kind << _BITS | value & _MASK
@@ -53,9 +53,9 @@ def parts(encoded: int) -> tuple[Kind, int]:
 
 
 class Instruction(NamedTuple):
-    """One step: a call of ``callee``, a return, a jump, or a jump unless the operand is other than 0.
+    """One step: a call of ``callee``, a return, a jump, or a jump if the operand is 0.
 
-    ``place`` is the register of a call's result, or the distance of a jump.
+    ``place`` is the register for a call's result, or the distance of a jump.
     """
 
     kind: Literal["call", "ret", "goto", "if"]
@@ -90,11 +90,11 @@ class Code:
 
 
 Functions: TypeAlias = Mapping[str, Code | None]
-"""The functions of an executable by name; None for those of the outside."""
+"""The functions of an executable by name; None for external functions."""
 
 
 def check(functions: Functions, constants: Sequence[Any]) -> None:
-    """Raise `BuildError` for a register that is read and never written, and for numbers of no constant or function."""
+    """Raise `BuildError` for a register that is read but never written, and for an unknown constant or function."""
     for name, code in functions.items():
         if code is None:
             continue
@@ -114,7 +114,7 @@ def check(functions: Functions, constants: Sequence[Any]) -> None:
 
 
 def text(functions: Functions) -> str:
-    """The instructions in lines, as Relax writes them."""
+    """The instructions as text, one per line, in Relax's form."""
     names = list(functions)
 
     def shown(encoded: int) -> str:
@@ -140,7 +140,7 @@ def text(functions: Functions) -> str:
 
 
 def python_text(functions: Functions) -> str:
-    """The calls of `ExecBuilder` that make these instructions; constants go by their numbers."""
+    """The calls of `ExecBuilder` that make these instructions; constants appear by number."""
     return "".join(_python_lines(functions))
 
 
@@ -173,7 +173,7 @@ def _python_lines(functions: Functions) -> Iterator[str]:
 
 
 def constant_text(value: Any) -> str:
-    """A constant in a summary: arrays by their shapes."""
+    """A constant as a text for a summary; arrays by their shapes."""
     if isinstance(value, np.ndarray):
         return str(list(cast(Any, value).shape))
     if isinstance(value, DataType):

@@ -1,4 +1,4 @@
-"""The table of an engine's own kernels: each falls back on the reference semantics of its operator."""
+"""The table of an engine's own kernels; each falls back to the reference semantics of its operator."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Kernel: TypeAlias = Callable[..., Any]
 def with_references(families: Iterable[Mapping[str, Kernel]], xp: Any) -> dict[str, Kernel]:
     """The kernels of ``families``, by the names of their operators.
 
-    A kernel takes the operands and attributes of its operator as the reference does, without ``xp``. What it answers
-    with `NotImplemented` the reference computes, on the namespace ``xp``.
+    A kernel takes the operands and attributes of its operator as the reference does, without ``xp``. If it returns
+    `NotImplemented`, the reference computes the result in the namespace ``xp``.
     """
     return {name: _with_reference(name, kernel, xp) for family in families for name, kernel in family.items()}
 

@@ -1,7 +1,8 @@
-"""Sizes that the shapes of tensors tell, so that a written program need not work them out anew.
+"""Sizes that can be read from the shapes of tensors, so that a written program need not compute them again.
 
-A size such as ``(n + 1) // 2`` can be written in many ways that are equal. PyTorch's tracer cannot tell whether two of
-them are, so that a size is best said as the shape of a tensor that has it: in PyTorch's own words, and once.
+A size such as ``(n + 1) // 2`` can be written in many equal ways. PyTorch's tracer cannot tell whether two of them are
+equal. So it is best to read a size from the shape of a tensor that has it: that is PyTorch's own expression, and it is
+computed once.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from ..ir.dims import Dim, Operation, SymVar, dim_product
 
 
 def operation_told(size: Dim, name: SymVar) -> tuple[Operation, Dim] | None:
-    """The one operation (a division, a remainder, an extreme) that ``size`` contains, and what it is.
+    """The only operation (a division, a remainder, an extreme) in ``size``, and its value.
 
-    ``name`` stands for the value of ``size``. None where there is none, or where it cannot be told apart.
+    ``name`` represents the value of ``size``. None if there is no operation, or if it cannot be isolated.
     """
     if isinstance(size, int | SymVar):
         return None
@@ -30,7 +31,7 @@ def operation_told(size: Dim, name: SymVar) -> tuple[Operation, Dim] | None:
 
 
 def with_known(size: Dim, known: Mapping[Operation, Dim]) -> Dim:
-    """``size`` with each operation that is ``known`` replaced by what it is."""
+    """``size`` with each operation in ``known`` replaced by its value."""
     if not known or isinstance(size, int | SymVar):
         return size
     if isinstance(size, Operation):

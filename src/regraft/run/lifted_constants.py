@@ -1,4 +1,4 @@
-"""The constants of a program as parameters of its functions, so that a module that owns them can hand them over.
+"""The constants of a program as parameters of its functions, so that the module that owns them can pass them.
 
 A function takes the constants that it reads, and those of the functions that it calls, after its own parameters.
 """
@@ -25,7 +25,9 @@ CompiledKey: TypeAlias = "tuple[object, ...]"
 
 
 def constant_key(data: TensorData) -> CompiledKey:
-    """The key by which two constants are one tensor: the same handle, or the same number."""
+    """A key that is equal for two constants if they are the same tensor: the same handle, or equal unnamed numbers of
+    rank 0.
+    """
     if data.shape or data.name is not None:
         return (id(data),)
     return (data.dtype, data.numpy().tobytes())
@@ -44,10 +46,10 @@ def lift_constants(
     keeps: Callable[[TensorData], bool] = lambda data: False,
     held_as: Mapping[str, str] = MappingProxyType({}),
 ) -> Lifted:
-    """``module`` with every constant a parameter, but for those that ``keeps`` says to leave where they are.
+    """``module`` with every constant as a parameter, except the constants for which ``keeps`` returns True.
 
-    ``held_as``: the dtypes of parameters for constants of dtypes that the module's owner has no tensors of. Cost:
-    linear in the program, times its depth of calls.
+    ``held_as`` has the dtypes of parameters for constants of dtypes that the owner has no tensors of. Cost: linear in
+    the program, times its depth of calls.
     """
     own: dict[str, dict[CompiledKey, TensorData]] = {}
     callees: dict[str, dict[str, None]] = {}
@@ -72,7 +74,7 @@ def lift_constants(
 def _with_callees(
     own: Mapping[str, dict[CompiledKey, TensorData]], callees: Mapping[str, Iterable[str]]
 ) -> dict[str, dict[CompiledKey, TensorData]]:
-    """For each function its own constants and those of all functions that it may reach."""
+    """The constants of each function and of all functions that it may call, directly or not."""
     needed = {name: dict(constants) for name, constants in own.items()}
     changed = True
     while changed:
@@ -98,19 +100,19 @@ def _globals(name: str, function: Function, constants: Sequence[Type]) -> Global
 
 
 class ConstantsAsParameters(ExprMutator):
-    """Puts variables in the place of constants: ``params``, by the keys of `constant_key`."""
+    """Replaces constants by the variables in ``params``, by the keys of `constant_key`."""
 
     def __init__(self, params: Mapping[CompiledKey, Var]) -> None:
         super().__init__()
         self._params: Final = params
 
     def visit_constant_(self, constant: Constant) -> Expr:
-        """The parameter that stands for a constant, or the constant."""
+        """The parameter for a constant, or the constant itself."""
         return self._params.get(constant_key(constant.data), constant)
 
 
 class _ConstantLifting(ConstantsAsParameters):
-    """Does so in one function, and hands the variables on to the functions that it calls."""
+    """Replaces the constants of one function, and passes the variables on to the functions that it calls."""
 
     def __init__(
         self, variables: Mapping[str, GlobalVar], needed: Mapping[str, Mapping[CompiledKey, TensorData]]
@@ -121,7 +123,7 @@ class _ConstantLifting(ConstantsAsParameters):
         self._needed: Final = needed
 
     def function(self, name: str, function: Function, types: Sequence[Type]) -> Function:
-        """``function`` with its constants as further parameters, of these types."""
+        """``function`` with its constants as further parameters of these types."""
         supply = NameSupply(param.name_hint for param in function.params)
         for (key, data), ty in zip(self._needed[name].items(), types, strict=True):
             hint = "weight" if data.name is None else data.name

@@ -13,7 +13,7 @@ from ..ir.types import Type
 
 
 class Statement(NamedTuple):
-    """One step of a body in A-normal form: ``var = value``, checked to be of ``cast`` for a ``match_cast``."""
+    """One step of a body in A-normal form: ``var = value``, checked against the type ``cast`` for a ``match_cast``."""
 
     var: Var
     value: Expr
@@ -21,7 +21,7 @@ class Statement(NamedTuple):
 
 
 def statements_of(body: SeqExpr) -> tuple[list[Statement], Expr]:
-    """The steps of a body, inner calls bound to variables of their own, and the leaf that it leads to."""
+    """The steps of a body, with inner calls bound to new variables, and the leaf that is its result."""
     statements: list[Statement] = []
 
     def bind(value: Expr) -> Var:
@@ -46,11 +46,10 @@ def last_reads(
     *,
     keep_outcome: bool,
 ) -> list[list[Var]]:
-    """For each step, counted from 1, the variables that nothing reads after it; at 0 those that nothing reads
-    at all.
+    """The variables that are read last in each step, counted from 1; at 0 the variables that are never read.
 
-    Looked at are the variables of ``owned`` and those that the steps bind, except the ``kept``. The outcome
-    counts as one more step, and its variables go with it unless ``keep_outcome``. Cost: linear.
+    Considered are the variables in ``owned`` and those that the steps bind, except ``kept``. The outcome counts as one
+    more step; its variables are left out if ``keep_outcome``. Cost: linear.
     """
     last: dict[Var, int] = dict.fromkeys(owned, 0)
     for step, statement in enumerate(statements, 1):

@@ -1,7 +1,7 @@
 """Calls of `loop` in the text of engines that run Python.
 
-The body is a function of the text. What is known of it goes along: the shapes of what it gives to stack, for a loop
-that makes no step, and whether it reads the number of the step.
+The body is a function in the text. The call also passes known facts: the shapes of the rows to stack, for a loop of no
+steps, and whether the body reads the number of the step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def write_loop(writer: FunctionWriter, call: Call) -> str:
-    """The text of a call of `loop`, by the helper of that name."""
+    """The text of a call of `loop`, which calls the helper of that name."""
     arguments = writer.operands(call.args)
     arguments += ["None"] * (len(LOOP.operands) - len(arguments))
     types, body = loop_types(call), call.args[0]

@@ -1,6 +1,6 @@
-"""The functions that Relax's virtual machine has of its own, ``vm.builtin.*``, for programs that call them.
+"""The built-in functions of Relax's virtual machine, ``vm.builtin.*``, for programs that call them.
 
-Memory is the engine's, so a storage is nothing here, and each tensor has memory of its own.
+The engine manages memory, so a storage is nothing here, and each tensor has memory of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .relax_values import ShapeTuple, empty
 
 
 def close_over(function: Callable[..., Any], captured: tuple[Any, ...]) -> Callable[..., Any]:
-    """``function`` with its last arguments given."""
+    """``function`` with its last arguments bound to ``captured``."""
     return lambda *arguments: function(*arguments, *captured)
 
 
@@ -30,7 +30,7 @@ def _make_closure(function: Callable[..., Any], *captured: Any) -> Callable[...,
 
 
 def _alloc_storage(_state: Any, *_where: Any) -> None:
-    """Nothing: each tensor has memory of its own."""
+    """Return None: each tensor has memory of its own."""
 
 
 def _alloc_tensor(_storage: Any, _offset: int, shape: Iterable[int], dtype: str) -> Any:
@@ -62,7 +62,7 @@ def _tensor_to_shape(value: Any) -> ShapeTuple:
 
 
 def _nothing() -> None:
-    """The value of a tensor that is not there."""
+    """Return None, the value of a missing tensor."""
 
 
 BUILTINS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -83,14 +83,14 @@ BUILTINS: Final[Mapping[str, Callable[..., Any]]] = {
         "tuple_getitem": getitem,
     }.items()
 }
-"""The functions by name."""
+"""The built-in functions by name."""
 
 
 def outside_function(name: str) -> Callable[..., Any]:
-    """The function registered as ``name``, or else the machine's own; raises `ExecutionError` if there is none."""
+    """The function registered as ``name``, else the built-in one; raises `ExecutionError` if there is none."""
     return get_global_func(name, allow_missing=name in BUILTINS) or BUILTINS[name]
 
 
 def function_with_machine(name: str) -> Callable[..., Any]:
-    """The function registered as ``name``, or else the machine's own, to which the machine is given: here, nothing."""
+    """The function registered as ``name``, else the built-in one with None as its first argument, the machine."""
     return get_global_func(name, allow_missing=name in BUILTINS) or partial(BUILTINS[name], None)

@@ -1,7 +1,7 @@
-"""A mesh of devices by name and size, and how a tensor is laid over it: no framework, no devices yet.
+"""A mesh of devices with names and sizes, and the layout of a tensor over it; no framework and no devices are needed.
 
 A **spec** says for each axis of a tensor along which axes of the mesh it is cut: ``("data", None)`` cuts axis 0 along
-``data`` and leaves axis 1 whole. An entry may be a tuple of mesh axes; axes that a spec does not reach are whole.
+``data`` and leaves axis 1 whole. An entry may be a tuple of mesh axes. Axes beyond the length of a spec are whole.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ Spec: TypeAlias = "tuple[str | tuple[str, ...] | None, ...]"
 """One entry for each axis of a tensor: a mesh axis, several of them, or None for an axis that stays whole."""
 
 CutAxes: TypeAlias = "tuple[tuple[str, ...], ...]"
-"""A spec in full: for each axis of the tensor the mesh axes that cut it."""
+"""A complete spec: the mesh axes that cut each axis of the tensor."""
 
 
 @final
 class Mesh(Mapping[str, int]):
     """Devices in a grid with named axes: ``Mesh(data=2, model=4)`` is 2 × 4 devices.
 
-    A mesh is names and sizes; `regraft.build` takes the first devices that there are, in order, the last axis running
-    fastest. It reads as a mapping from axis to size. Raises `BuildError` for a size below 1 or no axis.
+    A mesh consists of names and sizes. `regraft.build` takes the first available devices, in order; the last axis
+    varies fastest. A mesh is a mapping from axis to size. Raises `BuildError` for a size below 1 or no axis.
     """
 
     __slots__ = ("_sizes",)
@@ -39,7 +39,7 @@ class Mesh(Mapping[str, int]):
 
     @staticmethod
     def parse(text: str) -> Mesh:
-        """The mesh that is written ``"data=2,model=4"``. Raises `BuildError` for anything else."""
+        """The mesh for a text such as ``"data=2,model=4"``. Raises `BuildError` for anything else."""
         sizes: dict[str, int] = {}
         for part in text.split(","):
             name, equals, size = (piece.strip() for piece in part.partition("="))
@@ -54,7 +54,7 @@ class Mesh(Mapping[str, int]):
         return prod(self._sizes.values())
 
     def ways(self, axes: tuple[str, ...]) -> int:
-        """Into how many parts an axis is cut along ``axes``."""
+        """The number of parts that an axis is cut into along ``axes``."""
         return prod([self._sizes[axis] for axis in axes])
 
     def __getitem__(self, axis: str) -> int:
@@ -80,7 +80,9 @@ class Mesh(Mapping[str, int]):
 
 
 def parse_spec(text: str) -> Spec:
-    """The spec that is written ``"model,-"``: an entry for each axis, ``-`` for a whole one, ``a+b`` for two."""
+    """The spec for a text such as ``"model,-"``: an entry for each axis, ``-`` for a whole axis, ``a+b`` for two mesh
+    axes.
+    """
     entries: list[str | tuple[str, ...] | None] = []
     for part in text.split(","):
         names = tuple([name.strip() for name in part.split("+")])
@@ -91,7 +93,7 @@ def parse_spec(text: str) -> Spec:
 
 
 def placement_text(spec: CutAxes, mesh: Mesh) -> str:
-    """A spec as ``annotate_sharding`` takes it: for each axis of the mesh the axis of the tensor that it cuts."""
+    """A spec in the form of ``annotate_sharding``: the axis of the tensor that each axis of the mesh cuts."""
     cut = {axis: index for index, axes in enumerate(spec) for axis in axes}
     return ", ".join([f"S[{cut[axis]}]" if axis in cut else "R" for axis in mesh])
 

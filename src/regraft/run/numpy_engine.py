@@ -1,8 +1,7 @@
 """The reference engine: every operator by its reference semantics, over NumPy, in straight-line Python.
 
-Floating point is IEEE 754: no warnings for overflow, division by zero or NaN, whatever NumPy's error state.
-Knows how to bring values in and out and how to say where a run failed; the text of the program comes from
-`python_source`.
+Floating point is IEEE 754: no warnings for overflow, division by zero or NaN, whatever NumPy's error state is. This
+module converts arguments and results and locates failures; `python_source` writes the text of the program.
 """
 
 from __future__ import annotations
@@ -57,15 +56,15 @@ _ENGINE: Final = NodeEngine(_compile_node, array_dtype, np.asarray)
 
 
 def runs(op: Op) -> bool:
-    """True if calls of ``op`` run here."""
+    """True if this engine runs calls of ``op``."""
     return op.name in LOWERINGS or op.reference is not None or "numpy" in op.kernels or is_carried_node(op)
 
 
 def compile_module(module: IRModule, *, verify_types: bool = False) -> Executable:
-    """``module`` on NumPy.
+    """``module`` compiled for NumPy.
 
-    ``verify_types`` checks the value of each binding against its type as it is computed: slower, for finding
-    an operator whose meaning and type rule disagree. Cost: linear in the bindings, some 20 µs each.
+    ``verify_types`` checks the value of each binding against its type as it is computed. It is slower, and finds
+    operators whose results disagree with their type rule. Cost: linear in the bindings, some 20 µs each.
     """
     program, entries = compile_program(module, verify_types=verify_types)
     return _NumpyExecutable(program, entries, module)
@@ -84,7 +83,7 @@ class _NumpyExecutable(Executable):
         self._signatures: Final = {name: function.params for name, function in module.items()}
 
     def watched(self, around: Around) -> Mapping[str, EntryFunction]:
-        """The functions, run from a copy of the text in which ``around`` stands in for each call."""
+        """The functions, run from a copy of the text in which ``around`` replaces each call."""
         program = watched(self._program, around)
         return {name: _entry(program, name, params) for name, params in self._signatures.items()}
 
@@ -119,9 +118,9 @@ def _entry(program: PythonModule, name: str, parameters: Sequence[Var]) -> Entry
 
 @cache
 def _hand_over(count: int) -> Callable[[Callable[..., Any], list[Any]], Any]:
-    """``call(function, values)`` with ``count`` values, last first, and no reference to them kept while it
-    runs.
+    """``call(function, values)`` for ``count`` values, given in reverse order, which keeps no reference to them during
+    the call.
 
-    That is what lets a function free its arguments: in ``function(*values)`` the caller holds all of them.
+    This lets a function free its arguments: in ``function(*values)`` the caller would hold all of them.
     """
     return eval(f"lambda function, values: function({', '.join(['values.pop()'] * count)})")

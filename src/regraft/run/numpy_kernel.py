@@ -1,4 +1,4 @@
-"""Functions that were compiled for a module (`ir.kernels`), as engines call them: over arrays that lie row by row."""
+"""Functions that were compiled for a module (`ir.kernels`), in the form that engines call: over C-contiguous arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..ir.kernels import Kernel
 
 @final
 class NumpyKernel:
-    """A compiled function, by the name under which the module calls it."""
+    """A compiled function, with the name under which the module calls it."""
 
     __slots__ = ("function", "name")
 
@@ -20,7 +20,7 @@ class NumpyKernel:
         self.function: Final = function
 
     def __call__(self, *arguments: Any) -> Any:
-        """The results of the function for ``arguments``, of which arrays are laid out row by row in memory."""
+        """The results of the function for ``arguments``, whose arrays are made C-contiguous."""
         return self.function(*[_row_by_row(argument) for argument in arguments])
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
-"""A module's functions as ONNX graphs, for the engines that run these: what both have in common.
+"""A module's functions as ONNX graphs: the common part of the engines that run ONNX.
 
-A function is written by the ONNX converter, with its constants left where they are in memory, and becomes one session,
-made when the function is built or, for private functions, first called. Arguments are checked as the NumPy engine
-checks them. A ``match_cast`` inside a function is taken at its word: ONNX has no such check.
+The ONNX converter writes a function, with its constants left in memory, and the function becomes one session. The
+session is made when the function is built, or at the first call of a private function. Arguments are checked as in the
+NumPy engine. A ``match_cast`` inside a function is not checked, because ONNX has no such check.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class OpenedGraph(Protocol):
     text: str
 
     def run(self, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The graph's outputs for arrays in the order of its inputs; raises what the runtime raises."""
+        """The graph's outputs for arrays in the order of its inputs; raises the runtime's errors."""
         ...
 
 
 OpenSession: TypeAlias = "Callable[[LoweredFunction, str], OpenedGraph]"
-"""Opens the graph of the function of that name; raises `BuildError`."""
+"""Opens the graph of the function with that name; raises `BuildError`."""
 
 RuntimeHas: TypeAlias = Callable[[OnnxName, Call], bool]
 """True if a runtime computes a call of an operator that ONNX itself does not define."""
@@ -59,13 +59,13 @@ def compile_functions(
     opset: int | None = None,
     runtime_has: RuntimeHas | None = None,
 ) -> Executable:
-    """The functions of ``module``, each run by the session that ``open_session`` makes of it.
+    """The functions of ``module``, each run by the session that ``open_session`` makes for it.
 
-    ``runtime`` is the name that messages give what runs them; ``opset`` the version of ONNX's operators, by default
-    the newest that is written. ``runtime_has`` says whether the runtime has an operator that somebody has declared;
-    without it, such operators are spelled out. What only Python can do, calls of outside functions among it, runs
-    between graphs (`python_around`). Raises `BuildError` for a program that ONNX cannot hold, and what
-    ``open_session`` raises. Cost: linear in the bindings, some 100 µs each, and opening the sessions.
+    ``runtime`` is the runtime's name in messages. ``opset`` is the version of ONNX's operators, by default the newest
+    that is written. ``runtime_has`` says whether the runtime has an operator that was declared outside ONNX; without
+    it, such operators are written out. Parts that only Python can run, such as calls of external functions, run between
+    graphs (`python_around`). Raises `BuildError` for a program that ONNX cannot express, and the errors of
+    ``open_session``. Cost: linear in the bindings, some 100 µs each, plus opening the sessions.
     """
 
     parted = needing_python(module)
@@ -92,13 +92,13 @@ def compile_functions(
 
 
 def where_it_runs(module: IRModule) -> str:
-    """The engines that run a program that does not run here, for messages."""
+    """A hint in messages to the engine that runs a program that does not run here; empty if there is none."""
     ops = {node.op for node in walk(module) if isinstance(node, Call) and isinstance(node.op, Op)}
     return ' (target="numpy" runs it)' if ops and all(numpy_engine.runs(op) for op in ops) else ""
 
 
 class _CompiledFunction:
-    """One function as a session: checks arguments, feeds them, and puts the results together."""
+    """One function as a session: checks the arguments, runs the session, and assembles the results."""
 
     __slots__ = ("_check", "_function", "_name", "_promise", "_runtime", "_session", "_signature", "text")
 
@@ -154,7 +154,7 @@ class _CompiledFunction:
             found = self._session.run(leaves)
         except ExecutionError as error:
             raise ExecutionError(f"{self._name}: {error}") from error
-        except Exception as error:  # the errors of runtimes share no base but this
+        except Exception as error:  # the errors of runtimes have no other common base
             raise ExecutionError(f"{self._name}: {self._runtime} failed: {error}") from error
         result = _assembled(function.body.ty, iter(found))
         if self._promise is not None:
@@ -163,7 +163,7 @@ class _CompiledFunction:
 
 
 def _promise(function: Function, name: str, known: tuple[SymVar, ...]) -> TypeCheck | None:
-    """The check of the result, where the body's type alone does not say that the promised type holds."""
+    """The check of the result, if the body's type alone does not prove the promised type; else None."""
     promised = erase_unbound(function.ret_ty, set(known).__contains__)
     if is_subtype(function.body.ty, promised) is True:
         return None

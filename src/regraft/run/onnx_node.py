@@ -1,7 +1,7 @@
-"""Nodes of ONNX that wait for the run: read when their operands have sizes, and computed by the engine that runs them.
+"""ONNX nodes that are read at run time, when their operands have sizes, and computed by the engine that runs them.
 
-What such a node means depends on a size, or on a number that another node computes, so that it is a call of a foreign
-operator in the program. Each choice of sizes, and of such numbers, is read once.
+The meaning of such a node depends on a size, or on a number that another node computes, so in the program it is a call
+of a foreign operator. Each combination of sizes, and of such numbers, is read once.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ _Kind: TypeAlias = tuple[tuple[int, ...], str]
 
 _STANDARD: Final = "ai.onnx::"
 _MOST_KEPT: Final = 64
-"""The most choices of one node that are kept ready to be run."""
+"""The number of combinations for which a node is kept compiled."""
 _MOST_NUMBERS: Final = 64
-"""The most elements of an operand of integers or booleans whose numbers may decide what a node means; of floats one."""
+"""The most elements of an integer or bool operand whose values may decide a node's meaning; of a float operand, one."""
 
 
 class NodeEngine(NamedTuple):
     """The engine that computes such nodes."""
 
     compile: Callable[[IRModule], Callable[..., Any]]
-    """The function ``main`` of a module over the engine's arrays."""
+    """Compiles the function ``main`` of a module for the engine's arrays."""
     dtype: Callable[[Any], str | None]
-    """The dtype of an array by its name in the language; None for what is no array."""
+    """The dtype of an array by its name in the language; None for a value that is not an array."""
     numbers: Callable[[Any], np.ndarray | None]
-    """The numbers of an array; None where they are not known, as while a program is traced."""
+    """The values of an array; None if they are unknown, as while a program is traced."""
 
 
 def is_carried_node(op: Op) -> bool:
-    """True if ``op`` is one of ONNX's own operators, in a program as a foreign one, that gives the same in each run."""
+    """True if ``op`` is a deterministic ONNX operator that is foreign in the program."""
     return op.is_foreign and op.is_pure and op.name.startswith(_STANDARD)
 
 
@@ -52,7 +52,7 @@ def carried_node(call: Call, engine: NodeEngine) -> Callable[..., Any] | None:
     if not isinstance(call.op, Op) or not is_carried_node(call.op):
         return None
 
-    # A call keeps its own programs: one that is in no text any more takes them with it.
+    # Each call has its own cache, so the compiled programs are freed together with the call.
     @lru_cache(_MOST_KEPT)
     def read(kinds: Sequence[_Kind | None], numbers: tuple[tuple[int, bytes], ...]) -> _Reading:
         return _Reading(call, engine, kinds, dict(numbers))
@@ -62,7 +62,7 @@ def carried_node(call: Call, engine: NodeEngine) -> Callable[..., Any] | None:
         return None if dtype is None else (tuple([int(size) for size in value.shape]), dtype)
 
     def run(*operands: Any, **attributes: Any) -> Any:
-        del attributes  # they are those of the call
+        del attributes  # they are the attributes of the call
         kinds = tuple([kind(x) for x in operands])
         found = read(kinds, ())
         if found.problem:
@@ -82,7 +82,7 @@ def _may_decide(kind: _Kind | None) -> bool:
 
 
 class _Reading:
-    """A node as a program for operands of certain sizes, some of them with known numbers, or why it is none."""
+    """A node as a program for operands of certain sizes, some with known numbers, or the reason why there is none."""
 
     __slots__ = ("_given", "_run", "problem")
 
@@ -123,5 +123,5 @@ class _Reading:
 
 
 def _without_sizes(ty: Type) -> Type:
-    """``ty`` without sizes, which have names of the program around the node."""
+    """``ty`` without sizes, whose names belong to the program around the node."""
     return TensorType(None, ty.dtype, ty.ndim) if isinstance(ty, TensorType) else ty

@@ -1,7 +1,7 @@
 """Models written as modules: layers with parameters, whose methods become functions of a program.
 
-Derive from `Module`, compute with the functions of `op` on tensors, and `Module.export_tvm` writes the program. The
-names are those of Relax's ``frontend.nn``.
+Derive from `Module`, compute with the functions of `op` on tensors, and call `Module.export_tvm` to get the program.
+The names are those of Relax's ``frontend.nn``.
 """
 
 from __future__ import annotations

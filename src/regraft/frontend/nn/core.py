@@ -1,4 +1,4 @@
-"""The names that Relax has in ``frontend.nn.core``."""
+"""The names of Relax's ``frontend.nn.core``."""
 
 from __future__ import annotations
 

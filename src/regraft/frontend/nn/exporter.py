@@ -1,7 +1,7 @@
-"""Modules written out as programs: one function for each exported method.
+"""The export of modules as programs: one function for each exported method.
 
 A function takes the inputs of its method, then the state of the effects, then the parameters. Its attribute
-``num_input`` counts what comes before the parameters.
+``num_input`` is the number of arguments before the parameters.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NamedParameters = list[tuple[str, Parameter]]
 
 
 class Exporter:
-    """Writes the methods of one module; the innermost that is at work is `current`.
+    """Writes the methods of one module. `current` is the innermost exporter that is running.
 
     With ``debug`` there is an effect for printing, `io_effect`.
     """
@@ -41,13 +41,13 @@ class Exporter:
 
     @staticmethod
     def current() -> Exporter | None:
-        """The exporter at work, None where there is none."""
+        """The running exporter; None if there is none."""
         return Exporter._open[-1] if Exporter._open else None
 
     def build(self, spec: _spec.ModuleSpec) -> tuple[IRModule, NamedParameters]:
-        """The program of the methods that ``spec`` names, and the parameters in the order in which it takes them.
+        """The program of the methods that ``spec`` names, and the parameters in the order in which functions take them.
 
-        Raises what the methods raise, and `WellFormedError` for a method that uses values of another one.
+        Raises the errors of the methods, and `WellFormedError` for a method that uses values of another one.
         """
         parameters = list(spec.module.named_parameters())
         effects: list[tuple[str, Effect]] = [] if self.io_effect is None else [("", self.io_effect)]
@@ -131,7 +131,7 @@ def _taken(name: str, mode: str, variables: list[Var]) -> list[Var]:
 def _given(
     builder: BlockBuilder, mode: str, taken: list[Var], weights: Sequence[tuple[Parameter, Var]] = ()
 ) -> list[Var]:
-    """The variables that `_taken` stands for, in the open function; fields of a tuple are bound."""
+    """The variables that the parameters from `_taken` represent, in the open function; fields of a tuple are bound."""
     if mode != "packed":
         return list(taken)
     ty = taken[0].ty
@@ -177,9 +177,9 @@ def _argument(builder: BlockBuilder, spec: Any, value: Expr, name: str) -> Any:
 
 
 def unwrapped(value: Any) -> Expr:
-    """The expression that a method's result stands for.
+    """The expression of a method's result.
 
-    Raises `TypeError` for what is no tensor, object, or tuple or list of them.
+    Raises `TypeError` for a result that is not a tensor, an object, or a tuple or list of them.
     """
     if isinstance(value, Tensor | Object):
         return expression(value)

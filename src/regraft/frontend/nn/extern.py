@@ -1,7 +1,7 @@
-"""Outside modules: functions of another language that a model calls, by their names and the types of their results.
+"""External modules: functions in another language that a model calls, by their names and the types of their results.
 
-An exported program calls them as outside functions, which write into memory that is given to them. What such a name
-means when the program runs is registered (`regraft.register_func`); the files themselves are linked by whoever deploys.
+An exported program calls them as external functions that write into given memory. `regraft.register_func` registers the
+implementation for a name when the program runs. Linking the files is up to the deployment.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _OUTPUTS: Final = {"obj": ".o", "wasm": ".wasm"}
 
 
 class ExternModule:
-    """Outside functions by name, each with a function from arguments to a tensor of the type of its result.
+    """External functions by name, each with a function from its arguments to a tensor of the type of its result.
 
-    ``module["f"](x, 1)`` is a call of ``f``. `add_extern` hands the module out with the exported program.
+    ``module["f"](x, 1)`` is a call of ``f``. `add_extern` passes the module on with the exported program.
     """
 
     def __init__(self, symbols: Mapping[str, Callable[..., Any]]) -> None:
@@ -46,7 +46,7 @@ class ExternModule:
 
 
 class ObjectModule(ExternModule):
-    """The functions of a compiled file. Raises `ValueError` where there is none."""
+    """The functions of a compiled file. Raises `ValueError` if the file does not exist."""
 
     def __init__(self, symbols: Mapping[str, Callable[..., Any]], filepath: str | Path) -> None:
         self.filepath = Path(filepath)
@@ -60,9 +60,9 @@ class SourceModule(ExternModule):
 
     Args:
         symbols: As for `ExternModule`.
-        source_code: The text, or the path of a file that holds it; a ``Path`` must be there.
+        source_code: The text, or the path of a file that holds it; a ``Path`` must exist.
         source_format: ``"cpp"`` or ``"cu"``.
-        compile_options: By default those of `get_compile_options`.
+        compile_options: By default the result of `get_compile_options`.
         compiler: By default ``c++``, or ``nvcc`` for CUDA.
         output_format: ``"obj"`` or ``"wasm"``.
 
@@ -90,13 +90,13 @@ class SourceModule(ExternModule):
 
     @staticmethod
     def get_compile_options(source_format: str) -> list[str]:
-        """The options with which a source of that format is compiled. Raises `ValueError` for an unknown format."""
+        """The options for compiling a source of that format. Raises `ValueError` for an unknown format."""
         if source_format not in _SUFFIXES:
             raise ValueError(f"source_format is {source_format!r}: it is {' or '.join(map(repr, _SUFFIXES))}")
         return ["-c", "-O3", "-std=c++17", *(["-Xcompiler=-fPIC"] if source_format == "cu" else ["-fPIC"])]
 
     def compile(self, output_path: str | Path) -> None:
-        """Compile the source into ``output_path``. Raises `RuntimeError` with what the compiler says."""
+        """Compile the source into ``output_path``. Raises `RuntimeError` with the compiler's message."""
         compiler = self.compiler or ("nvcc" if self.source_suffix == ".cu" else "c++")
         with TemporaryDirectory() as folder:
             source, output = Path(folder, f"main{self.source_suffix}"), Path(folder, f"main{self.output_suffix}")
@@ -112,7 +112,7 @@ class SourceModule(ExternModule):
 
 
 def _text_of(source: str | Path) -> str:
-    """The text of a source; a string that names no file is the text itself."""
+    """The text of a source; a string that is not the path of a file is the text itself."""
     if isinstance(source, str) and ("\n" in source or len(source) > 255 or not Path(source).is_file()):
         return source
     path = Path(source)
@@ -122,9 +122,10 @@ def _text_of(source: str | Path) -> str:
 
 
 def add_extern(mod: ExternModule) -> None:
-    """Hand ``mod`` out with the program that is being exported.
+    """Add ``mod`` to the external modules of the program that is being exported.
 
-    Raises `RuntimeError` where none is, and `ValueError` for a function of a name that another such module has.
+    Raises `RuntimeError` if no program is being exported, and `ValueError` if another such module has a function of the
+    same name.
     """
     exporter = Exporter.current()
     if exporter is None:

@@ -1,4 +1,4 @@
-"""A module whose methods are compiled, with the values of its parameters, and called from Python."""
+"""A module with compiled methods and the values of its parameters, to be called from Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class JitModule:
-    """Methods by name: ``compiled["forward"](x)``. The state of effects is kept from call to call.
+    """Compiled methods by name: ``compiled["forward"](x)``. The state of effects is kept between calls.
 
     See `Module.jit` for the arguments.
     """
@@ -46,7 +46,7 @@ class JitModule:
         self._torch = out_format == "torch"
 
     def __getitem__(self, method_name: str) -> Callable[..., Any]:
-        """The method of that name. Raises `KeyError` for one that was not exported."""
+        """The method of that name. Raises `KeyError` for a method that was not exported."""
         if method_name not in self.spec.method_names:
             raise KeyError(f"{method_name} is not among the methods: {', '.join(self.spec.method_names)}")
         method = self.spec.method_specs[self.spec.method_names.index(method_name)]

@@ -16,7 +16,7 @@ from .values import Tensor, expression, open_builder, wrap_nested
 
 
 def _with_bias(product: Expr, bias: Tensor | None, layout: str, name: str) -> Tensor:
-    """A convolution's result and the bias of each channel."""
+    """A convolution's result plus the bias of each channel."""
     if bias is None:
         return wrap_nested(product, name)
     shape = [bias.shape[0] if axis == "C" else 1 for axis in layout]
@@ -99,7 +99,7 @@ def layer_norm(
 
 
 def rms_norm(x: Tensor, weight: Tensor, axes: int | list[int], epsilon: float = 1e-5, name: str = "rms_norm") -> Tensor:
-    """``x`` over its root mean square along ``axes``, scaled."""
+    """``x`` divided by its root mean square along ``axes``, scaled by ``weight``."""
     return wrap_nested(
         _op.nn.rms_norm(expression(x), expression(weight), [axes] if isinstance(axes, int) else list(axes), epsilon),
         name,
@@ -116,7 +116,7 @@ def group_norm(
     axes: list[int] | None = None,
     name: str = "group_norm",
 ) -> Tensor:
-    """``x`` with mean 0 and variance 1 over groups of channels and ``axes``, by default all after the channels."""
+    """``x`` with mean 0 and variance 1 over groups of channels and ``axes``, by default all axes from the third on."""
     size = x.shape[channel_axis]
     gamma = const(np.ones(size), x.dtype) if weight is None else expression(weight)
     beta = const(np.zeros(size), x.dtype) if bias is None else expression(bias)
@@ -149,7 +149,7 @@ def _height_and_width(given: Any) -> list[Any]:
 
 
 def _scaled(size: Dim, factor: float) -> Dim:
-    """``size * factor`` rounded down; of a symbolic size ``factor`` is whole."""
+    """``size * factor`` rounded down. For a symbolic size, raises `ValueError` unless ``factor`` is a whole number."""
     if isinstance(size, int):
         return int(size * factor)
     if factor != int(factor):
@@ -168,7 +168,7 @@ def interpolate(
     data_layout: str = "NCHW",
     name: str = "interpolate",
 ) -> Tensor:
-    """An image at another size: ``size`` is its height and width, or ``scale_factor`` what they are multiplied by.
+    """An image resized to the height and width ``size``, or to its own size times ``scale_factor``.
 
     Raises `ValueError` for both or neither of the two, and for ``antialias`` and ``recompute_scale_factor``.
     """

@@ -1,4 +1,4 @@
-"""Modules and the containers that hold them; a module owns what its attributes hold."""
+"""Modules, and containers of modules and parameters; a module owns the values of its attributes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _Item = TypeVar("_Item")
 class Module(SubroutineMixin):
     """A part of a model: parameters, effects and other modules as attributes, and methods that compute with them.
 
-    Derive from it, make the attributes in ``__init__``, and write ``forward``. No call of ``super().__init__()`` is
+    Derive from it, set the attributes in ``__init__``, and write ``forward``. A call of ``super().__init__()`` is not
     needed.
     """
 
     def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-        """The parameters in the order in which they were set, each with ``prefix`` and the path of attributes to it."""
+        """The parameters in the order in which they were set, each with ``prefix`` and its path of attributes."""
         for name, item in owned(self, ""):
             if isinstance(item, Parameter):
                 yield prefix + name, item
 
     def named_effects(self) -> Iterator[tuple[str, Effect]]:
-        """The effects, each with the path of attributes to it."""
+        """The effects, each with its path of attributes."""
         for name, item in owned(self, ""):
             if isinstance(item, Effect):
                 yield name, item
@@ -40,16 +40,16 @@ class Module(SubroutineMixin):
             yield parameter
 
     def state_dict(self, *, prefix: str = "", destination: dict[str, Parameter] | None = None) -> dict[str, Parameter]:
-        """The parameters by path, put into ``destination`` where one is given."""
+        """The parameters by path, added to ``destination`` if that is given."""
         found = OrderedDict[str, Parameter]() if destination is None else destination
         found.update(self.named_parameters(prefix))
         return found
 
     def load_state_dict(self, state_dict: Mapping[str, Parameter], strict: bool = True) -> tuple[list[str], list[str]]:
-        """Take the values of parameters from ``state_dict``.
+        """Set the values of the parameters from ``state_dict``.
 
-        Returns the paths that it lacks, and those that this module lacks; with ``strict`` either is a `KeyError`.
-        Raises `ValueError` for a parameter without values, or with values that do not fit.
+        Returns the paths that ``state_dict`` lacks, and the paths in it that this module lacks; with ``strict``, either
+        raises `KeyError`. Raises `ValueError` for a parameter without values, or with values that do not fit.
         """
         own = self.state_dict()
         missing = [name for name in own if name not in state_dict]
@@ -65,7 +65,7 @@ class Module(SubroutineMixin):
         return missing, unexpected
 
     def to(self, dtype: str | None = None) -> None:
-        """Change the dtype of all that this module owns."""
+        """Change the dtype of everything that this module owns."""
         for _, item in self.owned_items():
             if isinstance(item, Module | Parameter | Effect):
                 item.to(dtype=dtype)
@@ -77,7 +77,7 @@ class Module(SubroutineMixin):
         return vars(self).items()
 
     def replace(self, name: str, item: Any) -> None:
-        """Put ``item`` in the place of what is held by that name."""
+        """Put ``item`` in place of the one with that name."""
         setattr(self, name, item)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -94,16 +94,16 @@ class Module(SubroutineMixin):
         """The program of the methods that ``spec`` names.
 
         Args:
-            spec: For each method a dictionary from its arguments to what they are: `spec.Tensor`, ``int``,
-                `spec.Object`, or a list or tuple of these. Its entry ``"$"`` may say how parameters and effects come:
-                ``{"param_mode": "plain" | "packed" | "none", "effect_mode": ...}``, by default both plain.
-            debug: Whether the program takes part in printing: it then hands on an effect, ``_io``.
-            allow_extern: Whether the list of the outside modules, which `add_extern` gave, is returned as a third item.
+            spec: For each method a dictionary from its arguments to their specifications: `spec.Tensor`, ``int``,
+                `spec.Object`, or a list or tuple of these. Its entry ``"$"`` may say how the function takes parameters
+                and effects: ``{"param_mode": "plain" | "packed" | "none", "effect_mode": ...}``, by default both plain.
+            debug: True if the program can print: it then takes and returns an effect, ``_io``.
+            allow_extern: True to return the list of external modules from `add_extern` as a third item.
 
         Returns:
             The module and its named parameters, in the order in which functions take them.
 
-        Raises `ValueError` for outside modules without ``allow_extern``.
+        Raises `ValueError` for external modules without ``allow_extern``.
         """
         from .exporter import Exporter
         from .spec import ModuleSpec
@@ -125,9 +125,9 @@ class Module(SubroutineMixin):
 
         Args:
             spec: As for `export_tvm`.
-            device: An engine's name; ``"cpu"`` is the NumPy engine.
-            pipeline: A pass that the program goes through first.
-            out_format: ``"torch"``: methods take and give PyTorch tensors; ``"numpy"``: arrays.
+            device: The name of an engine; ``"cpu"`` is the NumPy engine.
+            pipeline: A pass that is applied to the program first.
+            out_format: With ``"torch"``, methods take and return PyTorch tensors; with ``"numpy"``, arrays.
             debug: As for `export_tvm`.
 
         Raises `ValueError` for a parameter without values, and for another ``out_format``.
@@ -155,7 +155,7 @@ class _Listed(Module, Generic[_Item]):
         return ((str(index), item) for index, item in enumerate(self.items))
 
     def replace(self, name: str, item: Any) -> None:
-        """Put ``item`` in the place of the one at the index ``name``."""
+        """Put ``item`` in place of the one at the index ``name``."""
         self.items[int(name)] = item
 
     def __iter__(self) -> Iterator[_Item]:
@@ -228,12 +228,12 @@ class _Named(Module, Generic[_Item]):
         self.held.clear()
 
     def pop(self, key: str) -> _Item:
-        """Remove the item of that name and give it."""
+        """Remove the item of that name and return it."""
         return self.held.pop(key)
 
 
 class ModuleList(_Listed[Any]):
-    """Modules in order; called, it hands what each gives to the next."""
+    """Modules in order; called, it passes the result of each to the next."""
 
     def __init__(self, modules: Iterable[Any]) -> None:
         self.items = list(modules)
@@ -273,7 +273,7 @@ def _parameter(item: Any, holder: str) -> Parameter:
 
 
 class ParameterList(_Listed[Parameter]):
-    """Parameters in order. Raises `TypeError` for what is no parameter."""
+    """Parameters in order. Raises `TypeError` for an item that is not a parameter."""
 
     def __init__(self, params: Iterable[Parameter] | None = None) -> None:
         self.items = []
@@ -298,7 +298,7 @@ class ParameterList(_Listed[Parameter]):
 
 
 class ParameterDict(_Named[Parameter]):
-    """Parameters by name. Raises `TypeError` for what is no parameter."""
+    """Parameters by name. Raises `TypeError` for an item that is not a parameter."""
 
     def __init__(self, params: Mapping[str, Parameter] | None = None) -> None:
         self.held = OrderedDict()

@@ -1,4 +1,4 @@
-"""The layers that models are made of, and the effects: printing, and a cache of keys and values."""
+"""The layers that models consist of, and the effects: printing, and a cache of keys and values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _OneValue(Effect):
     def state(self) -> Var:
         """The state at this point of the method.
 
-        Raises `BuilderError` outside of a method that is being exported.
+        Raises `BuilderError` outside a method that is being exported.
         """
         if self._state is None:
             raise BuilderError(f"{type(self).__name__} has a state only in a method that is being exported")
@@ -36,7 +36,7 @@ class _OneValue(Effect):
         return [Var(name_hint, ObjectType())]
 
     def set_state(self, state_vars: list[Var]) -> None:
-        """Start from the one value."""
+        """Set the value to start from."""
         (self._state,) = state_vars
 
     def finalize(self) -> list[Var]:
@@ -46,19 +46,20 @@ class _OneValue(Effect):
 
 
 class IOEffect(_OneValue):
-    """The order of what a program prints."""
+    """The order in which a program prints."""
 
     def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[Var]:
-        """Nothing has been printed."""
+        """The first state: nothing has been printed."""
         return [builder.emit(_op.null_value(), f"{name_hint}_io")]
 
     def create(self, name_hint: str) -> list[Var]:
-        """One new variable, called by ``_io``."""
+        """One new variable, with the suffix ``_io``."""
         return super().create(f"{name_hint}_io")
 
 
 class KVCache(_OneValue):
-    """Rows of keys or values of the positions so far, kept by functions of the outside, ``vm.builtin.attention_kv_*``.
+    """The keys or values of all positions so far, one row each, stored by external functions,
+    ``vm.builtin.attention_kv_*``.
 
     Args:
         init_seq_len: The number of positions that it has room for at first.
@@ -89,7 +90,7 @@ class KVCache(_OneValue):
             self.dtype = dtype
 
     def view(self, seq_len: Dim) -> Tensor:
-        """The first ``seq_len`` rows, as one tensor."""
+        """The first ``seq_len`` rows as one tensor."""
         shape: list[Dim] = [seq_len, *self.unit_shape]
         call = _op.call_pure_packed(
             "vm.builtin.attention_kv_cache_view",
@@ -117,7 +118,7 @@ class KVCache(_OneValue):
 
 
 class Identity(Module):
-    """Gives what it gets."""
+    """Returns its input."""
 
     def forward(self, x: Tensor) -> Tensor:
         """``x``."""
@@ -151,7 +152,7 @@ class GELU(Module):
 class Linear(Module):
     """``x @ weight.T + bias``, with a weight of shape ``(out_features, in_features)``.
 
-    With ``out_dtype`` the product is of that dtype, and so is the bias.
+    With ``out_dtype``, the product and the bias have that dtype.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class Linear(Module):
         return product if self.bias is None else op.add(product, self.bias)
 
     def to(self, dtype: str | None = None) -> None:
-        """Change the dtype of the weight, and of the bias where ``out_dtype`` does not state it."""
+        """Change the dtype of the weight, and of the bias unless ``out_dtype`` is given."""
         self.weight.to(dtype=dtype)
         if self.bias is not None and self.out_dtype is None:
             self.bias.to(dtype=dtype)
@@ -220,7 +221,7 @@ class _Convolution(Module):
 
 
 class _OfImages(_Convolution):
-    """The base of the convolutions whose data may lie in another order of axes."""
+    """The base of the convolutions whose data can have another layout."""
 
     _layout: str
     _convolve: Callable[..., Tensor]
@@ -329,7 +330,7 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """`op.rms_norm`, and a bias after it."""
+    """`op.rms_norm`, followed by adding a bias."""
 
     def __init__(
         self,
@@ -384,7 +385,7 @@ class Embedding(Module):
 
 
 class TimestepEmbedding(Module):
-    """Two linear layers with SiLU between, for the embeddings of time steps.
+    """Two linear layers with SiLU between them, for the embeddings of time steps.
 
     Raises `ValueError` for another activation.
     """
@@ -430,7 +431,7 @@ class Timesteps(Module):
 
 
 class Attention(Module):
-    """Attention of one sequence to itself or another, with projections before and after.
+    """Attention from one sequence to itself or another, with projections before and after.
 
     Raises `ValueError` for ``norm_num_groups`` of None together with a mask, which it does not take.
     """
@@ -469,7 +470,7 @@ class Attention(Module):
         attention_mask: Tensor | None = None,
         **cross_attention_kwargs: Any,
     ) -> Tensor:
-        """Sequences of shape ``(batch, length, dim)``, the second by default the first."""
+        """Sequences of shape ``(batch, length, dim)``; the second is by default the first."""
         del cross_attention_kwargs
         if self.group_norm is not None:
             hidden_states = self.group_norm(hidden_states, channel_axis=2, axes=[1])

@@ -1,4 +1,4 @@
-"""Questions about nested lists, tuples and dictionaries, with answers that a type checker follows."""
+"""Checks of nested lists, tuples and dictionaries that a type checker understands."""
 
 from __future__ import annotations
 

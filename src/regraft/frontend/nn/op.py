@@ -1,7 +1,7 @@
-"""Functions on `nn.Tensor`: each writes a call of the operator of that name, and gives what it is bound to.
+"""Functions on `nn.Tensor`: each adds a call of the operator of the same name, and returns the bound result.
 
-They follow PyTorch's names and orders of arguments where these differ from the operator's; ``name`` is what the
-variable is called. Sizes, dtypes and errors are those of the operators in `regraft.op`.
+Names and order of arguments are PyTorch's if they differ from the operator's; ``name`` is the name of the variable.
+Shapes, dtypes and errors are those of the operators in `regraft.op`.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ greater_equal = _binary(_op.greater_equal, "greater_equal")
 
 
 def maximum(x1: Tensor, x2: Tensor, name: str = "maximum") -> Tensor:
-    """The larger of each two elements."""
+    """The elementwise maximum of two tensors."""
     return wrap_nested(_op.maximum(_of(x1), _of(x2)), name)
 
 
 def minimum(x1: Tensor, x2: Tensor, name: str = "minimum") -> Tensor:
-    """The smaller of each two elements."""
+    """The elementwise minimum of two tensors."""
     return wrap_nested(_op.minimum(_of(x1), _of(x2)), name)
 
 
@@ -87,7 +87,7 @@ def minimum(x1: Tensor, x2: Tensor, name: str = "minimum") -> Tensor:
 
 
 def relu6(x: Tensor, name: str = "relu6") -> Tensor:
-    """``x`` between 0 and 6."""
+    """``x`` clipped to the range from 0 to 6."""
     return wrap_nested(_op.clip(_of(x), 0, 6), name)
 
 
@@ -113,7 +113,7 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0, name: str = 
 
 
 def prelu(x: Tensor, alpha: Tensor, name: str = "prelu") -> Tensor:
-    """``x`` where it is positive, and times the slope of its channel, along axis 1, elsewhere."""
+    """``x`` where it is positive; elsewhere ``x`` times the slope of its channel, along axis 1."""
     return wrap_nested(_op.nn.prelu(_of(x), _of(alpha)), name)
 
 
@@ -141,19 +141,21 @@ min = _fold(_op.min, "min", "smallest element")  # noqa: A001 - the operator's n
 def cumsum(
     data: Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None, name: str = "cumsum"
 ) -> Tensor:
-    """Sums along ``axis`` so far, of all elements in order where it is None; ``exclusive`` leaves out the last."""
+    """Cumulative sums along ``axis``, or over the flattened tensor for None; ``exclusive`` leaves out the element
+    itself.
+    """
     return wrap_nested(_op.cumsum(_of(data), axis, dtype, bool(exclusive)), name)
 
 
 def sort(x: Tensor, axis: int = -1, descending: bool = False, name: str = "sort") -> Tensor:
-    """The elements in order along ``axis``."""
+    """The elements sorted along ``axis``."""
     return wrap_nested(_op.sort(_of(x), axis, descending), name)
 
 
 def argsort(
     data: Tensor, axis: int = -1, descending: bool = False, dtype: str = "int32", name: str = "argsort"
 ) -> Tensor:
-    """The indices that put the elements in order along ``axis``."""
+    """The indices that sort the elements along ``axis``."""
     return wrap_nested(_op.argsort(_of(data), axis, descending, dtype), name)
 
 
@@ -182,9 +184,9 @@ def multinomial_from_uniform(
     dtype: str = "int64",
     name: str = "multinomial_from_uniform",
 ) -> Tensor:
-    """Indices drawn by the rows of ``prob``; ``sample_indices`` says which row each sample draws from.
+    """Indices drawn with the probabilities in the rows of ``prob``; ``sample_indices`` is the row of each sample.
 
-    Raises `ValueError` where it is left out and samples and rows differ in number.
+    Raises `ValueError` if it is left out and the numbers of samples and rows differ or are symbolic.
     """
     rows, samples = prob.shape[0], uniform_sample.shape[0]
     if sample_indices is None:
@@ -199,22 +201,22 @@ def multinomial_from_uniform(
 
 
 def astype(x: Tensor, dtype: str, name: str = "astype") -> Tensor:
-    """``x`` as ``dtype``; ``x`` itself where it is of that dtype."""
+    """``x`` cast to ``dtype``; ``x`` itself if it has that dtype."""
     return x if x.dtype == dtype else wrap_nested(_op.astype(_of(x), dtype), name)
 
 
 def reshape(x: Tensor, shape: Sequence[Dim], name: str = "reshape") -> Tensor:
-    """``x`` with other sizes; one may be -1, for what is left."""
+    """``x`` with another shape; one size may be -1 and is then computed."""
     return wrap_nested(_op.reshape(_of(x), shape if isinstance(shape, int) else list(shape)), name)
 
 
 def broadcast_to(x: Tensor, shape: Sequence[Dim], name: str = "broadcast_to") -> Tensor:
-    """``x`` repeated to the sizes ``shape``."""
+    """``x`` broadcast to ``shape``."""
     return wrap_nested(_op.broadcast_to(_of(x), list(shape)), name)
 
 
 def permute_dims(x: Tensor, axes: Sequence[int] | None = None, name: str | None = None) -> Tensor:
-    """``x`` with its axes in the order ``axes``, turned round by default."""
+    """``x`` with its axes in the order ``axes``; by default reversed."""
     return wrap_nested(_op.permute_dims(_of(x), None if axes is None else list(axes)), name or "permute_dims")
 
 
@@ -234,30 +236,30 @@ def squeeze(x: Tensor, axis: int = -1, name: str = "squeeze") -> Tensor:
 
 
 def repeat(x: Tensor, repeats: int, axis: int | None = None, name: str = "repeat") -> Tensor:
-    """Each element ``repeats`` times along ``axis``; of all elements in order where it is None."""
+    """Each element repeated ``repeats`` times along ``axis``, or in the flattened tensor for None."""
     return wrap_nested(_op.repeat(_of(x), repeats, axis), name)
 
 
 def concat(x: Sequence[Tensor], dim: int, name: str = "concat") -> Tensor:
-    """The tensors one after the other along ``dim``."""
+    """The tensors concatenated along ``dim``."""
     return wrap_nested(_op.concat([_of(one) for one in x], dim), name)
 
 
 def split(
     ary: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0, name: str = "split"
 ) -> tuple[Tensor, ...]:
-    """Parts along ``axis``: so many of one size, or cut at the given indices."""
+    """Parts along ``axis``: a number of equal parts, or parts cut at the given indices."""
     where = indices_or_sections if isinstance(indices_or_sections, int) else list(indices_or_sections)
     return wrap_nested(_op.split(_of(ary), where, axis), name)
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0, name: str = "chunk") -> tuple[Tensor, ...]:
-    """Split into parts of one size along ``dim``."""
+    """Parts of equal size along ``dim``."""
     return wrap_nested(_op.split(_of(x), chunks, dim), name)
 
 
 def pad(x: Tensor, pad: list[int], mode: str = "constant", value: float = 0.0, name: str = "pad") -> Tensor:
-    """``x`` with margins: ``pad`` gives the widths before and after for each axis, first axis first."""
+    """``x`` padded: ``pad`` holds the widths before and after for each axis, first axis first."""
     return wrap_nested(_op.nn.pad(_of(x), list(pad), mode, value), name)
 
 
@@ -267,12 +269,12 @@ def take(x: Tensor, indices: Tensor, axis: int | None = None, name: str = "take"
 
 
 def where(condition: Tensor, x1: Tensor, x2: Tensor, name: str = "where") -> Tensor:
-    """``x1`` where the condition holds, ``x2`` elsewhere."""
+    """``x1`` where the condition is true, ``x2`` elsewhere."""
     return wrap_nested(_op.where(_of(astype(condition, "bool")), _of(x1), _of(x2)), name)
 
 
 def triu(x: Tensor, diagonal: int = 0, name: str = "triu") -> Tensor:
-    """The upper triangle, from ``diagonal`` on; 0 elsewhere."""
+    """The upper triangle from ``diagonal`` on; 0 elsewhere."""
     return wrap_nested(_op.triu(_of(x), diagonal), name)
 
 
@@ -280,12 +282,12 @@ def triu(x: Tensor, diagonal: int = 0, name: str = "triu") -> Tensor:
 
 
 def ccl_allreduce(x: Tensor, op_type: str = "sum", in_group: bool = True, name: str = "ccl_allreduce") -> Tensor:
-    """``x`` of all workers folded into one; see `regraft.op.ccl`."""
+    """The ``x`` of all workers reduced to one; see `regraft.op.ccl`."""
     return wrap_nested(_op.ccl.allreduce(_of(x), op_type, in_group), name)
 
 
 def ccl_allgather(x: Tensor, num_workers: int, name: str = "ccl_allgather") -> Tensor:
-    """``x`` of all workers joined along axis 0; see `regraft.op.ccl`."""
+    """The ``x`` of all workers concatenated along axis 0; see `regraft.op.ccl`."""
     return wrap_nested(_op.ccl.allgather(_of(x), num_workers), name)
 
 
@@ -298,7 +300,7 @@ def ccl_broadcast_from_worker0(x: Tensor, name: str = "broadcast_from_worker") -
 
 
 def full(shape: Sequence[Dim], fill_value: Any, dtype: str = "float32", name: str = "full") -> Tensor:
-    """A tensor of one value: a number, or a tensor of rank 0."""
+    """A tensor filled with one value: a number, or a tensor of rank 0."""
     value = const(fill_value, dtype) if isinstance(fill_value, int | float) else _of(fill_value)
     return wrap_nested(_op.full(list(shape), value, dtype), name)
 
@@ -314,22 +316,22 @@ def ones(shape: Sequence[Dim], dtype: str = "float32", name: str = "ones") -> Te
 
 
 def empty(shape: Sequence[Dim], dtype: str = "float32", name: str = "empty") -> Tensor:
-    """A tensor whose values nothing has written."""
+    """A tensor with undefined values."""
     return wrap_nested(_op.builtin.alloc_tensor(list(shape), dtype, 0), name)
 
 
 def arange(start: Any, end: Any = None, step: Any = 1, dtype: str | None = "float32", name: str = "arange") -> Tensor:
-    """The numbers from ``start`` to ``end``, without it; from 0 to ``start`` where ``end`` is None."""
+    """The numbers from ``start`` up to ``end``, excluded; from 0 to ``start`` if ``end`` is None."""
     if end is None:
         start, end = 0, start
     return wrap_nested(_op.arange(start, end, step, dtype), name)
 
 
-# --- outside functions
+# --- external functions
 
 
 def _passed(value: Any, float_dtype: str) -> Expr:
-    """An argument of an outside function: numbers, sizes and strings are values of their own."""
+    """An argument of an external function; numbers, sizes and strings become expressions."""
     if isinstance(value, Tensor | Object):
         return expression(value)
     if isinstance(value, str):
@@ -340,9 +342,10 @@ def _passed(value: Any, float_dtype: str) -> Expr:
 
 
 def extern(name: str, args: Sequence[Any], out: Any) -> Any:
-    """Call the outside function ``name``, which writes its result into memory that is given to it.
+    """Call the external function ``name``, which writes its result into given memory.
 
-    ``args`` are tensors, sizes, numbers or strings; ``out`` is a tensor, or a tuple of them, of the type of the result.
+    ``args`` are tensors, sizes, numbers or strings; ``out`` is a tensor, or a tuple of them, with the type of the
+    result.
     """
     outs = out if is_sequence(out) else [out]
     call = _op.call_dps_packed(name, [_passed(one, "float64") for one in args], [_of(one).ty for one in outs])
@@ -350,7 +353,7 @@ def extern(name: str, args: Sequence[Any], out: Any) -> Any:
 
 
 def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
-    """Call the outside function ``name`` with the place in the source and ``args``, for what it does beside.
+    """Call the external function ``name`` with the place in the source and ``args``, for its side effects.
 
     Raises `RuntimeError` in a program that is exported without ``debug=True``.
     """
@@ -380,7 +383,7 @@ def print_(tensor: Tensor) -> None:
 
 
 def _place(depth: int) -> str:
-    """The file and line of the caller ``depth`` calls up from the one that asks."""
+    """The file and line of the code that is ``depth`` calls above the caller."""
     frame = inspect.currentframe()
     for _ in builtins.range(depth + 1):
         assert frame is not None

@@ -1,4 +1,4 @@
-"""Python's operators and the short methods on tensors; the functions that they call are those of `nn.op`."""
+"""Python's operators and short methods on tensors; they call the functions of `nn.op`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _apply(name: str, left: Any, right: Any) -> Any:
-    """``nn.op.name`` of two operands, of which one may be a number: it gets the dtype of the other."""
+    """``nn.op.name`` of two operands. One may be a number, which gets the other's dtype."""
     from . import op
     from .values import Tensor
 
@@ -65,7 +65,7 @@ class TensorOperators:
         return op.reshape(self, _listed(shape))
 
     def permute_dims(self: Any, *axes: Any) -> Tensor:
-        """`nn.op.permute_dims`; the axes are arguments, or one list of them; none turns their order round."""
+        """`nn.op.permute_dims`; the axes are arguments, or one list of them. Without axes, their order is reversed."""
         from . import op
 
         return op.permute_dims(self, _listed(axes) or None)

@@ -1,6 +1,6 @@
-"""The outside functions that programs of modules call when they run: printing, and caches of keys and values.
+"""The external functions that programs of modules call at run time: printing, and caches of keys and values.
 
-They have the names of TVM's, so programs that were exported there call them, too.
+They have TVM's names, so programs that were exported by TVM can call them, too.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ...run.errors import ExecutionError
 
 
 class AttentionCache:
-    """Rows of keys or values of the positions so far."""
+    """The keys or values of all positions so far, one row each."""
 
     def __init__(self, rows: np.ndarray, filled: int) -> None:
         self.rows = rows
         self.filled = filled
 
     def append(self, rows: Any) -> None:
-        """Add rows; the room doubles when it is used up, so that each row is copied a constant number of times."""
+        """Append rows. A full buffer doubles, so each row is copied an amortized constant number of times."""
         added = np.asarray(rows)
         end = self.filled + len(added)
         if end > len(self.rows):
@@ -33,7 +33,7 @@ class AttentionCache:
         self.filled = end
 
     def view(self, shape: tuple[int, ...]) -> np.ndarray:
-        """The rows of the first ``shape[0]`` positions, copied. Raises `ExecutionError` where there are fewer."""
+        """A copy of the rows of the first ``shape[0]`` positions. Raises `ExecutionError` if there are fewer."""
         if shape[0] > self.filled:
             raise ExecutionError(f"the cache holds {self.filled} positions, not {shape[0]}")
         return self.rows[: shape[0]].reshape(shape).copy()
@@ -63,7 +63,7 @@ def _print(place: str, value: Any) -> None:
 
 
 def register_runtime() -> None:
-    """Register the functions, each unless there is one of its name."""
+    """Register the functions, except those whose name is registered already."""
     for name, function in {
         "attention_kv_cache_create": _create,
         "attention_kv_cache_append": _append,

@@ -31,7 +31,7 @@ class Tensor:
 
 
 class Object:
-    """An argument that is a value of type ``R.Any``, which the method gets as an ``object_type``."""
+    """An argument of type ``R.Any``, which the method receives as an ``object_type``."""
 
     def __init__(self, object_type: type) -> None:
         self.object_type = object_type
@@ -41,7 +41,7 @@ class Object:
 
 
 class Tuple:
-    """An argument that is a list or a tuple, which the method gets as one of the same kind."""
+    """An argument that is a list or a tuple, which the method receives as the same kind."""
 
     def __init__(self, name: str, elements: list[Any] | tuple[Any, ...]) -> None:
         if not isinstance(elements, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance] - given by users
@@ -54,7 +54,7 @@ class Tuple:
 
 
 class MethodSpec:
-    """A method, its arguments in order, and how it takes parameters and effects."""
+    """A method, its arguments in order, and the way it takes parameters and effects."""
 
     def __init__(
         self,
@@ -77,15 +77,16 @@ class MethodSpec:
         return self.shown("MethodSpec")
 
     def shown(self, name: str) -> str:
-        """The method as ``name(argument: what it is, ...)``."""
+        """The method as ``name(argument: specification, ...)``."""
         pairs = zip(self.arg_names, self.arg_specs, strict=True)
         return f"{name}({', '.join(f'{argument}: {spec}' for argument, spec in pairs)})"
 
     @staticmethod
     def from_raw(spec: MethodSpec | Mapping[str, Any], method: Callable[..., Any]) -> MethodSpec:
-        """The specification that a dictionary from arguments to what they are stands for.
+        """The specification for a dictionary from arguments to their specifications.
 
-        Raises `TypeError` for an entry that is none, and for arguments that the method lacks.
+        Raises `TypeError` for an invalid entry, for an argument that the method does not have, and for a missing
+        argument.
         """
         if isinstance(spec, MethodSpec):
             return spec
@@ -130,7 +131,7 @@ def _argument(name: str, given: Any) -> Any:
 
 
 class ModuleSpec:
-    """The methods of a module that are exported, in order."""
+    """The exported methods of a module, in order."""
 
     def __init__(self, module: Any, method_names: list[str], method_specs: list[MethodSpec]) -> None:
         self.module = module
@@ -143,7 +144,7 @@ class ModuleSpec:
 
     @staticmethod
     def from_raw(spec: ModuleSpec | Mapping[str, Any], module: Any) -> ModuleSpec:
-        """The specification that a dictionary from methods to their arguments stands for.
+        """The specification for a dictionary from methods to their arguments.
 
         Raises `AttributeError` for a method that the module lacks.
         """

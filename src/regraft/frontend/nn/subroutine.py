@@ -1,4 +1,4 @@
-"""Modules whose methods become functions of their own, which are called where the module is called."""
+"""Modules whose methods become separate functions, which are called where the module is called."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .nested import is_mapping, is_sequence
 
 
 def _snake(name: str) -> str:
-    """``LlamaMLPLayer`` as ``llama_mlp_layer``."""
+    """``name`` in snake case: ``LlamaMLPLayer`` becomes ``llama_mlp_layer``."""
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
     return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name).lower()
 
 
 class SubroutineMixin:
-    """With ``define_subroutine = True`` in a class, its ``forward`` is a private function of the program.
+    """If a class sets ``define_subroutine = True``, its ``forward`` becomes a private function of the program.
 
     The function takes the arguments, then the parameters of the module. Modules whose functions are structurally equal
-    share one. A module that owns effects is written out in its caller.
+    share one. A module that owns effects is inlined into its caller.
     """
 
     define_subroutine: ClassVar[bool] = False
@@ -76,7 +76,7 @@ def _called(
 
 
 def _collect(value: Any, name: str, found: list[tuple[str, Expr]]) -> None:
-    """The expressions in an argument, with names, in order; `_replaced` goes through them in the same order."""
+    """Collect the expressions in an argument, with names, in order; `_replaced` visits them in the same order."""
     from .values import Object, Tensor, expression
 
     if isinstance(value, Tensor | Object):
@@ -92,7 +92,7 @@ def _collect(value: Any, name: str, found: list[tuple[str, Expr]]) -> None:
 
 
 def _replaced(value: Any, params: list[Var]) -> Any:
-    """An argument with the next of ``params`` in the place of each of its expressions."""
+    """An argument with each of its expressions replaced by the next of ``params``."""
     from .values import Object, Tensor
 
     if isinstance(value, Tensor):
@@ -138,7 +138,7 @@ def _write(
 
 
 def _with_sizes(function: Function, passed: list[Expr]) -> Function:
-    """``function`` with sizes that nothing else of it defines as the values of the parameters that pass them."""
+    """``function`` with its free symbolic sizes as the values of the scalar parameters that pass them."""
     free = free_symbolic_vars(function)
     if not free:
         return function

@@ -1,6 +1,6 @@
 """The values that modules compute with: tensors, objects and effects, and the parameters that modules own.
 
-A `Tensor` stands for an expression of the program that is being written. Functions of `nn.op` take and give tensors,
+A `Tensor` represents an expression of the program that is being written. Functions of `nn.op` take and return tensors,
 and append bindings to the builder whose function is open.
 """
 
@@ -27,19 +27,20 @@ _default_dtype: Final = ["float32"]
 
 
 def get_default_dtype() -> str:
-    """The dtype of parameters that state none; float32 at first."""
+    """The dtype of parameters that are created without one; float32 at first."""
     return _default_dtype[0]
 
 
 def set_default_dtype(dtype: str) -> None:
-    """Make ``dtype`` that of the parameters made from here on that state none."""
+    """Set the dtype of parameters that are created later without one."""
     _default_dtype[0] = dtype
 
 
 def sizes_of(shape: Sequence[Size], named: dict[str, SymVar]) -> list[Dim]:
-    """``shape`` with a symbolic size for each name. ``named`` holds those of names met before, and is extended.
+    """``shape`` with a symbolic size for each name. ``named`` maps names to their sizes, and is extended with new
+    names.
 
-    Raises `TypeError` for what is no size.
+    Raises `TypeError` for a value that is not a size.
     """
     sizes: list[Dim] = []
     for size in shape:
@@ -55,7 +56,7 @@ def sizes_of(shape: Sequence[Size], named: dict[str, SymVar]) -> list[Dim]:
 def open_builder() -> BlockBuilder:
     """The builder whose function is being written.
 
-    Raises `BuilderError` outside of one.
+    Raises `BuilderError` if there is none.
     """
     builder = BlockBuilder.current()
     if builder is None:
@@ -92,7 +93,7 @@ class Tensor(TensorOperators):
 
     @staticmethod
     def placeholder(shape: Sequence[Size], dtype: str, name: str = "tensor") -> Tensor:
-        """A new variable with the given sizes; each name stands for one new symbolic size."""
+        """A new variable with the given sizes; each name becomes a new symbolic size."""
         return Tensor.from_ty(TensorType(sizes_of(shape, {}), dtype), name)
 
     @property
@@ -124,8 +125,8 @@ class Tensor(TensorOperators):
 class Parameter(Tensor):
     """A weight of a module: its sizes, its dtype, and its values once they are known.
 
-    A size given by name is one size in all parameters that a method is exported with, and never that of an input.
-    ``attrs`` is a dictionary for what a program wants to note of it.
+    A size with a name is the same size in all parameters that a method is exported with, and never the size of an
+    input. ``attrs`` is a dictionary for the user's own notes.
     """
 
     def __init__(self, shape: Sequence[Size], dtype: str | None = None) -> None:
@@ -135,21 +136,21 @@ class Parameter(Tensor):
         super().__init__(_expr=self.variable("param", {}, dtype or get_default_dtype()))
 
     def variable(self, name: str, named: dict[str, SymVar], dtype: str | None = None) -> Var:
-        """A new variable of this type, or of another dtype; ``named`` holds the sizes of names met before."""
+        """A new variable of this type, or of another dtype; ``named`` maps names to their sizes."""
         return Var(name, TensorType(sizes_of(self._sizes, named), dtype or self.dtype))
 
     def exported_variable(self, name: str, named: dict[str, SymVar]) -> Var:
-        """A `variable` in which symbolic sizes are new ones, too, by their names."""
+        """A `variable` in which symbolic sizes are also replaced by new ones, by name."""
         sizes = [size.name if isinstance(size, SymVar) else size for size in self._sizes]
         return Var(name, TensorType(sizes_of(sizes, named), self.dtype))
 
     def stand_for(self, expr: Expr) -> None:
-        """Make ``expr`` what this parameter is in the program that is being written."""
+        """Make this parameter represent ``expr`` in the program that is being written."""
         self._expr = expr
 
     @property
     def data(self) -> Array | None:
-        """The values, None while they are not known. Setting takes anything that NumPy makes an array of.
+        """The values, None if they are not known yet. The setter takes anything that NumPy converts to an array.
 
         Raises `ValueError` for values of another shape or dtype.
         """
@@ -173,7 +174,7 @@ class Parameter(Tensor):
     def to(self, dtype: str | None = None) -> None:
         """Change the dtype of a parameter whose values are not known yet.
 
-        Raises `ValueError` where they are: convert the values first, and set them after.
+        Raises `ValueError` if they are: convert the values first, and set them afterwards.
         """
         if dtype is None:
             return
@@ -183,13 +184,13 @@ class Parameter(Tensor):
 
 
 def _array(data: Any) -> np.ndarray:
-    if hasattr(data, "detach"):  # a tensor of PyTorch, which may take part in gradients
+    if hasattr(data, "detach"):  # a PyTorch tensor, which may require gradients
         data = data.detach().cpu().numpy()
     return np.asarray(data.numpy() if hasattr(data, "numpy") else data)
 
 
 class Object:
-    """A value of the program that is no tensor, such as a cache that outside functions keep."""
+    """A value of the program that is not a tensor, such as a cache that external functions keep."""
 
     _expr: Expr
 
@@ -200,12 +201,12 @@ class Object:
 
 
 def expression(value: Tensor | Object) -> Expr:
-    """The expression that a tensor or an object stands for."""
+    """The expression that a tensor or an object represents."""
     return value._expr  # pyright: ignore[reportPrivateUsage] - named as in Relax, where users read it
 
 
 class Effect:
-    """State that methods change: it comes in as parameters of the function, and goes out beside its result."""
+    """State that methods change: a function takes it as parameters, and returns it beside its result."""
 
     def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[Var]:
         """Write the first state into the open function of ``builder``."""
@@ -216,22 +217,22 @@ class Effect:
         raise NotImplementedError(f"{type(self).__name__}.create")
 
     def set_state(self, state_vars: list[Var]) -> None:
-        """Start from the state ``state_vars``."""
+        """Set the state to start from."""
         raise NotImplementedError(f"{type(self).__name__}.set_state")
 
     def finalize(self) -> list[Var]:
-        """The state at the end of a method, which the effect then forgets."""
+        """The state at the end of a method; the effect then forgets it."""
         raise NotImplementedError(f"{type(self).__name__}.finalize")
 
     def to(self, dtype: str | None = None) -> None:
-        """Change the dtype of the state, where it has one."""
+        """Change the dtype of the state, if it has one."""
 
 
 def wrap_nested(expr: Expr, name: str) -> Any:
-    """Bind ``expr`` in the open function, as a `Tensor`, or a tuple of what its fields are.
+    """Bind ``expr`` in the open function; returns a `Tensor`, or a tuple with a result for each field.
 
-    ``name`` is what the variable is called; fields are called by it and their index.
-    Raises `TypeError` for values that are neither tensors nor tuples of them.
+    ``name`` is the name of the variable; fields get this name and their index. Raises `TypeError` for values that are
+    neither tensors nor tuples of them.
     """
     if not isinstance(expr, Var | Constant):
         expr = open_builder().emit(expr, name)

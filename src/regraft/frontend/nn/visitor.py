@@ -1,4 +1,4 @@
-"""Changing the modules, parameters and effects of a model, wherever they are."""
+"""A visitor that changes the modules, parameters and effects of a model, at any depth."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .values import Effect, Parameter
 class Mutator:
     """A walk through a model in the order of attributes; the result of a method replaces its argument.
 
-    Derive from it and override `visit_module`, `visit_param` or `visit_effect`; call ``super()`` to go on inside. The
-    model that `visit` is given is changed and returned.
+    Derive from it and override `visit_module`, `visit_param` or `visit_effect`; call ``super()`` to visit the contents.
+    The model that is passed to `visit` is changed in place and returned.
     """
 
     def visit_module(self, name: str, node: Module) -> Any:
@@ -20,11 +20,11 @@ class Mutator:
         return self.visit(name, node)
 
     def visit_effect(self, name: str, node: Effect) -> Any:
-        """Leaves the effect as it is."""
+        """Return the effect unchanged."""
         return node
 
     def visit_param(self, name: str, node: Parameter) -> Any:
-        """Leaves the parameter as it is."""
+        """Return the parameter unchanged."""
         return node
 
     def visit_moduledict(self, name: str, node: ModuleDict) -> Any:
@@ -44,7 +44,9 @@ class Mutator:
         return self.visit(name, node)
 
     def visit(self, name: str, node: Any) -> Any:
-        """Change what ``node`` holds, and give it; ``name`` is the path that names inside begin with."""
+        """Change the contents of ``node``, and return it; ``name`` is the path of ``node``, which prefixes the names
+        inside.
+        """
         for key, item in list(node.owned_items()) if isinstance(node, Module) else ():
             node.replace(key, self._changed(_inside(name, key), item))
         return node
