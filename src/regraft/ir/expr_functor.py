@@ -16,20 +16,15 @@ from .errors import IRError
 from .expr import (
     Constant,
     DataflowVar,
-    DataTypeImm,
     Expr,
-    ExternFunc,
-    GlobalVar,
-    PrimValue,
     ShapeExpr,
-    StringImm,
     Tuple,
     TupleGetItem,
     Var,
 )
 from .module import IRModule
 from .mutator import same_items
-from .op import Call, Op
+from .op import Call
 from .program import (
     Binding,
     BindingBlock,
@@ -79,69 +74,13 @@ class ExprFunctor:
         """Visit a constant; by default calls `visit_generic_const_`, its newer name."""
         return self.visit_generic_const_(op)
 
-    def visit_generic_const_(self, op: Constant) -> Any:
-        """Visit a constant."""
+    def visit_op_(self, op: Any) -> Any:
+        """Visit an operator that is called; like all kinds of expressions, by default with `visit_expr_fallback_`."""
         return self.visit_expr_fallback_(op)
 
-    def visit_tuple_(self, op: Tuple) -> Any:
-        """Visit a tuple."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_var_(self, op: Var) -> Any:
-        """Visit a use of a plain variable (not a `DataflowVar`) or of a size variable."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_dataflow_var_(self, op: DataflowVar) -> Any:
-        """Visit a use of a dataflow variable."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_shape_expr_(self, op: ShapeExpr) -> Any:
-        """Visit a shape expression."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_extern_func_(self, op: ExternFunc) -> Any:
-        """Visit an external function."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_global_var_(self, op: GlobalVar) -> Any:
-        """Visit a use of a function of the module."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_function_(self, op: Function) -> Any:
-        """Visit a function."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_call_(self, op: Call) -> Any:
-        """Visit a call."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_seq_expr_(self, op: SeqExpr) -> Any:
-        """Visit a body: blocks and a result."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_if_(self, op: If) -> Any:
-        """Visit a branch."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_op_(self, op: Op) -> Any:
-        """Visit an operator that is called."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_tuple_getitem_(self, op: TupleGetItem) -> Any:
-        """Visit a projection: a field of a tuple."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_prim_value_(self, op: PrimValue) -> Any:
-        """Visit a scalar that is not a tensor."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_string_imm_(self, op: StringImm) -> Any:
-        """Visit a string."""
-        return self.visit_expr_fallback_(op)
-
-    def visit_data_type_imm_(self, op: DataTypeImm) -> Any:
-        """Visit a dtype."""
-        return self.visit_expr_fallback_(op)
+    visit_generic_const_ = visit_prim_value_ = visit_string_imm_ = visit_data_type_imm_ = visit_shape_expr_ = visit_op_
+    visit_var_ = visit_dataflow_var_ = visit_global_var_ = visit_extern_func_ = visit_tuple_ = visit_op_
+    visit_function_ = visit_call_ = visit_seq_expr_ = visit_if_ = visit_tuple_getitem_ = visit_op_
 
     def visit_var_binding_(self, binding: VarBinding) -> Any:
         """Visit ``var = value``."""
