@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from ..ir.dims import Dim, ceildiv, dims_equal
@@ -46,26 +47,25 @@ def layout_parts(layout: str) -> list[tuple[str, int]] | None:
     return parts if len(set(parts)) == len(parts) else None
 
 
-def _parts(layout: str, letters: str) -> Sequence[tuple[str, int]]:
-    """The axes of a layout of ``letters``, which is one."""
-    whole = len(layout) == len(letters)
-    return [(letter, 0) for letter in layout] if whole else layout_parts(layout) or ()
+@cache
+def _axes_of(layout: str, letters: str, blocks: bool) -> tuple[tuple[str, int], ...] | str:
+    """`layout_parts` of an order of ``letters``, of which some may be in ``blocks``; else what is expected of it."""
+    parts = tuple(layout_parts(layout) or ())
+    whole = sorted(letter for letter, block in parts if not block)
+    cut = [letter for letter, block in parts if block]
+    if cut and not blocks:
+        return f"an order of the letters {letters}, without blocks"
+    if whole != sorted(letters) or len(set(cut)) < len(cut) or not set(cut) <= set(letters):
+        return f'an order of the letters {letters}, such as "{letters}"'
+    return parts
 
 
-def check_layout(call: Call, attribute: str, letters: str, *, blocks: bool = False) -> str:
-    """The layout attribute, which must be some order of ``letters``, and may have ``blocks`` of some."""
-    layout: str = call.attrs[attribute]
-    if sorted(layout) == sorted(letters):
-        return layout
-    parts = layout_parts(layout)
-    if parts is not None and any(block for _, block in parts):
-        if not blocks:
-            raise wrong_attribute(call, attribute, f"an order of the letters {letters}, without blocks")
-        cut = [letter for letter, block in parts if block]
-        whole = sorted(letter for letter, block in parts if not block)
-        if whole == sorted(letters) and len(set(cut)) == len(cut) and set(cut) <= set(letters):
-            return layout
-    raise wrong_attribute(call, attribute, f'an order of the letters {letters}, such as "{letters}"')
+def layout_axes(call: Call, attribute: str, letters: str, *, blocks: bool = False) -> tuple[tuple[str, int], ...]:
+    """The axes of the layout attribute, which must be some order of ``letters``, and may have ``blocks`` of some."""
+    axes = _axes_of(call.attrs[attribute], letters, blocks)
+    if isinstance(axes, str):
+        raise wrong_attribute(call, attribute, axes)
+    return axes
 
 
 def canonical_dims(
@@ -75,9 +75,8 @@ def canonical_dims(
 
     Raises `OpTypeError` when its rank is not that of the layout.
     """
-    layout = check_layout(call, attribute, letters, blocks=blocks)
-    ty = tensor_operand(call, index)
-    parts = _parts(layout, letters)
+    parts = layout_axes(call, attribute, letters, blocks=blocks)
+    ty, layout = tensor_operand(call, index), call.attrs[attribute]
     if ty.ndim not in (UNKNOWN_NDIM, len(parts)):
         raise wrong_operand(call, index, f"a tensor of {len(parts)} dimensions, for {attribute}={layout!r}")
     if ty.shape is None:
@@ -94,13 +93,14 @@ def arranged_type(
     call: Call, attribute: str, letters: str, dims: Sequence[Dim] | None, dtype: str | None, *, blocks: bool = False
 ) -> TensorType:
     """The type of a tensor with the sizes ``dims`` of ``letters``, kept in the layout of ``attribute``."""
-    parts = _parts(check_layout(call, attribute, letters, blocks=blocks), letters)
+    parts = layout_axes(call, attribute, letters, blocks=blocks)
     if dims is None:
         return TensorType(None, dtype, len(parts))
-    cuts = {letter: block for letter, block in parts if block}
-    return TensorType(
-        [block or ceildiv(dims[letters.index(letter)], cuts.get(letter, 1)) for letter, block in parts], dtype
-    )
+    sizes = dict(zip(letters, dims, strict=True))
+    for letter, block in parts:
+        if block:
+            sizes[letter] = ceildiv(sizes[letter], block)
+    return TensorType([block or sizes[letter] for letter, block in parts], dtype)
 
 
 def size_operand(size: Expr | Dim | Sequence[Dim], spatial_rank: int, op_name: str) -> Expr:

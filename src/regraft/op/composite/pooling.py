@@ -21,9 +21,9 @@ from ..layouts import (
     SPATIAL_NAMES,
     arranged_type,
     canonical_dims,
-    check_layout,
     data_letters,
     from_canonical,
+    layout_axes,
     to_canonical,
 )
 from ..primitive.windows import checked_window_counts, padding_pairs, require_at_least, static_window_count, windows
@@ -55,7 +55,7 @@ def check_pool(call: Call, index: int) -> tuple[Dim, ...] | None:
     require_at_least(call, "padding", 0)
     require_numbers(call, index)
     dims = canonical_dims(call, index, "layout", letters, blocks=index == 0)
-    check_layout(call, "out_layout", letters, blocks=index == 0)
+    layout_axes(call, "out_layout", letters, blocks=index == 0)
     if dims is None:
         return None
     sizes = checked_window_counts(call, index, dims[2:], call.attrs.pool_size, ceil_mode=call.attrs.ceil_mode)

@@ -22,9 +22,9 @@ from ..layouts import (
     SPATIAL_NAMES,
     arranged_type,
     canonical_dims,
-    check_layout,
     data_letters,
     from_canonical,
+    layout_axes,
     to_canonical,
 )
 from ..public_function import Padding, ResultDtype, ResultLayout, Spatial, declares
@@ -61,7 +61,7 @@ def convolution_rule(kernel_letters: str, attributes: Sequence[str], result_dims
         dtype = attrs.out_dtype or common_dtype(call)
         data = canonical_dims(call, 0, "data_layout", letters, blocks=True)
         weight = canonical_dims(call, 1, "kernel_layout", kernel_letters + SPATIAL[rank - 1], blocks=True)
-        check_layout(call, "out_layout", letters, blocks=True)
+        layout_axes(call, "out_layout", letters, blocks=True)
         if data is not None:
             _require_groups(call, "channels", data[1])
         dims = result_dims(call, data, weight)
