@@ -369,16 +369,16 @@ class Op(OpAttributes, Expr):
         form (ints, strings, tuples); the public functions of the vocabulary convert them. Raises `OpTypeError` for
         a wrong operand or attribute.
         """
+        defaults = self._defaults
+        attrs = self.complete_attrs(attributes) if attributes or defaults is None else defaults
+        return self.call_of(operands, attrs, ty_args)
+
+    def call_of(self, operands: tuple[object, ...], attrs: Attrs, ty_args: Any = ()) -> Call:
+        """A call with all attributes, as `complete_attrs` gives them; numbers become constants as in any call."""
         for operand in operands:
             if not isinstance(operand, Expr):
                 operands = self._coerce(operands)
                 break
-        if not attributes:
-            attrs = self._defaults
-            if attrs is None:
-                attrs = self.complete_attrs({})
-        else:
-            attrs = self.complete_attrs(attributes)
         return Call(self, operands, attrs, stated_types(self.name, ty_args) if ty_args else ())  # pyright: ignore[reportArgumentType]
 
     def complete_attrs(self, given: Mapping[str, Any]) -> Attrs:

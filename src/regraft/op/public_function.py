@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from inspect import Parameter
 from types import FunctionType
-from typing import Any, Final, TypeAlias, TypeVar, Unpack, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, Unpack, cast
 
+from ..ir.attrs import held_attribute
 from ..ir.dims import Dim, SymExpr
 from ..ir.dtypes import as_optional_dtype
 from ..ir.errors import IRError
 from ..ir.expr import Expr
-from ..ir.op import REQUIRED, Call, Op
+from ..ir.op import REQUIRED, Attrs, Call, Op
 from .layouts import size_operand
 from .primitive.windows import as_padding, as_spatial
 from .row import Facts, declared, published
@@ -75,9 +76,15 @@ _OPERANDS: Final[dict[str, Form | None]] = {
     "Scalars | None": optional(as_scalars),
     "ShapeOperand": lambda value, op_name, name: as_shape_expr(value, op_name),
 }
-_ATTRIBUTES: Final[dict[str, Form | None]] = {
-    "str": None,
-    "ResultLayout": None,
+
+
+def _as_it_is(value: Any, op_name: str, name: str) -> Any:
+    return held_attribute(op_name, name, value)
+
+
+_ATTRIBUTES: Final[dict[str, Form]] = {
+    "str": _as_it_is,
+    "ResultLayout": _as_it_is,
     "bool": lambda value, op_name, name: bool(value),
     "int": as_int,
     "int | None": optional(as_int),
@@ -92,7 +99,7 @@ _ATTRIBUTES: Final[dict[str, Form | None]] = {
 }
 
 
-def _spatial(rank: int) -> dict[str, Form | None]:
+def _spatial(rank: int) -> dict[str, Form]:
     """The conversions of attributes of operators over ``rank`` spatial axes."""
     spatial = partial(as_spatial, rank)
     return {
@@ -114,7 +121,7 @@ def declares(
     forms: Mapping[str, Form] | None = None,
     named: Mapping[str, str] | None = None,
     order: Sequence[str] = (),
-    prepare: Callable[..., Sequence[Any]] | None = None,
+    prepare: Callable[..., tuple[Any, ...]] | None = None,
     **facts: Unpack[Facts],
 ) -> Callable[[_F], _F]:
     """Declare the operator ``name`` by the decorated function, whose body is a docstring and ``...``.
@@ -124,80 +131,107 @@ def declares(
     call. An operator over ``rank`` spatial axes may be one of several that a function makes, with the text ``doc``.
     ``forms`` has the forms of annotations that no other operator has; ``named`` says which operands the operator names
     otherwise than the function; ``order`` is the order of the attributes in texts, if it is another than that of the
-    parameters; ``prepare`` takes all operands and attributes in their forms and gives them anew, where one
-    depends on others; ``facts`` are those of `Op`. Raises `IRError` for an annotation without a form.
+    parameters; ``prepare(attributes, *operands)``, where one of these depends on others, gives the operands anew, and
+    may change the attributes; ``facts`` are those of `Op`. Raises `IRError` for an annotation without a form.
     """
-    known: dict[str, Form | None] = {**_ATTRIBUTES, **_spatial(rank), **(forms or {})}
+    known = {**_ATTRIBUTES, **_spatial(rank), **{annotation: _held(form) for annotation, form in (forms or {}).items()}}
     known_operands: dict[str, Form | None] = {
         **_OPERANDS,
         "SpatialSizes": lambda value, op_name, name: size_operand(value, rank, op_name),
     }
 
     def declare(function: _F) -> _F:
-        annotations, defaults = _parameters(function)
-        operands = [parameter for parameter, annotation in annotations.items() if annotation in known_operands]
-        wrapped = {operand: known_operands[annotations[operand]] for operand in operands}
-        attributes = [
-            _Attribute(parameter, _conversion(name, parameter, annotation, known), defaults[parameter], name)
-            for parameter, annotation in annotations.items()
-            if parameter not in wrapped
+        given = _signature(name, function, known_operands, known)
+        own_names = [
+            (named or {}).get(operand, operand) + "?" * (default is None) for operand, default, _ in given.operands
         ]
-        canonical = {**dict.fromkeys(order), **{attribute.name: attribute.canonical for attribute in attributes}}
-        layout = next((parameter for parameter in canonical if parameter in ("layout", "data_layout")), "")
-        like_operand = [parameter for parameter in canonical if annotations[parameter] == "ResultLayout"]
-        for parameter in like_operand:
-            canonical[parameter] = canonical[layout]
-        own_names = [(named or {}).get(operand, operand) + "?" * (defaults[operand] is None) for operand in operands]
-        op = declared(name, own_names, canonical, primitive=primitive, **facts)
-        least = sum(default is Parameter.empty for default in defaults.values())
-        count, as_they_are = len(operands), not any(wrapped.values())
-
-        @wraps(function)
-        def call(*args: Any, **keywords: Any) -> Call:
-            if keywords or not least <= len(args) <= len(defaults):
-                function(*args, **keywords)  # it refuses arguments that it has no parameters for
-                args = tuple({**defaults, **dict(zip(defaults, args, strict=False)), **keywords}.values())
-            elif len(args) < len(defaults):
-                args = (*args, *tuple(defaults.values())[len(args) :])
-            given = args[:count]
-            if not as_they_are:
-                pairs = zip(wrapped.items(), given, strict=True)
-                given = [value if form is None else form(value, name, operand) for (operand, form), value in pairs]
-            if not attributes:
-                return op(*(given if prepare is None else prepare(*given)))
-            values = {own.name: own.of(value) for own, value in zip(attributes, args[count:], strict=True)}
-            if prepare is not None:
-                prepared = prepare(*given, *values.values())
-                given, values = prepared[:count], dict(zip(values, prepared[count:], strict=True))
-            for parameter in like_operand:
-                values[parameter] = values[parameter] or values[layout]
-            return op(*given, **values)
-
+        values = dict.fromkeys(order) | {parameter: default for parameter, _, default, _ in given.attributes}
+        of_layouts = {result: values[data] for result, data in given.result_layouts}
+        op = declared(name, own_names, values | of_layouts, primitive=primitive, **facts)
+        call = wraps(function)(_caller(function, op, given, values, prepare))
         _DECLARED[call] = op
         return cast("_F", call if doc is None else published(call, op, doc))
 
     return declare
 
 
-class _Attribute:
-    """A parameter that is an attribute, and the form that its values are brought into."""
+class _Signature(NamedTuple):
+    """The parameters of a public function."""
 
-    __slots__ = ("_convert", "_default", "_op_name", "canonical", "name")
+    operands: list[tuple[str, Any, Form | None]]
+    """The name, default and form of each operand; `Parameter.empty` for no default, None for no form."""
+    attributes: list[tuple[str, Any, Any, Form]]
+    """The name of each attribute, its default as it is written and in its form (`REQUIRED` for none), and its form."""
+    result_layouts: list[tuple[str, str]]
+    """The attributes that are by default another one."""
 
-    def __init__(self, name: str, convert: Form | None, default: Any, op_name: str) -> None:
-        self.name: Final = name
-        self._convert: Final = convert
-        self._default: Final = default
-        self._op_name: Final = op_name
-        self.canonical: Any = REQUIRED if default is Parameter.empty else default
-        if convert is not None and self.canonical is default:
-            self.canonical = convert(default, op_name, name)
 
-    def of(self, value: Any) -> Any:
-        """``value`` in canonical form."""
-        if value is self._default:
-            return self.canonical
-        return value if self._convert is None else self._convert(value, self._op_name, self.name)
+def _signature(
+    op_name: str,
+    function: Callable[..., Call],
+    known_operands: Mapping[str, Form | None],
+    known: Mapping[str, Form],
+) -> _Signature:
+    annotations, defaults = _parameters(function)
+    signature = _Signature([], [], [])
+    for parameter, annotation in annotations.items():
+        default = defaults[parameter]
+        if annotation in known_operands:
+            signature.operands.append((parameter, default, known_operands[annotation]))
+            continue
+        form = _form(op_name, parameter, annotation, known)
+        of_form = REQUIRED if default is Parameter.empty else form(default, op_name, parameter)
+        signature.attributes.append((parameter, default, of_form, form))
+        if annotation == "ResultLayout":
+            data = next(parameter for parameter in annotations if parameter in ("layout", "data_layout"))
+            signature.result_layouts.append((parameter, data))
+    return signature
+
+
+def _caller(
+    function: Callable[..., Call],
+    op: Op,
+    given: _Signature,
+    values_at_first: Mapping[str, Any],
+    prepare: Callable[..., tuple[Any, ...]] | None,
+) -> Callable[..., Call]:
+    """The function that brings its arguments into their forms and gives the call; all else is worked out here, once."""
+    name, count = op.name, len(given.operands)
+    required = [default is Parameter.empty for _, default, *_ in (*given.operands, *given.attributes)]
+    least, most = sum(required), len(required)
+    as_they_are = all(form is None for _, _, form in given.operands)
+    attributes = [(parameter, default, form) for parameter, default, _, form in given.attributes]
+    form_of = {parameter: form for parameter, _, form in attributes}
+
+    def call(*args: Any, **keywords: Any) -> Call:
+        if keywords or not least <= len(args) <= most:
+            function(*args, **keywords)  # it refuses arguments that it has no parameters for
+        if len(args) < count:
+            args += tuple([keywords.pop(operand, default) for operand, default, _ in given.operands[len(args) :]])
+        operands = args[:count]
+        if not as_they_are:
+            pairs = zip(operands, given.operands, strict=False)
+            operands = tuple([one if form is None else form(one, name, operand) for one, (operand, _, form) in pairs])
+        if len(args) <= count and not keywords and prepare is None:
+            return op(*operands)
+        values = dict(values_at_first)
+        for (attribute, default, form), value in zip(attributes, args[count:], strict=False):
+            if value is not default:
+                values[attribute] = form(value, name, attribute)
+        for attribute, value in keywords.items():
+            values[attribute] = form_of[attribute](value, name, attribute)
+        if prepare is not None:
+            operands = prepare(values, *operands)
+        for result, data in given.result_layouts:
+            values[result] = values[result] or values[data]
+        return op.call_of(operands, Attrs(values))
+
+    return call
+
+
+def _held(form: Form) -> Form:
+    """``form``, with its values as calls hold them: lists as tuples."""
+    return lambda value, op_name, name: held_attribute(op_name, name, form(value, op_name, name))
 
 
 def _parameters(function: Callable[..., Call]) -> tuple[dict[str, str], dict[str, Any]]:
@@ -212,9 +246,9 @@ def _parameters(function: Callable[..., Call]) -> tuple[dict[str, str], dict[str
     return {name: function.__annotations__[name] for name in names}, defaults
 
 
-def _conversion(op_name: str, parameter: str, annotation: str, known: Mapping[str, Form | None]) -> Form | None:
+def _form(op_name: str, parameter: str, annotation: str, known: Mapping[str, Form]) -> Form:
     if annotation.startswith("Literal["):
-        return None
+        return _as_it_is
     if annotation not in known:
         raise IRError(f"{op_name}: no form is known for its parameter {parameter}: {annotation}")
     return known[annotation]

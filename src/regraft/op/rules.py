@@ -254,7 +254,7 @@ def normalize_axis(call: Call, name: str, axis: int, ndim: int) -> int:
 
 def normalize_axes(call: Call, name: str, axes: Iterable[int], ndim: int) -> tuple[int, ...]:
     """Attribute ``name`` as axes from 0 up to ``ndim`` (known), each at most once."""
-    found = tuple([normalize_axis(call, name, axis, ndim) for axis in axes])
+    found = tuple([axis if 0 <= axis < ndim else normalize_axis(call, name, axis, ndim) for axis in axes])
     if len(set(found)) != len(found):
         raise wrong_attribute(call, name, "axes that are all different")
     return found
@@ -444,15 +444,15 @@ def as_float(value: Any, op_name: str, name: str) -> float:
 
 def as_int_tuple(value: Any, op_name: str, name: str) -> tuple[int, ...]:
     """An attribute that is one int or a sequence of ints, as a tuple."""
-    if isinstance(value, int):
-        return (value,)
     try:
-        return tuple([_as_int(v) for v in value])
+        return (_as_int(value),) if isinstance(value, int) else tuple([_as_int(v) for v in value])
     except TypeError:
         raise OpTypeError(f"{op_name}: {name}={value!r}; expected an int or a sequence of ints") from None
 
 
 def _as_int(value: Any) -> int:
+    if type(value) is int:
+        return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError
     return int(value.__index__())

@@ -71,9 +71,10 @@ def _full(xp: Any, shape: tuple[int, ...], fill_value: Any, dtype: str | None) -
     return xp.asarray(xp.broadcast_to(value, shape), copy=True)
 
 
-def _in_dtype(name: str, like: Expr, fill: Any, dtype: str | None) -> tuple[Any, ...]:
-    """The arguments of an operator with the number that fills the tensor in the dtype that is stated."""
-    return like, fill if dtype is None else Op.get(name).coerce_operand(1, fill, dtype), dtype
+def _in_dtype(name: str, attrs: dict[str, Any], like: Expr, fill: Any) -> tuple[Any, ...]:
+    """The operands of an operator with the number that fills the tensor in the dtype that is stated."""
+    dtype = attrs["dtype"]
+    return like, fill if dtype is None else Op.get(name).coerce_operand(1, fill, dtype)
 
 
 _fills: Final = partial(
@@ -305,8 +306,8 @@ def _as_scalar_constant(value: Any) -> Any:
     return scalar
 
 
-def _of_constants(indices: Expr, on_value: Any, off_value: Any, depth: int, axis: int) -> tuple[Any, ...]:
-    return indices, _as_scalar_constant(on_value), _as_scalar_constant(off_value), depth, axis
+def _of_constants(_attrs: object, indices: Expr, on_value: Any, off_value: Any) -> tuple[Any, ...]:
+    return indices, _as_scalar_constant(on_value), _as_scalar_constant(off_value)
 
 
 @declares("relax.one_hot", infer=_one_hot_type, reference=_one_hot, axes_of=-1, prepare=_of_constants)

@@ -64,10 +64,10 @@ def wrap_param(data: Expr, dtype: Dtype = "float32") -> Call:
     ...
 
 
-def in_dtype_of_first(data: Expr, other: Expr, *rest: Any) -> tuple[Any, ...]:
-    """The arguments with ``other`` cast to the dtype of ``data`` where both are tensors of known dtypes that differ."""
+def in_dtype_of_first(_attrs: object, data: Expr, other: Expr) -> tuple[Expr, Expr]:
+    """The operands with ``other`` cast to the dtype of ``data`` where both are tensors of known dtypes that differ."""
     dtypes = [x.ty.dtype if isinstance(x.ty, TensorType) else None for x in (data, other)]
-    return data, other if None in dtypes or dtypes[0] == dtypes[1] else astype(other, dtypes[0]), *rest
+    return data, other if None in dtypes or dtypes[0] == dtypes[1] else astype(other, dtypes[0])
 
 
 # --- bits

@@ -130,9 +130,10 @@ def _stack_type(call: Call) -> Type:
     return TensorType([*sizes[:axis], len(fields), *sizes[axis:]], dtype)
 
 
-def _of_first_axis(tensors: Any, axis: int | None) -> tuple[Any, int]:
-    """The arguments with axis 0 for none."""
-    return tensors, axis or 0
+def _of_first_axis(attrs: dict[str, Any], tensors: Any) -> tuple[Any]:
+    """Makes no axis the first one."""
+    attrs["axis"] = attrs["axis"] or 0
+    return (tensors,)
 
 
 @_joins(

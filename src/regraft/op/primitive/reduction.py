@@ -12,7 +12,7 @@ from typing import Any
 
 import ml_dtypes
 
-from ...ir.dims import Dim, dim_product, dims_equal
+from ...ir.dims import dim_product, dims_equal
 from ...ir.dtypes import is_bool, is_float, is_integer, numpy_dtype
 from ...ir.expr import Expr
 from ...ir.op import Call, GradientRule, Reference, Trait, TypeRule, wrong_attribute, wrong_operand
@@ -39,12 +39,7 @@ def reduced_type(call: Call, axes: Sequence[int] | None, dtype: str | None) -> T
         return TensorType([1] * ty.ndim if keepdims else (), dtype)
     if ty.shape is None:
         return TensorType(None, dtype, ty.ndim if keepdims else ty.ndim - len(folded))
-    dims: list[Dim] = []
-    for axis, dim in enumerate(ty.shape):
-        if axis not in folded:
-            dims.append(dim)
-        elif keepdims:
-            dims.append(1)
+    dims = [1 if axis in folded else dim for axis, dim in enumerate(ty.shape) if keepdims or axis not in folded]
     return TensorType(dims, dtype)
 
 

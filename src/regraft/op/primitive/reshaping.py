@@ -193,7 +193,9 @@ def expand_dims(x: Expr, axis: int | Sequence[int]) -> Call:
 
 def _squeeze_type(call: Call) -> Type:
     ty = tensor_operand(call, 0)
-    axes = _axes_of_one(call).get("axis") if call.attrs.axis is None else call.attrs.axis
+    axes = call.attrs.axis
+    if axes is None:
+        axes = _axes_of_one(call).get("axis")
     if axes is None or ty.ndim == UNKNOWN_NDIM:
         return TensorType(None, ty.dtype)
     places = normalize_axes(call, "axis", axes, ty.ndim)
@@ -220,13 +222,16 @@ def _axes_of_one(call: Call) -> dict[str, Any]:
     return {} if None in is_one else {"axis": tuple(place for place, one in enumerate(is_one) if one)}
 
 
-def _without_longer(x: Expr, axes: Sequence[int] | None) -> tuple[Expr, Sequence[int] | None]:
-    """The arguments without axes whose size is known not to be 1, if all are axes of ``x``, and each stands once."""
-    ty = x.ty
-    if axes and isinstance(ty, TensorType) and ty.shape is not None and all(-ty.ndim <= a < ty.ndim for a in axes):
-        ones = tuple([place for place in axes if dims_equal(ty.shape[place], 1) is not False])
-        axes = ones if len({place % ty.ndim for place in axes}) == len(axes) else axes
-    return x, axes
+def _without_longer(attrs: dict[str, Any], x: Expr) -> tuple[Expr]:
+    """Leaves out axes whose size is known not to be 1, if all are axes of ``x``, and each stands once."""
+    axes: tuple[int, ...] | None = attrs["axis"]
+    shape = x.ty.shape if isinstance(x.ty, TensorType) else None
+    if axes and shape is not None:
+        rank = len(shape)
+        places = {axis % rank for axis in axes if -rank <= axis < rank}
+        if len(places) == len(axes):
+            attrs["axis"] = tuple([axis for axis in axes if dims_equal(shape[axis], 1) is not False])
+    return (x,)
 
 
 @declares(

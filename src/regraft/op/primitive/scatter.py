@@ -178,9 +178,9 @@ def _index_put(xp: Any, data: Any, indices: tuple[Any, ...], values: Any, accumu
     return _put(xp, data, together, places, updates, "add" if accumulate else "update")
 
 
-def _in_a_tuple(data: Expr, indices: Any, *rest: Any) -> tuple[Any, ...]:
-    """The arguments with one tensor of indices as a tuple of it."""
-    return data, [indices] if isinstance(indices, Expr) and isinstance(indices.ty, TensorType) else indices, *rest
+def _in_a_tuple(_attrs: object, data: Expr, indices: Any, values: Expr) -> tuple[Any, ...]:
+    """The operands with one tensor of indices as a tuple of it."""
+    return data, [indices] if isinstance(indices, Expr) and isinstance(indices.ty, TensorType) else indices, values
 
 
 @declares("relax.index_put", infer=_index_put_type, reference=_index_put, prepare=_in_a_tuple)

@@ -214,11 +214,14 @@ def _topk(xp: Any, data: Any, k: int, axis: int, ret_type: str, largest: bool, d
     return values if ret_type == "values" else (values, found)
 
 
-def _held(data: Expr, k: int, axis: int, *rest: Any) -> tuple[Any, ...]:
-    """The arguments with ``k`` no more than the size of the axis, where that is known."""
+def _held(attrs: dict[str, Any], data: Expr) -> tuple[Expr]:
+    """Makes ``k`` no more than the size of the axis, where that is known."""
     shape = data.ty.shape if isinstance(data.ty, TensorType) else None
+    axis: int = attrs["axis"]
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
-    return data, min(k, size) if isinstance(size, int) and size > 0 else k, axis, *rest
+    if isinstance(size, int) and size > 0:
+        attrs["k"] = int(min(attrs["k"], size))
+    return (data,)
 
 
 @declares("relax.topk", infer=_topk_type, reference=_topk, prepare=_held)
