@@ -1,4 +1,4 @@
-"""FuseOpsByPattern: what a pattern matches becomes a function of its own, for a backend to take as one operation."""
+"""FuseOpsByPattern: bindings that match a pattern become a function, which a backend takes as one operation."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from .passes import ModulePass, Pass
 
 @dataclass(frozen=True, slots=True)
 class PatternCheckContext:
-    """The data by which a check decides whether a match is fused.
+    """The data that a check gets to decide whether a match is fused.
 
-    ``annotated_expr`` are the values of the annotated patterns by name: what a bound variable stands for, a parameter
-    itself. ``matched_bindings`` are the bindings that would go into the function, ``var_usages`` who uses each variable
-    in the block, ``value_to_bound_var`` the variable of each bound value.
+    ``annotated_expr`` holds, by name, the values that the annotated patterns match: for a variable bound in the block
+    its value, for a parameter the parameter. ``matched_bindings`` are the bindings that would move into the function.
+    ``var_usages`` lists the users of each variable in the block. ``value_to_bound_var`` maps each bound value to its
+    variable.
     """
 
     matched_expr: Expr
@@ -46,10 +47,11 @@ FusionCheck: TypeAlias = Callable[[PatternCheckContext], bool]
 
 @dataclass(frozen=True, slots=True)
 class FusionPattern:
-    """A pattern to fuse: the functions get the attribute ``Composite`` of value ``name``, ``"backend.operation"``.
+    """A pattern to fuse, under a ``name`` such as ``"backend.operation"``.
 
-    ``annotation_patterns`` name parts of the pattern for ``check``, which may decline a match, and for
-    ``attrs_getter``, which gives further attributes of the function.
+    The functions get the attribute ``Composite`` with this name. ``annotation_patterns`` names parts of the pattern,
+    for ``check`` and ``attrs_getter``. ``check`` may decline a match; ``attrs_getter`` returns further attributes of
+    the function.
     """
 
     name: str
@@ -68,19 +70,19 @@ class NewFunctions:
         self._by_hash: dict[int, list[tuple[Function, GlobalVar]]] = {}
 
     def fresh(self, prefix: str) -> str:
-        """A name that the module does not have yet."""
+        """A new name: one that no function of the module has."""
         return self._names.fresh(prefix)
 
     def add(self, name: str, function: Function) -> GlobalVar:
-        """Add a function under a name that `fresh` gave; returns what calls it."""
+        """Add a function under a name from `fresh`; returns its global variable."""
         variable = GlobalVar(name, function.ty)
         self.functions[variable] = function
         return variable
 
     def same_or_added(self, prefix: str, function: Function, target: str | None = None) -> GlobalVar:
-        """The callee for ``function``: a function that was added before and is the same, or else ``function`` itself.
+        """The global variable of ``function``, which is added unless an equal function was added before.
 
-        With a ``target`` it is wrapped for that backend, unless it says itself that it is one's.
+        With a ``target`` it is wrapped for that backend, unless it has the attribute ``Codegen`` itself.
         """
         same = self._by_hash.setdefault(structural_hash(function), [])
         for other, variable in same:
@@ -98,7 +100,7 @@ class NewFunctions:
 
 
 class _GroupToFuse(NamedTuple):
-    """Bindings that are to become a function: ``group``, in order, of which ``root`` is the last."""
+    """Bindings that are to become a function: ``group``, in order; ``root`` is the last of them."""
 
     pattern: FusionPattern
     root: Var
@@ -107,7 +109,7 @@ class _GroupToFuse(NamedTuple):
 
 
 def outputs_in_order(session: EditSession, group: Collection[Var]) -> list[Var]:
-    """The values of ``group`` that something else needs: outputs of the block, then others in the order of need."""
+    """The values of ``group`` that something outside needs: outputs of the block, then others in order of use."""
     met: dict[Var, tuple[bool, float, int, int]] = {}
     operands: dict[Var, dict[Expr, int]] = {}
     for order, var in enumerate(group):
@@ -124,7 +126,7 @@ def outputs_in_order(session: EditSession, group: Collection[Var]) -> list[Var]:
 
 
 def _with_fields_together(block: BindingBlock, functions: Collection[Expr]) -> BindingBlock:
-    """``block`` with the fields of what ``functions`` give right after the calls, in their order. Cost: linear."""
+    """``block`` with the projections of results of ``functions`` moved behind the calls. Cost: linear."""
     fields: dict[Var, list[Binding]] = {
         binding.var: [] for binding in block if isinstance(binding.value, Call) and binding.value.op in functions
     }
@@ -140,10 +142,10 @@ def _with_fields_together(block: BindingBlock, functions: Collection[Expr]) -> B
 
 
 class WalkWithNewFunctions(SessionWalk):
-    """Edits blocks of one function so that they call new functions.
+    """Edits the blocks of one function so that they call new functions.
 
-    The results of a function that gives several stand right after the call, as fields of a tuple. A result that is a
-    tuple itself is taken apart where it was.
+    If a function returns several results, the projections of its tuple stand right behind the call. If such a result is
+    itself a tuple, its own projections stay where they were.
     """
 
     def __init__(self, function: Function, new: NewFunctions, context: PassContext) -> None:
@@ -153,9 +155,9 @@ class WalkWithNewFunctions(SessionWalk):
         self._giving_several: set[Expr] = set()
 
     def replace_by_call(self, session: EditSession, outputs: Sequence[Var], call: Call, named: Var) -> None:
-        """Put ``call``, or the fields of its result where there are several, in the place of ``outputs``.
+        """Replace ``outputs`` by ``call``, or by the fields of its result if there are several.
 
-        The variable of such a result has the name and origins of ``named``.
+        The variable of such a result gets the name and origins of ``named``.
         """
         if len(outputs) == 1:
             session.replace(outputs[0], call)
@@ -178,9 +180,9 @@ def with_new_functions(
     walk: Callable[[Function], SessionWalk],
     among: Collection[str],
 ) -> IRModule:
-    """``module`` after walks over the functions ``among`` which are no backend's, with those that were added in front.
+    """``module`` with the functions ``among`` walked over, and the new functions in front.
 
-    Itself, if nothing has changed.
+    Functions of backends are skipped. The same object if nothing has changed.
     """
 
     def change(name: str, function: Function) -> Function:
@@ -202,7 +204,7 @@ class _FusionOptions(NamedTuple):
 
 
 class _Fusing(WalkWithNewFunctions):
-    """Fuses in each dataflow block of one function."""
+    """Fuses the matches in each dataflow block of one function."""
 
     def __init__(
         self,
@@ -224,7 +226,7 @@ class _Fusing(WalkWithNewFunctions):
             return False
         changed = False
         unused = [var for var in session.original if not session.users.get(var) and var not in session.outputs]
-        session.pinned.update(dict.fromkeys(unused))  # as in Relax, they stay if no match holds them
+        session.pinned.update(dict.fromkeys(unused))  # as in Relax, they stay if no match contains them
         for match in sorted(self._matches(session), key=lambda match: session.rank(match.root)):
             reason = self._fuse(session, match)
             self._context.tell(match.pattern.name, match.root.name_hint, reason)
@@ -232,10 +234,10 @@ class _Fusing(WalkWithNewFunctions):
         return changed
 
     def _matches(self, session: EditSession) -> Iterator[_GroupToFuse]:
-        """The matches of the patterns at calls, in the order of the block; a match takes the place of those inside it.
+        """The matches of the patterns at calls, in block order; a larger match replaces the matches inside it.
 
-        Another match of the pattern that shares a part with it is none. The checks know the values up to the match
-        alone.
+        A match that shares only a part with an earlier match of the pattern is not used. The checks see only the values
+        up to the match.
         """
         taken: set[Var] = set()
         for pattern in self._options.patterns:
@@ -244,7 +246,8 @@ class _Fusing(WalkWithNewFunctions):
             for var in [v for v in session.original if v in session.definitions]:
                 value = session.definitions[var]
                 bound[value] = var
-                # Only calls are roots, as in Relax: a function of a tuple or of a field alone computes nothing.
+                # Only calls are roots, as in Relax: a function that only makes a tuple or takes a field computes
+                # nothing.
                 if var in taken or not isinstance(value, Call):
                     continue
                 matched = match_expr(pattern.pattern, value, session.definitions)
@@ -269,7 +272,7 @@ class _Fusing(WalkWithNewFunctions):
         bound: Mapping[Expr, Var],
         taken: set[Var],
     ) -> _GroupToFuse | str:
-        """The bindings that were matched, in order, or why they are not fused."""
+        """The matched bindings, in order; or the reason why they are not fused."""
         shown = [value for value in matched.values() if isinstance(value, Expr) and not isinstance(value, Tuple)]
         inside = {bound[value] for value in shown if value in bound} | {root}
         if inside & taken:
@@ -292,7 +295,7 @@ class _Fusing(WalkWithNewFunctions):
         return _GroupToFuse(pattern, root, group, attrs)
 
     def _fuse(self, session: EditSession, match: _GroupToFuse) -> str | None:
-        """Put a call of a new function in the place of what was matched; or say why not."""
+        """Replace the match by a call of a new function; or return the reason why this is not possible."""
         group = match.group
         if any(_is_seen_outside(session, var, group) for var in group if var is not match.root):
             inputs = [leaf for value in group.values() for leaf in leaves_of(value)]
@@ -318,7 +321,7 @@ class _Fusing(WalkWithNewFunctions):
     def _function(
         self, session: EditSession, outputs: Sequence[Var], group: Mapping[Var, Expr], attrs: Mapping[str, Any]
     ) -> tuple[Function, list[Expr]]:
-        """The group as a function that gives ``outputs``, as a tuple if there are several; and what to call it with."""
+        """The group as a function that returns ``outputs``, as a tuple if there are several; and its arguments."""
         table: dict[Var, Expr] = {}
         arguments: dict[Expr, Var] = {}
         bindings: list[VarBinding] = []
@@ -357,7 +360,7 @@ def _is_seen_outside(session: EditSession, var: Var, group: Mapping[Var, Expr]) 
 
 
 def _with_parameters(value: Expr, arguments: Mapping[Expr, Var]) -> Expr:
-    """``value`` with the constants and shapes among its operands that are arguments taken as parameters."""
+    """``value`` with parameters in place of its operands that are constants or shapes and have become arguments."""
 
     def changed(operand: Expr) -> Expr:
         if isinstance(operand, Tuple):
@@ -383,18 +386,20 @@ def FuseOpsByPattern(
     annotate_codegen: bool = False,
     entry_functions: Sequence[str] | None = None,
 ) -> Pass:
-    """Make what each pattern matches in a dataflow block a private function with the attribute ``Composite``.
+    """Turn each match of a pattern in a dataflow block into a private function with the attribute ``Composite``.
 
-    ``patterns`` are `FusionPattern` or tuples of its fields; earlier ones come first, and of two matches of one pattern
-    that share a part the first, or the one around it. A match is fused as a whole. Where something outside uses several
-    values of it, the function gives a tuple of them, in the order in which they are needed; such a match is left if an
-    input of it is computed from a value inside. A match that nothing needs goes; other unused values stay. Equal
-    functions are one. ``bind_constants``: constants go into the
-    function, else they become arguments. ``annotate_codegen``: the functions are public and carry ``Codegen``, the part
-    of the name before the dot. ``entry_functions``: only these functions are looked at.
+    ``patterns`` are `FusionPattern` or tuples of its fields. Earlier patterns take precedence. If two matches of one
+    pattern overlap, the first is fused, or the larger one if it contains the other. A match is fused as a whole. If
+    something outside uses several of its values, the function returns a tuple of them, in the order in which they are
+    needed. Such a match is left alone if one of its inputs is computed from a value inside. A match that nothing needs
+    is removed; other unused values stay. Equal functions are merged.
 
-    Needs: dataflow blocks; inputs of a match that say all sizes that it mentions. Guarantees: the same values to the
-    bit. Raises `PassError` for an entry function that does not exist. Cost: linear in the program for each pattern.
+    ``bind_constants``: constants go into the function; otherwise they become arguments. ``annotate_codegen``: the
+    functions are public and have the attribute ``Codegen``, the part of the name before the dot. ``entry_functions``:
+    only these functions are processed.
+
+    Needs: dataflow blocks; the inputs of a match must define all sizes that it mentions. Guarantees: the same values to
+    the bit. Raises `PassError` for an entry function that does not exist. Cost: linear in the program for each pattern.
     """
     wanted = [p if isinstance(p, FusionPattern) else FusionPattern(*p) for p in patterns]
 

@@ -1,4 +1,4 @@
-"""HoistFromLoops: what is the same in every step of a loop is computed once, before it."""
+"""HoistFromLoops: compute values that are the same in every step of a loop once, before the loop."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from .passes import FunctionPass, Pass
 _LOOP: Final = "relax.loop"
 _PRODUCT: Final = "relax.matmul"
 _DIVIDING: Final = frozenset({"relax.divide", "relax.floor_divide", "relax.mod", "relax.floor_mod", "relax.power"})
-"""Elementwise operators that an engine may refuse for some integers."""
+"""Elementwise operators that an engine may reject for some integers."""
 _MOST_GROWN: Final = 8
-"""A result of at most so many times the elements of its largest operand is kept for the whole loop."""
+"""The most elements of a hoisted result, as a multiple of its largest operand's: it is kept for the whole loop."""
 
 
 def HoistFromLoops() -> Pass:
-    """Compute once, before a loop, what is the same in each of its steps.
+    """Compute values that are the same in each step of a loop once, before the loop.
 
-    A carried value that every step hands on as it came is the value from outside, in the body and after the loop.
-    Elementwise operators, changes of arrangement and products whose operands all come from outside of the body move
-    before it. What may fail stays, such as a lookup or the division of integers: a loop without a step would not have
-    done it. So does a result that is much larger than its operands, and one of whose source operator another part
-    stays.
+    If every step passes a carried value on unchanged, the body and the code after the loop use the initial value
+    instead. Elementwise operators, changes of arrangement and matmuls move before the loop if all their operands come
+    from outside the body. Operators that may fail stay, such as a lookup or the division of integers: a loop without
+    steps would not have run them. A result that is much larger than its operands stays, too. If one part of a source
+    operator stays, so do its other parts.
 
     Needs: bodies that are defined in the block of their loops. Guarantees: the same values. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
         found = _Hoisting().mutate(function)
-        # A body that something else uses, too, is not there for that any more.
+        # If something else uses a body, too, the hoisting has removed its definition: keep the function as it was.
         return function if found is function or free_vars(found) else found
 
     return FunctionPass(transform, "HoistFromLoops")
 
 
 class _Hoisting(ExprMutator):
-    """Puts what each step would compute anew before the loop, and the loop that is left in place of it."""
+    """Moves invariant bindings before the loop, and replaces the loop by a smaller one."""
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
         value = binding.value
@@ -71,7 +71,7 @@ class _Hoisting(ExprMutator):
         return VarBinding(var, lighter)
 
     def _lighter(self, body: Function, parts: LoopParts) -> Tuple | None:
-        """The results of a loop by a smaller loop; None where no step of the loop is invariant."""
+        """The results of a loop, from a smaller loop before them; None if nothing can be moved out of the loop."""
         results = body.body.body
         if not isinstance(results, Tuple) or not isinstance(parts.carried, Tuple):
             return None
@@ -85,7 +85,7 @@ class _Hoisting(ExprMutator):
         return self._without(body, results, parts, constant, given)
 
     def _before(self, binding: VarBinding, given: Mapping[Var, Expr]) -> Var:
-        """The variable of a binding of the body that is computed before the loop."""
+        """The variable of a binding of the body, now computed before the loop."""
         bindings, in_dataflow = self._scopes[-1]
         value = _OutsideValues(given).mutate(binding.value)
         make = DataflowVar if in_dataflow else Var
@@ -101,7 +101,7 @@ class _Hoisting(ExprMutator):
         constant: Mapping[int, Expr],
         given: Mapping[Var, Expr],
     ) -> Tuple:
-        """The results of the loop without what is carried unchanged, and without the bindings that are ``given``."""
+        """The results of the loop without the values carried unchanged, and without the bindings that are ``given``."""
         assert isinstance(parts.carried, Tuple)
         count, first = len(parts.carried.fields), 0 if parts.condition is None else 1
         kept = [index for index in range(count) if index not in constant]
@@ -121,7 +121,7 @@ class _Hoisting(ExprMutator):
 
 
 class _OutsideValues(ExprMutator):
-    """Puts values from outside in the place of variables, and takes out the bindings of those."""
+    """Replaces variables of the body by values from outside, and removes the variables' bindings."""
 
     def __init__(self, given: Mapping[Var, Expr]) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class _OutsideValues(ExprMutator):
 
 
 def _handed_on(body: Function, results: Tuple, carried: Tuple, first: int) -> dict[int, Expr]:
-    """The start values, by place, of what a loop carries unchanged; each says as much as the parameter does."""
+    """The initial values, by position, of what a loop carries unchanged; each type is as precise as the parameter's."""
     found: dict[int, Expr] = {}
     for index, start in enumerate(carried.fields):
         param = body.params[1 + index]
@@ -146,7 +146,7 @@ def _handed_on(body: Function, results: Tuple, carried: Tuple, first: int) -> di
 
 
 def _moving(body: Function, given: Mapping[Var, Expr]) -> list[VarBinding]:
-    """The bindings of a body that give the same in each step and may move, in order; of one source all or none."""
+    """The bindings of a body that are invariant and may move, in order; of a source operator all or none."""
     bindings = [binding for block in body.body.blocks for binding in block.bindings]
     bound = {*body.params, *[binding.var for binding in bindings]} - given.keys()
     staying: set[Origins] = set()
@@ -166,7 +166,7 @@ def _moving(body: Function, given: Mapping[Var, Expr]) -> list[VarBinding]:
 
 
 def _is_total(value: Expr) -> bool:
-    """True for a call that gives a result on all operands of its types, one that is not much larger than they are."""
+    """True for a call that has a result for all operands of its types, one that is not much larger than they are."""
     if not isinstance(value, Call) or not isinstance(value.op, Op) or not isinstance(value.ty, TensorType):
         return False
     tensors = [arg.ty for arg in value.args if isinstance(arg.ty, TensorType)]
@@ -187,7 +187,7 @@ def _is_total(value: Expr) -> bool:
 
 
 def _is_near(shape: Sequence[Dim], operand: Sequence[Dim]) -> bool:
-    """True if a result of ``shape`` has at most `_MOST_GROWN` times the elements of an operand, whatever sizes are."""
+    """True if a result of ``shape`` has at most `_MOST_GROWN` times the elements of an operand, for all sizes."""
     open_sizes, own = (Counter(size for size in dims if isinstance(size, SymExpr)) for dims in (shape, operand))
     known, beside = (prod(size for size in dims if isinstance(size, int)) for dims in (shape, operand))
     return open_sizes <= own and known <= _MOST_GROWN * max(beside, 1)

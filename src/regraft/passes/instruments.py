@@ -1,4 +1,4 @@
-"""Instruments that come with the library: time, a record of what happened, and the search for a culprit."""
+"""The instruments of the library: timing, reports of the rewrites, and the search for a wrong rewrite."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PassTime(NamedTuple):
 
 @final
 class PassTimingInstrument(PassInstrument):
-    """Measures each pass; ``times`` are the measurements, a sequence before its passes, and `render` is their table."""
+    """Measures each pass. ``times`` are the measurements, a sequence before its passes; `render` formats them."""
 
     def __init__(self) -> None:
         self.times: list[PassTime] = []
@@ -42,7 +42,7 @@ class PassTimingInstrument(PassInstrument):
         self._started.append((len(self.times), perf_counter()))
 
     def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """Stop it, and keep the time."""
+        """Stop the clock, and record the time."""
         place, start = self._started.pop()
         self.times.insert(place, PassTime(info.name, perf_counter() - start, len(self._started)))
 
@@ -53,10 +53,10 @@ class PassTimingInstrument(PassInstrument):
 
 @final
 class WellFormedInstrument(PassInstrument):
-    """Checks that each pass is given a sound program and leaves one, but for the passes that make programs sound.
+    """Checks that programs are well-formed before and after each pass, except passes that make them well-formed.
 
-    ``check_ty`` is that of `regraft.analysis.well_formed`. Without ``validate_before_transform`` only results are
-    checked. Raises `PassError`, which names the pass and the rule that is broken.
+    ``check_ty`` is passed to `regraft.analysis.well_formed`. Without ``validate_before_transform`` only results are
+    checked. Raises `PassError`, which names the pass and the broken rule.
     """
 
     sees_sequences = False
@@ -67,12 +67,12 @@ class WellFormedInstrument(PassInstrument):
         self.skip_pass_name = ["Normalize", "NormalizeGlobalVar", "ResolveGlobals"]
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """Check what the pass is given."""
+        """Check the program that the pass is given."""
         if self.validate_before_transform:
             self._check(mod, info.name, "before")
 
     def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """Check what the pass has made."""
+        """Check the program that the pass has returned."""
         self._check(mod, info.name, "after")
 
     def _check(self, mod: Function | IRModule, name: str, place: str) -> None:
@@ -85,9 +85,9 @@ class WellFormedInstrument(PassInstrument):
 
 
 def pass_instrument(instrument: type[Any] | None = None) -> Any:
-    """Make a class an instrument: those of its methods that `PassInstrument` names are called.
+    """Make a class an instrument: its methods are called if `PassInstrument` has methods of these names.
 
-    As a decorator, with or without parentheses; the class need not derive from `PassInstrument`.
+    Used as a decorator, with or without parentheses; the class need not derive from `PassInstrument`.
     """
     if instrument is None:
         return pass_instrument
@@ -103,7 +103,7 @@ def pass_instrument(instrument: type[Any] | None = None) -> Any:
 
 
 class PassReport(NamedTuple):
-    """The record of one run of a pass: its ``steps``, the time in seconds, and how often each op occurs around it."""
+    """The record of one run of a pass: its ``steps``, its time in seconds, and the op counts before and after."""
 
     name: str
     seconds: float
@@ -118,12 +118,12 @@ class PassReport(NamedTuple):
 
     @property
     def declined(self) -> tuple[RewriteDecision, ...]:
-        """The places that were left, with reasons; each reason for each place once."""
+        """The places that were left unchanged, with reasons; each reason once for each place."""
         return tuple(dict.fromkeys(step for step in self.steps if step.reason is not None))
 
     @property
     def changed_ops(self) -> dict[str, tuple[int, int]]:
-        """For each op whose number changed: the number before and after."""
+        """The number before and after, for each op whose number changed."""
         names = sorted({*self.ops_before, *self.ops_after})
         counts = {name: (self.ops_before[name], self.ops_after[name]) for name in names}
         return {name: pair for name, pair in counts.items() if pair[0] != pair[1]}
@@ -165,7 +165,7 @@ class Recorder(PassInstrument):
 
 
 def _kept(method: str) -> Callable[..., None]:
-    """The method of a tape that keeps what it is told, for that method of a listener."""
+    """A method of `Tape` that records its arguments, so that ``method`` of a listener can be called with them later."""
 
     def keep(tape: Tape, *told: Any) -> None:
         tape.told.append((PassContext.current().function, methodcaller(method, *told)))
@@ -175,19 +175,19 @@ def _kept(method: str) -> Callable[..., None]:
 
 @final
 class Tape(PassInstrument):
-    """Keeps all that instruments are told while passes run; `play` tells it to another one later.
+    """Records all calls of instruments while passes run; `play` repeats them for another instrument later.
 
-    It holds the programs between the passes, which share what did not change.
+    It holds the programs between the passes, which share the parts that did not change.
     """
 
     sees_sequences = False
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Callable[[PassInstrument], None]]] = []
-        """What was told, each with the name of the function that the running pass worked on."""
+        """The recorded calls, each with the name of the function that the running pass worked on."""
 
     def play(self, listener: PassInstrument) -> None:
-        """Tell ``listener`` everything, in order; `PassContext.current` gives the function as it did then."""
+        """Repeat all calls for ``listener``, in order; `PassContext.current` names the function as it did then."""
         context = PassContext()
         with context:
             for function, tell in self.told:
@@ -204,12 +204,12 @@ class Tape(PassInstrument):
 
 @dataclass(frozen=True, slots=True)
 class Report(Shown):
-    """The record of a sequence of passes; ``before`` is the program that they began with, ``program`` the result.
+    """The record of a sequence of passes; ``before`` is the program that they started with, ``program`` the result.
 
-    ``tape`` is what they told while they ran, rewrite by rewrite.
+    ``tape`` records what the instruments were told while the passes ran, rewrite by rewrite.
     """
 
-    program: Any  # of the kind of ``before``, which whoever asked knows
+    program: Any  # of the same kind as ``before``, which the caller knows
     passes: tuple[PassReport, ...]
     before: Any
     tape: Tape = field(repr=False, compare=False)
@@ -219,7 +219,7 @@ class Report(Shown):
 
 
 def report(one: AsPass, program: Program) -> Report:
-    """Run ``one`` on ``program`` and say what each pass rewrote, what it left, and why.
+    """Run ``one`` on ``program`` and report what each pass rewrote, what it left unchanged, and why.
 
     ``one`` is a pass or a sequence, a rule, a set or list of rules, or a function of a module.
     """
@@ -230,7 +230,7 @@ def report(one: AsPass, program: Program) -> Report:
 
 
 def op_counts(program: Function | IRModule) -> Counter[str]:
-    """The count of calls of each operator in ``program``, branches included."""
+    """The number of calls of each operator in ``program``, including branches."""
     values = (binding.value for binding in iter_bindings(program))
     return Counter(value.op.name for value in values if isinstance(value, Call) and isinstance(value.op, Op))
 
@@ -239,9 +239,9 @@ def op_counts(program: Function | IRModule) -> Counter[str]:
 
 
 class Culprit(NamedTuple):
-    """The pass that changed a value; ``rewrite`` counts its rewrites from 1, None if it does not work by rules.
+    """The pass that changed a value. ``rewrite`` is the number of the rewrite, from 1; None if the pass has no rules.
 
-    ``step`` is that rewrite, ``before`` and ``after`` the programs around it.
+    ``step`` is that rewrite, ``before`` and ``after`` are the programs before and after it.
     """
 
     pass_name: str
@@ -258,9 +258,10 @@ class Culprit(NamedTuple):
 
 
 def first_change(passes: Pass | Sequence[Pass], program: Program) -> Culprit | None:
-    """The pass and the rewrite after which ``program`` computes other values on random inputs; None if none does.
+    """The pass and the rewrite after which ``program`` computes other values on random inputs; None if there is none.
 
-    Cost: each pass and a run of the program after it, and as often again as bisecting the culprit's rewrites takes.
+    Cost: each pass and a run of the program before and after it, and the same again for each step of the bisection of
+    the culprit's rewrites.
     """
     for one in _leaf_passes(passes):
         after = one(program)
@@ -299,7 +300,7 @@ def _bisect(one: Pass, program: Program, after: Program, found: tuple[str, Value
 
 
 def _limited(one: Pass, program: Program, most: int | None) -> tuple[Program, list[RewriteDecision]]:
-    """The result of ``one`` for ``program`` with its first ``most`` rewrites, and those rewrites."""
+    """The result of ``one`` for ``program`` with only its first ``most`` rewrites, and these rewrites."""
     recorder = Recorder()
     with PassContext(instruments=[recorder], most_rewrites=most):
         result = one(program)

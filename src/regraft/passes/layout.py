@@ -1,4 +1,4 @@
-"""Rewrites of what only rearranges elements: RemoveRedundantReshape and SimplifyTransposes."""
+"""RemoveRedundantReshape and SimplifyTransposes: rewrites of operators that only rearrange elements."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ from .passes import FunctionPass, Pass, RulePass
 def _without_detour(
     outer: Var, within: Expr, before: Callable[[Var], Expr | None], bindings: Bindings
 ) -> dict[Var, Expr] | Decline:
-    """``outer``, which rearranges ``within``, as elementwise operators on what was not rearranged before.
+    """``outer``, which rearranges ``within``, replaced by elementwise operators on values that were not yet rearranged.
 
-    ``before`` gives, for a value that was rearranged so that ``outer`` takes it back, what it was; None for others.
-    A value in between is only looked at once all its users are known to be in between, too. Cost: those values.
+    If ``outer`` undoes the rearrangement of a value, ``before`` returns what that value was before; None for other
+    values. A value in between is examined only once all its users are known to be in between, too. Cost: the values in
+    between.
     """
     done: dict[Expr, Expr] = {}
     seen: dict[Expr, set[Var]] = {}
@@ -64,12 +65,12 @@ def _without_detour(
 
 
 def _is_same_for_all(leaf: Expr) -> bool:
-    """True if ``leaf`` is a number, which is the same for all elements."""
+    """True if ``leaf`` is a single number, which is the same for all elements."""
     return not isinstance(leaf.ty, TensorType) or (isinstance(leaf, Constant) and leaf.ty.ndim == 0)
 
 
 def _is_inner(leaf: Var, call: Call) -> bool:
-    """True if ``leaf`` is made element by element, of operands of its rank."""
+    """True if ``leaf`` is computed element by element, from operands of its rank."""
     if not isinstance(call.op, Op) or Trait.ELEMENTWISE not in call.op.traits or not call.is_pure:
         return False
     rank = leaf.ty.ndim if isinstance(leaf.ty, TensorType) else UNKNOWN_NDIM
@@ -81,7 +82,7 @@ def _is_inner(leaf: Var, call: Call) -> bool:
 
 
 def reshaped(x: DFPattern) -> DFPattern:
-    """``x`` in whatever shape, with its elements in row-major order."""
+    """``x`` in any shape, with its elements in row-major order."""
     return is_op("relax.reshape")(x, wildcard()) | is_op("relax.flatten", "relax.expand_dims", "relax.squeeze")(x)
 
 
@@ -139,17 +140,17 @@ _RESHAPES: Final = RuleSet(
 
 
 def RemoveRedundantReshape() -> Pass:
-    """Reshape once where it is done several times in a row, and not at all where the shape is the same already.
+    """Merge consecutive reshapes into one, and remove reshapes that do not change the shape.
 
-    A flatten, squeeze or expand_dims before a reshape is one reshape with it. A reshape there and one back go also
-    where elementwise operators stand in between: all their tensors have to come from there, and only the reshape back
-    may need what they give.
+    A flatten, squeeze or expand_dims before a reshape is merged into it. A reshape and the reshape back are also
+    removed around elementwise operators, if all tensors of these operators come from the first reshape, and if only the
+    reshape back needs their results.
 
     Needs: nothing. Guarantees: the same values to the bit; shapes stay as precisely known as they were. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
-        # Under one name for each value no alias and no cast to the same type hides a reshape from the next one.
+        # With one name for each value, no alias and no cast to the same type stands between two reshapes.
         return tidied(context.rewrite(tidied(function), _RESHAPES))
 
     return FunctionPass(transform, "RemoveRedundantReshape")
@@ -203,12 +204,12 @@ PERMUTED_ONCE: Final = (
     (_any_permutation, _permute_to_itself, "remove_identity_permutation"),
     (_second, _permute_once, "merge_permutations"),
 )
-"""The rules of permutations that follow each other, with nothing in between."""
+"""The rules for consecutive permutations with nothing in between."""
 
 # --- views of views
 
 _MOST_VIEWS: Final = 16
-"""As many steps are looked back at: chains of more are rare, and this keeps the cost linear in their length."""
+"""The most steps that are followed backwards. Longer chains are rare, and the limit keeps the cost linear."""
 
 _view = is_op("relax.permute_dims")(wildcard()) | _any_reshape | _inner
 
@@ -217,8 +218,8 @@ def _in_fewer_calls(expr: Expr, _matchings: dict[DFPattern, Any], bindings: Bind
     axes = [axis_of(size, divisible=True) for size in shape_of(expr)]
     views = sources(View(expr, axes), bindings, multiples=False, most=_MOST_VIEWS) if axes else []
     best, most = None, 0
-    going = 1  # the calls that nothing else needs
-    moves_one = True  # in each permutation so far
+    going = 1  # the number of calls that nothing else needs
+    moves_one = True  # True if each permutation so far moves at most one axis
     for made_by, view in enumerate(views[1:], 1):
         step = expr if made_by == 1 else definition(bindings, resolve(bindings, views[made_by - 1].value))
         moves_one = moves_one and _moves_at_most_one_axis(step)
@@ -242,12 +243,12 @@ def _moves_at_most_one_axis(step: Expr | None) -> bool:
 
 
 def _is_move_of_one(order: Sequence[Any]) -> bool:
-    """True if the permutation moves one axis past others, which engines have fast kernels for, and the rest stays."""
+    """True if the permutation moves one axis and keeps the order of the others: engines have fast kernels for this."""
     return any([axis for axis in order if axis != moved] == sorted({*order} - {moved}) for moved in order)
 
 
 SHORTER_VIEWS: Final = Rule(_view, _in_fewer_calls, "permute_and_reshape_in_fewer_calls")
-"""Permutations and reshapes, also in turn, in as few calls as they can be written in, where others go for it."""
+"""Chains of permutations and reshapes in as few calls as possible, if calls that nothing else needs are saved."""
 
 
 # --- all of these
@@ -262,11 +263,11 @@ _TRANSPOSES: Final = RuleSet(
 
 
 def SimplifyTransposes() -> Pass:
-    """Permute once where axes are permuted twice in a row, and not at all where they end up where they were.
+    """Merge consecutive permutations of axes into one, and remove permutations that move no axis.
 
-    Permutations and reshapes in turn take as few calls as they can be written in, where others go for it. A
-    permutation there and one back go also where elementwise operators stand in between: all their tensors have to
-    come from there, and only the permutation back may need what they give.
+    Chains of permutations and reshapes are written in as few calls as possible, if this saves calls that nothing else
+    needs. A permutation and the permutation back are also removed around elementwise operators, if all tensors of these
+    operators come from the first permutation, and if only the permutation back needs their results.
 
     Needs: known ranks. Guarantees: the same values to the bit. Cost: linear.
     """

@@ -1,8 +1,8 @@
-"""Legalize: composite operators as programs of those that a target has rows for.
+"""Legalize: composite operators as programs of primitives, or of operators that a target supports.
 
-What a composite computes is a function over an array namespace, told once; `regraft.op.decompose` runs it over
-expressions. Whoever consumes programs and has no row for a composite takes the decomposition instead: the writer of
-ONNX files call by call, the gradient and whoever asks for this pass in a whole function.
+The meaning of a composite is defined once, as a function over an array namespace; `regraft.op.decompose` runs it over
+expressions. A consumer of programs that does not support a composite uses the decomposition. The writer of ONNX files
+decomposes single calls. The gradient, and users of this pass, decompose whole functions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ def _of_names(names: Iterable[str]) -> Takes:
 
 
 def Legalize(keep: Takes | Iterable[str] = ()) -> Pass:
-    """Write composite operators as programs of primitives, or of those that a target has.
+    """Write composite operators as programs of primitives, or of operators that a target supports.
 
-    ``keep`` says what to leave as it is: names of operators, or a function from a call to whether it stays. Primitives
-    always stay, and so does what has no reference semantics: calls of outside functions. Nothing else does by default.
+    ``keep`` selects the operators to leave as they are: names of operators, or a function that returns True for calls
+    that stay. By default none are kept. Primitives always stay, and so do calls without reference semantics: calls of
+    outside functions.
 
-    Needs: known ranks and dtypes of the operands of what it decomposes, and known sizes where the meaning of an
-    operator depends on them. Guarantees: the same values but for rounding, the same types, and origins as before.
-    Raises `PassError` where a decomposition needs what is not known. Cost: linear in the bindings that it writes.
+    Needs: known ranks and dtypes of the operands of decomposed calls, and known sizes if the meaning of an operator
+    depends on them. Guarantees: the same values up to rounding, the same types, and the same origins. Raises
+    `PassError` if a decomposition needs something unknown. Cost: linear in the bindings that it writes.
     """
     takes = keep if callable(keep) else _of_names(keep)
 
@@ -49,11 +50,11 @@ def Legalize(keep: Takes | Iterable[str] = ()) -> Pass:
 
 
 LegalizeFunction: TypeAlias = Callable[[BlockBuilder, Call], Expr]
-"""A replacement of a call: a function of the builder of the program around it, and of the call."""
+"""A function that replaces a call; it gets the builder of the program around the call, and the call."""
 
 
 class _CallLegalizer(PyExprMutator):
-    """Puts for calls of operators what the function for each gives."""
+    """Replaces calls of operators by the results of the operators' functions."""
 
     def __init__(self, lowerings: Mapping[str, LegalizeFunction]) -> None:
         super().__init__()
@@ -71,13 +72,13 @@ def LegalizeOps(
     skip_ops: Iterable[str] | None = None,
     enable_warning: bool = False,
 ) -> Pass:
-    """Lower operators by functions of your own; all others stay, since each engine lowers them when it compiles.
+    """Lower operators by functions of your own. All others stay, since each engine lowers them when it compiles.
 
-    ``customize_legalize_map`` has, by names of operators, functions of a `BlockBuilder` and the call, which give what
-    stands for it. ``skip_ops`` names operators that stay. ``enable_warning`` is Relax's and has no effect, since no
-    operator is left without a lowering. See `Legalize` for composites as programs of primitives.
+    ``customize_legalize_map`` maps names of operators to functions of a `BlockBuilder` and the call, which return the
+    replacement of the call. ``skip_ops`` names operators that stay. ``enable_warning`` is accepted as in Relax and has
+    no effect, since no operator is left without a lowering. `Legalize` writes composites as programs of primitives.
 
-    Guarantees: the same values as far as the functions give them. Cost: linear.
+    Guarantees: the same values, if the functions compute them. Cost: linear.
     """
     del enable_warning
     skipped = frozenset(skip_ops or ())

@@ -1,7 +1,7 @@
-"""LiftTransformParams: what is made of weights alone is computed once, by a function of its own.
+"""LiftTransformParams: values computed from weights alone are computed once, by a separate function.
 
-A function whose attribute ``num_input`` is n has n inputs, and weights after them. The values that depend on weights
-only move to ``<name>_transform_params(model_params)``; what is left takes them in the place of the weights.
+A function whose attribute ``num_input`` is n has n inputs, followed by weights. The values that depend on weights only
+move to ``<name>_transform_params(model_params)``. The remaining function takes these values instead of the weights.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _STOP: Final = "relax.builtin.stop_lift_params"
 
 
 class _Numbering:
-    """Numbers for values, the same for the same computation on the same weights in several functions.
+    """Numbers for values. The same computation on the same weights has the same number in several functions.
 
-    In one function, equal values have numbers of their own: each is lifted.
+    Within one function, equal values have different numbers: each is lifted.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class _Numbering:
         return self._numbers.setdefault(("weight", index), len(self._numbers))
 
     def value(self, binding: Binding, numbers: Mapping[Var, _Number], seen: Counter[object]) -> _Number:
-        """The number of a bound value of a function; ``seen`` counts what was computed there before."""
+        """The number of a bound value of a function; ``seen`` counts the equal values computed before it."""
         cast = binding.ty if isinstance(binding, MatchCast) else None
         key = (cast, computation_key(binding.value, numbers.__getitem__))
         seen[key] += 1
@@ -56,17 +56,20 @@ class _Numbering:
 
 
 class _Liftable(NamedTuple):
-    """The part of a function that can be lifted out: its bindings in order, and the numbers of all values in reach."""
+    """The part of a function that can be lifted: its bindings in order, and the numbers of all values it may use."""
 
     function: Function
     bindings: dict[Var, Binding]
     numbers: dict[Var, _Number]
     from_weights: dict[Var, None]
-    """The bindings that a weight has a part in; what is made of nothing is cheap, and computed where it is needed."""
+    """The bindings that depend on a weight.
+
+    Values that depend on no weight are cheap, and computed where they are used.
+    """
 
 
 def _liftable(function: Function, numbering: _Numbering) -> _Liftable:
-    """The values of dataflow blocks that no input and no size of an input has a part in."""
+    """The values of dataflow blocks that depend on no input and on no size of an input."""
     known = known_before_inputs(function, casts=True)
     sizes = {size for weight in weights_of(function) for size in defining_symvars(weight.ty)}
     numbers = {weight: numbering.weight(index) for index, weight in enumerate(weights_of(function))}
@@ -93,7 +96,7 @@ def _liftable(function: Function, numbering: _Numbering) -> _Liftable:
 
 
 class _Kept(ExprMutator):
-    """Drops the bindings that were lifted, and what kept others from it."""
+    """Drops the bindings that were lifted, and the markers that kept others from being lifted."""
 
     def __init__(self, lifted: Mapping[Var, object]) -> None:
         super().__init__()
@@ -121,7 +124,7 @@ def _boundary(part: _Liftable, lifted: Mapping[Var, object]) -> dict[Var, None]:
 def _runtime(
     part: _Liftable, lifted: Mapping[Var, object], received: Mapping[_Number, None], sizes: Sequence[SymVar]
 ) -> Function:
-    """The rest of the function, which takes the values of those numbers, and those sizes, after its inputs."""
+    """The remaining function: after its inputs it takes ``sizes``, then the values with the numbers ``received``."""
     function = part.function
     inputs = function.params[: len(function.params) - len(weights_of(function))]
     params: dict[_Number, Var] = {}
@@ -139,7 +142,7 @@ def _runtime(
 
 
 def _with_bound_result(function: Function) -> SeqExpr:
-    """The body of ``function``; a result that is written out, such as a tuple, is bound to a variable."""
+    """The body of ``function``. If the result is a tuple or another expression, it is bound to a variable."""
     seq = function.body
     if isinstance(seq.body, Var | Constant):
         return seq
@@ -148,7 +151,7 @@ def _with_bound_result(function: Function) -> SeqExpr:
 
 
 def _transform(part: _Liftable, outputs: Sequence[Var], sizes: Sequence[SymVar], name: str) -> Function:
-    """The function of all weights that computes ``outputs``, after the sizes of weights as a shape if there are any."""
+    """The function of all weights that returns ``outputs``, after the sizes of weights as a shape if there are any."""
     fields = [*([ShapeExpr(sizes)] if sizes else []), *outputs]
     attrs = {"global_symbol": name, "num_input": 0}
     result: Expr = Tuple(fields)
@@ -165,7 +168,7 @@ def _transform(part: _Liftable, outputs: Sequence[Var], sizes: Sequence[SymVar],
 def _lost_sizes(
     parts: Sequence[_Liftable], lifted: Sequence[Mapping[Var, Binding]], outputs: dict[_Number, None]
 ) -> list[SymVar]:
-    """The sizes of weights that what is left of a function mentions and that nothing which it takes defines."""
+    """The sizes of weights that a remaining function mentions, and that none of its parameters defines."""
     lost: dict[SymVar, None] = {}
     for part, own in zip(parts, lifted, strict=True):
         missing = set(free_symbolic_vars(_runtime(part, own, outputs, ())))
@@ -175,7 +178,7 @@ def _lost_sizes(
 
 
 def _lift(module: IRModule, names: Sequence[str], transform_name: str) -> IRModule:
-    """``module`` with what all functions of ``names`` make of the weights computed by one new function."""
+    """``module`` with one new function that computes what all functions of ``names`` compute from the weights."""
     numbering = _Numbering()
     parts = [_liftable(module[name], numbering) for name in names]
     common = {parts[0].numbers[var] for var in parts[0].from_weights}
@@ -198,7 +201,7 @@ def _lift(module: IRModule, names: Sequence[str], transform_name: str) -> IRModu
 
 
 def _with_sizes_of(first: Function, function: Function) -> Function:
-    """``function`` with the sizes of its weights named as those of ``first`` are, as they come one after another."""
+    """``function`` with the sizes of its weights renamed to those of ``first``, in order of occurrence."""
     theirs, own = (
         dict.fromkeys(size for weight in weights_of(f) for size in type_symvars(weight.ty)) for f in (first, function)
     )
@@ -208,24 +211,26 @@ def _with_sizes_of(first: Function, function: Function) -> Function:
 
 
 def LiftTransformParams(shared_transform: bool | Sequence[str] = False) -> Pass:
-    """Move what is made of weights into ``<name>_transform_params``, to be run once, before the first call.
+    """Move computations on weights into ``<name>_transform_params``, to be run once, before the first call.
 
-    Weights are the parameters after the first ``num_input``, an attribute of the function; functions without it are
-    left alone. Values of dataflow blocks move that no input has a part in and that no ``stop_lift_params`` keeps; what
-    is made of no weight either is computed on both sides. The new function takes all weights as one tuple and gives, as
-    one tuple, what the function takes in their place: the sizes of weights that nothing else tells, as one shape, then
-    weights that it uses as they are, then what was made of them. With ``shared_transform`` (True, or the names of
-    functions) there is one ``transform_params`` for all of them, which does what they all do.
+    The weights are the parameters after the first ``num_input``, an attribute of the function; functions without it are
+    left alone. Values of dataflow blocks move if they depend on no input and no ``stop_lift_params`` keeps them. Values
+    that do not depend on weights either are computed on both sides. The new function takes all weights as one tuple. It
+    returns, as one tuple, what the remaining function takes instead of the weights: the sizes of weights that nothing
+    else defines, as one shape; the weights that it uses unchanged; and the values computed from weights. With
+    ``shared_transform`` (True, or the names of functions) there is one ``transform_params`` for all of them, with the
+    computations that they share.
 
-    Needs: the attribute ``num_input``; weights of a shared transform in the same order in each function. Guarantees:
-    ``f(*inputs, *f_transform_params(weights))`` gives what ``f(*inputs, *weights)`` gave. Raises `PassError` for a name
-    that is taken or not there, and where functions that share a transform have different weights. Cost: linear.
+    Needs: the attribute ``num_input``; for a shared transform, the same order of weights in each function. Guarantees:
+    ``f(*inputs, *f_transform_params(weights))`` returns what ``f(*inputs, *weights)`` returned. Raises `PassError` for
+    a name that is taken or does not exist, and if functions that share a transform have different weights. Cost:
+    linear.
     """
 
     def transform(module: IRModule, context: PassContext) -> IRModule:
         if context.opt_level < PARTS_LEVEL:
             return module
-        # A function of weights alone is what this pass makes.
+        # Functions of weights alone are the results of this pass.
         told = [(n, f) for n, f in module.items() if "num_input" in f.attrs]
         with_inputs = [n for n, f in told if len(weights_of(f)) < len(f.params) or not f.params]
         if shared_transform is False:

@@ -1,7 +1,7 @@
 """Algebra of matmul: ReorderTakeAfterMatmul, ExpandMatmulOfSum, AdjustMatmulOrder.
 
-Each is of use where weights are adapted or picked while a model runs, as with LoRA. All of them change the order in
-which floats are summed, which their docstrings say; integers stay exact.
+They help if weights are adapted or selected while a model runs, as with LoRA. They change the order in which floats are
+summed, as their docstrings say; integers stay exact.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _take_after(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
 
 
 def _take_stacked(expr: Call, x: Expr, weight: Expr, indices: Expr, take: Call) -> Expr | Decline:
-    """One matrix of a stack for each row of a batch: a product with all of them, of which each row takes its own."""
+    """A matrix of a stack for each matrix of a batch: a product with all of them, from which each takes its own."""
     batch, stack, picked = map(stated_shape, (x, weight, indices))
     if batch is None or stack is None or picked is None or len(batch) != 3 or len(picked) != 1:
         return decline("a shape is not known, or the left side is no batch of matrices")
@@ -74,12 +74,10 @@ _TAKE: Final = Rule(_of_taken, _take_after, "reorder_take_after_matmul")
 def ReorderTakeAfterMatmul() -> Pass:
     """Write ``matmul(x, take(weights, indices, axis=last))`` as ``take(matmul(x, weights), indices)``.
 
-    Weights that are picked along the first axis of a stack, one for each matrix of a batch, are written side by side.
-    The product no longer waits for the indices, so that it can be combined with others or its weights prepared.
-
-    Needs: known ranks. Guarantees: each element is the same sum of products, also where an index is out of range.
-    It pays where columns are picked several times or products share weights: all columns are computed, picked or not.
-    Cost: linear.
+    Weights that are taken along the first axis of a stack, one for each matrix of a batch, are written side by side.
+    The product then does not depend on the indices, so that it can be combined with others or its weights be prepared.
+    Needs: known ranks. Guarantees: each element is the same sum of products, also if an index is out of range. Pays if
+    columns are taken several times or products share weights: all columns are computed, taken or not. Cost: linear.
     """
     return RulePass(_TAKE, "ReorderTakeAfterMatmul", opt_level=1)
 
@@ -93,7 +91,7 @@ _of_sum = is_op("relax.matmul")(_left, _sum) | is_op("relax.matmul")(_left, _tur
 
 
 def _dtype_of_matrices(first: Type, second: Type, *, turned: bool) -> str | Decline | None:
-    """The dtype of two terms whose matrices have the same sizes; a term may have fewer axes before them."""
+    """The dtype of two terms whose matrices have the same sizes; a term may have fewer leading axes."""
     unlike = decline("the terms are not known to have matrices of the same shape, so one may be broadcast")
     if not isinstance(first, TensorType) or not isinstance(second, TensorType):
         return unlike
@@ -126,13 +124,13 @@ def _expansion(known: dict[Var, None]) -> Callable[[Call, dict[DFPattern, Any]],
 
 
 def ExpandMatmulOfSum() -> Pass:
-    """Write ``matmul(x, a + b)`` as ``matmul(x, a) + matmul(x, b)``, also where the sum is transposed before.
+    """Write ``matmul(x, a + b)`` as ``matmul(x, a) + matmul(x, b)``, also if the sum is transposed first.
 
-    So ``x @ (w + p @ q)`` becomes ``x @ w + x @ (p @ q)``, which `AdjustMatmulOrder` makes cheap. It is left where
-    both terms are weights (parameters after the first ``num_input``) or constants, since then the sum is known before
-    the inputs.
+    So ``x @ (w + p @ q)`` becomes ``x @ w + x @ (p @ q)``, which `AdjustMatmulOrder` makes cheap. The sum is left alone
+    if both terms are weights (parameters after the first ``num_input``) or constants, since then it is known before the
+    inputs.
 
-    Needs: known shapes of the terms, equal in their last two axes, and equal dtypes. Guarantees: the same values but
+    Needs: known shapes of the terms, equal in their last two axes, and equal dtypes. Guarantees: the same values except
     for the order of float sums; integers are exact. Cost: linear.
     """
 
@@ -147,9 +145,9 @@ def ExpandMatmulOfSum() -> Pass:
 
 
 class _ProductForm(NamedTuple):
-    """A product of three ``operands``: ``(a @ b) @ c`` if it is ``left``, else ``a @ (b @ c)``.
+    """A form of a product of three ``operands``: ``(a @ b) @ c`` if ``left`` is True, else ``a @ (b @ c)``.
 
-    ``inner`` are the product of two of them and, in some forms, its transposition; ``outer`` is the whole.
+    ``inner`` are the product of two of them and, in some forms, its transpose; ``outer`` is the whole product.
     """
 
     context: PatternContext
@@ -165,7 +163,7 @@ def _product_form(*, left: bool, transposed: bool = False) -> _ProductForm:
         product = is_op("relax.matmul")(first, second)
         inner = (product, is_op("relax.permute_dims")(product)) if transposed else (product,)
         outer = is_op("relax.matmul")(*((inner[-1], third) if left else (third, inner[-1])))
-    # A transposed product is the product of the transposed operands, the other way round.
+    # A transposed product is the product of the transposed operands in reverse order.
     pair = (second, first) if transposed else (first, second)
     return _ProductForm(context, (*pair, third) if left else (third, *pair), inner, outer, left)
 
@@ -179,7 +177,7 @@ _FORMS: Final = (
 
 
 class _ProductChain(NamedTuple):
-    """Three operands to multiply; ``known`` says of each whether it is known before the inputs."""
+    """Three operands to multiply. ``known`` is True for each operand that is known before the inputs."""
 
     operands: tuple[Expr, Expr, Expr]
     known: tuple[bool, bool, bool]
@@ -194,7 +192,7 @@ class _ProductChain(NamedTuple):
 
 
 def _cost(chain: _ProductChain) -> tuple[Dim, Dim] | str:
-    """The multiplications of ``(a @ b) @ c`` and of ``a @ (b @ c)``, or why they cannot be counted.
+    """The number of multiplications of ``(a @ b) @ c`` and of ``a @ (b @ c)``, or the reason why it is unknown.
 
     A product that is known before the inputs costs nothing.
     """
@@ -212,7 +210,7 @@ def _cost(chain: _ProductChain) -> tuple[Dim, Dim] | str:
 
 
 def _broadcast(first: Sequence[Dim], second: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The sizes of two stacks together; the product's type rule has found that they fit."""
+    """The broadcast of two stacks' sizes; the type rule of the product has checked that they fit."""
     longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
     ahead = len(longer) - len(shorter)
     pairs = zip(longer[ahead:], shorter, strict=True)
@@ -220,10 +218,10 @@ def _broadcast(first: Sequence[Dim], second: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def _is_cheaper(new: Dim, old: Dim, most: Mapping[str, int]) -> bool | None:
-    """True if ``new`` is less than ``old`` for all sizes above 0, False for none, None if that is not known.
+    """True if ``new`` is less than ``old`` for all positive sizes, False if for none, None if that is not known.
 
-    ``most`` says by name how large sizes are. What is linear in such a size is less everywhere if it is so at 1 and at
-    the most.
+    ``most`` holds upper bounds of sizes, by name. A cost that is linear in such a size is less everywhere if it is less
+    at 1 and at the upper bound.
     """
     sizes = dict.fromkeys((*free_symvars(new), *free_symvars(old)))
     for size in sizes:
@@ -245,9 +243,9 @@ def _is_linear(cost: Dim, size: SymVar) -> bool:
 def _reordered(
     old: Var, inner: Sequence[Var], chain: _ProductChain, bindings: Bindings, most: Mapping[str, int], *, left: bool
 ) -> dict[Var, Expr] | Decline:
-    """``old`` multiplied in the other order than now (the left pair first, if ``left``), if that is cheaper.
+    """``old`` multiplied in the other order (the left pair first, if ``left``), if that is cheaper.
 
-    ``inner`` are the values between the inner product and ``old``, that product first; only ``old`` may use them.
+    ``inner`` are the values from the inner product to ``old``, the product first; only ``old`` may use them.
     """
     calls = [call for var in (old, inner[0]) if isinstance(call := bindings[var], Call)]
     if len({dtype_of(value) for value in (*calls, *chain.operands)}) != 1:
@@ -272,7 +270,7 @@ def _reordered(
 def _reordered_transposed(
     old: Var, inner: Sequence[Var], chain: _ProductChain, bindings: Bindings, most: Mapping[str, int], *, left: bool
 ) -> dict[Var, Expr] | Decline:
-    """`_reordered`, where the inner product is transposed before ``old``; ``chain`` is in the order after that."""
+    """`_reordered` if the inner product is transposed before ``old``; ``chain`` has the operands' order after that."""
     permuted = bindings[inner[-1]]
     if not isinstance(permuted, Call) or permutation(permuted) != (1, 0):
         return decline("the inner product is permuted otherwise than by exchanging two axes")
@@ -298,10 +296,10 @@ def AdjustMatmulOrder() -> Pass:
 
     A product of weights (parameters after the first ``num_input``) and constants counts as free, since it is known
     before the inputs. Operands may be stacks of matrices. With symbolic sizes the order changes only if it is cheaper
-    for all of them; the function's attribute ``tir_var_upper_bound`` says by name how large they are.
+    for all of them; the function's attribute ``tir_var_upper_bound`` gives upper bounds of sizes by name.
 
-    Needs: known shapes, one dtype; an inner product without other users. Guarantees: the same values but for the order
-    of float sums; integers are exact. Cost: linear.
+    Needs: known shapes, one dtype; an inner product without other users. Guarantees: the same values except for the
+    order of float sums; integers are exact. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:

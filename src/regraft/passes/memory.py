@@ -1,6 +1,6 @@
-"""LowerAllocTensor and KillAfterLastUse: where the memory of a program begins and ends, as Relax says it.
+"""LowerAllocTensor and KillAfterLastUse: allocate and free the memory of a program explicitly, as in Relax.
 
-Engines here plan memory by themselves, and compute the same with and without these passes.
+The engines of this library plan memory by themselves, and compute the same with and without these passes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .passes import FunctionPass, Pass
 
 
 class _StorageAllocation(ExprMutator):
-    """Takes each new tensor out of a storage of its own."""
+    """Takes each new tensor from a storage of its own."""
 
     def visit_call_(self, call: Call) -> Expr:
         if not is_call_of(call, "relax.builtin.alloc_tensor"):
@@ -34,9 +34,9 @@ class _StorageAllocation(ExprMutator):
 
 
 def LowerAllocTensor() -> Pass:
-    """Write each ``R.builtin.alloc_tensor`` as a storage of as many bytes, and a tensor at its beginning.
+    """Write each ``R.builtin.alloc_tensor`` as a storage of the same number of bytes, and a tensor at its beginning.
 
-    One whose shape is not written out stays as it is.
+    An allocation whose shape is not written out stays as it is.
 
     Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
     """
@@ -44,7 +44,7 @@ def LowerAllocTensor() -> Pass:
 
 
 class _Killing(ExprMutator):
-    """Ends the life of each value behind its last use, in plain blocks."""
+    """Frees each value behind its last use, in plain blocks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _Killing(ExprMutator):
 
 
 def _ends(seq: SeqExpr) -> dict[Var, list[Call]]:
-    """For a binding's variable, the calls that end the lives of values that the binding uses last."""
+    """For the variables of bindings, the calls that free the values whose last use is in the binding."""
     last: dict[Var, Var | None] = {}
     values: dict[Var, Expr] = {}
     for block in seq.blocks:
@@ -109,7 +109,7 @@ def _ends(seq: SeqExpr) -> dict[Var, list[Call]]:
 
 
 def _kill(var: Var, value: Expr) -> Call | None:
-    """The call that ends the life of ``var``; None for sizes and numbers."""
+    """The call that frees ``var``; None for sizes and numbers."""
     if is_call_of(value, "relax.memory.alloc_storage"):
         return kill_storage(var)
     if isinstance(var.ty, TensorType):
@@ -118,11 +118,11 @@ def _kill(var: Var, value: Expr) -> Call | None:
 
 
 def KillAfterLastUse() -> Pass:
-    """Say of each value of a body that it is not needed any more, behind the binding that uses it last.
+    """Free each value of a body behind the binding that uses it last.
 
-    Second names of a value, and fields of a tuple that is written out, are replaced by the value. Parameters, results
-    and the values of dataflow blocks (whose calls have no effects) live on. Pure functions are taken as pure unchecked
-    from then on (``relax.force_pure``), as after `RemovePurityChecking`.
+    Aliases, and projections of tuples that are written out, are replaced by the value itself. Parameters, results and
+    the values of dataflow blocks (whose calls have no effects) are not freed. Pure functions are then taken as pure
+    without a check (``relax.force_pure``), as after `RemovePurityChecking`.
 
     Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
     """

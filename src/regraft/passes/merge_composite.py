@@ -43,14 +43,14 @@ class _Merging(WalkWithNewFunctions):
         return bool(groups)
 
     def _composite(self, value: Expr | None) -> Function | None:
-        """The composite function that ``value`` calls, if it calls one."""
+        """The composite function that ``value`` calls; None if it calls none."""
         if not isinstance(value, Call) or not isinstance(value.op, GlobalVar) or value.op not in self._module:
             return None
         function = self._module[value.op]
         return function if "Composite" in function.attrs else None
 
     def _groups(self, session: EditSession) -> list[tuple[str, list[Var]]]:
-        """The calls that become one function, with their backend, each in block order."""
+        """The groups of calls that become one function, each in block order, with the backend of each."""
         groups: dict[Expr, _Group] = {}
         for var in session.original:
             composite = self._composite(session.definitions.get(var))
@@ -69,7 +69,7 @@ class _Merging(WalkWithNewFunctions):
         return [(group.target, sorted(group.members, key=session.rank)) for group in dict.fromkeys(groups.values())]
 
     def _would_cycle(self, session: EditSession, groups: Mapping[Expr, _Group], user: _Group, operand: _Group) -> bool:
-        """True if ``user`` also depends on ``operand`` by way of something in neither."""
+        """True if ``user`` also depends on ``operand`` through a value outside both."""
         read = (leaf for member in user.members for leaf in leaves_of(session.definitions[member]))
         start = [leaf for leaf in read if isinstance(leaf, Var) and groups.get(leaf) not in (user, operand)]
         return bool(start) and _reaches(session, groups, start, operand)
@@ -93,7 +93,7 @@ class _Merging(WalkWithNewFunctions):
                     arguments[leaf] = Var(leaf.name_hint, leaf.ty, leaf.origins)
                     renaming.remap(leaf, arguments[leaf])
             if call.op not in local:
-                composite = NewVariables().mutate(composite)  # other groups hold it, too
+                composite = NewVariables().mutate(composite)  # other groups contain it, too
                 local[call.op] = Var(f"{var.name_hint}_func", composite.ty)
                 bindings.append(VarBinding(local[call.op], composite.without_attr("Primitive")))
             result = Var(var.name_hint, var.ty, var.origins)
@@ -114,7 +114,7 @@ class _Merging(WalkWithNewFunctions):
 
 
 def _reaches(session: EditSession, groups: Mapping[Expr, _Group], start: Sequence[Var], goal: _Group) -> bool:
-    """True if one of ``start`` depends on ``goal``, where each group is taken for one value."""
+    """True if one of ``start`` depends on ``goal``, counting each group as one value."""
     first = min(map(session.rank, goal.members))
     seen: set[object] = set()
     pending = [*start]
@@ -136,14 +136,14 @@ def _reaches(session: EditSession, groups: Mapping[Expr, _Group], start: Sequenc
 
 
 def MergeCompositeFunctions() -> Pass:
-    """Make connected calls of composite functions of one backend one function with the attribute ``Codegen``.
+    """Merge connected calls of composite functions of one backend into one function with the attribute ``Codegen``.
 
-    The backend is the part of ``Composite`` before the dot. Functions are merged as far as that makes no cycle with
-    what stands between them. The merged function defines the composite ones inside; those that nothing else calls go,
-    and so do values that nothing needs.
+    The backend is the part of ``Composite`` before the dot. Functions are merged unless this would make a cycle through
+    values between them. The merged function defines the composite functions inside. Composite functions that nothing
+    else calls are removed, and so are values that nothing needs.
 
-    Needs: `FuseOpsByPattern` before it. Guarantees: the same values to the bit. Cost: linear, and the stretch between
-    two neighbours where one has further operands, once for each.
+    Needs: `FuseOpsByPattern` before it. Guarantees: the same values to the bit. Cost: linear; if one of two neighbours
+    has further operands, also the bindings between the two, once for each such pair.
     """
 
     def transform(module: IRModule, context: PassContext) -> IRModule:

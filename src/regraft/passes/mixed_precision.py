@@ -1,9 +1,9 @@
-"""ToMixedPrecision: products in half precision, what is sensitive to rounding in single precision.
+"""ToMixedPrecision: products in half precision, operators that are sensitive to rounding in single precision.
 
-Operators that *lead* (matmul, convolutions, attention) get their float32 operands in float16. Those that *follow* (what
-moves elements, arithmetic, norms) stay in float16 where what they work on is. All others (softmax, reductions) *keep*
-float32. Which operator does which is Relax's policy; of an operator that Relax does not have, its row says it
-(`regraft.ir.op.Precision`). Relax lets norms and exponentials follow; without its policy they keep float32.
+Operators that *lead* (matmul, convolutions, attention) get their float32 operands in float16. Operators that *follow*
+(movement of elements, arithmetic, norms) stay in float16 if their operands are. All others (softmax, reductions) *keep*
+float32. The classes are Relax's policy; an operator that Relax does not have is classified by its own row
+(`regraft.ir.op.Precision`). In Relax, norms and exponentials follow; without Relax's policy they keep float32.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FOLLOW_IN_RELAX: Final = frozenset(
         *("power", "rsqrt", "sinh", "sqrt", "square", "tan"),
     }
 )
-"""Operators that follow by Relax's policy alone: they enlarge the rounding of their operands, or sum its squares."""
+"""Operators that follow only by Relax's policy: they amplify the rounding of their operands, or sum their squares."""
 
 _KEEP_IN_RELAX: Final = frozenset(
     {
@@ -57,16 +57,16 @@ _KEEP_IN_RELAX: Final = frozenset(
         *("where", "wrap_param"),
     }
 )
-"""Operators that keep float32 by Relax's policy alone, though they only move elements or round them once."""
+"""Operators that keep float32 only by Relax's policy, although they only move elements or round them once."""
 
 
 def _is(ty: Type, *dtypes: str) -> bool:
-    """True if all tensors of a value have one of those dtypes."""
+    """True if all tensors of a value have one of these dtypes."""
     return all(isinstance(leaf, TensorType) and leaf.dtype in dtypes for leaf in leaf_types(ty))
 
 
 class _Dtypes(NamedTuple):
-    """The narrow dtype, the one that products are summed and given in, and the bindings that stay as they are."""
+    """The narrow dtype, the dtype in which products are summed and returned, and the bindings that stay as they are."""
 
     low: str
     out: str
@@ -74,7 +74,7 @@ class _Dtypes(NamedTuple):
     relax: bool = True
 
     def policy(self, value: Expr) -> Precision:
-        """The tolerance of the operator of ``value`` for the narrow dtype, by Relax's policy or by rounding alone."""
+        """The behaviour of the operator of ``value`` in the narrow dtype, by Relax's policy or by rounding alone."""
         op = value.op if isinstance(value, Call) else None
         if not isinstance(op, Op):
             return Precision.KEEPS
@@ -86,7 +86,7 @@ class _Dtypes(NamedTuple):
         return Precision.KEEPS if self.relax and name in _KEEP_IN_RELAX else op.precision
 
     def has_room_for(self, leaf: Expr) -> bool:
-        """True for a constant without numbers that the narrow dtype would make infinite; NaN stays what it is."""
+        """True for a constant with no number that the narrow dtype would make infinite; NaN does not count."""
         if not isinstance(leaf, Constant):
             return False
         array = leaf.data.read()
@@ -94,19 +94,19 @@ class _Dtypes(NamedTuple):
         return max(np.abs(ends)) <= _LARGEST[self.low]
 
     def leads(self, binding: Binding) -> bool:
-        """True if what is bound is a product of tensors of single precision, or of half precision."""
+        """True if the bound value is a product of tensors of single or half precision that this pass narrows."""
         value = binding.value
         if not isinstance(value, Call) or self.policy(value) is not Precision.LEADS:
             return False
         if binding.var.name_hint in self.keep:
             return False
         if value.attrs.get("out_dtype") == self.out and all(_is(arg.ty, self.low) for arg in value.args):
-            return False  # it is what this pass makes of one
+            return False  # this pass has made it
         return _is(value.ty, _HIGH, self.low) and all(_is(arg.ty, _HIGH, self.low) for arg in value.args)
 
 
 def _used_by_products_only(function: Function, dtypes: _Dtypes) -> dict[Var, int]:
-    """The variables that nothing but products in dataflow blocks use, with their ranks: parameters come first."""
+    """The variables that only products in dataflow blocks use, with their ranks: parameters come first."""
     by_products: dict[Var, None] = dict.fromkeys(function.params)
     read: set[Var] = set()
     otherwise: set[Expr] = set()
@@ -129,10 +129,10 @@ def _used_by_products_only(function: Function, dtypes: _Dtypes) -> dict[Var, int
 
 
 class _BlockWriter:
-    """Writes one dataflow block again.
+    """Writes one dataflow block anew.
 
-    ``low`` are the values that are kept in half precision, by their old names; ``early`` those of outside that are
-    converted at the beginning, and all values that products only use.
+    ``low`` holds the values that are kept in half precision, by their old variables. ``early`` are the values from
+    outside that are converted at the beginning; ``for_products`` are all values that only products use.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class _BlockWriter:
             self._convert_now(var)
 
     def write(self, binding: Binding) -> None:
-        """Write one binding, in the precision that its operator has."""
+        """Write one binding, in the precision of its operator."""
         value, var = binding.value, binding.var
         if isinstance(binding, MatchCast):
             high = self._high(value)
@@ -174,18 +174,18 @@ class _BlockWriter:
         self.bindings.append(binding if value is binding.value else VarBinding(binding.var, value))
 
     def _is_followed(self, binding: Binding) -> bool:
-        """True if what is bound only passes on what is in half precision, or constants that half precision holds."""
+        """True if the binding only passes on half precision values, or constants that half precision can hold."""
         value = binding.value
         if not isinstance(value, TupleGetItem) and self._dtypes.policy(value) is not Precision.FOLLOWS:
             return False
         leaves = [leaf for leaf in leaves_of(value) if isinstance(leaf.ty, TensorType | TupleType)]
         floats = [leaf for leaf in leaves if leaf in self.low or _is(leaf.ty, _HIGH)]
         if not any(leaf in self.low for leaf in floats) and not (self._dtypes.relax and _is(value.ty, _HIGH)):
-            return False  # a constant in half precision is what this pass makes
+            return False  # this pass makes constants in half precision itself
         return bool(floats) and all(self._is_low(leaf) or self._dtypes.has_room_for(leaf) for leaf in floats)
 
     def _is_low(self, leaf: Expr) -> bool:
-        """True for what is kept in half precision as a whole: a tuple may be so in part."""
+        """True for a value that is kept in half precision as a whole; a tuple may be so in part."""
         kept = self.low.get(leaf) if isinstance(leaf, Var) else None
         return kept is not None and all(one.dtype != _HIGH for one in leaf_tensors(kept.ty))
 
@@ -196,14 +196,14 @@ class _BlockWriter:
         return self.low.get(value, value) if isinstance(value, Var) else value
 
     def _define_item(self, var: Var, item: Expr) -> None:
-        """Bind ``var`` to a field of a tuple, which may be in single precision while others are not."""
+        """Bind ``var`` to a field of a tuple, which may be in single precision while other fields are not."""
         if item.ty == var.ty:
             self.bindings.append(VarBinding(var, item))
         else:
             self._define(var, item)
 
     def _define(self, var: Var, value: Expr) -> None:
-        """Bind ``var`` to what was computed: in half precision inside of the block, in the old one outside."""
+        """Bind ``var`` to a computed value: in half precision inside the block, in the old dtype outside it."""
         if type(var) is not DataflowVar:
             if value.ty != var.ty:
                 value = self._as_old(self._named(value, var), var.ty)
@@ -219,7 +219,7 @@ class _BlockWriter:
         self.low[var] = self._named(ops.astype(var, self._dtypes.low), var)
 
     def _as_old(self, local: Expr, ty: Type) -> Expr:
-        """``local`` with the dtypes of ``ty``, which is its type but for them."""
+        """``local``, cast to the dtypes of ``ty``; the types differ in nothing else."""
         if local.ty == ty:
             return local
         if isinstance(ty, TupleType):
@@ -253,7 +253,7 @@ class _BlockWriter:
         return self._named(ops.astype(operand, self._dtypes.low), like)
 
     def _high(self, operand: Expr) -> Expr:
-        """``operand`` in the precision that it had."""
+        """``operand`` in its original precision."""
         if isinstance(operand, Tuple):
             fields = [self._high(item) for item in operand.fields]
             return operand if same_items(fields, operand.fields) else Tuple(fields)
@@ -268,13 +268,13 @@ class _FunctionState(NamedTuple):
     """The common state of all blocks of a function."""
 
     low: Mapping[Var, Var]
-    """The parameters that are given in half precision, by their old variables."""
+    """The parameters that are passed in half precision, by their old variables."""
     for_products: Mapping[Var, int]
     """The values that only products use, with the order of their conversion."""
     dtypes: _Dtypes
 
     def early(self, block: DataflowBlock) -> list[Var]:
-        """The values from outside of ``block`` that it is to convert at its beginning."""
+        """The values from outside ``block`` that it converts at its beginning."""
         own = {binding.var for binding in block}
         used = {leaf for binding in block for leaf in leaves_of(binding.value)}
         early = [
@@ -287,7 +287,7 @@ class _FunctionState(NamedTuple):
 
 
 def _block(block: BindingBlock, given: _FunctionState) -> BindingBlock:
-    """``block`` written again, or the dataflow blocks in its branches, if it is a plain one."""
+    """``block`` written anew; for a plain block, the dataflow blocks in its branches are."""
     if not isinstance(block, DataflowBlock):
         bindings = [_with_branches(binding, given) for binding in block]
         return block if same_items(bindings, block.bindings) else BindingBlock(bindings)
@@ -298,7 +298,7 @@ def _block(block: BindingBlock, given: _FunctionState) -> BindingBlock:
 
 
 def _with_branches(binding: Binding, given: _FunctionState) -> Binding:
-    """``binding``, with the dataflow blocks in its branches written again; these see the parameters as they were."""
+    """``binding`` with the dataflow blocks of its branches written anew; they see the original parameters."""
     value = binding.value
     if not isinstance(value, If) or isinstance(binding, MatchCast):
         return binding
@@ -344,19 +344,19 @@ def ToMixedPrecision(
     *,
     relax_policy: bool = True,
 ) -> Pass:
-    """Compute float32 products in float16 or bfloat16, and what follows from them, where rounding does no harm, too.
+    """Compute float32 products in float16 or bfloat16, and so the operators after them that tolerate the rounding.
 
-    ``dtype``: the narrow dtype, "float16" or "bfloat16". ``out_dtype``: in which dtype products are summed and given,
-    float32 or the narrow one; float32 results are converted to that right after. ``fp16_input_names``: parameters that
-    are given in the narrow dtype from now on. ``keep``: names of bindings of products that stay in float32. The
-    function returns what it did. Only dataflow blocks are changed, those
-    in branches too (`ConvertToDataflow` makes them), as in Relax, whose policy says which operators are computed so.
-    ``relax_policy=False``: norms, powers and exponentials read float32 also where a product gave what they read, and
-    what moves elements always stays in the narrow dtype.
+    ``dtype``: the narrow dtype, "float16" or "bfloat16". ``out_dtype``: the dtype in which products are summed and
+    returned, float32 or the narrow one; float32 results are cast to the narrow dtype right after. ``fp16_input_names``:
+    parameters that are passed in the narrow dtype from now on. ``keep``: names of bindings of products that stay in
+    float32. The function returns the same dtypes as before. Only dataflow blocks are changed, also in branches
+    (`ConvertToDataflow` makes them), as in Relax, whose policy classifies the operators. ``relax_policy=False``: norms,
+    powers and exponentials read float32 even if a product returned their operands, and movement of elements always
+    stays in the narrow dtype.
 
-    Needs: nothing. Guarantees: dtypes of results as before. Values change as the narrow dtype rounds, and in float16
-    numbers beyond 65504 become infinite, so this is never done by default. Fast where the engine computes in that
-    dtype: PyTorch on most devices; ONNX Runtime on a CPU has neither. Cost: linear.
+    Needs: nothing. Guarantees: the same dtypes of results. Values change by the rounding of the narrow dtype, and in
+    float16 numbers beyond 65504 become infinite, so this is never done by default. Fast if the engine computes in that
+    dtype: PyTorch does on most devices; ONNX Runtime on a CPU has neither. Cost: linear.
     """
     if dtype not in HALF:
         raise PassError(f'ToMixedPrecision: dtype={dtype!r}; expected "float16" or "bfloat16"')

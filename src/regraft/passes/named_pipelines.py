@@ -1,7 +1,7 @@
-"""Pipelines by name, under the names and with the calls that Relax has for them.
+"""Pipelines by name, with Relax's names and signatures.
 
-``"zero"`` is the level ``"safe"`` of `pipeline`, ``"default"`` and ``"default_build"`` the level ``"default"``: engines
-lower a program by themselves, so a pipeline holds what is done before.
+``"zero"`` is the level ``"safe"`` of `pipeline`; ``"default"`` and ``"default_build"`` are the level ``"default"``.
+Engines lower a program by themselves, so a pipeline holds the passes before lowering.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Maker = TypeVar("_Maker", bound=Callable[..., Any])
 
 
 def zero_pipeline(*, enable_warning: bool = False) -> Pass:
-    """`pipeline` of the level ``"safe"``; ``enable_warning`` is taken and changes nothing."""
+    """`pipeline` of the level ``"safe"``; ``enable_warning`` is accepted and ignored."""
     del enable_warning
     return pipeline("safe")
 
@@ -34,11 +34,14 @@ _pipelines: Final[dict[str, Callable[..., Any]]] = {
     "default_build": default_build_pipeline,
 }
 OF_ITS_OWN: Final = frozenset(_pipelines)
-"""The names that are no one's registration: engines need none of these pipelines to run a program."""
+"""The names that users have not registered: no engine needs one of these pipelines to run a program."""
 
 
 def get_pipeline(name: str = "zero", **kwargs: Any) -> Any:
-    """The pipeline of a name: what was registered, called with ``kwargs``. Raises `PassError` for an unknown name."""
+    """The pipeline of a name: the registered function, called with ``kwargs``.
+
+    Raises `PassError` for an unknown name.
+    """
     make = _pipelines.get(name)
     if make is None:
         near = get_close_matches(name, _pipelines, n=1)
@@ -48,13 +51,13 @@ def get_pipeline(name: str = "zero", **kwargs: Any) -> Any:
 
 
 def get_default_pipeline(target: object = None) -> Pass:
-    """The passes before an engine compiles a program: `pipeline`, whatever the ``target``."""
+    """The passes before an engine compiles a program: `pipeline`, for every ``target``."""
     del target
     return pipeline()
 
 
 def register_pipeline(name: str) -> Callable[[_Maker], _Maker]:
-    """Let `get_pipeline` know a function that makes a pipeline, as a decorator; `PassError` where the name is taken."""
+    """A decorator that registers a function for `get_pipeline`. Raises `PassError` if the name is taken."""
     if name in _pipelines:
         raise PassError(f"there is a pipeline {name!r} already")
 

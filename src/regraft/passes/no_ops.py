@@ -1,4 +1,4 @@
-"""RemoveNoOps: what gives its operand back, and what a neighbour can do on the side."""
+"""RemoveNoOps: remove operators that return their operand, or that a neighbouring operator can absorb."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _there_and_back = is_op("relax.astype")(_wider)
 _resized = is_op("relax.image.resize2d", "relax.image.resize3d")(_data, wildcard())
 _BOOLS: Final = TensorType(None, "bool")
 _MOVED: Final = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
-"""The ways to place elements in which those of a result of the same size lie elsewhere."""
+"""Coordinate transformations that move elements even if the size stays the same."""
 
 
 def _itself(expr: Expr, data: Expr, *, keeps_shape: bool = False) -> Expr | Decline:
-    """``data`` in place of ``expr``, where both have one type.
+    """``data`` in place of ``expr``, if both have one type.
 
-    A shape that is not known is that of ``data`` only for an operator that ``keeps_shape``.
+    If the shape is not known, this holds only for an operator that ``keeps_shape``.
     """
     if not keeps_shape and stated_shape(expr) is None:
         return decline("the shape of the result is not known")
@@ -91,7 +91,7 @@ def _without_casts(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Declin
 
 
 SAME_TYPE: Final = Rule(_spread | is_op("relax.astype")(_data), _without_change, "remove_change_to_same_type")
-"""Broadcasts to the shape, and casts to the dtype, that a tensor has."""
+"""Broadcasts to the shape, and casts to the dtype, that a tensor already has."""
 
 
 def _without_resize(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
@@ -136,7 +136,7 @@ def _once(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
 
 
 def _comes_back(codes: str | None, decoded: str, scale: np.ndarray) -> bool:
-    """True if each number of ``codes`` times ``scale``, rounded to ``decoded``, is nearest to that number of scales."""
+    """True if every code, dequantized by ``scale`` in the dtype ``decoded``, is quantized to itself again."""
     if codes is None or not is_integer(codes):
         return False
     least, greatest = integer_range(codes)
@@ -147,7 +147,7 @@ def _comes_back(codes: str | None, decoded: str, scale: np.ndarray) -> bool:
 
 
 CODED_ONCE: Final = Rule(_coded_again, _once, "quantize_once")
-"""A quantization of what was dequantized by the same scale and zero point, which is the codes."""
+"""A quantization of a tensor dequantized by the same scale and zero point: use the original codes."""
 
 # --- axes of a reduction
 
@@ -271,18 +271,17 @@ _RULES: Final = RuleSet(
 
 
 def RemoveNoOps() -> Pass:
-    """Leave out what gives its operand back, or what the next operator does on the side.
+    """Remove operators that return their operand, or that the next operator can absorb.
 
-    That is: times or divided by 1; one tensor joined to none; what is negated twice; padding by nothing; slices of
-    everything; conversion to the same dtype, or back from one that holds all its values; broadcasting to the same shape
-    and resizing to the same size; a quantization of what was dequantized by the same scale and zero point; ``where``
-    whose condition is the same for all elements; axes of size 1 that are added or dropped after a reduction, which
-    keeps or drops them by itself; zeros around the input of a convolution, which pads by itself; and the reshapes
-    before and after a product of two matrices (and a bias) that only put rows together and apart again, which is the
-    product of the tensors with their rows apart; and the permutation of the last two axes before a product with a
-    vector, which stands on the other side then.
+    These are: multiplication or division by 1; concatenation of one tensor; double negation; padding by nothing; slices
+    of everything; casts to the same dtype, or back from a dtype that holds all values; broadcasts to the same shape;
+    resizing to the same size; quantization of a tensor dequantized by the same scale and zero point; ``where`` with a
+    condition that is the same for all elements; axes of size 1 that are added or dropped after a reduction, which can
+    keep or drop them itself; zeros around the input of a convolution, which can pad by itself; reshapes around a
+    product of two matrices (and a bias) that only merge rows and split them again, since a product of tensors gives the
+    same; and a permutation of the last two axes before a product with a vector, which then becomes the other operand.
 
-    Needs: nothing; more is found where shapes are known. Guarantees: the same values to the bit, but for the order in
-    which an engine adds up products. Cost: linear.
+    Needs: nothing; more is found if shapes are known. Guarantees: the same values to the bit, except for the order in
+    which an engine sums products. Cost: linear.
     """
     return RulePass(_RULES, "RemoveNoOps")

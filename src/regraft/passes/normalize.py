@@ -1,7 +1,7 @@
 """The plain form of a program: Normalize, NormalizeGlobalVar, AttachGlobalSymbol, ToNonDataflow, RemovePurityChecking.
 
-Programs that a `BlockBuilder`, the parser or a pass of this library makes are in normal form already. These passes are
-for programs that were put together by hand, and for what other tools expect of one.
+Programs made by a `BlockBuilder`, the parser or a pass of this library are already in normal form. These passes are for
+programs that were built by hand, and for the requirements of other tools.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Program = TypeVar("_Program", Function, SeqExpr)
 
 
 class _Stated(ExprMutator):
-    """Gives variables that were made without a type that of their values; writes the empty tuple where it is read."""
+    """Gives variables without a type the type of their value, and replaces uses of an empty tuple by the tuple."""
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding:
         old, value = binding.var, binding.value
@@ -42,10 +42,10 @@ class _Stated(ExprMutator):
 
 
 def _with_leaves(value: Expr, bind: Callable[[Expr], Expr]) -> Expr:
-    """``value`` with every operand a leaf; ``bind`` names what is none.
+    """``value`` with leaves as operands; ``bind`` gives a variable for each operand that is not a leaf.
 
-    The operands of a call are bound together, after those of each of them: this is Relax's order. Uses its own stack.
-    Cost: linear in the expressions.
+    The operands of a call are bound together, after the operands of each of them: this is Relax's order. Uses its own
+    stack. Cost: linear in the expressions.
     """
     flat: dict[int, Expr] = {}
     leaves: dict[int, Expr] = {}
@@ -79,10 +79,10 @@ def _normal(function: Function) -> Function:
 
 
 def Normalize() -> Pass:
-    """Bring each function into A-normal form: operands are leaves, and bodies are blocks that lead to a leaf.
+    """Bring each function into A-normal form: operands are leaves, and bodies are blocks followed by a leaf.
 
-    Variables that were made without a type get that of their values, blocks of one kind that follow each other become
-    one, and nothing reads a variable that stands for the empty tuple.
+    Variables without a type get the type of their values, consecutive blocks of one kind are merged, and uses of a
+    variable for the empty tuple are replaced by the empty tuple.
 
     Needs: nothing. Guarantees: the same values to the bit; a program in that form stays the same object. Cost: linear.
     """
@@ -90,10 +90,10 @@ def Normalize() -> Pass:
 
 
 def NormalizeGlobalVar() -> Pass:
-    """Let each public function bear its ``global_symbol`` in the module, and private ones names that are free.
+    """Name each public function by its ``global_symbol`` in the module, and private functions by free names.
 
-    Needs: public names that are used once. Guarantees: the same functions; calls follow the new names. Raises
-    `PassError` where two functions have one public name. Cost: linear.
+    Needs: public names that are unique. Guarantees: the same functions; calls follow the new names. Raises `PassError`
+    if two functions have one public name. Cost: linear.
     """
 
     def transform(module: IRModule, _context: PassContext) -> IRModule:
@@ -123,7 +123,7 @@ def NormalizeGlobalVar() -> Pass:
 
 
 def AttachGlobalSymbol() -> Pass:
-    """Make each function public under the name that it has in the module, but for those of other parts of a program.
+    """Make every function public under its name in the module, except functions that live outside (`ExternFunc`).
 
     Needs: nothing. Guarantees: the same bodies. Cost: the number of functions.
     """
@@ -141,7 +141,7 @@ def AttachGlobalSymbol() -> Pass:
 
 
 class _Plain(ExprMutator):
-    """Makes plain blocks of dataflow blocks, and plain variables of theirs."""
+    """Turns dataflow blocks into plain blocks, and their variables into plain variables."""
 
     def visit_var_def_(self, var: Var) -> Var:
         return Var(var.name_hint, var.ty, var.origins) if isinstance(var, DataflowVar) else var
@@ -151,12 +151,12 @@ class _Plain(ExprMutator):
 
 
 def to_plain_blocks(program: _Program) -> _Program:
-    """A function or a body with plain blocks in the place of its dataflow blocks, those of branches included."""
+    """A function or a body with plain blocks in place of its dataflow blocks, also in branches."""
     return _Plain().mutate(program)
 
 
 def ToNonDataflow() -> Pass:
-    """Make plain blocks of all dataflow blocks, and plain variables of theirs.
+    """Turn all dataflow blocks into plain blocks, and their variables into plain variables.
 
     Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
     """
@@ -164,7 +164,7 @@ def ToNonDataflow() -> Pass:
 
 
 class _Unwrapped(ExprMutator):
-    """Calls what claimed to be pure as what it is."""
+    """Replaces calls that claim to be pure by plain calls."""
 
     def visit_call_(self, call: Call) -> Expr:
         if not isinstance(call.op, Op):
@@ -180,10 +180,10 @@ class _Unwrapped(ExprMutator):
 
 
 def RemovePurityChecking() -> Pass:
-    """Say of pure functions that they are to be taken as pure unchecked, by the attribute ``relax.force_pure``.
+    """Mark pure functions to be taken as pure without a check, by the attribute ``relax.force_pure``.
 
-    Functions inside of it are, too. ``call_pure_packed`` becomes ``call_packed``, ``invoke_pure_closure`` becomes
-    ``invoke_closure``.
+    Functions inside them are marked, too. ``call_pure_packed`` becomes ``call_packed``, and ``invoke_pure_closure``
+    becomes ``invoke_closure``.
 
     Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
     """

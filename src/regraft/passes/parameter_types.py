@@ -1,4 +1,4 @@
-"""UpdateParamType and ExpandTupleArguments: functions that take what they took in another form."""
+"""UpdateParamType and ExpandTupleArguments: change the form in which functions take their arguments."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .private_functions import only_called, renewed
 
 
 def UpdateParamType(ty_func: Callable[[Var], Type | None]) -> Pass:
-    """Give parameters other types: ``ty_func`` gets each and returns its new type, or None to leave it.
+    """Change the types of parameters: ``ty_func`` is called with each and returns its new type, or None to keep it.
 
-    Types inside, and the return type, follow.
+    The types inside, and the return type, are inferred again.
 
-    Needs: types for which the operators of the body have results. Guarantees: the same operations. Raises `OpTypeError`
-    for a call that does not take a new type. Cost: linear.
+    Needs: types for which the operators of the body are defined. Guarantees: the same operations. Raises `OpTypeError`
+    for a call that does not accept a new type. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
@@ -46,7 +46,7 @@ def UpdateParamType(ty_func: Callable[[Var], Type | None]) -> Pass:
 
 
 class OpenedTuples(ExprMutator):
-    """Puts a tuple that is written out in the place of a variable, and its fields in the place of projections."""
+    """Replaces variables by tuples that are written out, and projections of them by the fields."""
 
     def __init__(self, tuples: Mapping[Var, Tuple]) -> None:
         super().__init__()
@@ -60,19 +60,19 @@ class OpenedTuples(ExprMutator):
 
 
 class _OpenedParameters(OpenedTuples):
-    """Leaves out bindings, too, that would only name a field."""
+    """Also removes bindings that would only name a field."""
 
     def visit_var_binding_(self, binding: VarBinding) -> Binding | None:
         value = binding.value
         leaves_block = isinstance(value, DataflowVar) and not isinstance(binding.var, DataflowVar)
         if not isinstance(value, Var) or leaves_block:
-            return binding  # an output of a dataflow block cannot give way to a value that only the block sees
+            return binding  # an output of a dataflow block cannot be replaced by a value that only the block sees
         self.remap(binding.var, value)
         return None
 
 
 def _opened(param: Var) -> tuple[list[Var], Expr]:
-    """The variables that take the place of a parameter, and the expression over them that it was."""
+    """The variables that replace a parameter, and the parameter as an expression over them."""
     variables: list[Var] = []
 
     def open_type(name: str, ty: Type) -> Expr:
@@ -85,7 +85,7 @@ def _opened(param: Var) -> tuple[list[Var], Expr]:
 
 
 def _fields(value: Expr, definitions: Mapping[Expr, Expr]) -> Iterator[Expr]:
-    """The fields of a value of tuple type, those of inner tuples one by one."""
+    """The fields of a value of tuple type, including the fields of inner tuples one by one."""
     if not isinstance(value.ty, TupleType):
         yield value
         return
@@ -95,10 +95,10 @@ def _fields(value: Expr, definitions: Mapping[Expr, Expr]) -> Iterator[Expr]:
 
 
 def ExpandTupleArguments() -> Pass:
-    """Let private functions take the fields of a tuple one by one, ``t_0``, ``t_1`` ..., where they took the tuple.
+    """Let private functions take the fields of a tuple one by one (``t_0``, ``t_1`` ...) instead of the tuple.
 
-    Functions whose name is used for anything but calling it stay as they are. Functions that change are left canonical
-    and without dead values, as Relax's are.
+    Functions whose name is used other than in a call stay as they are. Functions that change are left canonical and
+    without dead values, as in Relax.
 
     Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
     """

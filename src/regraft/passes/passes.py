@@ -1,8 +1,8 @@
 """Passes as values: from a module to a module, or from a function to a function.
 
-A pass is called with a program and gives a program of the same kind; the same object where nothing changed. What all
-passes of a run share (instruments, verification) is the `PassContext` around the call. `function_pass` and
-`module_pass` make passes of plain functions, under Relax's names and with its calling order.
+A pass is called with a program and returns a program of the same kind; the same object if nothing changed. The
+`PassContext` around the call holds what all passes of a run share (instruments, verification). `function_pass` and
+`module_pass` make passes from plain functions, with Relax's names and argument order.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _Transform = TypeVar("_Transform")
 
 
 class PassInfo:
-    """The description of a pass before it runs: its ``name``, for messages and reports; ``opt_level``, from which on a
-    sequence runs it; ``required``, the passes that should have run; ``traceable``, which has no effect.
+    """The description of a pass.
+
+    ``name`` is used in messages and reports. ``opt_level`` is the level from which on a sequence runs the pass.
+    ``required`` names passes that should have run before. ``traceable`` has no effect.
     """
 
     __slots__ = ("name", "opt_level", "required", "traceable")
@@ -46,14 +48,15 @@ class PassInfo:
 
 
 class Pass(PassInfo):
-    """``pass(program) -> program``, with the information on it.
+    """A program transformation, ``pass(program) -> program``, with its description.
 
-    ``keeps_values``: it promises the same outputs for the same inputs, but for rounding, so that runs can verify it.
+    ``keeps_values``: the pass promises the same outputs for the same inputs, up to rounding, so that runs can verify
+    it.
     """
 
     __slots__ = ("keeps_values",)
     is_sequence: ClassVar[bool] = False
-    """True if it runs other passes, each of which is looked at by itself."""
+    """True if it runs other passes, each of which is observed by itself."""
 
     def __init__(
         self,
@@ -69,11 +72,11 @@ class Pass(PassInfo):
 
     @property
     def info(self) -> Pass:
-        """The information on the pass for instruments: itself."""
+        """The description of the pass for instruments: the pass itself."""
         return self
 
     def __call__(self, program: Program) -> Program:
-        """The transformed program; raises `PassError` where the pass cannot work on it."""
+        """The transformed program; raises `PassError` if the pass cannot work on it."""
         if not isinstance(program, Function | IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise PassError(f"{self.name} works on a function or a module, not on {type(program).__name__}")
         return PassContext.current().run(self, program)
@@ -84,7 +87,7 @@ class Pass(PassInfo):
 
 
 class _FromFunction(Pass, Generic[_Transform]):
-    """A pass that a Python function is."""
+    """A pass made from a Python function."""
 
     __slots__ = ("_function",)
 
@@ -103,12 +106,12 @@ class _FromFunction(Pass, Generic[_Transform]):
 
 
 class FunctionPass(_FromFunction[FunctionTransform]):
-    """A pass that looks at one function at a time."""
+    """A pass that transforms one function at a time."""
 
     __slots__ = ()
 
     def transform(self, program: Program, context: PassContext) -> Program:
-        """The function, or each of the module, transformed."""
+        """The function, or each function of the module, transformed."""
         module = IRModule.from_expr(program) if isinstance(program, Function) else program
 
         def change(name: str, function: Function) -> Function:
@@ -122,12 +125,12 @@ class FunctionPass(_FromFunction[FunctionTransform]):
 
 @final
 class ModulePass(_FromFunction[ModuleTransform]):
-    """A pass that looks at a whole module. Given a function alone, it works on a module of that one function."""
+    """A pass that transforms a whole module. For a single function, it works on a module of that one function."""
 
     __slots__ = ()
 
     def transform(self, program: Program, context: PassContext) -> Program:
-        """The module, or one of the function alone, transformed."""
+        """The transformed module; for a single function, the function of the transformed module."""
         if isinstance(program, IRModule):
             return self._result(program, context)
         result = self._result(IRModule.from_expr(program), context)
@@ -148,7 +151,7 @@ class ModulePass(_FromFunction[ModuleTransform]):
 
 @final
 class RulePass(FunctionPass):
-    """Rules as a pass: rewrites until none of them changes anything; cost as `regraft.rewrite.rewrite`."""
+    """A pass made from rules, which rewrites until no rule changes anything; cost as `regraft.rewrite.rewrite`."""
 
     __slots__ = ("rules",)
 
@@ -170,7 +173,7 @@ AsPass: TypeAlias = "Pass | PatternMatchingRewriter | Sequence[PatternMatchingRe
 
 
 def as_pass(value: AsPass) -> Pass:
-    """``value`` as a pass; raises `PassError` for what is none."""
+    """``value`` as a pass; raises `PassError` if it cannot be one."""
     if isinstance(value, Pass):
         return value
     if isinstance(value, PatternMatchingRewriter):
@@ -190,7 +193,7 @@ def as_pass(value: AsPass) -> Pass:
 
 
 def _takes_one(function: Callable[[Any], Any]) -> bool:
-    """True if a function needs an argument, as one of a module does; what makes a pass does not."""
+    """True if a function requires an argument, as a function of a module does; a maker of a pass does not."""
     parameters = list(signature(function).parameters.values())
     return bool(parameters) and parameters[0].default is Parameter.empty
 
@@ -200,10 +203,10 @@ MOST_ROUNDS: Final = 4
 
 
 class Sequential(Pass):
-    """Passes one after another, each on what the one before gave.
+    """Passes one after another, each applied to the result of the previous one.
 
-    Rules, sets and lists of rules, and functions from a module to a module stand for passes. Instruments are asked
-    about the sequence, and told of it, before they are of its passes.
+    Rules, sets and lists of rules, and functions from a module to a module may stand for passes. Instruments are asked
+    about the sequence, and notified of it, before its passes.
     """
 
     __slots__ = ("passes",)
@@ -240,18 +243,18 @@ class Sequential(Pass):
 
 @final
 class DataflowBlockPass(_FromFunction[DataflowBlockTransform]):
-    """A pass that looks at one dataflow block at a time, those of branches and inner functions included."""
+    """A pass that transforms one dataflow block at a time, including those of branches and inner functions."""
 
     __slots__ = ()
 
     def transform(self, program: Program, context: PassContext) -> Program:
-        """The program with each of its dataflow blocks transformed; uses of the blocks' outputs follow them by name."""
+        """The program with each dataflow block transformed; uses of the blocks' outputs are redirected by name."""
         module = program if isinstance(program, IRModule) else IRModule.from_expr(program)
         return _EachBlock(self._function, self.name, module, context).mutate(program)
 
 
 class _EachBlock(ExprMutator):
-    """Hands each dataflow block to a function, as it stands, before anything in it is renamed."""
+    """Passes each dataflow block to a function in its original form, before anything in it is renamed."""
 
     def __init__(
         self, function: DataflowBlockTransform, pass_name: str, module: IRModule, context: PassContext
@@ -279,16 +282,16 @@ class _EachBlock(ExprMutator):
 
 @final
 class UntilStable(Sequential):
-    """Passes one after another, and again from the first, until all in a row have left the program as it was.
+    """Passes one after another, repeated until a whole round leaves the program unchanged.
 
-    What comes out is not changed by the same passes again. Cost: the passes up to the last one that changed something
-    once more; after ``MOST_ROUNDS`` rounds the program is taken as it is.
+    Running the same passes again does not change the result. Cost: in addition, one more run of the passes up to the
+    last one that changed something. After ``MOST_ROUNDS`` rounds the program is returned as it is.
     """
 
     __slots__ = ()
 
     def __call__(self, program: Program) -> Program:
-        """The program that no pass changes any more."""
+        """The program after the passes have stopped changing it."""
         context = PassContext.current()
         passes = [one for one in self.passes if isinstance(one, Sequential) or context.enables(one)]
         left_alone = 0
@@ -307,7 +310,7 @@ class UntilStable(Sequential):
 def _decorator(
     kind: type[FunctionPass] | type[ModulePass] | type[DataflowBlockPass], of: str, form: str
 ) -> Callable[..., Any]:
-    """A decorator that makes passes of ``kind``, of functions or of classes with the method ``transform_{of}``."""
+    """A decorator that makes passes of ``kind``, from functions or from classes with the method ``transform_{of}``."""
     method = f"transform_{of}"
 
     def decorate(

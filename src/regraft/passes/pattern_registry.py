@@ -1,6 +1,6 @@
-"""The patterns of backends by name, ``"backend.operation"``: a backend fills the table once, and fusion reads it.
+"""The table of backends' patterns by name, ``"backend.operation"``: a backend fills it once, and fusion reads it.
 
-The table is the process's. A name stands for one pattern, the last that was registered.
+There is one table per process. A name stands for one pattern, the last one that was registered.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PATTERNS: Final[dict[str, FusionPattern]] = {}
 
 
 def register_patterns(patterns: Iterable[FusionPattern | tuple[Any, ...]]) -> None:
-    """Put patterns into the table; a tuple holds what `FusionPattern` takes. Later ones go before earlier ones.
+    """Add patterns to the table; a tuple holds the arguments of `FusionPattern`. Later patterns take precedence.
 
     Raises `TypeError` for anything else.
     """
@@ -30,10 +30,10 @@ def register_patterns(patterns: Iterable[FusionPattern | tuple[Any, ...]]) -> No
 
 
 def get_patterns_with_prefix(prefix: str) -> list[FusionPattern]:
-    """The patterns whose names begin with ``prefix``, those that go first at the front. Cost: linear in the table."""
+    """The patterns whose names begin with ``prefix``, by precedence, highest first. Cost: linear in the table."""
     return [entry for name, entry in reversed(_PATTERNS.items()) if name.startswith(prefix)]
 
 
 def get_pattern(name: str) -> FusionPattern | None:
-    """The pattern of a name; None where there is none."""
+    """The pattern of a name; None if there is none."""
     return _PATTERNS.get(name)

@@ -1,4 +1,4 @@
-"""The pipeline of `regraft.optimize`, by level; and the passes that can be asked for by name. Knows the passes."""
+"""The pipeline of `regraft.optimize`, by level, and the passes by name. Knows all passes."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from .recognize_operators import RecognizeOperators
 from .reorder_permute_dims import ReorderPermuteDimsAfterConcat
 
 ATTENTION: Final = "attention"
-"""The name of what `FuseAttention` recognizes, beside those of the forms of `RecognizeOperators`."""
+"""The name of the form that `FuseAttention` recognizes, in addition to the names of `RecognizeOperators`."""
 GROWING_CONSTANTS: Final = "growing constants"
-"""The name of what `FoldConstant` folds although it takes more bytes then."""
+"""The name of constants that `FoldConstant` folds although they take more bytes than their operands."""
 SPLIT_WEIGHTS: Final = "split weights"
-"""The name of what `FoldConstant` makes of a weight that is used otherwise as well."""
+"""The name of constants that `FoldConstant` computes from a weight that is also used otherwise."""
 _MOST_GROWN: Final = 16
-"""The most elements of such a constant that are folded all the same: no more bytes than the call that they replace."""
+"""The most elements of a constant that is folded even so: it takes no more bytes than the call that it replaces."""
 LEVELS: Final = ("canonical", "safe", "default", "aggressive")
 """The names of the levels 0 to 3."""
 
 
 _OLDER_NAMES: Final = ("VMBuiltinLower",)
-"""Names of passes that give a warning and the pass under its name of today."""
+"""Deprecated names of passes: they warn and return the pass under its current name."""
 
 
 @cache
 def available_passes() -> Mapping[str, Callable[[], Pass]]:
-    """The passes that need no arguments, by name, in alphabetical order: those among the names of `regraft.passes`."""
+    """The passes that need no arguments, by name, in alphabetical order, among the names of `regraft.passes`."""
     from .. import passes
 
     found: dict[str, Callable[[], Pass]] = {}
@@ -61,7 +61,7 @@ def available_passes() -> Mapping[str, Callable[[], Pass]]:
 def named_passes(names: str) -> Sequential:
     """The passes of a list such as ``"FoldConstant,DeadCodeElimination"``, in that order.
 
-    Raises `PassError` for a name that is none, with the nearest one that is.
+    Raises `PassError` for an unknown name, with the nearest known one.
     """
     known = available_passes()
     chosen: list[Pass] = []
@@ -76,14 +76,14 @@ def named_passes(names: str) -> Sequential:
 
 
 def recognizing(passes: Sequential) -> tuple[Pass, ...]:
-    """The first of ``passes``, up to `RecognizeOperators`; none if that is not among them."""
+    """The first of ``passes``, up to `RecognizeOperators`; empty if that is not among them."""
     names = [one.name for one in passes]
     wanted = RecognizeOperators().name
     return passes.passes[: names.index(wanted) + 1] if wanted in names else ()
 
 
 def level_number(level: int | str) -> int:
-    """A level as its number, given by number or by name; raises `PassError` for one that does not exist."""
+    """The number of a level, given by number or by name; raises `PassError` for a level that does not exist."""
     text = str(level)
     if text in LEVELS:
         return LEVELS.index(text)
@@ -94,26 +94,25 @@ def level_number(level: int | str) -> int:
 
 
 def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without: Collection[str] = ()) -> Sequential:
-    """The passes of a level, in order and until none changes anything. A level does all that the one below it does.
+    """The passes of a level, run in order until none changes anything. Each level includes the one below it.
 
-    0, ``"canonical"``: one name for one value, nothing that nothing needs. Same values to the bit.
-    1, ``"safe"``: what depends on constants only is computed, what is computed twice is computed once, what is the same
-    in each step of a loop is computed before it, axes and shapes
-    change at most once in a row, what gives its operand back is left out, batch norms and padding go into convolutions.
-    Same values, but for rounding where constants are computed by the reference semantics or a batch norm is folded.
-    Other weights keep their names.
-    2, ``"default"``: matmuls of one left side become one where that is estimated to be faster on ``machine``, by shapes
-    alone (`combining_pays`), and activations, norms and attention that are written out become one operator. Each
-    element is the same sum of products as before; an engine may add them up in another order, and round elsewhere in
-    operators that were recognized. Inputs are taken to be finite. Combined weights are new ones, without the names of
-    the old.
-    3, ``"aggressive"``: all matmuls of one left side become one, faster or not, unless their weights are stored as
-    codes, ``x @ (a + b)`` is expanded, and products of three are done in the cheaper order: other sums of the same
-    terms, so float results may differ by more than the last digits.
+    0, ``"canonical"``: one name for one value, no dead code. Same values to the bit.
+    1, ``"safe"``: constants are folded, common subexpressions are computed once, values that are the same in each step
+    of a loop are computed before it, axes and shapes change at most once in a row, operators that return their operand
+    are removed, batch norms and padding are folded into convolutions. Same values, except for rounding if constants are
+    computed by the reference semantics or a batch norm is folded. Other weights keep their names.
+    2, ``"default"``: matmuls with one left operand are combined if that is estimated to be faster on ``machine``, from
+    shapes alone (`combining_pays`); activations, norms and attention that are written out become one operator. Each
+    element is the same sum of products as before. An engine may sum them in another order, and round at other places in
+    operators that were recognized. Inputs are assumed to be finite. Combined weights are new weights, without the names
+    of the old ones.
+    3, ``"aggressive"``: all matmuls with one left operand are combined, faster or not, unless their weights are stored
+    as codes; ``x @ (a + b)`` is expanded, and products of three matrices are computed in the cheaper order. These are
+    other sums of the same terms, so float results may differ by more than the last digits.
 
-    ``without``: forms that stay written out, by the names that `RecognizeOperators` has for them, or `ATTENTION`;
-    with `GROWING_CONSTANTS`, so do constants that are larger than what they are made of, or would stand beside it; with
-    `SPLIT_WEIGHTS`, so does what is computed from a weight that is used otherwise as well.
+    ``without``: forms that stay written out, by the names of `RecognizeOperators`, or `ATTENTION`. With
+    `GROWING_CONSTANTS`, constants stay unfolded if they are larger than their operands, or if these would stay as well.
+    With `SPLIT_WEIGHTS`, values computed from a weight that is also used otherwise stay.
     """
     number = level_number(level)
     is_small = GROWING_CONSTANTS in without
@@ -129,7 +128,7 @@ def pipeline(level: int | str = "default", machine: Machine = CPU_CORE, without:
             EliminateCommonSubexpr(leaves_aliases=False),
         ]
     if number >= 2:
-        # A norm whose factor is 1, as it is before training, is a norm still: no-ops go afterwards.
+        # Before training, the factor of a norm is 1. The norm must be recognized, so no-ops are removed afterwards.
         first.append(RecognizeOperators(without))
     if number >= 1:
         first += [RemoveNoOps(), RemoveRedundantReshape(), SimplifyTransposes()]

@@ -1,4 +1,4 @@
-"""Instruments that show or keep the program around passes: on standard output, or as files."""
+"""Instruments that print the program before or after passes, or write it to files."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ class _Printing(PassInstrument):
 
 
 def PrintBeforeAll(show: Show = to_standard_output) -> PassInstrument:
-    """Shows the program before each pass; ``show`` takes the text."""
+    """An instrument that shows the program before each pass; ``show`` takes the text."""
     return _Printing("", show, before=True)
 
 
 def PrintAfterAll(show: Show = to_standard_output) -> PassInstrument:
-    """Shows the program after each pass."""
+    """An instrument that shows the program after each pass."""
     return _Printing("", show, before=False)
 
 
 def PrintBefore(pattern: str, show: Show = to_standard_output) -> PassInstrument:
-    """Shows the program before the passes in whose name the regular expression ``pattern`` is found."""
+    """An instrument that shows the program before passes whose name matches the regular expression ``pattern``."""
     return _Printing(pattern, show, before=True)
 
 
 def PrintAfter(pattern: str, show: Show = to_standard_output) -> PassInstrument:
-    """Shows the program after the passes in whose name the regular expression ``pattern`` is found."""
+    """An instrument that shows the program after passes whose name matches the regular expression ``pattern``."""
     return _Printing(pattern, show, before=False)
 
 
 @final
 class PassPrintingInstrument(PassInstrument):
-    """Shows the program before the passes of some names, and after those of others."""
+    """Shows the program before passes of certain names, and after passes of certain names."""
 
     def __init__(self, print_before_pass_names: Collection[str], print_after_pass_names: Collection[str]) -> None:
         self._before = print_before_pass_names
@@ -86,7 +86,7 @@ _DUMPED = re.compile(r"\d{3}_.*\.py")
 class DumpIR(PassInstrument):
     """Writes the program after each pass into a folder: ``000_Normalize.py``, ``001_...``.
 
-    With ``refresh`` the files of an earlier run go first; a folder that holds anything else is left as it is.
+    With ``refresh`` the files of an earlier run are deleted first, unless the folder holds anything else.
     """
 
     def __init__(self, dump_dir: Path | str, refresh: bool = False) -> None:
@@ -107,7 +107,7 @@ class DumpIR(PassInstrument):
 
 
 def PrintIR(header: str = "") -> Pass:
-    """A pass that shows the program on standard output, under ``header``, and leaves it as it is."""
+    """A pass that prints the program to standard output, under ``header``, and leaves it unchanged."""
 
     def show(module: IRModule, _context: object) -> IRModule:
         to_standard_output(f"# {header}\n{module.script()}" if header else module.script())
